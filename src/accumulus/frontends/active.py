@@ -1,4 +1,4 @@
-"""Tape that the running thread records on, if any, and the calls that it could not record.
+"""Current tape of each thread, and the errors for calls that cannot be recorded.
 
 Creation functions such as ``np.zeros`` take no traced argument that could name the tape, so each thread has a current
 tape. Recordings nest: a function may itself record another one.
@@ -22,22 +22,22 @@ from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_pl
 
 
 class _Active(threading.local):
-    #: The program that is being recorded, or the body; None if there is none.
+    #: Program or loop body that this thread records on; None if it records nothing.
     tape: Any = None
-    #: Where the code stands that is being recorded.
+    #: Function that returns the position of the recorded code.
     place: Callable[[], Place | None] = staticmethod(user_place)
-    #: The last refusal and the file and line that it names, if any: NumPy swallows some exceptions and raises its own,
-    #: and so may the user's code.
+    #: Last refusal, with the file and line that it names, if any. It is kept because NumPy and the user's code may
+    #: catch a refusal and raise another error.
     refusal: tuple[TraceError, tuple[str, int] | None] | None = None
     #: Answers to decisions on values (`accumulus.frontends.decisions.Decisions`); None if they are refused.
     decisions: Any = None
-    #: Number of merged branches being recorded: no decision can be kept as a guard in one.
+    #: Number of merged branches being recorded. Inside of one, no decision can be kept as a guard.
     merging: int = 0
-    #: The last tapes of bodies and of nested functions that this recording has made.
+    #: Most recent tapes of loop bodies and nested functions in this recording.
     inner: Any = None
-    #: Stream that Python printed to when the recording began: text printed elsewhere may be read again.
+    #: `sys.stdout` at the start of the recording. The program may read text that is printed to any other stream.
     console: Any = None
-    #: Blocks that catch errors: in one, what `math` would raise for a number has to be known.
+    #: Number of enclosing blocks that catch errors. There, an error that `math` raises for a number changes the path.
     trying: int = 0
     #: True while an opaque function runs, whose code is not watched.
     is_opaque: bool = False
@@ -62,7 +62,8 @@ def recording_on(
         place: function that returns the position of the recorded code.
         in_body: if True, the code is one instance of a loop body.
         nested: if True, the code is a function whose derivatives are recorded as part of the enclosing code.
-        decisions: answers to decisions on values, or None; in a body or nested, those of the enclosing recording.
+        decisions: answers to decisions on values; None to refuse decisions. Ignored if `in_body` or `nested`: the
+            enclosing recording answers there.
     """
     before = vars(ACTIVE).copy()
     vars(ACTIVE).update(tape=tape, place=place, refusal=None)
@@ -79,14 +80,14 @@ def recording_on(
 
 @contextmanager
 def in_opaque() -> Iterator[None]:
-    """Let code of an opaque function run in this thread: nothing of it is recorded or watched."""
+    """Run code of an opaque function in this thread, without recording or watching it."""
     with recording_on(None):
         ACTIVE.is_opaque = True
         yield
 
 
 def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
-    """Return the error that names the user's line, quotes it and says `message`."""
+    """Return an error of class `kind` with `message`, preceded by the user's line and its source."""
     place = ACTIVE.place()
     error = kind(message if place is None else f"{place}{message}")
     ACTIVE.refusal = error, None if place is None else (place.file, place.line)
@@ -94,7 +95,7 @@ def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
 
 
 def swallowed(error: Exception) -> TraceError | None:
-    """Return the refusal that NumPy swallowed before it raised `error` of its own on the same line, or below it."""
+    """Return the refusal that NumPy caught before it raised `error` on the same line or in a call from it."""
     module = type(error).__module__
     if ACTIVE.refusal is None or not (
         isinstance(error, TypeError | ValueError | IndexError)
@@ -109,10 +110,11 @@ def swallowed(error: Exception) -> TraceError | None:
 
 # Calls that ended a recording ----------------------------------------------------------------------------------------
 #
-# Tapes of recordings that have ended: traced values that were kept from these are refused wherever they are used.
+# When a recording ends, its tapes change their class. Traced values that outlive the recording then raise a refusal
+# wherever they are used.
 
 T = TypeVar("T")
-#: Most inner tapes of a recording that are remembered.
+#: Maximum number of inner tapes that a recording remembers.
 MOST_INNER: Final = 1000
 ENDED: Final = (
     "A traced value is used here whose recording has ended: it was kept (in a global, an attribute, a list, a closure) "
@@ -121,7 +123,7 @@ ENDED: Final = (
 
 
 def _refused(tape: Any, name: str) -> Any:
-    """Return the method `name` of a tape whose recording has ended; refuse all other attributes."""
+    """Return the method `name` for a tape whose recording has ended; refuse all other attributes."""
     if name == "name":
         return lambda reference: f"t{reference}"
     raise refuse(ENDED)
@@ -129,12 +131,12 @@ def _refused(tape: Any, name: str) -> Any:
 
 @cache
 def _ended(kind: Any) -> Any:
-    """Return the class of a tape of a kind that has ended."""
+    """Return the subclass of `kind` for tapes whose recording has ended."""
     return type("EndedTape", (kind,), {"__slots__": (), "__getattribute__": _refused})
 
 
 def ending(record: Callable[..., T]) -> Callable[..., T]:
-    """Return a function that records on a tape, its first argument, which ends afterwards, and those within it too."""
+    """Return a function that calls `record` with a tape, and then ends this tape and all tapes inside of it."""
 
     def recorded(tape: Any, **keywords: Any) -> T:
         around, ACTIVE.inner = ACTIVE.inner, deque(maxlen=MOST_INNER)
@@ -151,7 +153,7 @@ def ending(record: Callable[..., T]) -> Callable[..., T]:
 
 # Refusals ------------------------------------------------------------------------------------------------------------
 #
-# The errors for numbers and decisions that traced values do not give: what happened, and what to write instead.
+# Errors for code that needs the number or the truth of a traced value. Each names the cause and a replacement.
 
 FILLING: Final = (
     "A value that depends on the function's arguments is stored in an array of plain numbers: one that was made "
@@ -166,7 +168,7 @@ OWN_CODE: Final = (
 )
 
 
-#: NumPy's names for functions of `math` whose names differ, and replacements for those that NumPy lacks.
+#: NumPy's names for functions of `math`, and replacements for functions that NumPy lacks.
 _RENAMED: Final = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
     "atanh": "arctanh", "ceil": "ceil", "dist": "linalg.norm", "fsum": "sum", "pow": "power",
@@ -214,7 +216,7 @@ def no_number(kind: str = "float") -> TraceError:
     return refuse(f"A plain number is needed here, and the value depends on the function's arguments. {ADVICE[kind]}")
 
 
-#: Advice on what to write instead of asking for a number.
+#: Advice for each kind of number that code may ask for.
 ADVICE: Final = {
     "float": "Leave the conversion away, use NumPy's functions, or make the argument static (static_argnums).",
     "int": "Leave the conversion away: np.floor, np.ceil, np.trunc and np.rint round and can be recorded; or make the "

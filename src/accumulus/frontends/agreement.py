@@ -1,14 +1,17 @@
-"""Comparison of a recording with its function: both run on numbers, at and near the given arguments.
+"""Comparison of a recording with its function: both run on numbers at the given arguments and at nearby points.
 
 A function may behave differently while it is recorded: it may catch an exception that only traced values raise, test a
-type, draw a random number, or read a variable that it changed before. So it runs on numbers at `1 + len(REACHES)`
-points, and the recording must give the same values: to a few units in the last place, or within a running error bound
-(`accumulus.tape.error_bounds`).
+type, draw a random number, or read a variable that it changed before. Therefore the function runs on numbers at
+`1 + len(REACHES)` points. The recording must give the same values, to a few units in the last place or within a running
+error bound (`accumulus.tape.error_bounds`).
 
-The comparison leaves out nearby points where the function raises, where a decision differs from the recorded one, or
-where rounding may change one; numerical exceptions at the given point, as for a singular matrix; and single entries
-that are not finite. The recording may be finite where the function is not, since a factor of a literal zero is assumed
-to be finite.
+The comparison skips
+
+* nearby points where the function raises, where a decision differs from the recorded one, or where rounding may change
+  a decision;
+* the given point, if the function raises a numerical exception there, as for a singular matrix;
+* single entries that are not finite. The recording may be finite where the function is not, since simplification
+  assumes that a factor of a literal zero is finite.
 """
 
 from __future__ import annotations
@@ -33,15 +36,16 @@ from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 
-#: How far from the given arguments the function is tried, relative to them.
+#: Distances of the nearby points from the given arguments, relative to the arguments.
 REACHES: Final = (0.01, 0.5)
-#: Units in the last place by which results may be off that the function rounds to narrower floats.
+#: Tolerance, in units in the last place, for results that the function rounds to float32 or float16.
 NARROW: Final = 64.0
-#: Points next to one where there is a difference that show how the function rounds, and what they are taken for.
+#: Number of points within rounding of a difference at which the function's own rounding error is estimated, and the
+#: factor that multiplies the largest change there.
 NEARBY: Final = 4
 MAGNIFIED: Final = 16.0
 _ATTACH: Final = BY_NAME["attach"].code
-#: Errors that functions raise for values that they cannot compute with; traced values are not among them.
+#: Exceptions that functions raise for the values of numbers. Traced values raise none of them.
 NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
 
 #: Why a recording has no value where its function has one.
@@ -63,7 +67,7 @@ class Outcome:
     """Results of a function on numbers."""
 
     structure: Structure  # of the result
-    leaves: list[tuple[str, NDArray[Any]]]  # its arrays, each with how to get there
+    leaves: list[tuple[str, NDArray[Any]]]  # its arrays, each with its path
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -72,17 +76,17 @@ class Outcome:
 
     @property
     def is_real(self) -> bool:
-        """Return True if all of it is real numbers or truth values."""
+        """Return True if all results are real numbers or truth values."""
         return all(leaf.dtype.kind in "fiub" for _, leaf in self.leaves)
 
     @property
     def entries(self) -> Floats:
-        """All of it, side by side."""
+        """All entries in one vector."""
         return np.concatenate([np.empty(0), *(leaf.ravel() for _, leaf in self.leaves)], dtype=np.float64)
 
     @property
     def rounding(self) -> Floats:
-        """Return the rounding error allowed for each entry that the function rounded to a narrower float; else 0."""
+        """Return the tolerance of each entry: positive for results in float32 or float16, 0 for all others."""
         bounds = [np.zeros(leaf.size) for _, leaf in self.leaves]
         for bound, (_, leaf) in zip(bounds, self.leaves, strict=True):
             if leaf.dtype in (np.float32, np.float16):
@@ -91,9 +95,10 @@ class Outcome:
 
 
 def run(function: Callable[..., Any], arguments: Sequence[Any], observed: Observed | None = None) -> Outcome:
-    """Run a function on numbers, without warnings about them; its arguments are copied, since it may change them.
+    """Run a function on copies of numeric arguments, without NumPy's floating-point warnings.
 
-    If Python's floats raise, or turn complex, the function runs again with NumPy's floats, as it is recorded.
+    If Python's floats raise a numerical exception or the result is complex, the function runs again with NumPy's
+    floats, whose semantics the recording has.
 
     Args:
         function: function to run.
@@ -101,7 +106,7 @@ def run(function: Callable[..., Any], arguments: Sequence[Any], observed: Observ
         observed: observer of the code that runs, or None.
 
     Raises:
-        Exception: whatever the function raises.
+        Exception: any exception of the function.
     """
     try:
         outcome = _run(function, arguments, observed)
@@ -134,7 +139,7 @@ def _numbers(leaf: Any) -> NDArray[Any]:
 
 
 def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
-    """Return a truth value for each of the points, (points, inputs): True if all guards of a recording hold."""
+    """Return a boolean for each point of `inputs`, of shape (points, inputs): True if all guards hold there."""
     if not recording.guards:
         return np.ones(len(inputs), bool)
 
@@ -145,7 +150,7 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
         return hold(inputs)
     holds = np.zeros(len(inputs), bool)
     for k in range(len(inputs)):
-        with suppress(Exception):  # opaque functions raise where they have no value
+        with suppress(Exception):  # opaque functions may raise outside of their domain
             holds[k] = hold(inputs[k : k + 1])[0]
     return holds
 
@@ -163,8 +168,9 @@ def verify(
         function: recorded function.
         arguments: arguments that it was recorded with.
         recording: its recording.
-        swallowed: error of the recorder that the function caught, the likely reason of a difference.
-        captured: values that the function read before it was recorded; a change may be the reason, too.
+        swallowed: refusal that the function caught, which is the likely reason for a difference.
+        captured: variables that the function reads, with their values before the recording; a change of one may also
+            explain a difference.
 
     Returns:
         True if every entry of the results was compared at some point.
@@ -189,10 +195,10 @@ def verify(
             except (TypeError, IndexError):
                 if position or not recording.guards:
                     raise
-                outcome = run(function, arguments)  # an index has to be an integer of Python
+                outcome = run(function, arguments)  # the float of an integer argument is no index
         except Exception as error:
             if isinstance(error, MismatchError):
-                raise  # raised by a derivative that the function calls, about that derivative's function
+                raise  # raised by a derivative inside of the function, about its own function
             if position == 0 and not isinstance(error, NUMERICAL):
                 raise MismatchError(
                     f"{described(function)} was recorded, but raises {type(error).__name__} when it is called with "
@@ -224,8 +230,8 @@ def verify(
         if repeats:
             noise = _noise(function, arguments, shapes, outcome)
             apart = agreement.values[:, position] - agreement.expected[:, position]
-            # of the function's own rounding nothing is known where it hides behind a library, as LAPACK's, which
-            # rounds small eigenvalues as large ones
+            # changes of the last bits do not show the rounding inside a library: LAPACK's error in a small eigenvalue
+            # is as large as in the largest one
             hidden = _is_implicit(recording.program) | (agreement.values[:, position] == 0)
             small = UNIT * np.abs(outcome.entries).max(initial=0.0) * hidden
             differs = differs & ~(np.abs(apart) <= agreement.allowed[:, position] + noise + small)
@@ -245,7 +251,7 @@ def verify(
 
 
 def _is_implicit(program: Program) -> bool:
-    """Return True if values solve equations, as eigenvalues do, for which functions call a library."""
+    """Return True if the program has implicit values, such as eigenvalues, which the function gets from a library."""
     if program.scalars is not None:
         return _ATTACH in program.scalars.codes
     return any(_ATTACH in block.codes for block in program.blocks)
@@ -254,7 +260,7 @@ def _is_implicit(program: Program) -> bool:
 def _changed_by(
     function: Callable[..., Any], captured: Captured | None, arguments: Sequence[Any] | None = None
 ) -> list[str]:
-    """Return the values that the function has changed since it was recorded, or changes in a call."""
+    """Describe the variables that the function has changed since it was recorded, or changes in another call."""
     changes = [] if captured is None else [*captured.changed, *captured.changes()]
     if not changes and arguments is not None:
         before = Captured(holder_of(function))
@@ -265,7 +271,7 @@ def _changed_by(
 
 
 def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: bool = True) -> str:
-    """Return the likely reason of a difference, and advice."""
+    """Return the text of an error message: the likely reason for a difference, and advice."""
     if swallowed is not None:
         return (
             " While it was recorded, it caught this error, which numbers do not raise, and went on another way:\n"
@@ -308,7 +314,7 @@ def _noise(
     shapes: Sequence[tuple[int, ...] | None],
     outcome: Outcome,
 ) -> Floats:
-    """Return error estimates of the function's results, from their changes when last bits of arguments change."""
+    """Estimate the rounding errors of the function's results from their changes under last-bit changes of arguments."""
     generator = Spread()
     noise = np.zeros(len(outcome.entries))
     for _ in range(NEARBY):
@@ -323,7 +329,7 @@ def _noise(
 
 
 def _written(function: Callable[..., Any], arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None]) -> str:
-    """Return numeric arguments, with their names."""
+    """Return the text of numeric arguments, with their names."""
     texts = [
         f"{argument_name(function, k)} = {np.array2string(np.asarray(argument), threshold=12, separator=', ')}"
         for k, (argument, shape) in enumerate(zip(arguments, shapes, strict=True))

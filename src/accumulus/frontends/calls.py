@@ -1,9 +1,10 @@
-"""Calls whose arguments are structures of numbers, as calls with the numbers alone.
+"""Conversion of calls with containers and keywords to calls with numbers and arrays by position.
 
 Recording, compilation and checks pass numbers and arrays by position. If the user's function takes containers or
-keywords, a `Restructured` wraps it, which puts the numbers back into their structure.
+keywords, a `Restructured` wraps it and puts the numbers back into their structure.
 
-Code that opens and makes containers is generated for each structure; it takes a fraction of the time of a generic walk.
+Code that opens and builds containers is generated for each structure, since it takes a fraction of the time of a
+generic walk.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ from accumulus.frontends.trees import (
     without_lists,
 )
 
-# Arguments in the places of the signature -----------------------------------------------------------------------------
+# Binding of arguments to the signature --------------------------------------------------------------------------------
 
 _POSITIONAL_ONLY, _VAR_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL
 _KEYWORD_ONLY, _VAR_KEYWORD = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD
 _PLACES = (_POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 #: A parameter: its name, its kind, and its default.
 Row = tuple[str, Any, Any]
-#: Signatures of functions, with the attributes they were read from: calls do not read them again.
+#: Cached signatures of functions, with the attributes that they were read from.
 _SIGNATURES: Final[WeakKeyDictionary[Any, tuple[Any, inspect.Signature, tuple[Row, ...]]]] = WeakKeyDictionary()
 
 
 def signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, tuple[Row, ...]] | None:
-    """Return the signature of a function and its parameters as a table, None where it has none; it is read once."""
+    """Return the signature of a function and a table of its parameters, from a cache; None if it has no signature."""
     names = ("__code__", "__defaults__", "__kwdefaults__", "__signature__", "__wrapped__")
-    source = [getattr(function, name, None) for name in names]  # another one of these is another signature
+    source = [getattr(function, name, None) for name in names]  # a cached signature holds while all are unchanged
     with suppress(TypeError):
         cached = _SIGNATURES.get(function)
         if cached is not None and all(a is b for a, b in zip(cached[0], source, strict=True)):
@@ -58,13 +59,13 @@ def signature_of(function: Callable[..., Any]) -> tuple[inspect.Signature, tuple
     except (TypeError, ValueError):
         return None
     table = tuple([(each.name, each.kind, each.default) for each in signature.parameters.values()])
-    with suppress(TypeError):  # objects without hash or weak references are read at each call
+    with suppress(TypeError):  # without a hash and weak references there is no cache
         _SIGNATURES[function] = source, signature, table
     return signature, table
 
 
 def _bound(table: Sequence[Row], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments by name, as ``Signature.bind`` does; None if only ``Signature.bind`` can decide."""
+    """Return the arguments by name, as ``Signature.bind`` does; None for calls that need ``Signature.bind`` itself."""
     if len(arguments) > len(table):
         return None
     bound: dict[str, Any] = {}
@@ -93,17 +94,18 @@ def placed(
     name: str,
     asked: Collection[int | str] = (),
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments by position, with the defaults before the last given one, and keyword-only arguments.
+    """Return positional arguments, with defaults in the gaps before the last passed one, and keyword-only arguments.
 
     Args:
         function: function that would be called.
         arguments: its arguments by position.
         keywords: its arguments by name.
         name: name of the function, for messages.
-        asked: positions and names of required arguments, which get their defaults if they are not given.
+        asked: positions and names of arguments that the result must include, with their defaults if they are not
+            passed.
 
     Raises:
-        ArgumentError: if they do not fit the signature.
+        ArgumentError: if the arguments do not fit the signature.
 
     >>> placed(lambda x, k=1.0, n=2: ..., [0.5], {"k": 3.0}, "f")
     ((0.5, 3.0), {})
@@ -149,15 +151,15 @@ def placed(
 
 
 def positions_of(function: Callable[..., Any], names: Sequence[str], option: str) -> list[int | str]:
-    """Return the positions of parameters with these names; keyword-only parameters keep their names.
+    """Return the position of each named parameter; keyword-only parameters keep their names.
 
     Args:
         function: function that has the parameters.
         names: names of parameters.
-        option: option that the names were given for, for messages.
+        option: name of the option that lists them, for messages.
 
     Raises:
-        ArgumentError: if there is none of that name.
+        ArgumentError: if the function has no parameter of a name.
 
     >>> positions_of(lambda x, k, *, damping: ..., ["damping", "k"], "argnames")
     ['damping', 1]
@@ -182,12 +184,12 @@ def positions_of(function: Callable[..., Any], names: Sequence[str], option: str
 
 
 class Restructured:
-    """A function of the numbers in its arguments, one after the other.
+    """A function that takes the numbers in the arguments of another function, by position.
 
     Args:
-        function: the user's.
-        positional: structure of each argument by position.
-        keywords: of each by keyword.
+        function: user's function.
+        positional: structure of each positional argument.
+        keywords: structure of each keyword argument.
         names: names of the numbers, for messages.
     """
 
@@ -204,7 +206,7 @@ class Restructured:
 
     @property
     def as_given(self) -> Restructured:
-        """Return this call with the arguments as users give them."""
+        """This function itself: its arguments already have the structure in which users pass them."""
         return self
 
     @property
@@ -214,11 +216,11 @@ class Restructured:
 
     @property
     def parts(self) -> tuple[Structure, ...]:
-        """The structures of all arguments, in the order of their numbers."""
+        """Structures of all arguments: the positional ones, then the keywords."""
         return *self.positional, *self.keywords.values()
 
     def place_of(self, key: int | str) -> tuple[Structure, range]:
-        """Return the structure of an argument, by position or by keyword, and which numbers are in it."""
+        """Return the structure of an argument, by position or by keyword, and the range of its numbers."""
         chosen = key if isinstance(key, int) else len(self.positional) + list(self.keywords).index(key)
         counts = [_count(structure) for structure in self.parts]
         start = sum(counts[:chosen])
@@ -227,7 +229,7 @@ class Restructured:
     def arguments(
         self, leaves: Sequence[Any], constant: Callable[[Any], Any] = lambda value: value
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments by position and by name that the function is called with, given the numbers.
+        """Return the positional and keyword arguments of the user's function for these numbers.
 
         Args:
             leaves: numbers of the call, in order.
@@ -238,12 +240,12 @@ class Restructured:
         return positional, {name: _restored(structure, rest, constant) for name, structure in self.keywords.items()}
 
     def with_arrays(self) -> Restructured:
-        """Return this call with an array instead of each list of numbers."""
+        """Return the same function with an array instead of each list of numbers."""
         keywords = {name: without_lists(structure) for name, structure in self.keywords.items()}
         return Restructured(self.function, tuple(map(without_lists, self.positional)), keywords, self.names)
 
     def constants(self) -> Iterator[Any]:
-        """Yield all constants, and the classes of containers, whose methods may run."""
+        """Yield all constants, and the classes of containers, since their methods may run."""
         waiting: list[Structure] = [*self.parts]
         while waiting:
             structure = waiting.pop()
@@ -260,16 +262,16 @@ class Restructured:
 
 
 def function_of(function: Any) -> Any:
-    """Return the user's function behind a `Restructured`; any other is itself."""
+    """Return the user's function in a `Restructured`; return any other function unchanged."""
     return function.function if isinstance(function, Restructured) else function
 
 
 def as_called(
     function: Any, arguments: Sequence[Any], inputs: Sequence[Any] = ()
 ) -> tuple[Any, Sequence[Any], Sequence[Any]]:
-    """Return the user's function, with arguments and inputs as it takes them by position; of constants there are none.
+    """Return the user's function, its positional arguments, and its inputs in the same structure.
 
-    For functions that are not called while they are recorded, but written down.
+    Used for functions that are translated instead of called, such as CasADi's. Constants have None as input.
     """
     if not isinstance(function, Restructured):
         return function, arguments, inputs
@@ -286,7 +288,7 @@ def restructured(
     *,
     accepts: Callable[[Any], bool] = lambda _: False,
 ) -> tuple[Restructured, list[Any]]:
-    """Return the function of the numbers in its arguments' structure, and these numbers.
+    """Return a function that takes the numbers in the arguments, and these numbers.
 
     Args:
         function: user's function.
@@ -296,7 +298,8 @@ def restructured(
         accepts: function that returns True for objects that represent numbers by their own rules.
 
     Raises:
-        ArgumentError: naming the place, for a number that cannot be traced, or a constant that cannot be hashed.
+        ArgumentError: for a number that cannot be traced, or a constant that cannot be hashed; the message has its
+            path.
 
     >>> inner, numbers = restructured(lambda p, x: p["k"] * x[0], [{"k": 2.0}, [1.0, 3.0]], {})
     >>> numbers, inner.names, float(inner(*numbers))
@@ -326,7 +329,7 @@ def _names_of(function: Callable[..., Any], count: int) -> list[str]:
 
 
 class _Walk:
-    """The numbers and their names, as they are found."""
+    """A traversal of arguments that collects the numbers and their names."""
 
     def __init__(self, accepts: Callable[[Any], bool]) -> None:
         self.numbers: list[Any] = []
@@ -379,7 +382,7 @@ def constant_key(value: Any, name: str) -> Hashable:
     """Return a key that is equal for equal constants only.
 
     Raises:
-        ArgumentError: if it cannot be hashed.
+        ArgumentError: if the constant cannot be hashed.
     """
     if isinstance(value, np.ndarray):
         return (type(value), value.shape, str(value.dtype), value.tobytes())
@@ -417,17 +420,18 @@ def _restored(structure: Structure, leaves: Iterator[Any], constant: Callable[[A
     return structure.container.build([*map(partial(_restored, leaves=leaves, constant=constant), structure.parts)])
 
 
-# Code that opens and makes containers ---------------------------------------------------------------------------------
+# Code that opens and builds containers --------------------------------------------------------------------------------
 
-#: Arguments and keywords → the numbers in them, or None if they have another structure.
+#: Function of arguments and keywords that returns the numbers in them, or None if they have another structure.
 Reader = Callable[[Sequence[Any], dict[str, Any]], "tuple[Any, ...] | None"]
-#: Structures of more leaves, and deeper ones, are walked through: the code would be too long.
+#: Maximum number of leaves and maximum depth of a structure with generated code. Larger structures would need too much
+#: code, and are walked through instead.
 MOST: Final = 200
 DEEPEST: Final = 20
 
 
 class _Source:
-    """Lines of a function, and the objects that they name."""
+    """Source lines of a function, and the objects that they refer to by name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -435,12 +439,12 @@ class _Source:
         self._count = 0
 
     def fresh(self) -> str:
-        """Return a name that is not taken."""
+        """Return an unused name."""
         self._count += 1
         return f"v{self._count}"
 
     def named(self, value: Any) -> str:
-        """Return a name for an object."""
+        """Bind an object to an unused name, and return the name."""
         name = self.fresh()
         self._objects[name] = value
         return name
@@ -452,11 +456,11 @@ class _Source:
 
 
 def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = ()) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that makes a tree of that structure from its leaves.
+    """Return a function that builds a tree of a structure from its leaves.
 
     Args:
         structure: structure of the tree.
-        finish: conversion of each leaf, or None for none.
+        finish: conversion of each leaf; None for leaves that are not converted. Empty if no leaf is converted.
 
     >>> make = maker(Branch(opened({"a": 1.0, "b": 2.0})[0], (Leaf(), Leaf())), [None, str])
     >>> make([1.0, 2.0])
@@ -487,7 +491,7 @@ def _depth(structure: Structure) -> int:
 
 
 def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
-    """Return the expression of a tree."""
+    """Return the source of an expression that builds a tree."""
     if isinstance(structure, Leaf):
         return next(leaves)
     if isinstance(structure, Constant):
@@ -505,13 +509,13 @@ def _made(structure: Structure, leaves: Iterator[str], source: _Source) -> str:
 
 
 def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reader | None:
-    """Return a function that reads the numbers of arguments of these structures; None if short code cannot.
+    """Return a function that reads the numbers in arguments of these structures; None if short code cannot read them.
 
-    Numbers are not looked at: what is in their place is returned, and may be anything.
+    The function does not check the numbers: it returns any object in the place of a number.
 
     Args:
-        structures: of each argument.
-        route: by what position or keyword it is given.
+        structures: structure of each argument.
+        route: position or keyword of each argument.
     """
     if sum(1 for structure in structures for _ in paths(structure)) > MOST or max(map(_depth, structures)) > DEEPEST:
         return None
@@ -540,7 +544,7 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
 
 
 def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) -> bool:
-    """Write lines that read the leaves of a structure from a variable; return True if there are any."""
+    """Append lines that read the leaves of a structure from a variable; return False if short code cannot read them."""
     refused = ": return None"
     if isinstance(structure, Leaf):
         if structure.written is None:
@@ -591,7 +595,7 @@ def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) 
 
 
 def _floats_in(value: Any) -> tuple[Any, Any]:
-    """Do as `numbers_in`, with floats, which compiled code takes."""
+    """Return ``numbers_in(value)`` with arrays converted to float64, which compiled code takes."""
     number, written = numbers_in(value, "")
     return (number.astype(np.float64, copy=False), written) if type(number) is np.ndarray else (number, written)
 

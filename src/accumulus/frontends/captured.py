@@ -1,17 +1,21 @@
-"""Variables that a function reads besides its arguments, and detection of their changes.
+"""Detection of changes in the variables that a function reads besides its arguments.
 
-The following is watched: the function and those that its code names, with their code, defaults and closure cells;
-global variables named in code; attributes named in code, of objects and classes, and attributes of the same names that
-may hide them; entries of containers; contents of arrays and buffers. The names come from code that is reachable from
-the function by name, and from all code that ran while the function ran on plain numbers (`Observed`), which includes
-special methods and functions that no name leads to.
+`Captured` watches
 
-Variables are compared by identity, one by one (`singles`) or many entries of a container at once; contents are compared
-by value. Replacing a number, text or small array by an equal one is no change.
+* the function and the functions that its code names, with their code, defaults and closure cells;
+* global variables that the code names;
+* attributes that the code names, of objects and classes, and attributes of the same names that may hide them;
+* entries of containers, and contents of arrays and buffers.
 
-Variables that the function itself changes are not watched; `changed` names them. `unwatched` names objects that cannot
+The names come from two sources: code that is reachable from the function by name, and all code that ran while the
+function ran on plain numbers (`Observed`). The second includes special methods and functions that no name leads to.
+
+Variables are compared by identity: individually (`singles`), or many entries of a container at once. Contents are
+compared by value. Replacing a number, text or small array by an equal one is not a change.
+
+Variables that the function itself changes are not watched; `changed` lists them. `unwatched` lists objects that cannot
 be watched: most entries of large arrays and lists, iterators, states of extension modules, clocks and files. Functions
-and constants of array libraries and the standard library are assumed constant.
+and constants of array libraries and of the standard library are assumed constant.
 """
 
 from __future__ import annotations
@@ -52,24 +56,24 @@ from accumulus.frontends.kinds import StandIn, is_of
 from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.source.nodes import MARK
 
-#: The most variables and entries that are watched.
+#: Maximum number of watched variables and entries.
 MOST: Final = 2000
-#: Most objects that are examined, which takes about 10 ms. Most of them hold nothing that can change.
+#: Maximum number of examined objects, which takes about 10 ms. Most of them hold nothing that can change.
 MOST_OBJECTS: Final = 5000
-#: Most entries of a namespace for which comparing each is faster than comparing all at once.
+#: Maximum number of entries of a namespace up to which comparing each is faster than comparing all at once.
 FEW: Final = 4
-#: Most calls of one function whose objects are examined.
+#: Maximum number of calls of one function whose objects are examined.
 MOST_CALLS: Final = 100
-#: Most characters of a value that a message shows.
+#: Maximum number of characters of a value in a message.
 LONGEST_SHOWN: Final = 30
-#: Functions by which code reaches all attributes of an object, or some whose names are not in the code.
+#: Names that give code access to all attributes of an object, or to attributes that it does not name.
 _ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
-#: Names in code that finds out whether an object has an attribute.
+#: Names in code that tests if an object has an attribute.
 _ASKING: Final = frozenset({"AttributeError", "getattr", "hasattr"})
-#: Errors of reading a variable that no longer exists.
+#: Exceptions from reading a variable that no longer exists.
 GONE: Final = (AttributeError, LookupError, ValueError, RuntimeError)
 _UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
-#: Special methods that compute nothing of a value, or run when an object is made.
+#: Special attributes that compute nothing from a value, or run only when an object is made.
 _ASIDE: Final = frozenset(
     (
         *("__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__", "__repr__", "__str__"),
@@ -80,11 +84,11 @@ _ASIDE: Final = frozenset(
 )
 _COMPARING: Final = frozenset({"__eq__", "__lt__", "__le__", "__gt__", "__ge__"})
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
-#: Containers that have no attributes.
+#: Types of containers without attributes.
 _CONTAINERS: Final = frozenset((tuple, list, dict, set, frozenset, MappingProxyType))
-#: Objects of compiled code that do not change.
+#: Types of compiled code whose objects do not change.
 _PLAIN: Final = frozenset((object, range, slice, type(...), type(NotImplemented), np.dtype))
-#: Modules whose functions return different values from call to call, or read data from outside of Python.
+#: Modules whose functions return different values from call to call, or read data outside of Python.
 _OUTSIDE: Final = frozenset(
     (
         *("_datetime", "_io", "_random", "_socket", "_sqlite3", "ctypes", "datetime", "io", "mmap", "multiprocessing"),
@@ -93,7 +97,7 @@ _OUTSIDE: Final = frozenset(
 )
 #: Modules of the standard library that read files and clocks for their own purposes.
 _BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
-#: Packages that this one calls for its own purposes; calls of them by the user's code are watched.
+#: Packages that this one calls for its own purposes. Calls from the user's code are watched.
 _OWN: Final = frozenset(("dask", "distributed", "networkx", "optree", "platformdirs", "rich", "typer"))
 #: Modules of the standard library with classes that keep their contents in attributes.
 _HOLDING: Final = frozenset(
@@ -103,10 +107,10 @@ _HOLDING: Final = frozenset(
     )
 )
 _BUILTINS: Final = frozenset(vars(builtins))
-#: Functions of Python that read objects without a name in code.
+#: Built-in functions that read objects which the code does not name.
 _READERS: Final = frozenset({"eval", "exec", "globals", "input", "locals", "open"})
 _ABSENT: Final = object()
-#: Of mappings whose iterators give their keys.
+#: Iterators of mappings that yield the keys.
 _ITERATING: Final = (dict.__iter__, collections.OrderedDict.__iter__, MappingProxyType.__iter__)
 
 
@@ -121,13 +125,13 @@ class Way(Enum):
 class Variable(NamedTuple):
     """A variable that a function can read, entries of a container or namespace, or contents."""
 
-    # read, owner: how to read it, and from what
+    # function that reads the variable, and the object that it reads from
     read: Callable[[Any], Any]
     owner: Any
     kept: Any  # the saved value
-    label: str  # its name in the user's code, such as "model.gains"
+    label: str  # its name in the user's code, as in "model.gains"
     way: Way = Way.SAME  # how it is compared
-    keys: tuple[Any, ...] | None = None  # keys of the entries, for their names
+    keys: tuple[Any, ...] | None = None  # keys of the entries, for labels
     is_named: bool = False  # True if these are attributes
 
     def label_of(self, key: Any) -> str:
@@ -137,7 +141,7 @@ class Variable(NamedTuple):
         return f"{self.label}[{key!r:.40}]"
 
     def now(self) -> Any:
-        """Return the present value, entries as a tuple; absent if it is gone."""
+        """Return the present value, entries as a tuple; `_ABSENT` or missing entries if it is gone."""
         with suppress(*GONE):
             content = self.read(self.owner)
             return tuple(content) if self.way is Way.ENTRIES else content
@@ -146,7 +150,7 @@ class Variable(NamedTuple):
         return () if self.way is Way.ENTRIES else _ABSENT
 
     def is_unchanged(self) -> bool:
-        """Return True if it is unchanged."""
+        """Return True if the present value equals the saved one under `way`."""
         now = self.now()
         if self.way is Way.EQUAL:
             return bool(now == self.kept)
@@ -155,7 +159,7 @@ class Variable(NamedTuple):
         return len(now) >= len(self.kept) and all(map(is_, now, self.kept))
 
     def changes(self) -> Iterator[tuple[str, str]]:
-        """Yield names of changed variables, each also with its old and new value where these are short."""
+        """Yield the name of each changed variable, and a text that adds its old and new value if these are short."""
         if self.is_unchanged():
             return
         now = self.now()
@@ -172,21 +176,21 @@ class Variable(NamedTuple):
 
 
 class Observed:
-    """Python code that runs in this thread within a block, and objects whose methods do.
+    """Record of the Python code that runs in this thread within a ``with`` block, and of the objects passed to it.
 
-    A profiler that is at work already is left alone; nothing is observed then.
+    If another profiler is active, it is left alone and nothing is recorded.
     """
 
     def __init__(self) -> None:
-        #: Code of the user's with its global variables, by identity.
+        #: The user's code with its global variables, by identity.
         self.codes: dict[int, tuple[CodeType, dict[str, Any]]] = {}
         self.objects: dict[int, weakref.ref[Any]] = {}
-        #: Functions that read data outside of Python.
+        #: Names of called functions that read data outside of Python.
         self.outside: set[str] = set()
-        #: All code, and how often it was called yet; of the standard library, whether it reads on the user's behalf.
+        #: Number of calls of each code object; library code, with True if its calls are inspected for the user's code.
         self._calls: dict[int, int] = {}
         self._others: dict[int, tuple[CodeType, bool]] = {}
-        #: Code that runs for imports, the garbage collector and this package.
+        #: Code that runs for imports, for the garbage collector and for this package.
         self._beside: dict[int, CodeType] = {}
         self._around: Observed | None = None
         self._runs = False
@@ -208,13 +212,13 @@ class Observed:
             around.add(self)
 
     def add(self, other: Observed) -> None:
-        """Add the observations of another."""
+        """Add the observations of another `Observed`."""
         self.codes |= other.codes
         self.objects |= other.objects
         self.outside |= other.outside
 
     def found(self) -> list[Any]:
-        """Return the objects that are still there: others belonged to the run."""
+        """Return the objects that still exist; the others were temporaries of the run."""
         return [value for ref in self.objects.values() if (value := ref()) is not None]
 
     def _see(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -245,7 +249,7 @@ class Observed:
                 for name in code.co_varnames[: code.co_argcount]:
                     held = local.get(name)
                     if not issubclass(type(held), (*_UNCHANGING, np.ndarray, type)) and id(held) not in self.objects:
-                        with suppress(TypeError):  # of lists there are none
+                        with suppress(TypeError):  # lists have no weak references
                             self.objects[id(held)] = weakref.ref(held)
         elif event == "c_call" and (
             key in self.codes or (self._others.get(key, (code, False))[1] and self._is_called(frame))
@@ -257,7 +261,7 @@ class Observed:
                 self.outside.add(f"{module}.{name}".removeprefix("builtins."))
 
     def _is_beside(self, frame: FrameType, top: str) -> bool:
-        """Return True if code runs for an import, the garbage collector, or this package, and not for the function."""
+        """Return True if code runs for an import, the garbage collector or this package instead of the function."""
         code, back = frame.f_code, frame.f_back
         if code.co_name == "__del__" or any(getattr(each, "__code__", None) is code for each in gc.callbacks):
             return True
@@ -271,7 +275,7 @@ class Observed:
         return False
 
     def _is_called(self, frame: FrameType) -> bool:
-        """Return True if it is the user's code that calls code of the standard library, or the like of that."""
+        """Return True if the user's code calls this frame, directly or through inspected library code."""
         back = frame.f_back
         while back is not None and self._others.get(id(back.f_code), (None, False))[1]:
             back = back.f_back
@@ -279,7 +283,7 @@ class Observed:
 
 
 class Captured:
-    """Variables and objects that a function reads, with their values when this is made.
+    """Variables and objects that a function reads, with their values at the time of construction.
 
     >>> k = [2.0]
     >>> captured = Captured(lambda x: k[0] * x)
@@ -290,38 +294,38 @@ class Captured:
     False
 
     Attributes:
-        singles: variables that are compared one by one, as (read, owner, what it returned).
-        unwatched: what changes may be missed of, in words.
-        changed: what has been left out since the function changes it itself, in words.
+        singles: variables that are compared individually, as (read, owner, saved value).
+        unwatched: texts that name the objects whose changes may be missed.
+        changed: texts that name variables which are not watched, since the function changes them itself.
     """
 
     def __init__(self, function: object) -> None:
         self._function = function
-        #: Names in all code that was seen; attributes of these names are watched.
+        #: Names in all visited code; attributes with these names are watched.
         self._names: frozenset[str] = frozenset()
-        #: True if code may read all attributes of objects.
+        #: True if the code may read all attributes of objects.
         self._everything = False
         self._observed: Observed | None = None
         self.unwatched: list[str] = []
         self.changed: list[str] = []
         self._variables: list[Variable] = []
-        #: Variables as they were before the function ran, where they are watched as they were after it.
+        #: Variables with their values before the function ran, if `_variables` was saved after the run.
         self._earlier: list[Variable] = []
         self._walk()
 
     def __bool__(self) -> bool:
-        """Return True if there is anything to watch."""
+        """Return True if any variable is watched."""
         return bool(self.singles or self.has_entries)
 
     def is_current(self) -> bool:
-        """Return True if the function still holds the same; an equal number or small array counts as the same."""
+        """Return True if no variable has changed; an equal number or small array counts as unchanged."""
         try:
             return self._is_same() or self._is_equal()
         except GONE:
             return False
 
     def _is_same(self) -> bool:
-        """Return True if it holds the very same objects."""
+        """Return True if all variables are identical to the saved ones."""
         for read, owner, saved in self.singles:
             if read(owner) is not saved:
                 return False
@@ -329,32 +333,32 @@ class Captured:
 
     @property
     def has_entries(self) -> bool:
-        """Return True if there is more to compare than `singles`."""
+        """Return True if entries of containers or contents of arrays are watched, besides `singles`."""
         return bool(self._entries or self._contents)
 
     def holds_entries(self) -> bool:
-        """Return True if containers and arrays hold the very same."""
+        """Return True if containers hold identical objects and arrays equal contents."""
         for read, owner, saved in self._entries:
             if not all(map(is_, read(owner), saved)):
                 return False
-        for read, owner, saved in self._contents:  # noqa: SIM110  # which takes half the time
+        for read, owner, saved in self._contents:  # noqa: SIM110  # a loop takes half the time of `all`
             if read(owner) != saved:
                 return False
         return True
 
     def observe(self, observed: Observed) -> None:
-        """Watch also the code that has run since this was made, and its names; `changed` lists the changes."""
+        """Watch also the code that `observed` saw, and its names; `changes` then lists the changes made by the run."""
         is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(map(id, observed.found()))
         if not is_known:
             self._observed = self._observed or Observed()
             self._observed.add(observed)
-        if not is_known or self.changes():  # what a run makes once, it finds from then on
+        if not is_known or self.changes():  # a cache that the first run fills, later runs find
             self._earlier, self._variables = self._variables, []
             self._walk()
         self.unwatched += [f"{name}(), which reads what is outside of Python" for name in sorted(observed.outside)]
 
     def settle(self) -> None:
-        """Leave out variables that have changed since this was made or settled; `changed` lists them."""
+        """Stop watching variables that have changed since this was made or settled, and add them to `changed`."""
         changed = self.changes()
         self._earlier = []
         if not changed:
@@ -374,7 +378,7 @@ class Captured:
         self._finish()
 
     def changes(self) -> list[str]:
-        """Return the changes since this was made or settled: the name in the code, the old and the new value.
+        """Return a text for each change since construction or `settle`: the name, the old and the new value.
 
         >>> calls = [0]
         >>> captured = Captured(lambda x: calls[0] * x)
@@ -386,13 +390,13 @@ class Captured:
             if not self._earlier and self._is_same():
                 return []
         texts = {name: text for each in self._earlier for name, text in each.changes()}
-        prefixes = tuple([f"{name}[" for name in texts])  # variables whose entries all changed
+        prefixes = tuple([f"{name}[" for name in texts])  # entries of variables that are listed
         for each in self._variables:
             texts = {name: text for name, text in each.changes() if not name.startswith(prefixes)} | texts
         return list(texts.values())
 
     def summary(self) -> list[object]:
-        """Return numbers, text and small arrays among the variables, to compare with those in another process."""
+        """Return numbers, texts and small arrays among the variables, for a comparison with another process."""
         entries: list[tuple[str, Any]] = []
         for each in self._variables:
             if each.way is Way.ENTRIES:
@@ -408,14 +412,14 @@ class Captured:
             for each in self._variables
             if each.way is Way.EQUAL and isinstance(each.owner, np.ndarray)
         ]
-        return held if self._observed is None else [*held, _ABSENT]  # code that ran is not known elsewhere
+        return held if self._observed is None else [*held, _ABSENT]  # another process has not observed this run
 
     def resumes(self, held: Iterable[object]) -> bool:
-        """Return True if all entries of a summary, made in another process, hold here."""
+        """Return True if all entries of a summary from another process hold here."""
         return set(held) <= set(self.summary())
 
     def _is_equal(self) -> bool:
-        """Return `is_current` by value; from now on, the new objects that equal the old ones are watched."""
+        """Return True if all variables have equal values; if so, watch the new objects instead of the old ones."""
         swapped: dict[int, Any] = {}
         saved_bytes = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
 
@@ -451,19 +455,19 @@ class Captured:
     # Finding the variables ------------------------------------------------------------------------------------
 
     def _walk(self) -> None:
-        """Find all variables, repeatedly: code found last may name variables that were skipped before."""
+        """Find all variables; repeat while code that was found late names attributes that were skipped before."""
         while True:
             self._variables.clear()
             self.unwatched.clear()
             self._seen: dict[int, object] = {}
-            #: Code that was seen, by identity; of namespaces the names that were looked for; classes that were seen.
+            #: Identities of visited code; names that were looked up in each namespace; visited classes.
             self._codes: set[int] = set()
             self._scopes: dict[int, set[str]] = {}
             self._classes: set[tuple[int, bool]] = set()
             self._further: set[str] = set()
-            #: True if it matters which attributes code names.
+            #: True if the names of attributes in the code matter.
             self._by_name = False
-            #: Entries that may be watched yet.
+            #: Number of entries that may still be watched.
             self._left = MOST
             function = self._function
             self._visit(function, "" if type(function) is tuple else _name_of(function))
@@ -490,7 +494,7 @@ class Captured:
         self._left -= entries
 
     def _add_single(self, read: Callable[[Any], Any], owner: Any, label: str) -> None:
-        """Watch one variable, and the objects that can be reached through it."""
+        """Watch one variable, and the objects that are reachable through it."""
         value = read(owner)
         self._add(Variable(read, owner, value, label))
         self._visit(value, label)
@@ -513,7 +517,7 @@ class Captured:
                 self._visit(value, text)
 
     def _add_absent(self, names: Collection[str], namespace: Mapping[str, Any], label: str) -> None:
-        """Watch that a namespace gets no entry that hides another."""
+        """Watch that a namespace gets none of these names, which would hide other variables."""
         if names:
             hidden = f"{label}.{min(names)}" if label else min(names)
             self._add(Variable(namespace.keys().isdisjoint, frozenset(names), True, hidden))
@@ -522,8 +526,8 @@ class Captured:
         self._add(Variable(read, owner, read(owner), label, Way.EQUAL))
 
     def _visit(self, value: Any, label: str) -> None:
-        """Watch the contents of an object, or the objects that a function can reach."""
-        if isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen:  # a traced value says so itself
+        """Watch the contents of an object and the objects that are reachable from it."""
+        if isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen:  # traced values check themselves
             return
         if self._left < 0 or len(self._seen) == MOST_OBJECTS:
             if self._left >= 0:
@@ -573,14 +577,14 @@ class Captured:
             self._visit_container(value, label)
             if type(value) in _CONTAINERS:
                 return
-            if type(value).__module__.partition(".")[0] == "accumulus":  # what was made of functions
-                if getattr(value, "is_opaque", False):  # which is called as it is, whatever it holds
+            if type(value).__module__.partition(".")[0] == "accumulus":  # a transformed function
+                if getattr(value, "is_opaque", False):  # called, not recorded: its variables do not matter
                     return
                 self._visit(getattr(value, "holder", None), label)
             self._visit_object(value, label)
 
     def _visit_container(self, value: Any, label: str) -> None:
-        if isinstance(value, tuple):  # which cannot change, but its items can
+        if isinstance(value, tuple):  # it cannot change, but its items can
             for index, item in enumerate(value):
                 self._visit(item, f"{label}[{index}]" if label else _name_of(item))
         elif isinstance(value, list | collections.deque) and len(value) <= FEW:
@@ -606,7 +610,7 @@ class Captured:
     def _add_entries(
         self, read: Callable[[Any], Iterable[Any]], owner: Any, label: str, count: int, keys: Sequence[Any] | None
     ) -> None:
-        """Watch the entries of a container, all or some, and the objects that can be reached through them."""
+        """Watch all entries of a container, or a sample of a long one, and the objects that they lead to."""
         if count > self._left and count:
             self.unwatched.append(f"{label}, {count:,} entries: of some of them changes are seen")
             if not isinstance(owner, list) or self._left <= 1:
@@ -629,7 +633,7 @@ class Captured:
             return
         self._by_name = True
         named = vars(module).keys() & self._names
-        if is_foreign(module.__name__):  # whose functions are constants
+        if is_foreign(module.__name__):  # its functions are assumed constant
             named = {name for name in named if not _is_constant(vars(module)[name])}
         self._add_named(vars(module), sorted(named), label)
 
@@ -669,12 +673,12 @@ class Captured:
         self._add_absent(missing if "NameError" in names else inner, scope, "")
         self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
         self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
-        for name in missing:  # modules that are imported in it
+        for name in missing:  # modules that the code imports
             if name in sys.modules and not is_foreign(name):
                 self._visit(sys.modules[name], name)
 
     def _visit_observed(self, observed: Observed) -> None:
-        """Watch all functions that ran, and objects whose methods did."""
+        """Watch all functions that ran, and the objects that were passed to them."""
         functions = self._functions(observed)
         for code, scope in observed.codes.values():
             if id(code) in self._codes:
@@ -686,10 +690,10 @@ class Captured:
             self._visit(value, _name_of(value))
 
     def _functions(self, observed: Observed) -> dict[int, list[FunctionType]]:
-        """Return functions with variables of their own that ran and that no name leads to, by the id of their code."""
+        """Return the closures that ran and that no name leads to, by the id of their code."""
         functions: dict[int, list[FunctionType]] = {}
         codes = [code for key, (code, _) in observed.codes.items() if code.co_freevars and key not in self._codes]
-        # which goes through all objects that there are: once for all of them
+        # one search for all codes, since it goes through all objects of the process
         for function in gc.get_referrers(*codes) if codes else ():
             if isinstance(function, FunctionType):
                 functions.setdefault(id(function.__code__), []).append(function)
@@ -722,7 +726,7 @@ class Captured:
             if is_users:
                 self._add_absent(lower - names, attributes, label)
             elif not whole and not isinstance(value, BuiltinFunctionType):
-                # coefficients of splines, functions behind those that a library makes of them
+                # such as coefficients of splines, and functions that a library's object wraps
                 names |= {name for name, held in attributes.items() if _is_part(held)}
             if whole:
                 self._add_contents(len, attributes, label)
@@ -740,7 +744,7 @@ class Captured:
             self._visit_opaque(value, label)
 
     def _visit_classes(self, kind: type, further: Collection[str]) -> set[str]:
-        """Watch attributes of a user's class and of those that it inherits from; the names of all of them."""
+        """Watch attributes of a user's class and its base classes; return the names of these attributes."""
         lower = set(self._missing)
         for base in reversed(kind.__mro__):
             if is_foreign(base.__module__):
@@ -757,11 +761,11 @@ class Captured:
 
     @property
     def _missing(self) -> frozenset[str]:
-        """Names of attributes that code may ask for where there are none."""
+        """Names of attributes that the code may look up on objects which lack them."""
         return frozenset() if self._names.isdisjoint(_ASKING) else self._names
 
     def _visit_opaque(self, value: Any, label: str) -> None:
-        """Watch the objects that the garbage collector knows of a compiled object; note that it may hold more."""
+        """Watch the objects that a compiled object refers to; note if it may hold more."""
         kind = type(value)
         if kind in _PLAIN or isinstance(value, type):
             return
@@ -779,7 +783,7 @@ class Captured:
 
 
 def _change(label: str, before: Any, now: Any) -> str:
-    """Return a variable's name, with its old and new value where these are short."""
+    """Return a variable's name, with its old and new value if these are short."""
     texts = ["gone" if value is _ABSENT else _shown(value) for value in (before, now)]
     return label if "" in texts or texts[0] == texts[1] else f"{label} ({texts[0]}, now {texts[1]})"
 
@@ -792,12 +796,12 @@ def _original(value: Any) -> Any:
 
 
 def _name_of(value: Any) -> str:
-    """Return the name of a function or object for messages; in its own code it is `self`."""
+    """Return the name of a function or object for messages: "self" for other callables, else the type's name."""
     return str(getattr(value, "__name__", "self" if callable(value) else type(value).__name__))
 
 
 def _shown(value: Any) -> str:
-    """Return the text of a number, a truth value or a short string; empty for other values."""
+    """Return the text of a number, a truth value or a short string; an empty text for other values."""
     text = repr(value) if isinstance(value, _UNCHANGING) else ""
     return text if len(text) <= LONGEST_SHOWN else ""
 
@@ -805,7 +809,7 @@ def _shown(value: Any) -> str:
 def is_changeable(argument: object) -> bool:
     """Return True if a constant argument is an object whose attributes may change while its identity stays.
 
-    Arrays are told apart by their contents.
+    Arrays are compared by their contents and do not count.
 
     >>> is_changeable(np.ones(2)), is_changeable(2.0), is_changeable(functools.partial(max, 1.0))
     (False, False, True)
@@ -814,13 +818,13 @@ def is_changeable(argument: object) -> bool:
 
 
 def _is_part(value: Any) -> bool:
-    """Return True if an object of a library holds an array, or a function of the user's."""
+    """Return True if an attribute of a library's object is an array or one of the user's functions."""
     is_function = isinstance(value, FunctionType | MethodType) and not is_foreign(str(value.__module__))
     return is_function or isinstance(value, np.ndarray)
 
 
 def _is_constant(value: Any) -> bool:
-    """Return True if an attribute of a library's module is taken as constant."""
+    """Return True if an attribute of a library's module is assumed constant."""
     return callable(value) or isinstance(value, (*_UNCHANGING, ModuleType))
 
 
@@ -832,8 +836,8 @@ def _is_holding(kind: type) -> bool:
 
 
 def _is_special(name: str, held: Any) -> bool:
-    """Return True if an attribute of a class is a special method that computes something of an object."""
+    """Return True if an attribute of a class is a special method that computes something from an object."""
     if not (name.startswith("__") and name.endswith("__")) or name in _ASIDE:
         return False
     is_made = name in _COMPARING and isinstance(held, FunctionType) and held.__code__.co_filename == "<string>"
-    return not is_made  # by `dataclass`, of all fields
+    return not is_made  # comparisons that `dataclass` generates name all fields

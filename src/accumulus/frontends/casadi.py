@@ -1,8 +1,9 @@
-"""The front end of CasADi: a `casadi.Function` is read instruction by instruction, scalar by scalar.
+"""Front end for CasADi: translates a `casadi.Function` instruction by instruction into scalar operations.
 
-Functions of MX are expanded to scalars first; what repeats in long programs is found again on the tape. CasADi stores
-matrices by columns and only their structural nonzeros: here arguments and results are dense arrays, of which entries
-that are no nonzeros are not read, and are 0. A column is a vector, of shape (n,), and a 1×1 matrix is a number.
+Functions of MX are expanded to scalar operations first; repetition in long programs is detected later on the tape.
+CasADi stores matrices column by column and only their structural nonzeros. Here arguments and results are dense arrays:
+other entries of arguments are ignored, and other entries of results are 0. A column is a vector of shape (n,), and a
+1×1 matrix is a number.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
 
-#: CasADi's operations → rows of the tape's table; some have C's names. Its erfinv has nine digits only.
+#: CasADi's operation codes → names in the tape's table of operations. Some of CasADi's names are C's, as OP_FABS.
+#: CasADi's own erfinv has only nine digits.
 _ROWS: Final = {
     getattr(ca, operation): row.name
     for row in OPERATIONS
@@ -31,7 +33,7 @@ _ROWS: Final = {
     for operation in (f"OP_{row.short.upper()}", f"OP_F{row.short.upper()}")
     if hasattr(ca, operation)
 }
-#: CasADi's operations → formulas.
+#: CasADi's operation codes → formulas, for operations that the table lacks.
 _FORMULAS: Final[dict[int, Callable[..., Any]]] = {
     ca.OP_POW: lambda x, y: x**y,
     ca.OP_CONSTPOW: lambda x, y: x**y,
@@ -57,14 +59,14 @@ def shape_of_matrix(sparsity: Any) -> tuple[int, ...]:
 
 
 def places_of(sparsity: Any) -> NDArray[np.intp]:
-    """Return the position of each structural nonzero in that array, in C order."""
+    """Return the flat position, in C order, of each structural nonzero in the dense array."""
     rows, columns = sparsity.get_triplet()
     places: NDArray[np.intp] = np.array(rows, np.intp) * sparsity.shape[1] + np.array(columns, np.intp)
     return places
 
 
 class _Functions(Recorder):
-    """Takes a `casadi.Function`."""
+    """Recorder for `casadi.Function` objects."""
 
     def takes(self, function: object) -> bool:
         return isinstance(function, ca.Function)
@@ -97,14 +99,14 @@ class _Functions(Recorder):
 
 
 def _shaped(function: Any, results: Sequence[Any]) -> Any:
-    """Return the results as arrays: one, or a tuple of several."""
+    """Return the results as arrays: a single array, or a tuple if there are several."""
     shapes = [shape_of_matrix(function.sparsity_out(k)) for k in range(len(results))]
     shaped = [np.reshape(np.array(result), shape)[()] for result, shape in zip(results, shapes, strict=True)]
     return shaped[0] if len(shaped) == 1 else tuple(shaped)
 
 
 def _expanded(function: Any) -> Any:
-    """Return the function in scalar operations."""
+    """Return the function expanded to scalar operations."""
     if function.has_free():
         names = ", ".join(map(str, function.get_free()[:8]))
         raise refuse(
@@ -139,7 +141,7 @@ def _check(function: Any, shapes: Sequence[tuple[int, ...]]) -> None:
 
 
 def _write(scalars: Any, tape: Tape, inputs: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
-    """Emit a function's instructions, which compute in slots that are used again and again."""
+    """Translate a function's instructions, which compute in reused slots, and store the references of its results."""
     places_in = [places_of(scalars.sparsity_in(k)).tolist() for k in range(scalars.n_in())]
     places_out = [places_of(scalars.sparsity_out(k)).tolist() for k in range(scalars.n_out())]
     entries = [argument.tolist() for argument in inputs]

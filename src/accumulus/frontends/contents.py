@@ -1,4 +1,4 @@
-"""Contents of objects that a function holds and may change in place: arrays, bytes, objects of libraries."""
+"""Readers that detect in-place changes of objects that a function holds: arrays, bytes, objects of libraries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 
 from accumulus.frontends.kinds import is_of, is_quantity
 
-#: Bytes of the largest array whose contents are compared; entries of larger ones that are, spread over each axis.
+#: Size in bytes of the largest array that is compared in full, and the approximate number of entries, spread over all
+#: axes, that are compared of a larger one.
 LARGEST: Final = 4096
 SAMPLED: Final = 64
 
 
 def look_of(value: Any) -> Callable[[Any], object] | None:
-    """Return a function that detects changes of an object in place; None if it cannot be changed or observed."""
+    """Return a function of an object whose value changes when the object changes in place; None if there is none."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
             return None
@@ -30,20 +31,20 @@ def look_of(value: Any) -> Callable[[Any], object] | None:
     if module.startswith("scipy.sparse") and isinstance(getattr(value, "data", None), np.ndarray):
         return functools.partial(_data_of, look_of(value.data) or _nothing)
     if is_of(value, "pandas", "Series", "DataFrame"):
-        return _table if 8 * value.size <= LARGEST else None  # to read one takes as long as many calls
+        return _table if 8 * value.size <= LARGEST else None  # reading a large one costs as much as many calls
     if is_of(value, "xarray", "DataArray", "Dataset"):
         return _variables
     return _quantity if is_quantity(value) else None
 
 
 def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
-    """Return a reader of some entries of one array, spread over each axis: through a view, which is made at once."""
+    """Return a reader of some entries of one array, spread over each axis, through a view that is made once."""
     view = array[_places(array.shape)]
     return lambda _: view.tobytes()
 
 
 def _places(shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return the positions of the entries of a large array that are compared."""
+    """Return a slice for each axis that selects the entries of a large array to compare."""
     each = max(2, int(SAMPLED ** (1.0 / max(1, len(shape)))))
     return tuple([slice(None, None, max(1, -(-length // each))) for length in shape])
 
@@ -57,23 +58,23 @@ def _nothing(_: Any) -> None:
 
 
 def _contents(values: Any) -> object:
-    """Return contents of an array, all or some."""
+    """Return the contents of an array; a large array is sampled."""
     array = np.asarray(values)
     some = array[_places(array.shape)] if array.nbytes > LARGEST else array
     return repr(some.tolist()) if array.dtype.kind == "O" else some.tobytes()
 
 
 def _table(frame: Any) -> object:
-    """Return contents of a small table or series of pandas."""
+    """Return the numbers and labels of a small table or series of pandas."""
     return _contents(frame.to_numpy()), repr([axis.tolist() for axis in frame.axes])
 
 
 def _variables(value: Any) -> object:
-    """Return contents of a data array or data set of xarray and of its coordinates."""
+    """Return the contents of an xarray DataArray or Dataset and of its coordinates."""
     held = value.variables if hasattr(value, "variables") else {None: value.variable, **value.coords.variables}
     return [(name, each.dims, _contents(each.data)) for name, each in held.items()]
 
 
 def _quantity(value: Any) -> object:
-    """Return contents of a quantity, and its unit."""
+    """Return the unit of a quantity and its contents."""
     return tuple(value.unit_items()), _contents(value.magnitude)

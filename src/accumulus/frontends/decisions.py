@@ -1,12 +1,12 @@
-"""Decisions of code on traced values: answered as at the recorded point, and kept as guards.
+"""Decisions of code on traced values, answered at the recorded point and kept as guards.
 
-A recording follows one path. If the function asks a traced value for its truth, an integer or an order, the answer is
-the one at the given arguments, and the recording holds wherever all answers are the same. Each decision becomes a
-*guard*: a truth value on the tape that is true where the answer is unchanged. Equal decisions are one operation of the
-tape, and one guard.
+A recording follows one path. If the function needs the truth of a traced value, its integer or an order of values, the
+answer is the one at the given arguments. The recording holds wherever all answers are the same. Each decision becomes a
+*guard*: a truth value on the tape that is true where the answer is unchanged. Equal decisions share one operation of
+the tape and one guard.
 
-Values at the point are computed by NumPy from the tape's operations, as far as they are needed. The body of an
-``acc.map`` or ``acc.scan`` runs many times and has no single point.
+NumPy computes values at the point from the tape's operations, as far as decisions need them. The body of an ``acc.map``
+or ``acc.scan`` runs many times, so it has no single point and takes no decisions.
 
 Without `Decisions` (``guards="error"``) every decision is refused, see `accumulus.frontends.active`.
 """
@@ -35,24 +35,24 @@ from accumulus.tape.passes import extended, rows_of
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
-#: Most guards of a recording, and most decisions that they answer: a loop with more decisions may never end.
+#: Maximum number of guards of a recording, and of decisions: a loop with more decisions may never end.
 MOST_GUARDS: Final = 20_000
 MOST_QUESTIONS: Final = 1_000_000
-#: Most operations of a recording that still takes decisions; an operation on a whole array counts as one.
+#: Maximum number of operations of a recording that still takes decisions; an operation on a whole array counts as one.
 MOST_OPERATIONS: Final = 10_000_000
-#: Characters of a line of source that a guard keeps.
+#: Maximum number of characters of a source line that a guard keeps.
 MOST_SOURCE: Final = 120
-#: Numbers of an answer that are listed.
+#: Maximum number of listed numbers of an answer.
 MOST_LISTED: Final = 8
 
 References = NDArray[np.int64]
 
 
 class UnmergeableError(BaseException):
-    """The sign that a decision is taken in a branch that is recorded beside another.
+    """Signal that a decision is taken in a branch that is recorded next to the other branch.
 
-    It is no `Exception`, so that the user's code does not catch it. What merges the branches does, and asks for the
-    outer truth instead.
+    It is not an `Exception`, so that the user's code does not catch it. The code that merges the branches does, and
+    decides on the outer condition instead.
     """
 
 
@@ -61,9 +61,9 @@ class Guard:
     """A decision that a recording has taken.
 
     Attributes:
-        file, line, source: where in the user's code.
-        answer: what was answered, in words: "True", "3", "an order".
-        ways: which of the conditions hold that the answer is made of by choices among constants, if it is.
+        file, line, source: position in the user's code.
+        answer: text of the answer: "True", "3", "order 2 0 1".
+        ways: truth of each condition, if the answer is a choice among constants by these conditions; else empty.
     """
 
     file: str
@@ -80,30 +80,30 @@ class Decisions:
     """The decisions of one recording.
 
     Args:
-        tape: that is recorded on; without operations yet.
+        tape: tape of the recording; without operations yet.
         point: values of its inputs.
         opens_indices: True if long arrays of indices may stay numbers of the program.
 
     Attributes:
-        guards: by the reference of what has to be true for each to hold.
+        guards: guards by the reference of the truth value that must hold.
     """
 
     def __init__(self, tape: Program, point: NDArray[np.float64], opens_indices: bool = False) -> None:
         self.tape, self.opens_indices = tape, opens_indices
         self.guards: dict[int, Guard] = {}
         self._questions = 0
-        #: How many guards are joined so far, and the truth value that all of these hold.
+        #: Number of guards joined so far, and the reference of their conjunction.
         self._joined = 0, 0
         self._choices = Choices(tape, self._is_true)
-        #: Values by reference while there is no loop, and the numbers of operations and constants among them; then
-        #: values of inputs and results, and the number of blocks that they come from.
+        #: On straight-line code: values by reference, and the numbers of operations and constants among them. On loops:
+        #: values of inputs and results, and the number of blocks that have computed them.
         self._values: dict[int, Any] = {}
         self._known, self._constants = 0, 0
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
         self._blocks = 0
 
     def values(self, references: References) -> NDArray[np.float64]:
-        """Return values of references at the point, in their shape."""
+        """Return the values of references at the point, in the shape of `references`."""
         program, tape = self.tape, self.tape.scalars
         with np.errstate(all="ignore"):
             if tape is None:
@@ -128,11 +128,11 @@ class Decisions:
         return bool(self.values(np.array(reference)))
 
     def is_chosen(self, reference: int, answer: str) -> bool:
-        """Return True if a number is made of constants by choices alone, whose conditions are kept as a guard then.
+        """Return True if a number is a choice among constants; keep the conditions of the choice as a guard then.
 
         Args:
-            reference: of the number.
-            answer: in words, what is answered of it.
+            reference: reference of the number.
+            answer: text of the answer.
 
         Raises:
             EndlessRecordingError: if there are too many guards.
@@ -149,12 +149,12 @@ class Decisions:
         """Keep a guard.
 
         Args:
-            holds: reference of a truth value: whether the answer is still this one.
-            answer: in words.
+            holds: reference of a truth value that is true where the answer is unchanged.
+            answer: text of the answer.
             ways: see `Guard`.
 
         Raises:
-            EndlessRecordingError: if there are too many.
+            EndlessRecordingError: if there are too many guards.
         """
         self.count()
         if holds < 0 or holds in self.guards:
@@ -166,7 +166,7 @@ class Decisions:
         )
 
     def held(self) -> int:
-        """Return the reference of a number: 1 where all guards so far hold, else 0."""
+        """Return the reference of a number that is 1 where all guards so far hold, else 0."""
         count, joined = self._joined
         if count < len(self.guards):
             new = [*([joined] if count else []), *islice(self.guards, count, None)]
@@ -175,10 +175,10 @@ class Decisions:
         return as_number(self.tape, joined) if self.guards else self.tape.constant(1.0)
 
     def count(self) -> None:
-        """Count a question.
+        """Count a decision.
 
         Raises:
-            EndlessRecordingError: for one that is too many.
+            EndlessRecordingError: if there are too many decisions, guards or operations.
         """
         self._questions += 1
         written = len(self.tape) if self.tape.scalars is not None else len(self.tape.blocks)
@@ -194,14 +194,14 @@ class Decisions:
 
 
 def _around(tape: Any, references: Any) -> tuple[Any, Any]:
-    """Return values as values of the recording that takes decisions, if this one is nested in it."""
+    """Return the tape that takes decisions for a nested tape, and the references there of these values."""
     while isinstance(tape, NestedTape):
         tape, references = tape.outer, tape.lowered(references)
     return tape, references
 
 
 def point_at(tape: Any, references: References) -> NDArray[np.float64] | None:
-    """Return values at the given point without guards; None if there is no such point, or no decisions are taken."""
+    """Return values at the given point without a guard; None if the recording of this tape takes no decisions."""
     tape, references = _around(tape, references)
     decisions: Decisions | None = ACTIVE.decisions
     return decisions.values(references) if decisions is not None and decisions.tape is tape else None
@@ -212,7 +212,7 @@ def decisions_on(tape: Any) -> Decisions | None:
 
     Raises:
         TraceError: in a body that is recorded once and runs many times.
-        UnmergeableError: in a branch that is recorded beside another.
+        UnmergeableError: in a branch that is recorded next to the other.
     """
     decisions: Decisions | None = ACTIVE.decisions
     if decisions is None:
@@ -232,15 +232,15 @@ def decisions_on(tape: Any) -> Decisions | None:
 
 
 def truth(tape: Any, reference: int) -> bool:
-    """Return True if a truth value is true at the given point, kept as a guard.
+    """Return True if a truth value is true at the given point, and keep the answer as a guard.
 
     Args:
-        tape: that is recorded on.
-        reference: of a truth value on it.
+        tape: tape of the recording.
+        reference: reference of a truth value on it.
 
     Raises:
         TraceError: if decisions are refused.
-        EndlessRecordingError: if there are too many.
+        EndlessRecordingError: if there are too many decisions.
     """
     tape, reference = _around(tape, reference)
     if reference < 0:
@@ -255,17 +255,17 @@ def truth(tape: Any, reference: int) -> bool:
 
 
 def whole(tape: Any, reference: int, kind: str = "int") -> int:
-    """Return a real number at the given point without its fraction, kept as a guard.
+    """Return a real number at the given point without its fraction, and keep the answer as a guard.
 
     Args:
-        tape: that is recorded on.
-        reference: of a real number on it.
-        kind: "int", as Python's ``int(x)`` cuts it off; "index" for one that has to be whole.
+        tape: tape of the recording.
+        reference: reference of a real number on it.
+        kind: "int" to truncate, like Python's ``int(x)``; "index" for a number that must be an integer.
 
     Raises:
         TraceError: if decisions are refused.
-        TypeError: for an index that is not whole.
-        ValueError, OverflowError: for NaN and infinities, as Python has it.
+        TypeError: for an index that is not an integer.
+        ValueError, OverflowError: for NaN and for infinities, like ``int(x)``.
         EndlessRecordingError: if there are too many decisions.
     """
     tape, reference = _around(tape, reference)
@@ -286,7 +286,7 @@ def whole(tape: Any, reference: int, kind: str = "int") -> int:
 
 
 def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
-    """Return True if a number without its fraction is still this one; or is it, as an index."""
+    """Return the reference of a truth value: the number still has this answer, exactly or after truncation."""
     here = tape.constant(answer)
     if kind == "index":
         return int(tape.apply("equal", reference, here))
@@ -297,7 +297,7 @@ def _still(tape: Any, reference: int, answer: int, kind: str) -> int:
 
 
 def _still_each(tape: Any, references: References, answers: NDArray[np.float64], kind: str) -> References:
-    """Return True if each number still has its answer, as `_still` does."""
+    """Return references of truth values that are all true where each number still has its answer, see `_still`."""
     if not len(references):
         return references
     if kind == "index":
@@ -313,15 +313,15 @@ def _still_each(tape: Any, references: References, answers: NDArray[np.float64],
 
 
 def truths(tape: Any, references: References) -> NDArray[np.bool_]:
-    """Return truth values that are true at the given point, kept as one guard.
+    """Return truth values at the given point, and keep all of them as one guard.
 
     Args:
-        tape: that is recorded on.
+        tape: tape of the recording.
         references: references of truth values on it.
 
     Raises:
         TraceError: if decisions are refused.
-        EndlessRecordingError: if there are too many.
+        EndlessRecordingError: if there are too many decisions.
     """
     tape, references = _around(tape, references)
     answers: NDArray[np.bool_] = np.asarray(values_of(tape, references) != 0)
@@ -332,11 +332,11 @@ def truths(tape: Any, references: References) -> NDArray[np.bool_]:
 
 
 def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.int64]:
-    """Return real numbers at the given point without their fractions, kept as one guard; arguments as for `whole`.
+    """Return real numbers at the given point without fractions, and keep all as one guard; arguments as for `whole`.
 
     Raises:
         TraceError: if decisions are refused.
-        TypeError: for an index that is not whole.
+        TypeError: for an index that is not an integer.
         ValueError: for NaN and infinities.
         EndlessRecordingError: if there are too many decisions.
     """
@@ -354,12 +354,12 @@ def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.i
 
 
 def in_range(tape: Any, references: References, length: int) -> None:
-    """Keep as a guard that numbers are indices of an axis, whichever they are.
+    """Keep as a guard that numbers are valid indices of an axis, without fixing their values.
 
     Raises:
-        IndexError, TypeError: for those at the given point, as NumPy does.
+        IndexError, TypeError: if they are not valid at the given point, as in NumPy.
         TraceError: if decisions are refused.
-        UnmergeableError: in a branch that is recorded beside another.
+        UnmergeableError: in a branch that is recorded next to the other.
         EndlessRecordingError: if there are too many decisions.
     """
     asked = _distinct(references[references >= 0])
@@ -380,21 +380,21 @@ def in_range(tape: Any, references: References, length: int) -> None:
 
 
 def order(tape: Any, references: Sequence[int] | References) -> list[int]:
-    """Return a permutation that sorts numbers at the given point, NaN last, equal ones as they come; kept as one guard.
+    """Return the stable permutation that sorts numbers at the given point, with NaN last, and keep it as one guard.
 
     Args:
-        tape: that is recorded on.
+        tape: tape of the recording.
         references: references of real numbers on it.
 
     Raises:
         TraceError: if decisions are refused.
-        EndlessRecordingError: if there are too many.
+        EndlessRecordingError: if there are too many decisions.
     """
     tape, entries = _around(tape, np.asarray(references, np.int64))
     numbers = values_of(tape, entries)
     places = np.argsort(numbers, kind="stable")
     ordered = places[~np.isnan(numbers[places])]
-    # neighbours in this order compare as they do now; what is NaN is not equal to itself
+    # the order holds while neighbours compare in the same way, and the same numbers are NaN
     lower, upper = ordered[:-1], ordered[1:]
     strict = lower > upper
     checks = [
@@ -412,7 +412,7 @@ def order(tape: Any, references: Sequence[int] | References) -> list[int]:
 
 
 def listed(label: str, answer: NDArray[Any]) -> str:
-    """Return an answer of many numbers in words that tell answers apart: the first ones, and a fingerprint of all.
+    """Return the text of an answer of many numbers: the first ones, and a hash of all that distinguishes answers.
 
     >>> listed("order", np.array([2, 0, 1]))
     'order 2 0 1'
@@ -426,7 +426,7 @@ def listed(label: str, answer: NDArray[Any]) -> str:
 
 
 def values_of(tape: Any, references: References) -> NDArray[np.float64]:
-    """Return values at the given point; callers record what follows from them by `keep`.
+    """Return values at the given point; the caller keeps its conclusions as a guard with `keep`.
 
     Raises:
         TraceError: if decisions are refused.
@@ -439,12 +439,12 @@ def values_of(tape: Any, references: References) -> NDArray[np.float64]:
 
 
 def keep(tape: Any, conditions: References, answer: str) -> None:
-    """Keep that all of some truth values are true as one guard.
+    """Keep as one guard that all of these truth values are true.
 
     Args:
-        tape: that is recorded on.
-        conditions: references, each true at the given point.
-        answer: in words, what was answered.
+        tape: tape of the recording.
+        conditions: references of truth values, each true at the given point.
+        answer: text of the answer.
 
     Raises:
         EndlessRecordingError: if there are too many decisions.
@@ -456,7 +456,7 @@ def keep(tape: Any, conditions: References, answer: str) -> None:
 
 
 def apply_each(tape: Any, name: str, left: References, right: References) -> References:
-    """Return an operation of the table on each pair of entries of two arrays of one shape."""
+    """Return references of an operation of the table, applied to each pair of entries of two arrays of one shape."""
     results: References = tape.map(lambda body: partial(body.apply, name), [left, right]) if left.size else left
     return results
 
@@ -467,13 +467,13 @@ def _distinct(references: References) -> References:
 
 
 def negated(tape: Any, conditions: References) -> References:
-    """Return True if each of some truth values is false."""
+    """Return references of the negations of truth values."""
     negations: References = tape.map(lambda body: body.logical_not, [conditions]) if conditions.size else conditions
     return negations
 
 
 def conjunction(tape: Any, conditions: References) -> int:
-    """Return True if all of some truth values are true; pairs of them, then pairs of these, as arrays are computed."""
+    """Return the reference of a truth value that is true where all conditions are, by pairwise operations on arrays."""
     left = _distinct(conditions.reshape(-1))
     while len(left) > 1:
         half = len(left) // 2
@@ -482,38 +482,38 @@ def conjunction(tape: Any, conditions: References) -> int:
 
 
 def holds_of(tape: Tape | Program, guards: References) -> int:
-    """Return True if all guards hold: 1 or 0.
+    """Return the reference of a number that is 1 where all guards hold, else 0.
 
     Args:
-        tape: of a recording, or a copy.
-        guards: references of 1 where each holds, else 0, as a recording returns them.
+        tape: tape of a recording, or a copy.
+        guards: references of numbers that are 1 where each guard holds, else 0, as a recording returns them.
     """
     conditions = [condition_of(tape, reference) for reference in guards.tolist()]
     return as_number(tape, conjunction(tape, np.array(conditions, np.int64)))
 
 
 def condition_of(tape: Any, reference: int) -> int:
-    """Return the condition that `as_number` made a number of; that it is not 0, if a body has both within it."""
+    """Return the reference of the condition of an `as_number`; of ``number != 0`` if it is inside a loop's body."""
     if reference >= 0 and tape.operation(reference).name == "select" and (operands := tape.arguments(reference)):
         return int(operands[0])
     return int(tape.apply("not_equal", reference, tape.constant(0.0)))
 
 
 def as_number(tape: Any, condition: int) -> int:
-    """Return 1 where a truth value is true, else 0."""
+    """Return the reference of a number that is 1 where a truth value is true, else 0."""
     return int(tape.select(condition, tape.constant(1.0), tape.constant(0.0)))
 
 
 # Choices between values ----------------------------------------------------------------------------------------------
 #
-# The conditions that decide a number which is made of constants by choices alone.
+# Conditions that select the value of a number among constants.
 #
-# Where code merges ``low = middle`` under a condition, `low` becomes a choice between two constants, and values
-# computed from it take finitely many values. If the function then decides on such a value, or uses it as an index, the
-# conditions of the choices become guards. They are fewer than the operations that compute the value, which then need
-# not run. A choice by a guarded condition is no choice any more.
+# If code merges ``low = middle`` under a condition, `low` becomes a choice between two constants, and values computed
+# from it take finitely many values. If the function then decides on such a value, or uses it as an index, the
+# conditions of the choices become guards. There are fewer of them than operations that compute the value, and these
+# operations then need not run. A choice by a guarded condition is a constant.
 
-#: Most conditions of one number: with more, the number itself is as good a guard.
+#: Maximum number of conditions of one number. With more, a guard on the number itself is as good.
 MOST_CONDITIONS: Final = 64
 
 _SELECT: Final = BY_NAME["select"].code
@@ -522,20 +522,20 @@ _NOT: Final = BY_NAME["logical_not"].code
 
 
 class Choices:
-    """The conditions of numbers on a tape, which are found once each.
+    """The conditions of numbers on a tape, each computed once.
 
     Args:
-        tape: that is recorded on.
-        is_true: True if a truth value on it is true at the given point.
+        tape: tape of the recording.
+        is_true: function that returns True if a truth value on the tape, by its reference, is true at the given point.
     """
 
     def __init__(self, tape: Tape | Program, is_true: Callable[[int], bool]) -> None:
         self._tape, self._is_true = tape, is_true
-        #: By reference: conditions, in the order in which they are met; None of what depends on inputs otherwise.
+        #: Conditions by reference, in the order of traversal; None for numbers that depend on inputs in other ways.
         self._found: dict[int, tuple[int, ...] | None] = {}
 
     def conditions(self, reference: int) -> tuple[int, ...] | None:
-        """Return the truth values that make the number what it is at the given point; None for other numbers."""
+        """Return the conditions that select the value of a number; None if it is not a choice among constants."""
         memo, waiting = self._found, [reference]
         while waiting:
             following = self._next(waiting[-1])
@@ -546,7 +546,7 @@ class Choices:
         return () if reference < 0 else memo[reference]
 
     def _next(self, reference: int) -> int | None:
-        """Return the reference of a number that this one needs first; None once this one is evaluated."""
+        """Return the reference of a number to evaluate before this one; None once this one is evaluated."""
         memo, tape = self._found, self._tape
         if reference < 0 or reference in memo:
             return None
@@ -573,7 +573,7 @@ class Choices:
                 break
             conditions.update(dict.fromkeys(of_operand))
             longest = max(longest, len(of_operand))
-        # a count of what holds is the same number in many ways: there the number is the better guard
+        # a count of true conditions has the same value in many cases: a guard on the number itself holds in all of them
         is_decided &= code == _SELECT or len(conditions) == longest
         memo[reference] = tuple(conditions) if is_decided and len(conditions) <= MOST_CONDITIONS else None
         return None
@@ -583,14 +583,14 @@ class Choices:
 
 
 def decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
-    """Return a tape without the choices that guards have decided; None if there are none.
+    """Return a tape without the choices that guards have decided; None if there is none.
 
     Args:
-        tape: as it was recorded.
+        tape: recorded tape.
         holds: references of truth values that are true wherever the recording is used.
 
     Returns:
-        The tape, without outputs, and where each reference of the old one is.
+        The tape, without outputs, and the new reference of each old one.
     """
     truths: dict[int, bool] = {}
     waiting = list(holds)
@@ -612,6 +612,6 @@ def decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
         rows[:, 0] += SIGNED
     result, values = extended(tape.emptied(), rows)
     result.signed_zeros = tape.signed_zeros
-    # operations that see the sign of a zero that has become a constant may have been folded
+    # operations that see the sign of a zero may have been folded where that zero became a constant
     result.folded_zero_signs = tape.folded_zero_signs or bool(len(seeing_zero_signs(tape)))
     return result, values

@@ -1,6 +1,6 @@
-"""Tapes within others, which take values of the enclosing tape as further inputs.
+"""Tapes inside other tapes, which take values of the enclosing tape as further inputs.
 
-`InnerTape` is for the body of a loop. `NestedTape` is for a function whose derivatives are taken within a recording:
+`InnerTape` records the body of a loop. `NestedTape` records a function whose derivatives are taken inside a recording:
 the differentiated arguments are its own inputs, even if the function also uses the same values of the enclosing tape.
 """
 
@@ -20,15 +20,16 @@ from accumulus.tape.operations import INPUT
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import Tape
 
-#: Most operations of one instance of a body on entries of long arrays. A longer instance is recorded as a program over
-#: arrays.
+#: Maximum number of operations of one instance of a body on entries of long arrays. A longer instance is recorded as a
+#: program over arrays.
 MOST_IN_BODY: Final = 5_000
 
 
 class LongBodyError(BaseException):
-    """The sign that a body, recorded once to run many times, works on long arrays or calls an opaque function.
+    """Signal that a body, recorded once to run many times, works on long arrays or calls an opaque function.
 
-    The name of an opaque function is its argument. It is no `Exception`, so that the user's code does not catch it.
+    The argument of the error is the name of the opaque function, if there is one. The error is not an `Exception`, so
+    that the user's code does not catch it.
     """
 
 
@@ -36,9 +37,9 @@ class InnerTape(Tape):
     """The tape of a body while it is recorded.
 
     Args:
-        own: inputs that it is called with.
-        outer: the tape around it, if there is one; values of it may be used.
-        most: operations on entries of long arrays, at most.
+        inputs: number of its own inputs.
+        outer: enclosing tape, whose values the body may use; None if there is none.
+        most: maximum number of operations on entries of long arrays.
     """
 
     __slots__ = ("_most", "_taken", "is_long", "lines", "outer", "own", "unrolled")
@@ -47,8 +48,8 @@ class InnerTape(Tape):
         super().__init__(inputs, signed_zeros=outer is not None and outer.signed_zeros)
         self.own, self.outer, self._most = inputs, outer, most
         self._taken: dict[int, int] = {}
-        #: Operations on entries of long arrays, and whether they are too many: then the recording counts for nothing,
-        #: even if the error is caught.
+        #: Number of operations on entries of long arrays. `is_long` is True if there are too many: the recording is
+        #: discarded then, even if the user's code catches the error.
         self.unrolled, self.is_long = 0, False
         #: Lines of the user's source that its operations come from.
         self.lines: set[tuple[str, int]] = set()
@@ -58,10 +59,10 @@ class InnerTape(Tape):
         return super()._append(key, code, a, b)
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
-        """Return False, or end a recording that gets too long.
+        """Return False: a body has no loops; end a recording that gets too long.
 
         Raises:
-            LongBodyError: if it does.
+            LongBodyError: if the recording is too long.
         """
         work = entries if work is None else work
         if work >= sizes.LONG:
@@ -70,10 +71,10 @@ class InnerTape(Tape):
         return False
 
     def check(self, most: int) -> None:
-        """End the recording if more entries were written out than that.
+        """End the recording if more than `most` operations on entries were written out.
 
         Raises:
-            LongBodyError: if so.
+            LongBodyError: if there are more.
         """
         if self.unrolled > most:
             self.is_long = True
@@ -89,11 +90,11 @@ class InnerTape(Tape):
         raise LongBodyError(name)
 
     def is_within(self, tape: object) -> bool:
-        """Return True if this is the body of something that is recorded on `tape`, however deep inside."""
+        """Return True if this is the body of a loop on `tape`, at any depth of nesting."""
         return self.outer is tape or (isinstance(self.outer, InnerTape) and self.outer.is_within(tape))
 
     def take(self, tape: Any, entries: Any, boolean: bool) -> Any:
-        """Return entries of a tape around this one, one or an array of them, as entries of this one."""
+        """Return one reference, or an array of references, of an enclosing tape as references of this tape."""
         if isinstance(self.outer, InnerTape) and self.outer is not tape:
             entries = self.outer.take(tape, entries, boolean)
         if isinstance(entries, int):
@@ -111,11 +112,11 @@ class InnerTape(Tape):
             self.codes.append(INPUT)
             self.first.append(0)
             self.second.append(0)
-        # truth values are numbers where a body takes them
+        # a body takes truth values as numbers
         return self.apply("not_equal", position, self.constant(0.0)) if boolean else position
 
     def closed(self) -> tuple[Tape, NDArray[np.int64]]:
-        """Return the body as a tape with all inputs first, and the references that inputs behind its own stand for."""
+        """Return the body as a tape with all inputs first, and the outer references of the inputs after its own."""
         rows = rows_of(self)
         taken = np.fromiter(self._taken.values(), np.int64)
         computed = np.flatnonzero(rows[:, 0] != INPUT)
@@ -132,22 +133,26 @@ class InnerTape(Tape):
 
 
 class NestedTape(InnerTape):
-    """The tape of a function whose derivatives are recorded: of its inputs, values on the tape around it are known.
+    """The tape of a function whose derivatives are recorded; each of its inputs is a value of the enclosing tape.
 
     Args:
-        given: reference there of each input.
-        outer: the tape around it.
+        references: reference on the enclosing tape of each input.
+        outer: enclosing tape.
     """
 
     __slots__ = ("_lowered",)
 
     def __init__(self, references: Sequence[int], outer: Any) -> None:
         super().__init__(len(references), outer)
-        #: References on the outer tape of the values that were looked up so far.
+        #: Cached references on the enclosing tape, by the reference on this one.
         self._lowered: dict[int, int] = dict(enumerate(references))
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
-        """Return False, or end a recording that should have begun on a program with loops."""
+        """Return False; end a recording that should have begun on a program with loops.
+
+        Raises:
+            LongBodyError: if operations on arrays of this length should be loops of the enclosing program.
+        """
         outer = self.outer
         if isinstance(outer, InnerTape):
             return outer.in_loops(entries, work, steps)
@@ -160,7 +165,7 @@ class NestedTape(InnerTape):
         return False
 
     def lowered(self, references: Any) -> Any:
-        """Write these values on the tape around: one reference, or an array."""
+        """Copy the operations of one or more values to the enclosing tape, and return the references there."""
         if isinstance(references, int):
             return self._lower(references)
         distinct, where = np.unique(references, return_inverse=True)
@@ -184,11 +189,11 @@ class NestedTape(InnerTape):
 
 
 def replayed(program: Tape, tape: Any, inputs: Sequence[int]) -> list[int]:
-    """Write a program's operations onto another tape, and return the references of its outputs there.
+    """Copy a program's operations onto another tape, and return the references of its outputs there.
 
     Args:
         program: tape to copy.
-        tape: tape that its operations are written onto.
-        inputs: references on that tape of the program's inputs.
+        tape: tape that the operations are appended to.
+        inputs: references on `tape` of the program's inputs.
     """
     return copied(program, tape, inputs, needed(program))

@@ -1,6 +1,6 @@
-"""Classification of arguments as traced or constant, the same at the first call and at every other.
+"""Classification of arguments as traced numbers or constants, which is the same in every call.
 
-Numbers may also be lists of numbers, tables, and arrays of other libraries than NumPy.
+Numbers may also be passed as lists of numbers, tables, and arrays of libraries other than NumPy.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 
-#: Arrays with the arithmetic of plain ones. Other subclasses compute something else, or hold more than numbers.
+#: Array types with plain arithmetic. Other subclasses compute differently, or hold more than numbers.
 ARRAYS = (np.ndarray, np.memmap)
-#: The largest whole number that is a finite number in double precision.
+#: Largest integer that is finite in double precision.
 LARGEST = int(np.finfo(np.float64).max)
 
 
 class StandIn:
-    """Value that a front end hands to a function for a number or an array while it records it."""
+    """Base class of traced values, which stand for a number or an array while a function is recorded."""
 
     __slots__ = ()
 
     def as_column(self) -> Any:
-        """Return the object that represents an array with one axis in a table of pandas."""
+        """Return the object that stands for a traced vector in a column of a pandas table."""
         raise NotImplementedError
 
 
 def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
-    """Return the shape of a numeric argument, None for a constant.
+    """Return the shape of a numeric argument; None for a constant.
 
     Args:
         argument: argument of the function.
@@ -107,21 +107,21 @@ def _holds_numbers(container: Any) -> bool:
 
 # Labelled arrays: tables and series of pandas, data arrays of xarray --------------------------------------------------
 #
-# As arguments they are their numbers, and the function gets one like the user's own with traced values in it, in whole
-# columns or arrays. What the libraries do with labels is theirs; arithmetic comes back to the recorder by NumPy's
-# protocols. Computations in pandas' own code are refused where that code asks for plain numbers.
+# As arguments they are converted to their numbers, and the function receives an object with the user's labels and
+# traced values, in whole columns or arrays. The libraries handle labels; arithmetic returns to the recorder through
+# NumPy's protocols. Computations in pandas' own code are refused where that code asks for plain numbers.
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table or series of pandas without its numbers, to be made of an array."""
+    """A pandas table or series without its numbers, callable to build one from an array."""
 
-    key: Hashable  # which distinguishes it from others
-    example: Any = field(compare=False)  # the user's own
+    key: Hashable  # distinguishes its labels and constant columns from others
+    example: Any = field(compare=False)  # the user's table or series
     columns: tuple[int, ...] | None = field(compare=False)  # positions of the columns with numbers; None for a series
 
     def __call__(self, array: Any) -> Any:
-        """Return a table with these numbers; of one row of a table the series that it is, of one entry the number."""
+        """Return a table with these numbers; a series for one row of a table, and the number itself for one entry."""
         pandas, example = sys.modules["pandas"], self.example
         if not np.ndim(array):
             return array
@@ -143,13 +143,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class DataArray:
-    """Data array of xarray without its numbers, to be made of an array."""
+    """An xarray DataArray without its numbers, callable to build one from an array."""
 
-    key: Hashable  # which distinguishes it from others
-    example: Any = field(compare=False)  # the user's own
+    key: Hashable  # distinguishes its labels from others
+    example: Any = field(compare=False)  # the user's DataArray
 
     def __call__(self, array: Any) -> Any:
-        """Return a data array with these numbers; of one entry of its first axis the selection of `isel`."""
+        """Return a DataArray with these numbers; with fewer axes, it has the labels of a batch's first point."""
         example = self.example
         while np.ndim(array) < example.ndim:  # points of a batch
             example = example.isel({example.dims[0]: 0}, drop=True)
@@ -161,7 +161,7 @@ def _column(array: Any) -> Any:
 
 
 def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataArray] | None:
-    """Return the numbers in a labelled array, and the function that labels others alike; None for other values."""
+    """Return the numbers in a labelled array, and a function that labels other arrays alike; None for other values."""
     if is_of(value, "xarray", "DataArray"):
         if not is_numeric(value.dtype) or not isinstance(value.data, np.ndarray):
             return None
@@ -186,14 +186,14 @@ def numbers_of_labelled(value: Any) -> tuple[NDArray[np.float64], Table | DataAr
 
 
 def is_of(value: object, library: str, *names: str) -> bool:
-    """Return True for an object of one of some classes of a library, which is not imported for it."""
+    """Return True for an instance of one of these classes of a library, without importing the library."""
     module = sys.modules.get(library)
     # by type(value): an object's `__class__` may differ from its type, or raise
     return module is not None and any(getattr(module, name, None) in type(value).__mro__ for name in names)
 
 
 def is_numeric(dtype: Any) -> bool:
-    """Return True for a type of real numbers, of NumPy or pandas."""
+    """Return True for a data type of real numbers, in NumPy or pandas."""
     return getattr(dtype, "kind", "O") in "fiu"
 
 
@@ -215,7 +215,7 @@ def array_in(value: Any) -> Any:
         if getattr(value.dtype, "kind", "O") not in "fiub":
             return value.to_numpy()
         held = getattr(value, "values", value)
-        held = getattr(held, "values", held)  # of a column in a series, which is no array of NumPy's
+        held = getattr(held, "values", held)  # unwraps a traced column of a series
         if isinstance(held, StandIn):
             return held
         return value.to_numpy(np.float64, na_value=np.nan) if is_numeric(value.dtype) else value.to_numpy()
@@ -228,7 +228,7 @@ def is_quantity(value: object) -> bool:
 
 
 def unit_advice(quantity: Any) -> str:
-    """Return advice on what to write in place of a quantity where a plain number is needed."""
+    """Return advice on the replacement of a quantity where a plain number is needed."""
     return (
         f'A quantity has a unit, which would be lost. Write .to("{quantity.units}").magnitude, or that of another unit.'
     )
@@ -236,12 +236,12 @@ def unit_advice(quantity: Any) -> str:
 
 # Lists of numbers, and arrays of other libraries ----------------------------------------------------------------------
 
-#: Types of numbers of which a list is an array.
+#: Types of numbers in lists that are converted to arrays.
 _NUMBERS: Final = frozenset({float, int, np.float64, np.float32, np.float16, np.int64, np.int32})
 
 
 def as_leaf(value: Any) -> Any:
-    """Return a leaf of a result: the array of objects that hold one, other values unchanged."""
+    """Return a leaf of a result: the array inside of JAX, pandas and xarray objects; other values unchanged."""
     jax = sys.modules.get("jax")
     return np.asarray(value) if jax is not None and isinstance(value, jax.Array) else array_in(value)
 
@@ -250,14 +250,14 @@ def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]
     """Return a leaf as a number or array, and a function that converts an array back to the leaf's form.
 
     A list of plain numbers, or of lists of equal length, becomes one array. The function is None for arrays and for
-    leaves that are no numbers.
+    leaves that are not numeric.
 
     Args:
         value: argument that is a leaf.
         name: name of the argument, for messages.
 
     Raises:
-        ArgumentError: for numbers that are none to NumPy.
+        ArgumentError: for integers beyond the range of floating-point numbers, and for JAX arrays without values.
 
     >>> numbers_in([1.0, 2], "x")[0]
     array([1., 2.])
@@ -311,11 +311,11 @@ def as_nested_lists(array: Any) -> Any:
 
 # Points --------------------------------------------------------------------------------------------------------------
 #
-# Arguments to try a function with: the given ones as floats, and others around them.
+# Points at which a function is evaluated for a comparison: the given arguments as floats, and points near them.
 
 Shapes = Sequence[tuple[int, ...] | None]
 
-#: Multiples of it, without their whole parts, are spread more evenly than those of any other number.
+#: Golden ratio less one; the fractional parts of its multiples are spread most evenly.
 _GOLDEN: Final = (5.0**0.5 - 1.0) / 2.0
 
 
@@ -327,7 +327,7 @@ class Numbers(Protocol):
 
 
 class Spread:
-    """Numbers that are spread evenly; `numpy.random` takes longer to import than a check of a function does."""
+    """Generator of evenly spread numbers; importing `numpy.random` would take longer than the check of a function."""
 
     def __init__(self) -> None:
         self._drawn = 0
@@ -346,7 +346,9 @@ class Spread:
 
 
 def as_reals(arguments: Sequence[Any], shapes: Shapes) -> list[Any]:
-    """Return numeric arguments as floats, arrays copied; others as they are. Python's numbers stay Python's.
+    """Return numeric arguments as floats, with arrays copied, and other arguments unchanged.
+
+    Python's numbers become Python floats, NumPy's become `numpy.float64`.
 
     >>> as_reals([1, np.array([2, 3]), "linear"], [(), (2,), None])
     [1.0, array([2., 3.]), 'linear']
@@ -361,12 +363,12 @@ def _real(argument: Any) -> Any:
 
 
 def as_numpy(arguments: Sequence[Any]) -> list[Any]:
-    """Return arguments with NumPy's floats for Python's: they divide by zero, and overflow, without an exception."""
+    """Return arguments with NumPy's floats instead of Python's, which raise on overflow and on division by zero."""
     return [np.float64(argument) if type(argument) is float else argument for argument in arguments]
 
 
 def as_inputs(arguments: Sequence[Any], shapes: Shapes) -> NDArray[np.float64]:
-    """Return all entries of the numeric arguments, side by side: the inputs of a recording.
+    """Return all entries of the numeric arguments in one vector: the inputs of a recording.
 
     >>> as_inputs([1.0, "linear", np.eye(2)], [(), None, (2, 2)])
     array([1., 1., 0., 0., 1.])
@@ -376,14 +378,14 @@ def as_inputs(arguments: Sequence[Any], shapes: Shapes) -> NDArray[np.float64]:
 
 
 def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: Numbers) -> list[Any]:
-    """Return arguments around the given ones.
+    """Return arguments near the given ones.
 
     Args:
-        arguments: as `as_reals` returns them.
+        arguments: arguments, as `as_reals` returns them.
         shapes: shapes of the numeric arguments; None for others.
-        reach: how far each entry moves at most, relative to itself; an entry that is zero, relative to the largest of
-            the argument, or to 1.
-        generator: of numbers between −1 and 1.
+        reach: largest change of an entry, relative to the entry; for an entry that is zero, relative to the largest
+            entry of the argument, or to 1.
+        generator: source of numbers between −1 and 1.
     """
     return [
         argument if shape is None else _moved(argument, reach, generator)

@@ -1,7 +1,7 @@
-"""Positions in the user's code where something cannot be recorded.
+"""Positions in the user's code, for error messages.
 
-The position is the innermost frame outside this package and the array libraries. Python stores the columns of every
-instruction, so the message quotes the expression, and the called function can be looked up.
+The position is the innermost frame outside of this package and the array libraries. Python stores the columns of every
+instruction, so that messages can quote the expression, and the called function can be looked up.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ import numpy as np
 
 from accumulus.frontends.calls import Restructured, function_of
 
-#: Packages whose frames are not the user's, and whose own calls of NumPy are left alone.
+#: Packages whose frames are not the user's, and whose own calls of NumPy are not recorded.
 LIBRARIES: Final = frozenset(
     (
         *("casadi", "jax", "jaxlib", "llvmlite", "matplotlib", "mpmath", "numba", "numpy", "pandas", "pint", "scipy"),
         *("sklearn", "sympy", "torch", "xarray"),
     )
 )
-#: The same and the standard library: their objects hold nothing of the user's.
+#: These packages, the standard library and this package: their objects hold no code of the user's.
 _FOREIGN: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
-#: Name of the function that runs the recorded function: its callers are not recorded.
+#: Name of the function that runs the recorded function; frames outside of it are not recorded.
 RECORDED: Final = "_recorded"
 PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the user's code; of Python code, the instruction there."""
+    """A position in the user's code, with the instruction there if it is Python code."""
 
     file: str
     line: int
     function: str
-    #: The line, without its indentation; empty where there is no source.
+    #: Source line without indentation; empty if there is no source.
     source: str
-    #: A second line that marks the expression in the first.
+    #: A second line that underlines the expression in the source line.
     marks: str = ""
     #: Name of the instruction.
     instruction: str = ""
-    #: The callee, if the place is a call whose callee can be looked up.
+    #: Called object, if the position is a call whose callee can be looked up.
     callee: object = None
-    #: Module of the library code that it called, directly; empty if there is none.
+    #: Name of the library module that the user's code called directly; empty if there is none.
     library: str = ""
 
     def __str__(self) -> str:
@@ -65,12 +65,12 @@ class Place:
 
 @lru_cache(maxsize=1 << 16)
 def is_foreign(module: str) -> bool:
-    """Return True if a module, by its name, is of the standard library, this package or an array library."""
+    """Return True if a module name belongs to the standard library, this package or an array library."""
     return module.partition(".")[0] in _FOREIGN
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code, and that of the functions that it defines."""
+    """Yield a code object and the code objects of all functions that it defines."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -79,14 +79,14 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 @lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> frozenset[str]:
-    """Return names of globals and attributes in code and in the functions that it defines; text may be names, too."""
+    """Return the names of globals and attributes in code and its inner functions; text constants may be names, too."""
     codes = list(codes_in(code))
     texts = [text for each in codes for text in each.co_consts if isinstance(text, str) and text.isidentifier()]
     return frozenset(texts).union(*[each.co_names for each in codes])
 
 
 def cells(function: FunctionType) -> list[CellType]:
-    """Return the variables that a function closes over, without those that have no value yet."""
+    """Return the closure cells of a function that have a value."""
     filled = []
     for cell in function.__closure__ or ():
         with suppress(ValueError):
@@ -96,23 +96,23 @@ def cells(function: FunctionType) -> list[CellType]:
 
 
 def dispatchers() -> frozenset[type]:
-    """Return the types of functions compiled by ``numba.njit``, the user's code; none if Numba is not loaded."""
+    """Return the types of functions compiled by ``numba.njit``, which are user code; empty if Numba is not loaded."""
     registry = sys.modules.get("numba.core.registry")
     return frozenset() if registry is None else frozenset({registry.CPUDispatcher})
 
 
 def name_of(function: object) -> str:
-    """Return a function's name."""
+    """Return a function's name; for a `Restructured`, a `NameOfCall` with the names of its numbers."""
     if isinstance(function, Restructured):
         return NameOfCall(name_of(function.function), function.names)
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 class NameOfCall(str):
-    """The name of a function whose arguments are numbers in containers, with how to get to each of them."""
+    """The name of a function whose arguments are numbers in containers, with the path of each number."""
 
     def __new__(cls, name: str, names: Sequence[str]) -> NameOfCall:
-        """Make the string, and give it the names."""
+        """Create the string with its names."""
         made = super().__new__(cls, name)
         made.names = tuple(names)
         return made
@@ -124,7 +124,7 @@ class NameOfCall(str):
 
 
 def numbered(name: str, k: int) -> str:
-    """Return the name of the argument at a position, for messages, from the function's name.
+    """Return a text for the argument at a position, from the name of its function.
 
     >>> numbered("f", 1), numbered(NameOfCall("f", ["argument 0 (x)['a']", "argument 0 (x)['b']"]), 1)
     ('argument 1 of f', "argument 0 (x)['b'] of f")
@@ -133,7 +133,7 @@ def numbered(name: str, k: int) -> str:
 
 
 def described(function: Callable[..., Any]) -> str:
-    """Return a function's name, with file and line where it has any."""
+    """Return a function's name, with its file and line if it has any."""
     function = function_of(function)
     code = getattr(function, "__code__", None)
     where = f" ({code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
@@ -141,7 +141,7 @@ def described(function: Callable[..., Any]) -> str:
 
 
 def argument_name(function: Callable[..., Any], position: int) -> str:
-    """Return the argument at a position, with its name if it has one; the name of a number in an argument."""
+    """Return a text for the argument at a position, with its name if it has one, or with its path in a container."""
     if isinstance(function, Restructured):
         return function.names[position]
     try:
@@ -163,35 +163,35 @@ def is_library_code(code: CodeType, scope: Mapping[str, object]) -> bool:
 
 @cache
 def _is_of_library(module: str) -> bool:
-    """Return True for a module of an array library; asked for every frame around every scalar operation.
+    """Return True for a module of an array library; cached, since every scalar operation checks several frames.
 
-    So is that of context managers, by which libraries are called from their own code, never from a user's.
+    `contextlib` counts as a library: context managers run library code between frames of the same library.
     """
     return module.partition(".")[0] in LIBRARIES or module == "contextlib"
 
 
 def user_place() -> Place | None:
-    """Return the innermost place of the running stack that is the user's; None if there is none."""
+    """Return the innermost position of the running stack in the user's code; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     library = ""
     while frame is not None and in_library(frame):
         library = str(frame.f_globals.get("__name__", ""))
         frame = frame.f_back
     innermost = frame
-    while innermost is not None and _is_between(innermost):  # the standard library's own lines say nothing to a user
+    while innermost is not None and _is_between(innermost):  # lines of the standard library do not help a user
         innermost = None if innermost.f_code.co_name == RECORDED and in_library(innermost) else innermost.f_back
     innermost = innermost or frame
     return None if innermost is None else _place(innermost, "" if library.startswith("accumulus") else library)
 
 
 def place_of_error(traceback: TracebackType | None) -> Place | None:
-    """Return the place of the user's code that raised an error, itself or in a call."""
+    """Return the position in the user's code that raised an error, directly or in a call; None if there is none."""
     entries = [entry for entry in user_entries(traceback) if not _is_between(entry.tb_frame)]
     return _place(entries[-1].tb_frame, "") if entries else None
 
 
 def is_raised_by_user(traceback: TracebackType | None) -> bool:
-    """Return True if an error comes from a statement ``raise`` of the user's code."""
+    """Return True if a ``raise`` statement of the user's code raised the error."""
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
     return (
@@ -202,13 +202,13 @@ def is_raised_by_user(traceback: TracebackType | None) -> bool:
 
 
 def _is_between(frame: FrameType) -> bool:
-    """Return True if a frame is of a library, or of the standard library."""
+    """Return True if a frame belongs to a library, this package or the standard library."""
     module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return in_library(frame) or (module in sys.stdlib_module_names and module != "__main__")
 
 
 def user_line() -> frozenset[tuple[str, int]]:
-    """Return the file and line of that place, quickly; none if there is none."""
+    """Return the file and line of the innermost user frame, quickly, as a set of one pair; empty if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_library_code(frame.f_code, frame.f_globals):
         frame = frame.f_back
@@ -216,7 +216,7 @@ def user_line() -> frozenset[tuple[str, int]]:
 
 
 def user_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """Return `traceback` reduced to the frames of the user's code."""
+    """Return `traceback` reduced to frames outside of libraries and this package."""
     reduced: TracebackType | None = None
     for entry in reversed(list(user_entries(traceback))):
         reduced = TracebackType(reduced, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
@@ -224,7 +224,7 @@ def user_traceback(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def user_entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    """Yield the entries of `traceback` in the user's code, outermost first."""
+    """Yield the entries of `traceback` outside of libraries and this package, outermost first."""
     while traceback is not None:
         if not in_library(traceback.tb_frame):
             yield traceback
@@ -246,7 +246,7 @@ def _place(frame: FrameType, library: str) -> Place:
 
 
 def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str, int, int]:
-    """Return the source of an instruction, and the columns between which it stands if it is on one line."""
+    """Return the source of an instruction, its first column in its first line, and its end column in its last line."""
     first, last, start, end = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     if first is None or last is None or start is None or end is None:
         return "", 0, 0
@@ -278,8 +278,8 @@ def _callee(expression: str, frame: FrameType) -> object:
             callee = scope[function.id]
             break
     for name in reversed(names):
-        # getting an attribute runs nothing of the user's only for modules and plain arrays
+        # attribute lookups run no user code only for modules and plain arrays
         callee = getattr(callee, name, None) if type(callee) in (ModuleType, np.ndarray) else None
     if isinstance(callee, FunctionType) and callee.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
-        return getattr(callee, "__wrapped__", callee)  # which a replacement stands for while something is recorded
+        return getattr(callee, "__wrapped__", callee)  # the original function behind a replacement
     return callee

@@ -1,8 +1,8 @@
-"""Names that the user's source gives to the values that a function computes, for source that is to be read.
+"""Names that the user's source gives to computed values, for generated source that people read.
 
-Recordings know nothing of names: a variable is bound when its value is already on the tape. So where names are asked
-for, the function is recorded once more, under a trace function of Python (`sys.settrace`) that looks at the variables
-of each of the user's frames from line to line. Nothing of this is done, or kept, for recordings that are only called.
+A recording does not contain names: a variable is bound after its value is on the tape. Where names are needed, the
+function is recorded again under a trace function (`sys.settrace`), which compares the variables of each user frame
+from line to line. Recordings that are only called do none of this.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from accumulus.tape.tape import Tape
 class NamedValues:
     """A recording with the names of its operations."""
 
-    tape: Tape  # with an input for each entry of each argument; its outputs mean nothing
-    names: Mapping[int, str]  # of operations: ``radius``, ``force[2]``, ``a in twist`` of a function that is called
-    lines: Mapping[int, tuple[str, int]]  # file and line that each operation was written by
+    tape: Tape  # one input per entry; its outputs are unused
+    names: Mapping[int, str]  # as ``radius``, ``force[2]``, or ``a in twist`` for a called function
+    lines: Mapping[int, tuple[str, int]]  # file and line of each operation
 
     def described(self, reference: int) -> str:
-        """Return the name of an operation, or else the line that it comes from; empty if neither is known."""
+        """Return the name of an operation, else its file and line; empty if neither is known."""
         if reference in self.names:
             return self.names[reference]
         file, line = self.lines.get(reference, ("", 0))
@@ -47,7 +47,7 @@ class NamedValues:
 
 
 def entry_of(name: str, index: Sequence[int]) -> str:
-    """Return the name of an entry of an array, or of a number.
+    """Return the name of an entry of an array, or of a number for an empty index.
 
     >>> entry_of("A", (0, 2)), entry_of("t", ())
     ('A[0, 2]', 't')
@@ -56,10 +56,10 @@ def entry_of(name: str, index: Sequence[int]) -> str:
 
 
 def named_values(function: Callable[..., Any], arguments: Sequence[object]) -> NamedValues | None:
-    """Return the names of the values that a function computes; None for functions of JAX and SymPy.
+    """Record a function again and return the names of its values; None for functions that are not plain Python.
 
     Raises:
-        Exception: as `record` does.
+        Exception: any exception of `record`, except a `TraceError`, for which None is returned.
     """
     if not is_plain(function):
         return None
@@ -69,7 +69,7 @@ def named_values(function: Callable[..., Any], arguments: Sequence[object]) -> N
     try:
         record(function, arguments, decides=True)
     except TraceError:
-        return None  # it was recorded before, and refuses to be watched
+        return None  # the function cannot be recorded under a trace function
     finally:
         sys.settrace(before)
     return watch.found()
@@ -77,7 +77,7 @@ def named_values(function: Callable[..., Any], arguments: Sequence[object]) -> N
 
 @dataclass(slots=True)
 class _Frame:
-    """One frame of the user's: its variables as they were at the last line."""
+    """A user frame, with the references of its variables at the last line."""
 
     depth: int
     function: str
@@ -86,21 +86,21 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Names:
-    """Names of the values of one tape."""
+    """Names of the values on one tape."""
 
     tape: Tape
-    #: The same operations, which outlast the recording.
+    #: Copy of the tape that outlives the recording.
     written: Tape
-    #: By reference: how deep the function is that gives the name, the name, and which of its values it is.
+    #: By reference: depth of the function that names the value, the name, and the number of the value with this name.
     names: dict[int, tuple[int, str, int]] = field(default_factory=dict)
-    #: How many values a name had.
+    #: Number of values for each name.
     values: dict[str, int] = field(default_factory=dict)
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)
     length: int = 0
 
 
 class _Watch:
-    """The trace function: operations since the last line are of that line, and variables that changed name values."""
+    """A trace function: assigns new operations to the last line, and names values by the variables that changed."""
 
     def __init__(self) -> None:
         self._tapes: dict[int, _Names] = {}
@@ -108,7 +108,7 @@ class _Watch:
         self._at: tuple[str, int] | None = None
 
     def entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        """Note the names of a new frame; Python calls it."""
+        """Begin to watch a new frame; called by Python's tracing."""
         del event, argument
         if ACTIVE.tape is None or not _is_of_a_file(frame):
             return None
@@ -132,7 +132,7 @@ class _Watch:
     def _current(self) -> _Names | None:
         tape = ACTIVE.tape
         if tape is None or isinstance(tape, Tape):
-            return None  # a body, whose operations are written onto the tape around it
+            return None  # the operations of a body are copied to the outer tape
         if id(tape) not in self._tapes:
             self._tapes[id(tape)] = _Names(tape, copy(tape.scalars), length=tape.inputs)
         return self._tapes[id(tape)]
@@ -164,7 +164,7 @@ class _Watch:
                 self._bind(current, reference, watched.depth, called)
 
     def _bind(self, current: _Names, reference: int, depth: int, name: str) -> None:
-        """Values are called as the outermost function calls them first."""
+        """Name a value, unless a function of the same or a smaller depth has named it already."""
         if reference < current.tape.inputs:
             return
         if reference not in current.names or depth < current.names[reference][0]:
@@ -172,7 +172,7 @@ class _Watch:
             current.names[reference] = depth, name, value
 
     def found(self) -> NamedValues | None:
-        """Of the tape that most is known of: a function that is recorded twice has two."""
+        """Return the names for the tape with the most names; a function that is recorded twice has two tapes."""
         if not self._tapes:
             return None
         best = max(self._tapes.values(), key=lambda each: (len(each.names), len(each.written)))
@@ -184,7 +184,7 @@ class _Watch:
 
 
 def _is_of_a_file(frame: FrameType) -> bool:
-    """Return True if a frame is the user's code as written: named tuples, and branches recorded apart, are not."""
+    """Return True if a frame runs user code as written, not a named tuple or a separately recorded branch."""
     code = frame.f_code
     if code.co_filename == "<string>" or MARK in code.co_varnames or in_library(frame):
         return False
@@ -192,7 +192,7 @@ def _is_of_a_file(frame: FrameType) -> bool:
 
 
 def _changed(before: Any, now: Any) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Entries that are others than they were: indices and references."""
+    """Yield the index and reference of each entry that has changed."""
     same = before is not None and before.shape == now.shape
     for index in np.ndindex(now.shape):
         if not same or before[index] != now[index]:
@@ -202,17 +202,17 @@ def _changed(before: Any, now: Any) -> Iterator[tuple[tuple[int, ...], int]]:
 # Values recognised ---------------------------------------------------------------------------------------------------
 
 
-#: Number of points at which values are compared, and the number of these at which they have to be finite.
+#: Number of points at which values are compared, and the number of these at which both must be finite.
 POINTS: Final = 12
 FINITE: Final = 4
-#: Largest relative difference, by rounding, of values that count as the same.
+#: Relative tolerance for rounding differences between equal values.
 TOLERANCE: Final = 1e-9
 
 
 def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
-    """Return for each operation of a program the operation of the function that computes the same value.
+    """Match each operation of a program to the operation of the function that computes the same value.
 
-    If several operations of the function compute it, one with a name is returned. Values are compared at random points.
+    Values are compared at random points. If several operations of the function match, one with a name is returned.
     """
     rng = np.random.default_rng(0)
     points = rng.uniform(0.2, 1.8, (tape.inputs, POINTS))
@@ -243,7 +243,7 @@ def _are_same(rows: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArra
 
 
 def _values(tape: Tape, points: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
-    """Numbers of all real operations that are not the same at all points."""
+    """Return the values at all points of real operations that differ between points."""
     whole = tape.copy()
     whole.outputs = [reference for reference in range(tape.inputs, len(tape)) if not tape.is_boolean(reference)]
     rows = (np.broadcast_to(row, POINTS) for row in evaluate(whole, list(points)))

@@ -1,7 +1,7 @@
-"""Formulas of unit quaternions (x, y, z, w), on arrays of NumPy, of JAX and of traced values alike.
+"""Formulas for unit quaternions (x, y, z, w) on arrays of NumPy, JAX and traced values.
 
-Quotients by an angle are a series in its square near 0, of a fraction of the angle, from which the value at the whole
-angle follows. Nothing cancels there, even in derivatives of order four.
+Near zero, a quotient by an angle is computed as a power series in the square of a fraction of the angle, and the value
+at the whole angle follows from it. This avoids cancellation, even in derivatives of order four.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 
-#: Squares of angles up to which functions of rotation vectors are series.
+#: Squared angle up to which functions of rotation vectors are evaluated by series.
 NEAR: Final = 4.0
-#: Of cos(x) and sin(x)/x in x² up to 1/16, and of arctan(x)/x up to tan²(π/16): all that derivatives of order 4 need.
+#: Coefficients of cos(x) and sin(x)/x in x² up to 1/16, and of arctan(x)/x in x² up to tan²(π/16). The number of terms
+#: suffices for derivatives of order 4.
 COSINE: Final = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(8))
 SINE: Final = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(8))
 ARCTANGENT: Final = tuple((-1.0) ** k / (2.0 * k + 1.0) for k in range(13))
 
 
 def series(x: Any, coefficients: Sequence[float]) -> Any:
-    """Evaluate a polynomial whose lowest coefficient comes first."""
+    """Evaluate a polynomial; coefficients are in ascending order."""
     total: Any = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
@@ -31,7 +32,7 @@ def series(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def series_near(vectors: Any, coefficients: Sequence[float], far: Callable[[Any], Any], xp: Any = np) -> Any:
-    """Evaluate a power series of the squared length θ² of vectors up to 1, and beyond `far`, a function of θ."""
+    """Evaluate a function of the length θ of vectors: a power series in θ² for θ ≤ 1, and ``far(θ)`` beyond."""
     square = xp.sum(vectors * vectors, axis=-1, keepdims=True)
     near = square <= 1.0
     angle = xp.sqrt(xp.where(near, 1.0, square))
@@ -39,12 +40,12 @@ def series_near(vectors: Any, coefficients: Sequence[float], far: Callable[[Any]
 
 
 def half_angle(vectors: Any, xp: Any = np, order: int | None = None) -> tuple[Any, Any]:
-    """Return sin(θ/2)/θ and cos(θ/2) for rotation vectors of length θ, (..., n), each of shape (..., 1).
+    """Return sin(θ/2)/θ and cos(θ/2), each of shape (..., 1), for rotation vectors of length θ.
 
     Args:
         vectors: rotation vectors, (..., n).
-        xp: module that computes: NumPy, or one like it.
-        order: order in θ, 1 or 2, up to which sine and cosine are expanded; None for exact ones.
+        xp: module with NumPy's functions.
+        order: order in θ, 1 or 2, up to which sine and cosine are expanded; None for exact values.
     """
     if order == 1:
         return 0.5, xp.ones_like(vectors[..., :1])
@@ -53,7 +54,7 @@ def half_angle(vectors: Any, xp: Any = np, order: int | None = None) -> tuple[An
         return 0.5, 1.0 - 0.125 * square
     near = square <= NEAR
     angle = xp.sqrt(xp.where(near, 1.0, square))
-    # of an eighth of the angle, then of twice that, and twice
+    # series at an eighth of the angle, then two doublings
     reduced = xp.where(near, square, 0.0) / 64.0
     cosine, sine = series(reduced, COSINE), series(reduced, SINE)
     for _ in range(2):
@@ -63,16 +64,16 @@ def half_angle(vectors: Any, xp: Any = np, order: int | None = None) -> tuple[An
 
 
 def angle_by_sine(axis: Any, w: Any, xp: Any = np) -> Any:
-    """Return the angle of a unit quaternion, at most half a turn, divided by the sine of its half."""
-    quarter = xp.sqrt(0.5 + 0.5 * w)  # cosines of parts of the angle
+    """Return the angle of a unit quaternion, at most π, divided by the sine of half the angle."""
+    quarter = xp.sqrt(0.5 + 0.5 * w)  # cosine of a quarter of the angle
     eighth = xp.sqrt(0.5 + 0.5 * quarter)
-    ratio = 0.25 / (quarter * eighth * (1.0 + eighth))  # tan of a sixteenth, divided by the sine of a half
+    ratio = 0.25 / (quarter * eighth * (1.0 + eighth))  # tan(angle/16) / sin(angle/2)
     square = xp.sum(axis * axis, axis=-1, keepdims=True) * ratio * ratio
     return 16.0 * ratio * series(square, ARCTANGENT)
 
 
 def canonical_form(quaternions: Any, xp: Any = np) -> Any:
-    """Return the quaternions, or their negatives, of which the last entry is positive, or the first that is not 0."""
+    """Return quaternions with the sign that makes w positive, or, if w is 0, the first nonzero of x, y and z."""
     x, y, z, w = (quaternions[..., k : k + 1] for k in range(4))
     negative: Any = z < 0.0
     for entry in (y, x, w):
@@ -91,7 +92,7 @@ def parts(vectors: Any) -> list[Any]:
 
 
 def composed(p: Any, q: Any, xp: Any = np) -> Any:
-    """Return products of quaternions: first q turns, then p."""
+    """Return the products p·q of quaternions: the rotation q, followed by p."""
     (px, py, pz, pw), (qx, qy, qz, qw) = parts(p), parts(q)
     components = (
         pw * qx + qw * px + py * qz - pz * qy,
@@ -103,12 +104,12 @@ def composed(p: Any, q: Any, xp: Any = np) -> Any:
 
 
 def conjugate(q: Any, xp: Any = np) -> Any:
-    """Return the rotations back."""
+    """Return the inverse rotations."""
     return xp.concatenate([-q[..., :3], q[..., 3:]], axis=-1)
 
 
 def from_matrix(m: Any, xp: Any = np) -> Any:
-    """Return quaternions of orthogonal matrices, (..., 3, 3), of any length: from the greatest of their entries."""
+    """Return quaternions, not normalised, of rotation matrices (..., 3, 3), from the largest of trace and diagonal."""
     diagonal = [m[..., k, k : k + 1] for k in range(3)]
     trace = diagonal[0] + diagonal[1] + diagonal[2]
     candidates = []
@@ -121,7 +122,7 @@ def from_matrix(m: Any, xp: Any = np) -> Any:
         candidates.append(xp.concatenate(components, axis=-1))
     by_trace = [m[..., 2, 1:2] - m[..., 1, 2:3], m[..., 0, 2:3] - m[..., 2, 0:1], m[..., 1, 0:1] - m[..., 0, 1:2]]
     quaternions, greatest = xp.concatenate([*by_trace, 1.0 + trace], axis=-1), trace
-    for i in (2, 1, 0):  # the first of equal ones counts
+    for i in (2, 1, 0):  # ties go to the first
         chosen = diagonal[i] >= greatest
         quaternions = xp.where(chosen, candidates[i], quaternions)
         greatest = xp.maximum(diagonal[i], greatest)
@@ -134,7 +135,7 @@ def rows_of(rows: Sequence[Sequence[Any]], xp: Any = np) -> Any:
 
 
 def cross(omega: Any, v: Any, xp: Any = np) -> Any:
-    """Return cross products ω × v in space, or in the plane, where ω is an angle."""
+    """Return cross products ω × v in three dimensions; in the plane, ω is an angular rate."""
     if np.shape(v)[-1] == 2:
         x, y = parts(v)
         return xp.concatenate([-omega * y, omega * x], axis=-1)
@@ -144,24 +145,25 @@ def cross(omega: Any, v: Any, xp: Any = np) -> Any:
 
 # Perturbed quaternions ------------------------------------------------------------------------------------------------
 #
-# The rotation matrix of q·Exp(δ) is R(q)·Exp([δ]×), whose derivative at δ = 0 is the columns of R(q) in another order,
-# up to sign. Through the entries of the quaternion the chain rule does not find that: it holds for unit quaternions. So
-# it is remembered, while a derivative in a tangent space is recorded, which quaternions are perturbed, and by what.
+# The rotation matrix of q·Exp(δ) is R(q)·Exp([δ]×). Its derivative at δ = 0 consists of the columns of R(q) in another
+# order, up to sign. The chain rule through the entries of the quaternion does not find this, since it holds for unit
+# quaternions only. While a derivative in a tangent space is recorded, a registry therefore maps perturbed quaternions
+# to their base and tangent vector.
 
 
 class _Perturbed(threading.local):
-    #: By tape and references: the quaternions before, the tangent vectors, and the order up to which these count.
+    #: By tape and references: base quaternions, tangent vectors, and the order up to which they are valid.
     known: dict[Any, tuple[Any, Any, int]] | None = None
 
 
 _PERTURBED: Final = _Perturbed()
-#: Most rows of a stack that are found one by one.
+#: Maximum number of rows of a stack that are also registered individually.
 _MOST_ROWS: Final = 1_000
 
 
 @contextmanager
 def perturbing() -> Iterator[None]:
-    """Remember perturbed quaternions."""
+    """Register perturbed quaternions within a ``with`` block."""
     before = _PERTURBED.known
     _PERTURBED.known = {} if before is None else dict(before)
     try:
@@ -171,12 +173,12 @@ def perturbing() -> Iterator[None]:
 
 
 def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
-    """Remember that traced quaternions are `base`, perturbed by `delta`, up to an order."""
+    """Register traced quaternions as `base` perturbed by `delta`, up to an order."""
     registry = _PERTURBED.known
     references = getattr(quaternions, "references", None)
     before: Any = getattr(base, "references", None)
     if registry is None or references is None or np.array_equal(references, before):
-        return  # where nothing is perturbed a quaternion would be found as its own base
+        return  # an unperturbed quaternion would be its own base
     registry[id(quaternions.tape), references.tobytes()] = base, delta, order
     if references.ndim == 2 and len(references) <= _MOST_ROWS and np.shape(base) == references.shape:
         for k, row in enumerate(references):
@@ -184,7 +186,7 @@ def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
 
 
 def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
-    """Return the base, the tangent vectors and the order of traced perturbed quaternions; None for others."""
+    """Return the base, the tangent vectors and the order of registered quaternions; None for others."""
     registry = _PERTURBED.known
     references = getattr(quaternions, "references", None)
     return (
@@ -193,7 +195,7 @@ def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
 
 
 def perturbed_matrix(matrix: Any, delta: Any, order: int) -> Any:
-    """Return rotation matrices, None for identity, times exponentials of tangent vectors, up to order 1 or 2."""
+    """Return rotation matrices (None for the identity) times exponentials of tangent vectors, up to order 1 or 2."""
     zero, entries = np.zeros_like(delta[..., :1]), parts(delta)
     if len(entries) == 1:
         generator = rows_of([[zero, -delta], [delta, zero]])

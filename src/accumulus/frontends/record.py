@@ -1,14 +1,14 @@
-"""Recording of a function: run it on traced arguments, and keep its operations.
+"""Recording of a function: run it on traced arguments and keep its operations.
 
 One run is enough, with two exceptions. First, arctan2 is π or -π depending on the sign of a zero. A function that calls
 it runs again on a tape that keeps the signs of zeros; operations that do not reach arctan2 are simplified afterwards.
-If those zeros hide constants, the first recording is used. Second, simplification by zeros and ones from a table makes
-the steps of a long Python loop differ. If no repetition is found, the function runs again on a tape that does not
-simplify by values of constants.
+If the second run is refused, because these zeros would hide constants, the first recording is used. Second,
+simplification by zeros and ones from a table makes the steps of a long Python loop differ. If no repetition is found,
+the function runs again on a tape that does not simplify by the values of constants.
 
-The recording has what the function did in that run: global variables, files and static arguments have their values of
-that time. Operations that need values of the traced arguments raise a `TraceError`; so does a recording that computes
-other values than the function on numbers (`accumulus.frontends.agreement`).
+The recording contains the operations of that run: global variables, files and static arguments have their values of
+that time. An operation that needs the value of a traced argument raises a `TraceError`. So does a recording that
+computes other values than the function on numbers (`accumulus.frontends.agreement`).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
 
 T = TypeVar("T")
-#: Number of operations in the text of loops from which steps of a Python loop are searched among them: always from
-#: `LONG_TEXT` on; from `SHORT_TEXT` on if loops have fewer than `FEW_INSTANCES` instances on average.
+#: Minimum text of a program with loops, in operations, for which similar steps of a Python loop are searched:
+#: `LONG_TEXT` always; `SHORT_TEXT` if loops have fewer than `FEW_INSTANCES` instances on average.
 LONG_TEXT: Final = 1_000
 SHORT_TEXT: Final = 50
 FEW_INSTANCES: Final = 8
@@ -76,30 +76,30 @@ def record(
     """Run `function` on traced values instead of `arguments` and return its recording.
 
     Args:
-        function: written with operators and NumPy's functions.
-        arguments: examples; only their shapes matter for what is recorded, unless it decides on values. Numbers and
-            arrays of floats or integers are traced, as reals; truth values, text, None, functions and other objects are
-            passed as they are, as constants.
-        static: positions of arguments to pass as they are although they are numeric, or contain numbers.
-        check: True if the recording is compared with the function, which is then run on numbers three times more, see
+        function: function to record, written with operators and NumPy's functions.
+        arguments: example arguments. Only their shapes matter, unless the function decides on values. Numbers and
+            arrays of floats or integers are traced, as reals. Truth values, text, None, functions and other objects are
+            constants and passed unchanged.
+        static: positions of arguments that are constants although they are numeric or contain numbers.
+        check: True to compare the recording with the function, which then runs on numbers at up to three points, see
             `accumulus.frontends.agreement`.
-        arrays: True if operations on long arrays are recorded as loops, which stay where they have many operations, and
-            what repeats in long programs becomes loops.
-        at_once: True if all arrays are long, and loops stay however few operations they have.
-        decides: True if decisions on traced values are answered as at the given arguments, and kept as guards; else
-            they are refused.
-        captured: what the function holds, as it is now, if somebody watches it already.
-        tells: True if there is a warning of long programs that are written out.
-        opens_indices: True if long arrays of indices that depend on arguments stay numbers of the program, so that it
-            holds for others.
+        arrays: True to record operations on long arrays as loops, which are kept if they have many operations, and to
+            turn repetition in long programs into loops.
+        at_once: True to treat all arrays as long, and to keep loops however few operations they have.
+        decides: True to answer decisions on traced values as at the given arguments, and keep them as guards; False to
+            refuse them.
+        captured: variables that the function reads, with their present values, if the caller watches them already.
+        tells: True to warn of long programs that are written out.
+        opens_indices: True to keep long arrays of indices that depend on arguments as numbers of the program, which
+            then holds for other indices, too.
 
     Raises:
         ArgumentError: for an argument that is numeric but cannot be traced: complex numbers, lists of numbers.
         TraceError: if the function does something that cannot be recorded, does not return real numbers, or computes
-            something else than its recording; an `EndlessRecordingError` if recording it does not end. One that the
-            function catches itself counts, too, unless the comparison shows for every entry of the results that
-            nothing came of it.
-        Exception: whatever the function itself raises, with a note that says what it was called with.
+            other values than its recording; an `EndlessRecordingError` if recording does not end. A refusal that the
+            function catches itself is raised, too, unless the comparison covers every entry of the results and finds no
+            difference.
+        Exception: any exception of the function, with a note that lists its arguments.
 
     >>> recording = record(lambda x, k: {"force": k * x - 1.0}, [np.zeros(2), 3.0])
     >>> print(recording.scalars)
@@ -145,7 +145,7 @@ def record(
         loops = rolled(recording.scalars)
         plain = refusal is None and not recording.guards and not recording.program.sees_zero_signs
         if loops is None and plain and is_long_and_simplified(recording.scalars):
-            # simplification shortens steps that take 0 or 1 from a table: only as written are all steps alike
+            # simplification shortens steps that read 0 or 1 from a table; unsimplified, all steps are alike
             with suppress(TraceError):
                 literal, _ = recorded(Program(count, scalar=True, loops=False, literal=True))
                 loops = rolled(literal.scalars)
@@ -179,7 +179,7 @@ def _recorded(
     opens_indices: bool,
     tape: Program,
 ) -> tuple[Recording, TraceError | None]:
-    """Return the function as an empty program, and the last error of the recorder that it caught, if any."""
+    """Record the function on an empty program; return the recording and the last refusal that the function caught."""
     inputs = [None if shape is None else _inputs(span, shape) for shape, span in zip(shapes, slices, strict=True)]
     refusal: TraceError | None = None
     tape.locate = user_line
@@ -241,7 +241,7 @@ def _recorded(
         guards = {position: guard for position, guard in zip(places, guards.values(), strict=True) if position >= 0}
     outputs += [np.array([as_number(tape if straight is None else straight, holds)]) for holds in guards]
     tape.locate = None
-    # traced values that the function has kept hold the other one, which ends
+    # traced values that the function has stored refer to `tape`, which ends
     program = copy(tape) if straight is None else Program.of(copy(straight))
     program.folded_zero_signs |= tape.folded_zero_signs
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
@@ -250,7 +250,7 @@ def _recorded(
 
 
 def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Exception) -> Exception | None:
-    """Return the error that the function raises on numbers; the given one if that says nothing about the function."""
+    """Return the error that the function raises on numbers, or None; `error` if it says nothing about the function."""
     if isinstance(error, AccumulusError | OSError | MemoryError):
         return error
     try:
@@ -261,9 +261,9 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
 
 
 def of_steps(recording: Recording) -> Recording:
-    """Return a recording with loops over similar operations, over the steps of a loop in Python where there is one.
+    """Return a recording with loops over similar operations, and over the steps of a Python loop if there is one.
 
-    Each of these steps has its own operations on short arrays and numbers, which are loops of a few instances.
+    Each step of such a loop has its own operations on short arrays and numbers, which are loops of few instances.
     """
     program = recording.loops
     if program is None:
@@ -279,12 +279,12 @@ def of_steps(recording: Recording) -> Recording:
 
 
 def _by_stage(recording: Recording) -> Recording:
-    """Return a recording with loops over similar operations, however few instances there are."""
+    """Return a recording with loops over similar operations, also over few instances."""
     return replace(recording, program=by_instance(recording.program, recording.results, short=True))
 
 
 def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
-    """Return a recording with its loops written out, if they have few operations, or are those of a loop in Python."""
+    """Return a recording with its loops written out if they have few operations, or come from a loop in Python."""
     if loops.calls or loops.has_lookups:
         return recording
     has_loops = any(block.count > 1 or block.offsets is not None or block.shape is not None for block in loops.blocks)
@@ -311,12 +311,16 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
 
 def _inputs(span: slice, shape: tuple[int, ...]) -> References:
     references = np.arange(span.start, span.stop, dtype=np.int64).reshape(shape)
-    references.flags.writeable = False  # and so are all views of it
+    references.flags.writeable = False  # views of it are read-only, too
     return references
 
 
 def outputs_of(recorder: Recorder, function: Any, tape: Any, path: str, leaf: Any) -> References:
-    """Return references of one leaf of the result."""
+    """Return the references of one leaf of the result.
+
+    Raises:
+        TraceError: for a leaf that is not numeric.
+    """
     references = recorder.references(tape, leaf)
     if references is not None:
         return references
@@ -338,7 +342,7 @@ def _is_complex(leaf: Any) -> bool:
 
 
 def _examples(arguments: Sequence[object], shapes: Sequence[tuple[int, ...] | None]) -> str:
-    """Return arguments that a function is recorded with, for a note on its own error."""
+    """Return a text of the arguments of a recording, for a note on the function's own error."""
     texts = [
         f"{type(argument).__name__} {argument!r}"
         if shape is None

@@ -1,13 +1,13 @@
-"""Interface between a front end and the shared code, and the table of front ends.
+"""Interface between front ends and shared code, and the table of front ends.
 
 A front end emits functions of one kind to a tape: Python functions of NumPy arrays, or objects of another library, such
-as its expressions. It is one module with a `Recorder`, and one row of `FRONT_ENDS`. All other code is shared: which
-arguments are numbers (`kinds`), keywords and structures (`signature`, `trees`), one recording or two for the signs of
-zeros (`record`), the comparison with the function on numbers (`agreement`), what the function holds besides its
+as its expressions. It is one module with a `Recorder`, and one row of `FRONT_ENDS`. All other code is shared:
+classification of arguments (`kinds`), keywords and structures (`calls`, `trees`), a second recording for the signs of
+zeros (`record`), comparison with the function on numbers (`agreement`), variables that the function reads besides its
 arguments (`captured`), and errors that name a line (`active`, `location`).
 
 A recorder takes arrays of references for whole arguments and returns arrays of references for whole results. A recorder
-that knows array operations emits them as such, if the tape has them.
+that supports array operations emits them as such, if the tape has them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from accumulus.tape.tape import Tape
 
 #: References to a tape, in the shape of the array that they stand for.
 References = NDArray[np.int64]
-#: One of these for each argument; None for those that are no numbers.
+#: References of each argument; None for arguments that are not numeric.
 Inputs = Sequence[References | None]
 
 
@@ -47,14 +47,14 @@ class Recording:
     """A function as a program, with the shapes and the structure of its arguments and results.
 
     The program has one input for each entry of each numeric argument and one output for each entry of the results, both
-    in order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` say
-    which inputs belong to which argument. `result_shapes` has one shape for each leaf of the result. `other` is the
-    same program in another form, if it was made: without the loops of what was found to repeat, or with the loops that
-    were short enough to be written out; `unrolled` says how many operations on entries of arrays these have.
-    `why_written` says why a long loop in Python became no body, and what to write in its place.
+    in order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` are
+    the ranges of inputs of the arguments. `result_shapes` has one shape for each leaf of the result. `other` is the
+    same program in another form, if there is one: without the loops over repetition that was detected, or with the
+    loops that were written out because they were short; `unrolled` is their number of operations on entries of arrays.
+    `why_written` explains why a long loop in Python has no repeating body, and shows the code to write instead.
 
-    Where the function decided on values, the recording holds where all `guards` do (`accumulus.frontends.decisions`).
-    The program's outputs are the results' entries, and then one for each guard: 1 where it holds, else 0.
+    If the function decided on values, the recording holds where all `guards` hold (`accumulus.frontends.decisions`).
+    The outputs of the program are the entries of the results, followed by one for each guard: 1 where it holds, else 0.
     """
 
     program: Program
@@ -75,7 +75,7 @@ class Recording:
 
     @property
     def loops(self) -> Program | None:
-        """The program, of a function that was recorded with operations on arrays; None for one written out."""
+        """The program, if it has operations on arrays; None for a function that is written out."""
         return self.program if self.program.scalars is None else None
 
     @property
@@ -84,31 +84,31 @@ class Recording:
         return any(guard.answer.startswith(("numbers ", "indices ")) for guard in self.guards)
 
     def as_scalars(self) -> Recording:
-        """Return the recording with every operation on arrays written out, entry by entry."""
+        """Return the recording with all operations on arrays written out, entry by entry."""
         if self.loops is None:
             return self
         made = self.other if self.other is not None else Program.of(unroll(self.program))
         return replace(self, program=made, other=None, unrolled=0)
 
     def as_loops(self) -> Recording:
-        """Return the recording with operations on long arrays as loops, if it was made with any."""
+        """Return the recording with operations on long arrays as loops, if such a program exists."""
         if self.loops is not None or self.other is None:
             return self
         return replace(self, program=self.other, other=None, unrolled=0)
 
     def computing(self, tape: Tape) -> Recording:
-        """Return the recording with other straight-line code for the same."""
+        """Return the recording with equivalent straight-line code."""
         return replace(self, program=Program.of(tape), other=None)
 
     def returning(self, program: Program, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
-        """Return a recording of the same arguments and guards with other results, those of a program."""
+        """Return a recording of the same arguments and guards with the results of another program."""
         return replace(self, program=program, result_shapes=tuple(shapes), structure=structure, other=None, unrolled=0)
 
     def weighted_with(self, other: Recording) -> Recording | None:
-        """Return sigma times this number plus the weighted sum of another function's results, of the same arguments.
+        """Return a recording of sigma times this number plus the weighted sum of another function's results.
 
-        Arguments are the first, sigma, a weight for each result, and the others; None for recordings without loops or
-        with guards.
+        Both functions have the same arguments. The new arguments are the first of these, sigma, a weight for each
+        result, and the remaining ones. Returns None for recordings without loops or with guards.
         """
         if self.loops is None or other.loops is None or self.guards or other.guards:
             return None
@@ -136,24 +136,28 @@ class Recording:
 
     @property
     def results(self) -> int:
-        """Entries of the results: outputs of the program before those of guards."""
+        """Number of entries of the results, which are the program's first outputs, before the guards."""
         return sum(map(math.prod, self.result_shapes))
 
     def unflatten(self, leaves: Sequence[T]) -> Any:
         """Return a structure (scalar, array, list, tuple, named tuple, dict) with one of `leaves` for each leaf.
 
         Raises:
-            ArgumentError: if their number is wrong.
+            ArgumentError: if the number of leaves is wrong.
         """
         return unflatten(self.structure, leaves)
 
     @property
     def is_number(self) -> bool:
-        """True if the function returns one number, in no container."""
+        """True if the function returns a single number, without a container."""
         return self.result_shapes == ((),) and isinstance(self.structure, Leaf)
 
     def entry_name(self, entry: int) -> str:
-        """Return the text of an output after a call of the function: ``['force'][2]``, or nothing."""
+        """Return the path and index of an output in the result, as ``['force'][2]``; empty for a single number.
+
+        Raises:
+            IndexError: if the results have fewer entries.
+        """
         paths = [path for path, _ in flatten(self.unflatten([0.0] * len(self.result_shapes)))[1]]
         for path, shape in zip(paths, self.result_shapes, strict=True):
             size = int(np.prod(shape))
@@ -165,11 +169,11 @@ class Recording:
 
 
 class Recorder(ABC):
-    """A front end: the functions it accepts, and how it records them on a tape."""
+    """A front end: the functions that it accepts, and their recording on a tape."""
 
     @abstractmethod
     def takes(self, function: object) -> bool:
-        """Return True if `function` is of the kind that this front end records."""
+        """Return True if this front end records `function`."""
 
     @abstractmethod
     def run(self, function: Any, tape: Any, arguments: Sequence[Any], inputs: Inputs) -> Any:
@@ -179,27 +183,27 @@ class Recorder(ABC):
             function: function to record.
             tape: program, or the body of a loop.
             arguments: example arguments; the values of numeric ones do not matter.
-            inputs: for each numeric argument, the tape's inputs that it represents, read-only and in its shape, () for
-                a number; None for a constant.
+            inputs: for each numeric argument, the tape's inputs that represent it, read-only and in its shape, () for a
+                number; None for a constant.
 
         Returns:
-            The result, in the structure that `evaluate` returns. Its leaves are what `references` takes.
+            The result, in the structure that `evaluate` returns. `references` accepts its leaves.
 
         Raises:
-            TraceError: made by `accumulus.frontends.active.refuse`, for what cannot be recorded.
-            Exception: what the function itself raises.
+            TraceError: from `accumulus.frontends.active.refuse`, if the function cannot be recorded.
+            Exception: any exception of the function.
         """
 
     def run_nested(self, function: Any, tape: Any, arguments: Sequence[Any], inputs: Inputs) -> Any:
-        """Do as `run`, for a function that is differentiated within one that is being recorded."""
+        """Record a function that is differentiated inside of another recorded function; arguments as for `run`."""
         return self.run(function, tape, arguments, inputs)
 
     @abstractmethod
     def references(self, tape: Any, leaf: Any) -> References | None:
-        """Return references of one leaf of a result of `run`; None if it does not stand for real numbers."""
+        """Return the references of one leaf of a result of `run`; None if it does not stand for real numbers."""
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
-        """Return the result on numbers, by other means than those of `run`: recordings are compared with it."""
+        """Return the result on numbers, computed independently of `run`, since recordings are compared with it."""
         return function(*arguments)
 
     def holds(self, function: Any) -> object:
@@ -211,8 +215,8 @@ class Recorder(ABC):
         return user_place()
 
 
-#: The library whose objects a front end takes → its module, which has a `RECORDER` and is imported once that library
-#: is. The first that takes a function records it; the last takes every Python function.
+#: Library of each front end → module with its `RECORDER`, which is imported only if the library is. The first front end
+#: that takes a function records it; the last one takes every Python function.
 FRONT_ENDS: Final[dict[str, str]] = {
     "jax": "accumulus.frontends.jax.tracer",
     "sympy": "accumulus.frontends.sympy.tracer",
@@ -225,7 +229,7 @@ def recorder_of(function: object) -> Recorder:
     """Return the recorder of `function`.
 
     Raises:
-        ArgumentError: if nothing does.
+        ArgumentError: if no front end takes it.
     """
     function = function_of(function)
     for library, module in FRONT_ENDS.items():
@@ -235,7 +239,7 @@ def recorder_of(function: object) -> Recorder:
 
 
 def is_plain(function: object) -> bool:
-    """Return True if a function is Python's, called with traced values; others are written down by their libraries."""
+    """Return True if a function is called with traced values; other front ends translate their library's objects."""
     return recorder_of(function) is _recorder(FRONT_ENDS["numpy"])
 
 
@@ -243,7 +247,7 @@ def holder_of(function: Any) -> object:
     """Return the object that is watched for changes after a recording of `function`, with its constant arguments.
 
     Raises:
-        ArgumentError: if nothing records it.
+        ArgumentError: if no front end takes it.
     """
     held = recorder_of(function).holds(function_of(function))
     return (held, *function.constants()) if isinstance(function, Restructured) else held

@@ -1,4 +1,4 @@
-"""The structure of arguments and results: scalars and arrays in nested containers."""
+"""Structure of arguments and results: scalars and arrays in nested containers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Leaf:
     """A scalar or an array.
 
     Attributes:
-        written: makes of an array what the user has written in its place, a list of numbers; None where it is itself.
+        written: function that converts an array to the form of the user's object, such as a list; None to keep the
+            array.
     """
 
     written: Callable[[Any], Any] | None = None
@@ -52,10 +53,10 @@ Structure = Leaf | Constant | Branch
 
 
 def flatten(tree: Any) -> tuple[Structure, list[tuple[str, Any]]]:
-    """Return the structure of a result, and its leaves in order, each with how to get there: ``[0]['a']``.
+    """Return the structure of a result, and its leaves in order, each with its path such as ``[0]['a']``.
 
     Raises:
-        ArgumentError: for a container that holds itself.
+        ArgumentError: for a container that contains itself.
 
     >>> flatten({"a": 1.0, "b": [2.0, 3.0]})[1]
     [("['a']", 1.0), ("['b'][0]", 2.0), ("['b'][1]", 3.0)]
@@ -84,10 +85,10 @@ def _structure(tree: Any, path: str, leaves: list[tuple[str, Any]], above: list[
 
 
 def entered(tree: Any, path: str, above: list[int]) -> None:
-    """Note that a container is being walked through.
+    """Push a container on the stack of those being traversed.
 
     Raises:
-        ArgumentError: if it already is: it holds itself.
+        ArgumentError: if it is on the stack already, so that it contains itself.
     """
     if id(tree) in above:
         raise ArgumentError(f"{path or 'a container'} is the {type(tree).__name__} that holds it; expected a tree")
@@ -95,10 +96,10 @@ def entered(tree: Any, path: str, above: list[int]) -> None:
 
 
 def unflatten(structure: Structure, leaves: Sequence[T]) -> Any:
-    """Return the tree of that structure with these leaves.
+    """Return a tree of this structure with these leaves.
 
     Raises:
-        ArgumentError: if their number is wrong.
+        ArgumentError: if the number of leaves is wrong.
 
     >>> structure, _ = flatten((1.0, {"a": 2.0}))
     >>> unflatten(structure, ["x", "y"])
@@ -150,23 +151,23 @@ def _tree(structure: Structure, leaves: Iterator[Any]) -> Any:
 
 # Containers of users and other libraries -----------------------------------------------------------------------------
 #
-# Containers of numbers: how one is opened, and how one of the same kind is made of other parts.
+# Opening of containers, and construction of containers of the same kind from other parts.
 #
-# Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and those
-# registered here, or with JAX or optree where these are loaded. Everything else is a leaf of its own.
+# Containers are lists, tuples, named tuples, dicts, None (which holds nothing), data classes, attrs classes, and
+# classes registered here, or with JAX or optree if these are loaded. Everything else is a leaf.
 #
-# Objects are copied attribute by attribute, without running ``__init__``: it may check or convert
-# numbers, which traced values are not, and would do so for derivatives, too.
+# Objects are copied attribute by attribute, without running ``__init__``: it may check or convert numbers, and would do
+# so for traced values and for derivatives, too.
 
 # Keys of constants ----------------------------------------------------------------------------------------------------
 
 
 def identity(value: Hashable) -> Hashable:
-    """Return a key that is the same for values with which every function computes the same.
+    """Return a key that is equal for values with which every function computes the same.
 
-    To Python 0.0 and -0.0 are equal, and so are 1, 1.0 and True, while NaN is not equal to itself. Here they are told
-    apart, and NaN is itself: alone, and within tuples, frozen sets and data classes that are compared by their fields.
-    Other objects are the same if they are equal.
+    Python considers 0.0 and -0.0 equal, as well as 1, 1.0 and True, while NaN differs from itself. These keys
+    distinguish the former and identify NaN with itself: alone, and inside of tuples, frozen sets and data classes that
+    compare by their fields. Other objects have equal keys if they are equal.
 
     >>> identity((0.0, 1)) == identity((-0.0, 1)), identity((0.0, 1)) == identity((0.0, True))
     (False, False)
@@ -187,9 +188,9 @@ def identity(value: Hashable) -> Hashable:
     return (type(value), value)
 
 
-#: Container without its parts, and the parts.
+#: A container without its parts, and the parts.
 Opened = tuple["Container", Sequence[Any]]
-#: Types that hold nothing, looked up first because most values are of these.
+#: Types that are not containers, looked up first because most values have one of these.
 _CLOSED: Final = frozenset(
     {float, int, bool, str, bytes, complex, np.ndarray, np.float64, np.int64, np.bool_, np.memmap, type, range, slice}
 )
@@ -200,20 +201,20 @@ class Container:
     """A container without its contents."""
 
     kind: type  # its type
-    labels: tuple[str, ...]  # how each part is written after it: ``[0]``, ``['a']``, ``.k``
-    rest: Hashable  # distinguishes it from others of its kind, besides the number of parts
-    build: Callable[[Sequence[Any]], Any] = field(compare=False)  # one with these parts
-    static: tuple[bool, ...] = ()  # True if each part is a constant, whatever it is; none of them if this is empty
-    attributes: int = 0  # how many fields are declared, of an object whose attributes are its parts
-    derived: tuple[str, ...] = ()  # attributes that its constructor may compute from others
+    labels: tuple[str, ...]  # how code accesses each part: ``[0]``, ``['a']``, ``.k``
+    rest: Hashable  # distinguishes it from other containers of its type with as many parts
+    build: Callable[[Sequence[Any]], Any] = field(compare=False)  # makes a container of these parts
+    static: tuple[bool, ...] = ()  # True for parts that are constants; empty if none is
+    attributes: int = 0  # number of declared fields, if the parts are attributes
+    derived: tuple[str, ...] = ()  # attributes that the constructor may compute from others
 
     @property
     def fixed(self) -> Sequence[bool]:
-        """Return True if each part is a constant."""
+        """True for each part that is a constant."""
         return self.static or (False,) * len(self.labels)
 
 
-#: By type: a function that opens an object of that type.
+#: Type → function that opens an object of this type.
 _REGISTERED: Final[dict[type, Callable[[Any], Opened]]] = {}
 
 
@@ -222,18 +223,19 @@ def register(
     flatten: Callable[[T], tuple[Iterable[Any], Hashable]],
     unflatten: Callable[[Hashable, Sequence[Any]], T],
 ) -> None:
-    """Make a class a container, of whose parts functions are differentiated, and that they may return.
+    """Register a class as a container: derivatives are taken with respect to its parts, and functions may return it.
 
-    Needed for classes that are neither data classes nor attrs classes; those registered with ``jax.tree_util``, or with
-    ``optree`` in its namespace "accumulus", are known.
+    Only classes that are neither data classes nor attrs classes need it. Classes registered with ``jax.tree_util``, or
+    with ``optree`` in the namespace "accumulus", are known.
 
     Args:
-        kind: the class; its subclasses are others.
-        flatten: an object → its parts, which may be containers themselves, and the rest that makes it what it is.
-        unflatten: this rest and other parts → an object. The parts may be numbers, traced values, or derivatives.
+        kind: class to register; subclasses are not included.
+        flatten: function of an object that returns its parts, which may be containers, and the remaining data.
+        unflatten: function of the remaining data and new parts that returns an object. The parts may be numbers, traced
+            values, or derivatives.
 
     Raises:
-        ArgumentError: if `kind` is no class.
+        ArgumentError: if `kind` is not a class.
 
     >>> import accumulus as acc
     >>> class Spring:
@@ -250,7 +252,7 @@ def register(
 
 
 def opened(value: Any) -> Opened | None:
-    """Return a container and its contents; None for other values.
+    """Return a container without its parts, and the parts; None for other values.
 
     >>> container, parts = opened({"a": 1.0, "b": 2.0})
     >>> container.labels, list(parts), container.build(["x", "y"])
@@ -315,7 +317,7 @@ def _mapping(value: dict[Any, Any]) -> Opened | None:
         rest = (rest, value.default_factory)
         build = partial(_default_dict_of, kind, value.default_factory, keys)
     elif getattr(value, "__dict__", None):
-        return None  # attributes beside its items
+        return None  # a dict with attributes besides its items is a leaf
     else:
         build = partial(_other_dict_of, kind, OrderedDict if isinstance(value, OrderedDict) else dict, keys)
     return Container(kind, tuple([f"[{key!r}]" for key in keys]), rest, build), tuple(value.values())
@@ -336,7 +338,7 @@ def _other_dict_of(kind: Any, base: type[dict[Any, Any]], keys: Sequence[Any], p
 
 
 def _object(value: Any, declared: Iterable[Any], after: str) -> Opened:
-    """Return an object with declared fields: these, and the other attributes that it was given."""
+    """Open an object with declared fields: its parts are the fields and the other attributes that it has."""
     kind = type(value)
     static = {each.name: bool((each.metadata or {}).get("static")) for each in declared}
     names = [name for name in static if hasattr(value, name)]
@@ -358,7 +360,7 @@ def _object(value: Any, declared: Iterable[Any], after: str) -> Opened:
 
 
 def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[str] | None:
-    """Return the attributes that are a constructor's arguments if it may compute others from them; else None."""
+    """Return the names of a constructor's arguments if it may compute other attributes from them; else None."""
     code = getattr(kind.__init__, "__code__", None)
     has_own_init = code is not None and not code.co_filename.startswith(("<string>", "<attrs generated"))
     takes_self = any(getattr(getattr(each, "default", None), "takes_self", False) for each in declared)
@@ -368,23 +370,23 @@ def _constructed(kind: Any, declared: Iterable[Any], after: str) -> frozenset[st
         parameters = inspect.signature(kind.__init__).parameters
     except (TypeError, ValueError):
         return frozenset()
-    return frozenset([*parameters, *(f"_{name}" for name in parameters)])  # attrs leaves underscores away
+    return frozenset([*parameters, *(f"_{name}" for name in parameters)])  # attrs drops leading underscores
 
 
 def _is_cached(kind: type, name: str) -> bool:
-    """Return True if an attribute is the cached value of a property, which can be computed again."""
+    """Return True if an attribute is the cached value of a property, which can be recomputed."""
     return isinstance(getattr(kind, name, None), cached_property)
 
 
 def _is_plain(value: Any) -> bool:
-    """Return True if a value is nothing that could be computed from numbers."""
+    """Return True if a value cannot have been computed from numbers."""
     return value is None or isinstance(value, str | bytes | bool | type | FunctionType | Enum)
 
 
 def _object_of(kind: type, names: Sequence[str], parts: Sequence[Any]) -> Any:
     made: Any = object.__new__(kind)
     for name, value in zip(names, parts, strict=True):
-        object.__setattr__(made, name, value)  # frozen ones have no other way
+        object.__setattr__(made, name, value)  # works for frozen classes, too
     return made
 
 
@@ -400,7 +402,7 @@ def _unflattened(unflatten: Callable[[Any, Any], Any], rest: Any, parts: Sequenc
 
 
 def _elsewhere(value: Any) -> Opened | None:
-    """Return a container that is registered with JAX or optree; None if it is not, or neither is loaded."""
+    """Open a container that is registered with JAX or optree; None if it is not, or neither is loaded."""
     if type(value) in (dict, OrderedDict, defaultdict):
         return None
     jax = sys.modules.get("jax.tree_util")
@@ -417,7 +419,7 @@ def _elsewhere(value: Any) -> Opened | None:
 
 
 class _JaxBuild:
-    """Makes containers that are registered with JAX; pickled with an empty one, as JAX's definitions cannot be."""
+    """Constructor of containers registered with JAX; pickled with an example, since JAX's definitions cannot be."""
 
     def __init__(self, definition: Any) -> None:
         self._definition = definition

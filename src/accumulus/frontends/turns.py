@@ -1,6 +1,6 @@
-"""Diagnosis of a Python loop that was written out: the first difference of its iterations, and the body to write.
+"""Diagnosis of a Python loop that was written out: the first difference between iterations, and the body to write.
 
-The busiest loop of a function runs again until two iterations can be compared operation by operation. The first
+The busiest loop of a function is recorded again until two iterations can be compared operation by operation. The first
 iteration is left out, since it may begin with constants, which fold.
 """
 
@@ -20,14 +20,14 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
-#: Turns that are recorded. The second is compared with the third, then the third with the fourth.
+#: Number of recorded iterations. The second is compared with the third, then the third with the fourth.
 TURNS: Final = 4
-#: Most operations of a turn that are compared.
+#: Maximum number of compared operations of an iteration.
 MOST_COMPARED: Final = 200_000
 
 
 class _EnoughError(BaseException):
-    """Turns enough are there; not an `Exception`, so that the user's code does not catch it."""
+    """Signal that enough iterations are recorded; not an `Exception`, so that the user's code does not catch it."""
 
 
 class Loop(NamedTuple):
@@ -41,13 +41,13 @@ class Loop(NamedTuple):
 def explained(
     record: Callable[[Program], Any], program: Callable[[], Program], file: str, line: int, function: str
 ) -> str:
-    """Return the reason why a loop has no repeating body, and the code to write instead; empty if there is none.
+    """Return the reason why a loop has no repeating body, and the code to write instead; empty if none is found.
 
     Args:
         record: function that records the user's function on a program.
         program: function that makes an empty program for straight-line code.
         file: file of the line.
-        line: number of the line; of the loops around it, the outermost with enough iterations counts.
+        line: number of the line. The outermost loop around it with enough iterations is examined.
         function: name of the function that has the line.
     """
     for loop in _loops_around(file, line):
@@ -80,18 +80,18 @@ def _loops_around(file: str, line: int) -> list[Loop]:
 
 
 class _Watching:
-    """Observer of a loop: notes the operations before each of its turns, and the lines that operations come from."""
+    """A trace function that records the number of operations at the begin of each iteration, and their source lines."""
 
     def __init__(self, tape: Tape, loop: Loop, function: str) -> None:
         self._tape, self._loop, self._function = tape, loop, function
         self.begins: list[int] = []
         self.made: Tape | None = None
-        #: Operations before each line that was run, and that line.
+        #: Number of operations before each executed line, and the line.
         self._counts: list[int] = []
         self._lines: list[tuple[str, int]] = []
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        """Follow the lines of the user's functions, as `sys.settrace` has it."""
+        """Follow the lines of the user's functions; the trace function for `sys.settrace`."""
         if event == "call":
             return None if in_library(frame) else self
         if event == "line":
@@ -102,7 +102,7 @@ class _Watching:
             if is_loop and frame.f_code.co_name == self._function:
                 self.begins.append(count)
                 if len(self.begins) > TURNS:
-                    self.made = self._tape.copy()  # before the recording ends, and the tape with it
+                    self.made = self._tape.copy()  # the tape ends with the recording
                     raise _EnoughError
         return self
 
@@ -141,7 +141,7 @@ def _difference(record: Callable[[Program], Any], program: Program, loop: Loop, 
 
 
 def _first_difference(tape: Tape, first: int, second: int, end: int) -> tuple[int, str] | None:
-    """Return the first operation that differs between two turns, and its difference; None if there is none."""
+    """Return the first operation that differs between two iterations, and the difference; None if there is none."""
     for k in range(max(second - first, end - second)):
         one, other = first + k, second + k
         if one >= second:
@@ -159,7 +159,7 @@ def _first_difference(tape: Tape, first: int, second: int, end: int) -> tuple[in
 
 
 def _way(reference: int, begin: int) -> str:
-    """Say where an operation of a turn has an argument from."""
+    """Describe the source of an operand: a constant, an operation of the same iteration, or an earlier value."""
     if reference < 0:
         return "a constant"
     return (
@@ -173,7 +173,7 @@ def _way(reference: int, begin: int) -> str:
 
 
 def _written(loop: Loop) -> str:
-    """Return the loop as `acc.scan`, or as `acc.map` where its turns hand nothing on."""
+    """Return the source of the loop as `acc.scan`, or as `acc.map` if iterations share no state."""
     node = loop.node
     appended = _appended(node.body)
     lists = [call.func.value for call in appended]  # type: ignore[attr-defined]
@@ -212,7 +212,7 @@ def _written(loop: Loop) -> str:
 
 
 def _closed(names: str) -> str:
-    """Return an expression in parentheses, if it has several terms."""
+    """Return a list of names, in parentheses if there are several."""
     return f"({names})" if "," in names else names
 
 
@@ -221,7 +221,7 @@ def _together(names: Sequence[str]) -> str:
 
 
 def _values(node: ast.expr) -> str:
-    """Return the values of a loop, as `acc.scan` and `acc.map` take them."""
+    """Return the source of the values of a loop, as `acc.scan` and `acc.map` take them; "…" if unknown."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         is_plain = all(isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in node.args)
         arguments = [ast.unparse(each) for each in node.args]
@@ -237,7 +237,7 @@ def _values(node: ast.expr) -> str:
 
 
 def _changed(body: Sequence[ast.stmt]) -> set[str]:
-    """Return names of variables whose entries are assigned."""
+    """Return the names of variables whose entries are assigned."""
     names = set()
     for statement in body:
         for node in ast.walk(statement):
@@ -265,7 +265,7 @@ def _appended(body: Sequence[ast.stmt]) -> list[ast.Call]:
 
 
 def _read_first(body: Sequence[ast.stmt]) -> set[str]:
-    """Return names that a turn reads before it has set them."""
+    """Return the names that an iteration reads before it assigns them."""
     read_first: set[str] = set()
     assigned: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Messages on long programs that are written out operation by operation: why, how long, and where from."""
+"""Warnings about long programs that are written out operation by operation: the reason, length and source line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from accumulus.frontends.location import in_library
 from accumulus.tape.blocks import Block
 from accumulus.tape.program import Program
 
-#: Advice on how to shorten them.
+#: Advice on shortening them.
 INSTEAD: Final = (
     "What is written as operations on whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment"
 )
 
-#: Number of operations from which a message says that they are written out: preparing so many takes half a minute.
+#: Number of operations above which a warning is issued: preparing a program of this length takes half a minute.
 LONG: Final = 100_000
-#: Seconds between two looks at where a function is.
+#: Seconds between two samples of the position in a function.
 INTERVAL: Final = 0.001
 
 #: File, line and function.
@@ -30,10 +30,10 @@ Line = tuple[str, int, str]
 
 
 class BusiestLine:
-    """In its block, finds the line of the user's code at which functions that are called there spend most time.
+    """A sampling profiler for a ``with`` block: the line of user code that is on top of the stack most often.
 
     Args:
-        looks: True if it does; it takes a thread.
+        looks: True to start the sampling thread; else nothing is sampled.
     """
 
     def __init__(self, looks: bool) -> None:
@@ -56,14 +56,14 @@ class BusiestLine:
 
     @property
     def found(self) -> Line | None:
-        """The line; None if none was seen."""
+        """The busiest line; None if no sample was taken."""
         return self._counts.most_common(1)[0][0] if self._counts else None
 
     def _look(self, thread: int, outer: FrameType) -> None:
         while not self._ended.wait(INTERVAL):
             frame, site = sys._current_frames().get(thread), None
             while frame is not None and frame is not outer:
-                if frame.f_code in _OWN:  # the block has not begun, or is over
+                if frame.f_code in _OWN:  # the block has not begun, or has ended
                     site = None
                     break
                 if site is None and not in_library(frame):
@@ -78,25 +78,25 @@ _OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}
 
 
 def scalar_operations(program: Program) -> int:
-    """Return the number of operations that were written one by one."""
+    """Return the number of scalar operations, outside of loops."""
     if program.scalars is not None:
         return program.operations
     return sum(block.operations for block in program.blocks if _is_scalar(block))
 
 
 def _is_scalar(block: Block) -> bool:
-    """Return True for one instance; sums and work on matrices have one, too, and are not written out."""
+    """Return True for a single instance of scalar operations, but not for sums and matrix blocks."""
     return block.count == 1 and block.offsets is None and block.shape is None
 
 
 def tell(name: str, program: Program, busiest: Line | None, loop: str = "") -> None:
-    """Warn that a program was written out.
+    """Warn that a program was written out operation by operation.
 
     Args:
         name: name of the function.
         program: program that was written out.
         busiest: line with most of the function's operations.
-        loop: reason of a loop on that line, and the code to write instead.
+        loop: explanation why the loop on that line has no repeating body, and the code to write instead.
     """
     operations = scalar_operations(program)
     line = _busiest_of_blocks(program) if program.scalars is None else None
@@ -113,7 +113,7 @@ def tell(name: str, program: Program, busiest: Line | None, loop: str = "") -> N
 
 
 def _busiest_of_blocks(program: Program) -> Line | None:
-    """Return the line that most scalar operations of a program with loops come from."""
+    """Return the line with the most scalar operations in a program with loops; None if there are none."""
     counts: Counter[tuple[str, int]] = Counter()
     for block, lines in zip(program.blocks, program.lines, strict=True):
         if _is_scalar(block):
@@ -122,7 +122,7 @@ def _busiest_of_blocks(program: Program) -> Line | None:
 
 
 def warn(message: str) -> None:
-    """Warn of a long program, at the line that called this package."""
+    """Issue a `LongProgramWarning` at the line that called this package."""
     warnings.warn(message, LongProgramWarning, stacklevel=_outside())
 
 
@@ -134,7 +134,7 @@ def _quoted(line: Line) -> str:
 
 
 def _outside() -> int:
-    """Return the number of frames up the stack to the code that called this package."""
+    """Return the stack level of the code that called this package."""
     level, frame = 1, sys._getframe(1)
     while frame is not None and in_library(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back

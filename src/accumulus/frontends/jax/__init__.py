@@ -1,1 +1,1 @@
-"""The front end of JAX's functions: `jax.make_jaxpr` writes them down, and each equation is recorded by one row."""
+"""Front end for functions of JAX: `jax.make_jaxpr` traces them, and each primitive is recorded by a row of a table."""

@@ -1,9 +1,9 @@
-"""Calls, branches, loops, and functions with derivatives of their own.
+"""Calls, branches, loops, and functions with custom derivatives.
 
-Calls are recorded inline. All branches are recorded, and their results are selected. Loops whose number of steps does
-not depend on the function's arguments are recorded as one step, by `accumulus.scan`. The parts of the state that do not
-depend on the arguments, such as counters, are computed ahead for all steps. Entries that they index in loop constants
-are looked up outside the loop; a loop in which they index the changing state is written out step by step.
+Calls are recorded inline. All branches are recorded, and their results are selected. A loop whose number of steps does
+not depend on the function's arguments is recorded as one step, by `accumulus.scan`. Parts of its state that do not
+depend on the arguments, such as counters, are computed ahead for all steps. If such a counter indexes a loop constant,
+the entries are looked up outside of the loop; if it indexes the changing state, the loop is written out step by step.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.scanning import scan
 
-#: Most steps of a loop whose end is found by following its counter.
+#: Maximum number of steps of a loop whose end is found by running it.
 MOST_STEPS: Final = 100_000
-#: Primitives whose operands from this position on are numbers of entries.
+#: Primitives with operands that are indices of entries → position of the first of these operands.
 INDEXED: Final = {"dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2, **dict.fromkeys(SCATTERS, 1)}
-#: Functions of JAX whose formulas or rules are not right at every order where branches meet, as those of NumPy are.
+#: Functions of JAX with replacements: where their branches meet, JAX's formulas or rules are wrong at some order of
+#: differentiation, and NumPy's and SciPy's are right.
 _KNOWN: Final[dict[str, np.ufunc | Callable[..., Any]]] = {
     "sinc": np.sinc,
     "hypot": np.hypot,
@@ -73,7 +74,7 @@ def _call(call: Call, *operands: Any) -> Any:
 
 
 def known_function(function: Any) -> Callable[..., Any] | None:
-    """Return the function of NumPy or SciPy that a function of JAX is by its name and its numbers, if there is one."""
+    """Return the NumPy or SciPy function with the name and sampled values of a JAX function; None if there is none."""
     if not isinstance(function, ClosedJaxpr):
         return None
     name, _, file = str(getattr(function.jaxpr.debug_info, "func_src_info", "")).partition(" at ")
@@ -94,7 +95,7 @@ def known_function(function: Any) -> Callable[..., Any] | None:
 
 
 def folds_by_numpy(jaxpr: Any) -> bool:
-    """Return True if a jaxpr can be evaluated on constants without JAX, which would compile it."""
+    """Return True if NumPy can evaluate a jaxpr on constants, without compilation by JAX."""
     return all(
         (row := PRIMITIVES.get(equation.primitive.name)) is not None
         and row.folds
@@ -123,7 +124,7 @@ def _cond(call: Call, which: Any, *operands: Any) -> Any:
 
 
 def _truth_of(tape: Any, number: Any) -> Any:
-    """Return True if a number is not 0; the truth value itself, of which it was made."""
+    """Return the traced truth of a number: the condition that it was converted from, else ``number != 0``."""
     reference = int(number.references.reshape(-1)[0])
     if reference >= tape.inputs and tape.operation(reference).name == "select":
         truth, one, zero = tape.arguments(reference)
@@ -137,10 +138,10 @@ def _truth_of(tape: Any, number: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop of known length."""
+    """A loop with a constant number of steps."""
 
     call: Call
-    # jaxpr, constants: of one step; it takes the shared values, the state, and an entry of `xs`
+    # jaxpr and constants of one step, which takes the shared values, the state, and an entry of `xs`
     jaxpr: Any
     constants: Sequence[Any]
     shared: list[Any]  # values that all steps share
@@ -148,12 +149,12 @@ class _Loop:
     xs: list[Any]  # arrays with an entry for each step
     length: int
     reverse: bool
-    # positions in the state that are known at each step → their values, in the order of the steps, and the last
+    # for each position in the state that is known at each step: its values, in the order of the steps, then the last
     tables: dict[int, list[Any]]
 
     @property
     def order(self) -> range:
-        """Entries, in the order of the steps."""
+        """Indices of the entries of `xs`, in the order of the steps."""
         return range(self.length)[::-1] if self.reverse else range(self.length)
 
 
@@ -195,9 +196,9 @@ def _while(call: Call, *operands: Any) -> Any:
 
 
 def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]) -> Any:
-    """Return a loop whose number of steps depends on the arguments: that at the given point, kept as guards.
+    """Return the final state of a loop that runs as many steps as at the given point, which are kept as guards.
 
-    Of several loops at once, by `jax.vmap`, each goes on as long as its own condition holds.
+    If `jax.vmap` runs several loops at once, each continues as long as its own condition holds.
     """
     steps = 0
     while True:
@@ -217,7 +218,7 @@ def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: 
 
 
 def _chosen(holds: Any, following: Any, before: Any) -> Any:
-    """Return the entries of loops that go on, and those before of loops that have ended."""
+    """Return the new state of loops that continue, and the old state of loops that have ended."""
     return (
         following
         if holds.all()
@@ -239,12 +240,12 @@ def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> se
 
 
 def _not_constant(variables: Sequence[Any], values: Sequence[Any]) -> set[Any]:
-    """Return variables whose values depend on the function's arguments."""
+    """Return the variables whose values depend on the function's arguments."""
     return {variable for variable, value in zip(variables, values, strict=False) if not is_constant(value)}
 
 
 def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
-    """Return variables that depend on unknown ones, and these."""
+    """Return the unknown variables and all variables that depend on them."""
     dependent = set(unknown)
     for equation in jaxpr.eqns:
         if any(not isinstance(atom, Literal) and atom in dependent for atom in equation.invars):
@@ -253,12 +254,12 @@ def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
 
 
 def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
-    """Return the state, as far as it is known at a step."""
+    """Return the state at a step; parts that are not known have their initial values."""
     return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
 
 
 def _tables(loop: _Loop, independent: set[int]) -> dict[int, list[Any]]:
-    """Return the known part of the state at each step and after the last."""
+    """Return the values of the known parts of the state at each step and after the last."""
     used = sorted(independent)
     tables: dict[int, list[Any]] = {k: [loop.begin[k]] for k in used}
     changing = []
@@ -280,7 +281,7 @@ def _tables(loop: _Loop, independent: set[int]) -> dict[int, list[Any]]:
 
 
 def _increment(loop: _Loop, position: int) -> Any:
-    """Return the constant step by which an integer grows, if it has one."""
+    """Return the constant increment of an integer in the state; None if it has none."""
     out = loop.jaxpr.outvars[position]
     variable = loop.jaxpr.invars[len(loop.shared) + position]
     if out is variable:
@@ -339,7 +340,7 @@ def _run(loop: _Loop) -> list[Any]:
 
 
 def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
-    """Return equations that index by values known at each step: those into changing arrays, and into constants."""
+    """Return the equations with indices that are known at each step: into changing arrays, and into constant ones."""
     jaxpr, shared = loop.jaxpr, len(loop.shared)
     stays = {*jaxpr.invars[:shared], *jaxpr.constvars}
     handed = jaxpr.invars[shared : shared + len(loop.begin)]
@@ -370,14 +371,14 @@ def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
 
 
 def _asks_for_numbers(equation: Any) -> bool:
-    """Return True if an equation, or one that it calls, names entries by numbers or counts steps."""
+    """Return True if an equation, or one inside of it, needs plain numbers: as indices, or to count steps."""
     if equation.primitive.name == "while" or equation.primitive.name in INDEXED:
         return True
     return any(_asks_for_numbers(inner) for jaxpr in inner_jaxprs(equation) for inner in jaxpr.eqns)
 
 
 def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
-    """Return the known arguments of a step; other parts of the state, as at first."""
+    """Return the known arguments of a step; other parts of the state have their initial values."""
     xs = [
         value_of(loop.call.tape, x[entry], variable.aval)
         for x, variable in zip(loop.xs, loop.jaxpr.invars[len(loop.shared) + len(loop.begin) :], strict=True)
@@ -386,7 +387,7 @@ def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
 
 
 def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
-    """Return results of loop-invariant equations for all steps, in the order of the entries."""
+    """Return the results of equations that are taken out of the loop, for all steps, in the order of the entries."""
     if not equations:
         return []
     body = loop.jaxpr.replace(outvars=[variable for equation in equations for variable in equation.outvars])
@@ -397,7 +398,7 @@ def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
 
 
 def _written_out(loop: _Loop) -> list[Any]:
-    """Step by step, with numbers where they are known."""
+    """Record a loop step by step, with plain numbers where they are known."""
     handed, shared = len(loop.begin), len(loop.shared)
     state, outputs = list(loop.begin), []
     for step, entry in enumerate(loop.order):
@@ -413,15 +414,15 @@ def _written_out(loop: _Loop) -> list[Any]:
     return [*state, *(np.stack(column) for column in zip(*outputs, strict=True))]
 
 
-# Functions with derivatives of their own: jax.custom_jvp and jax.custom_vjp -------------------------------------------
+# Functions with custom derivatives: jax.custom_jvp and jax.custom_vjp -------------------------------------------------
 #
-# Their rules are what counts, as for JAX: many are there because the derivative of the program is not that of the
-# function where branches meet. A rule is recorded for a direction t that has the value 0 and the derivative of x. Since
-# the rule is linear in t, its result has the value 0 and the derivative that the rule defines; that is attached to
-# the value. Within a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there,
-# functions are recorded without their rules.
+# As in JAX, the custom rules define the derivatives; many exist because the derivative of the program is wrong where
+# branches meet. A rule is recorded for a direction t that has the value 0 and the derivative of x. Since the rule is
+# linear in t, its result has the value 0 and the derivative that the rule defines; it is attached to the value. Inside
+# of a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there, functions are
+# recorded without their rules.
 
-#: Most entries of the results of a function with a custom_vjp: its rule is recorded for each entry.
+#: Maximum number of result entries of a function with a custom_vjp, whose rule is recorded for each entry.
 MOST_ENTRIES: Final = 256
 
 
@@ -510,13 +511,13 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
 
 
 def _of_all(call: Call, results: list[Any]) -> list[Any]:
-    """Return results with None for those that nothing uses."""
+    """Return one result for each output of a call; None for unused ones."""
     iterator = iter(results)
     return [next(iterator) if is_used(variable) else None for variable in call.equation.outvars]
 
 
 def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
-    """Return the call as a function of the operands that are differentiated by: their variables, and their values."""
+    """Return the call as a function of the traced real operands, and the variables and values of these operands."""
     closed, bindings = single(call.equation), values_of(call.equation, operands)
     active = [v for v in closed.jaxpr.invars if not is_constant(bindings[v]) and v.aval.dtype.kind == "f"]
     if any(not is_constant(bindings[v]) and v not in active for v in closed.jaxpr.invars):
@@ -538,5 +539,5 @@ def _direction(call: Call, x: Any) -> Any:
 
 
 def _attached(call: Call, value: Any, slope: Any) -> Any:
-    """Return a value with the derivative of something else."""
+    """Return a value with the derivative of `slope` in place of its own."""
     return apply(call.tape, ELEMENTWISE["attach"], [value, slope])

@@ -1,4 +1,4 @@
-"""Elementwise primitives: one row each, from JAX's name to NumPy's function, or to a formula of such."""
+"""Elementwise primitives: one row each, from JAX's name to a NumPy or SciPy function or a formula."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _of_order(call: Call, order: Any, x: Any) -> Any:
     *("reduce_precision", "reshard", "sharding_constraint"),
 )
 def _same(call: Call, *operands: Any) -> Any:
-    """Return values unchanged: their device, and when they are computed, does not matter here."""
+    """Return operands unchanged: primitives about devices, layout and scheduling do not change values."""
     return list(operands)
 
 
 @records("div")
 def _divide(call: Call, x: Any, y: Any) -> Any:
-    """Return a quotient; that of whole numbers is cut off towards zero."""
+    """Return a quotient; quotients of integers are truncated towards zero."""
     return np.divide(x, y) if call.kinds[0] == "f" else (x - np.fmod(x, y)) / y
 
 
@@ -44,7 +44,7 @@ def _integer_power(call: Call, x: Any, **_: Any) -> Any:
 
 @records("round")
 def _round(call: Call, x: Any) -> Any:
-    """Return the nearest whole number; halves go to the even one, or away from zero."""
+    """Return the nearest integer; halves are rounded to even, or away from zero."""
     if int(call.params["rounding_method"]) == 1:
         return np.rint(x)
     return np.where(x < 0, -np.floor(0.5 - x), np.floor(x + 0.5))
@@ -52,7 +52,7 @@ def _round(call: Call, x: Any) -> Any:
 
 @records("select_n")
 def _select(call: Call, which: Any, *cases: Any) -> Any:
-    """Return the case whose number is given, entry by entry."""
+    """Return, entry by entry, the case that `which` selects."""
     result = cases[0]
     for number, case in enumerate(cases[1:], 1):
         chosen = which if call.operands[0] == "b" else np.equal(which, number)
@@ -62,9 +62,9 @@ def _select(call: Call, which: Any, *cases: Any) -> Any:
 
 @records("convert_element_type")
 def _convert(call: Call, x: Any) -> Any:
-    """Return values of one kind as another: reals are truncated to integers, truth values are 0 and 1.
+    """Convert values to another kind: reals are truncated to integers, truth values become 0 and 1.
 
-    Narrower types of the same kind are not rounded to.
+    Values are not rounded to narrower types of the same kind.
     """
     kind, target = call.operands[0], call.kinds[0]
     if is_constant(x):
@@ -88,21 +88,21 @@ def _stop_gradient(call: Call, x: Any) -> Any:
     return x if is_constant(x) or x.boolean else apply(call.tape, ELEMENTWISE["attach"], [x, 1.0])
 
 
-#: The function of NumPy or SciPy that equals each primitive: those in the table of operations, and some more.
+#: Name of each primitive → the NumPy or SciPy function, or a formula, that equals it.
 UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     **{row.short: getattr(np, row.ufunc) for row in OPERATIONS if isinstance(getattr(np, row.ufunc, None), np.ufunc)},
     "add_any": np.add,
     "and": np.bitwise_and,
     "bessel_i0e": special.i0e,
     "bessel_i1e": special.i1e,
-    # at a bound, the derivative is that of the bound
+    # at a bound, the derivative is the bound's
     "clamp": lambda low, x, high: np.where(x <= low, low, np.where(x >= high, high, x)),
     "digamma": special.psi,
     "eq_to": np.equal,
     "erf": special.erf,
     "erf_inv": special.erfinv,
     "erfc": special.erfc,
-    "exp2": lambda x: np.exp(np.log(2.0) * x),  # as XLA does, and is off by as much for large x
+    "exp2": lambda x: np.exp(np.log(2.0) * x),  # XLA's formula, with the same error for large x
     "ge": np.greater_equal,
     "gt": np.greater,
     "igamma": special.gammainc,

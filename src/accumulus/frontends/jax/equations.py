@@ -1,9 +1,9 @@
-"""Evaluation of the equations of a jaxpr, one after the other, on traced arrays and constants.
+"""Evaluation of the equations of a jaxpr, in order, on traced arrays and constants.
 
-A value is a `TracedArray` if it depends on the inputs of the tape, else an array of NumPy's (or JAX's, of keys of
-random numbers). Every recorded primitive is one row of `PRIMITIVES`: a function of traced arrays, composed of the
-functions that record NumPy's, so that long arrays are treated alike. Equations on constants are evaluated at once: by
-the row itself, on numbers, or by JAX if the row cannot. Equations with unused results are left out.
+A value is a `TracedArray` if it depends on the inputs of the tape, else an array of NumPy, or of JAX for random keys.
+Every recorded primitive is one row of `PRIMITIVES`: a function of traced arrays that is composed of recorded NumPy
+functions, so that long arrays become loops here, too. Equations on constants are evaluated at once: by the row on
+numbers, or by JAX if the row cannot fold. Equations with unused results are left out.
 
 Values are real numbers and truth values. Integers that depend on the inputs are reals with exact arithmetic and no
 overflow. Values are not rounded to narrower float types.
@@ -29,14 +29,14 @@ from accumulus.frontends.location import LIBRARIES, PACKAGE_DIRECTORY, Place
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of
 
-# Where in the user's code an equation comes from ----------------------------------------------------------------------
+# Positions of equations in the user's code ----------------------------------------------------------------------------
 
-#: Where the code is that is not the user's.
+#: Directories of this package and of JAX.
 _OURS: Final = (PACKAGE_DIRECTORY, f"{Path(jax.__file__).parent}{os.sep}")
 
 
 def _frame(equation: Any) -> Any:
-    """Return the innermost frame that is neither JAX's nor of this package."""
+    """Return the innermost frame outside of JAX, this package and other libraries; None if there is none."""
     traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
     for frame in () if traceback is None else traceback.frames:
         name = frame.file_name.replace("\\", "/")
@@ -51,7 +51,7 @@ def _frame(equation: Any) -> Any:
 
 
 def _place_of(equation: Any) -> Place | None:
-    """Return the place of an equation; None if JAX does not know it."""
+    """Return the position of an equation; None if JAX does not know it."""
     frame = _frame(equation)
     if frame is None:
         return None
@@ -60,29 +60,29 @@ def _place_of(equation: Any) -> Place | None:
 
 
 def lines_of(equation: Any) -> frozenset[tuple[str, int]]:
-    """Return the file and line of an equation, for reports."""
+    """Return the file and line of an equation as a set of one pair, for reports; empty if unknown."""
     frame = _frame(equation)
     return frozenset() if frame is None else frozenset({(frame.file_name, frame.line_num)})
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One equation, beside the values of its operands."""
+    """One equation of a jaxpr, without the values of its operands."""
 
-    tape: Any  # that is recorded on
+    tape: Any  # tape of the recording
     equation: Any  # of the jaxpr
-    operands: tuple[str, ...]  # kinds of the operands: "f" of floats, "b" of truth values, "i" or "u" of whole numbers
-    shapes: tuple[tuple[int, ...], ...]  # of the results
-    kinds: tuple[str, ...]  # of the results
+    operands: tuple[str, ...]  # kinds of the operands: "f" floats, "b" truth values, "i" or "u" integers
+    shapes: tuple[tuple[int, ...], ...]  # shapes of the results
+    kinds: tuple[str, ...]  # kinds of the results
 
     @property
     def name(self) -> str:
-        """Of the primitive."""
+        """Name of the primitive."""
         return str(self.equation.primitive.name)
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """Return the parameters of the equation."""
+        """Parameters of the equation."""
         params: Mapping[str, Any] = self.equation.params
         return params
 
@@ -90,8 +90,8 @@ class Call:
 class Row(NamedTuple):
     """Recording of one primitive.
 
-    `record` takes the call and the values of the operands; it returns the one result or a list of all. `folds` says
-    whether it computes constants as well. `reads` gives the operands that are needed, if not all.
+    `record` takes the call and the values of the operands; it returns the only result, or a list of all. `folds` is
+    True if it also evaluates constants. `reads` returns the operands that are needed; None for all.
     """
 
     record: Callable[..., Any]
@@ -99,14 +99,14 @@ class Row(NamedTuple):
     reads: Callable[[Any], Sequence[Any]] | None = None
 
 
-#: Recorded primitives by their names.
+#: Recorded primitives by name.
 PRIMITIVES: Final[dict[str, Row]] = {}
 
 
 def records(
     *names: str, folds: bool = True, reads: Callable[[Any], Sequence[Any]] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into the table as the recorder of the primitives of these names."""
+    """Register the decorated function as the recorder of the primitives with these names."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -125,7 +125,7 @@ _AT: Final = _At()
 
 
 def current_place() -> Place | None:
-    """Return the user's position of the equation that this thread records, or of the one that called it."""
+    """Return the position in the user's code of the equation that this thread records, or of an equation around it."""
     return next(filter(None, map(_place_of, reversed(_AT.equations))), None)
 
 
@@ -147,15 +147,15 @@ def is_constant(value: Any) -> bool:
 
 
 def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """Return the results of a jaxpr, emitted to the tape that is recorded on.
+    """Record a jaxpr on the current tape and return its results.
 
     Args:
-        jaxpr: an open one.
+        jaxpr: open jaxpr.
         constants: values of its constants.
         arguments: values of its arguments.
 
     Raises:
-        TraceError: for a primitive that is not recorded, with the line of the user's code that it comes from.
+        TraceError: for a primitive that is not recorded, with the line of the user's code.
     """
     bindings: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_constant, constants), strict=True))
     bindings.update(zip(jaxpr.invars, arguments, strict=True))
@@ -178,7 +178,7 @@ def _read_by(row: Row | None, equation: Any) -> Sequence[Any]:
 
 
 def _needed(jaxpr: Any) -> list[Any]:
-    """Return equations that a result comes from, in order."""
+    """Return the equations that the results depend on, in order."""
     required = {atom for atom in jaxpr.outvars if not isinstance(atom, Literal)}
     equations = []
     for equation in reversed(jaxpr.eqns):
@@ -213,20 +213,20 @@ def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequenc
 
 
 def _kind(aval: Any) -> str:
-    """Return the kind of the entries: "f", "b", "i", "u" or "c"; "V" of others, such as keys of random numbers."""
+    """Return the kind of the entries: "f", "b", "i", "u" or "c"; "V" for others, such as random keys."""
     kind = getattr(getattr(aval, "dtype", None), "kind", "V")
     return "f" if kind == "V" and jax.dtypes.issubdtype(aval.dtype, np.floating) else str(kind)
 
 
 def _constant(value: Any) -> Any:
-    """Return a constant as NumPy's array, unless it is one of JAX's own kinds."""
+    """Return a constant as a NumPy array, unless its type is special to JAX, as a random key."""
     if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
         return value
     return np.asarray(value)
 
 
 def value_of(tape: Any, result: Any, aval: Any) -> Any:
-    """Return a result as the value of a variable: a traced array, or an array of the variable's type."""
+    """Return a result as the value of a variable: a traced array, or a NumPy array of the variable's type."""
     if result is None or not hasattr(aval, "shape"):
         return result
     shape = tuple(aval.shape)
@@ -243,7 +243,7 @@ def value_of(tape: Any, result: Any, aval: Any) -> Any:
 
 
 def single(equation: Any) -> ClosedJaxpr:
-    """Return a jaxpr of one equation, of the operands that are no literals."""
+    """Return a closed jaxpr with one equation, whose arguments are the operands that are not literals."""
     variables = list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
     jaxpr = jax.make_jaxpr(lambda: ())().jaxpr
     outvars = list(filter(is_used, equation.outvars))
@@ -256,13 +256,13 @@ def is_used(variable: Any) -> bool:
 
 
 def values_of(equation: Any, operands: Sequence[Any]) -> dict[Any, Any]:
-    """Return the values of the operands that are no literals, by their variables."""
+    """Return the values of the operands that are not literals, by variable."""
     pairs = zip(equation.invars, operands, strict=True)
     return {atom: value for atom, value in pairs if not isinstance(atom, Literal)}
 
 
 def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
-    """Return the results of an equation on constants, computed by JAX."""
+    """Evaluate an equation on constants with JAX; None for unused results."""
     closed, bindings = single(equation), values_of(equation, operands)
     with jax.ensure_compile_time_eval():
         results = iter(jaxpr_as_fun(closed)(*(bindings[variable] for variable in closed.jaxpr.invars)))
@@ -270,7 +270,7 @@ def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def narrows(jaxpr: Any) -> bool:
-    """Return True if a jaxpr rounds to floats that are narrower than doubles, which its recording does not."""
+    """Return True if a jaxpr rounds to floats narrower than double precision; the recording of it does not."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "reduce_precision":
             return True

@@ -1,4 +1,4 @@
-"""Linear algebra: systems of equations, triangular ones, and factorizations of small matrices."""
+"""Linear algebra: linear systems, triangular systems, and factorizations of small matrices."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from accumulus.frontends.jax.equations import Call, evaluated, records
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 
-#: Most unknowns of a system, and most rows of a matrix that is factorized with pivots.
+#: Maximum number of unknowns of a system, and of rows and columns of a matrix that is factorized with pivoting.
 MOST_UNKNOWNS: Final = 400
 MOST_ROWS: Final = 16
 
 
 def _of_system(equation: Any) -> list[Any]:
-    """Return operands that matter of a system: those of the product with its matrix, and the right-hand side."""
+    """Return the operands that a linear solve needs: the constants of its matrix product, and the right-hand side."""
     lengths = equation.params["const_lengths"]
     return [*equation.invars[: lengths.matvec], *equation.invars[sum(lengths) :]]
 
 
 @records("custom_linear_solve", folds=False, reads=_of_system)
 def _system(call: Call, *operands: Any) -> Any:
-    """Return the solution as an implicit function: the columns of the matrix are its products with unit vectors."""
+    """Return the solution as an implicit function; products with unit vectors give the columns of the matrix."""
     count = call.params["const_lengths"].matvec
     times = call.params["jaxprs"].matvec
     constants, sides = operands[:count], operands[count:]
@@ -56,7 +56,7 @@ def _system(call: Call, *operands: Any) -> Any:
 
 
 def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
-    """Return the unknowns of systems that have nothing to do with each other; those with equal matrices together."""
+    """Split the unknowns into independent systems, grouped by equal matrices."""
     size = len(matrix)
     linked = matrix != zero
     left, components = set(range(size)), []
@@ -76,7 +76,7 @@ def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
 
 @records("triangular_solve", folds=False)
 def _triangular(call: Call, a: Any, b: Any) -> Any:
-    """Solve row by row; only the selected triangle is read."""
+    """Solve a triangular system by substitution, row by row; only the selected triangle is read."""
     params = call.params
     lower = params["lower"]
     if not params["left_side"]:  # x·a = b is aᵀ·xᵀ = bᵀ
@@ -96,7 +96,7 @@ def _triangular(call: Call, a: Any, b: Any) -> Any:
 
 @records("lu", folds=False)
 def _lu(call: Call, a: Any) -> Any:
-    """Eliminate with partial pivoting, exchanging rows by selects; return factors, pivots and permutation."""
+    """Eliminate with partial pivoting, where selects exchange rows; return factors, pivots and permutation."""
     height, width = np.shape(a)[-2:]
     if max(height, width) > MOST_ROWS:
         raise refuse(

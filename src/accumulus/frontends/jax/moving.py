@@ -1,7 +1,8 @@
-"""Primitives that move or join entries: NumPy's functions on the references, sums and extremes, windows over arrays.
+"""Primitives that move or join entries, reductions, products, sorting, and windows over arrays.
 
-If an index depends on the function's arguments and can take few values, all of them are computed and one is selected.
-If it can take many, the index is that of the given point, kept as a guard.
+Entries are moved by NumPy's functions on arrays of references. If an index depends on the function's arguments and can
+take few values, the result is computed for each value and selected. If it can take many, its value at the given point
+is used and kept as a guard.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from accumulus.frontends.numpy.lookups import is_lookup
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.products import contract
 
-#: Primitives that change entries, with the function that joins old and new ones; None for replacement.
+#: Primitives that update entries → function that joins old and new entries; None for replacement.
 SCATTERS: Final[dict[str, Any]] = {
     "scatter": None,
     **dict.fromkeys(("scatter-add", "scatter_add"), np.add),
@@ -30,12 +31,12 @@ SCATTERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("scatter-min", "scatter_min"), np.minimum),
     **dict.fromkeys(("scatter-max", "scatter_max"), np.maximum),
 }
-#: Most positions among which a traced index is resolved by selects.
+#: Maximum number of positions among which a traced index selects.
 MOST_PLACES: Final = 64
 
 
 def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
-    """Return a function of NumPy that moves entries, on an array or on references; of several results a list."""
+    """Apply a function that moves entries to an array or to its references; for several results, return a list."""
     if is_constant(x):
         return function(x)
     moved = function(references_of(call.tape, x, x.boolean))
@@ -45,7 +46,7 @@ def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
-    """Return a function of several arrays that moves entries."""
+    """Apply a function that moves entries of several arrays to the arrays or to their references."""
     if all(map(is_constant, parts)):
         return function(parts)
     boolean = call.operands[0] == "b"
@@ -54,7 +55,7 @@ def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
-    """Return an array along the given axes of a larger shape."""
+    """Return an array broadcast along given axes of a larger shape."""
     lengths = dict(zip(axes, entries.shape, strict=True))
     return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
 
@@ -65,7 +66,7 @@ def _sliced(call: Call, entries: Any) -> Any:
     return entries[tuple(map(slice, begins, ends, steps))]
 
 
-#: Primitives that move the entries of an array, given the call and the array or its references.
+#: Primitives that move the entries of an array → function of the call and of the array or its references.
 MOVES: Final[dict[str, Callable[[Call, Any], Any]]] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), lambda call, x: x.reshape(call.shapes[0])),
     "transpose": lambda call, x: x.transpose(call.params["permutation"]),
@@ -76,7 +77,7 @@ MOVES: Final[dict[str, Callable[[Call, Any], Any]]] = {
     "split": lambda call, x: np.split(x, np.cumsum(call.params["sizes"])[:-1], call.params["axis"]),
     "unstack": lambda call, x: list(np.moveaxis(x, call.params["axis"], 0)),
 }
-#: Primitives that make one array of several.
+#: Primitives that join several arrays into one.
 JOINS: Final[dict[str, Callable[[Call, Any], Any]]] = {
     "concatenate": lambda call, parts: np.concatenate(parts, call.params["dimension"]),
     "stack": lambda call, parts: np.stack(parts, call.params["axis"]),
@@ -95,7 +96,7 @@ def _join(call: Call, *parts: Any) -> Any:
 
 
 def _padded(entries: Any, filling: Any, config: Any) -> Any:
-    """Return an array with entries before, behind and between; fewer than none are taken away."""
+    """Pad an array before, after and between its entries; negative widths remove entries."""
     for axis, (low, high, inside) in enumerate(config):
         length = entries.shape[axis]
         inner = max(length + inside * (length - 1), 0)
@@ -117,12 +118,12 @@ def _iota(call: Call, *_: Any) -> Any:
     return _spread(np.arange(shape[axis]), shape, (axis,))
 
 
-# Entries that are named by numbers --------------------------------------------------------------------------------
+# Lookups with traced indices ------------------------------------------------------------------------------------------
 
 
 @records("dynamic_slice", "dynamic_update_slice")
 def _dynamic_slice(call: Call, x: Any, *operands: Any) -> Any:
-    """Return a window of an array; or the array with others in their place there."""
+    """Return a window of an array, or the array with the window replaced by `update`."""
     update, starts = (None, operands) if call.name == "dynamic_slice" else (operands[0], operands[1:])
     sizes = call.params["slice_sizes"] if update is None else np.shape(update)
     most = [length - size for length, size in zip(np.shape(x), sizes, strict=True)]
@@ -143,7 +144,7 @@ def _dynamic_slice(call: Call, x: Any, *operands: Any) -> Any:
 
 
 def _by_cases(at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]) -> Any:
-    """Return the result of `at` for start positions, each clipped to the range from 0 to its value in `most`."""
+    """Return ``at(starts)`` for start positions, each clipped to the range from 0 to its value in `most`."""
     begins = [
         start if not is_constant(start) else int(np.clip(start, 0, last))
         for start, last in zip(starts, most, strict=True)
@@ -162,7 +163,7 @@ def _by_cases(at: Callable[[tuple[int, ...]], Any], starts: Any, most: list[int]
 
 
 def _one_of(number: Any, last: int, of: Callable[[int], Any]) -> Any:
-    """Return `of(number)` for a traced number from 0 to `last`, selected from the results for all of these."""
+    """Return ``of(number)`` for a traced number from 0 to `last`, selected from the results for all these numbers."""
     result = of(0)
     for candidate in range(1, last + 1):
         result = np.where(np.greater_equal(number, candidate), of(candidate), result)
@@ -174,7 +175,7 @@ def _is_inside(number: Any, last: int) -> Any:
 
 
 def _decided(indices: Any) -> NDArray[np.int64]:
-    """Return the numbers of entries at the given point, kept as guards."""
+    """Return indices at the given point, and keep them as guards."""
     numbers = [whole(indices.tape, reference) for reference in indices.references.reshape(-1).tolist()]
     return np.array(numbers, np.int64).reshape(indices.shape)
 
@@ -218,14 +219,14 @@ def _gather(call: Call, x: Any, indices: Any) -> Any:
 
 
 def _looked_up(x: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int], windows: Sequence[int]) -> Any:
-    """Return entries along one axis at open indices, index axes first; None for any other form of lookup.
+    """Return entries along one axis at traced indices, index axes first; None for any other form of lookup.
 
     Args:
         x: array to index.
-        indices: of shape (…, number of named axes).
+        indices: indices, of shape (…, number of named axes).
         axes: axes that the indices name.
         sizes: length of the window along each axis.
-        windows: axes that the result has.
+        windows: axes of the array that the result retains.
     """
     columns = [indices[..., k] for k in range(len(axes))]
     (axis, places), *rest = [pair for pair in zip(axes, columns, strict=True) if depends(pair[1])]
@@ -238,12 +239,12 @@ def _looked_up(x: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int], 
     moved = np.moveaxis(as_array(indices.tape, x)[within], axis, 0)
     try:
         return moved.reshape(np.shape(x)[axis], *(sizes[k] for k in windows))[places]
-    except IndexError:  # which JAX does not raise
+    except IndexError:  # JAX clips indices or fills instead
         return None
 
 
 def _filling(call: Call) -> Any:
-    """Return the value that represents missing entries."""
+    """Return the value of entries outside of the array."""
     value = call.params["fill_value"]
     if value is not None:
         return value
@@ -267,18 +268,19 @@ def _positions(
     windows: list[int],
     sizes: list[int],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the positions, in C order, of the entries of an array in windows at the given indices.
+    """Return the flat positions, in C order, of the entries of an array in windows at the given indices.
 
     Args:
         shape: shape of the array.
         indices: array of shape (…, number of named axes).
         named: axes of the array that the indices name.
-        batching: axes of the array that go along with an axis of the indices.
+        batching: axes of the array → batch axis of the indices.
         windows: axes of the array along which windows extend.
         sizes: extents of the windows along each axis.
 
     Returns:
-        Positions, windows kept inside of the array, and whether they were inside, of shape (…, *sizes).
+        Positions, with windows clipped to the array, and True for windows that are inside of it; both of shape
+        (…, *sizes).
     """
     ahead = indices.shape[:-1]
     extents = dict(zip(windows, sizes, strict=True))
@@ -304,7 +306,7 @@ def _positions(
     return places, inside
 
 
-# Entries that are changed -----------------------------------------------------------------------------------------
+# Updates of entries ---------------------------------------------------------------------------------------------------
 
 
 @records(*SCATTERS)
@@ -341,7 +343,7 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
 
 
 def _changed(call: Call, x: Any, places: NDArray[np.int64], values: Any, function: Any) -> Any:
-    """Return an array with the entries at some positions replaced by values, or joined with them."""
+    """Return an array with the entries at some positions replaced by values, or joined with them by `function`."""
     shape = np.shape(x)
     if is_constant(x) and is_constant(values):
         result = np.array(x).reshape(-1)
@@ -362,7 +364,7 @@ def _changed(call: Call, x: Any, places: NDArray[np.int64], values: Any, functio
 
 # Sums, extremes, products and sorting ---------------------------------------------------------------------------------
 
-#: Most entries along an axis that are sorted by a network of comparisons.
+#: Maximum number of entries along an axis that a network of comparisons sorts.
 MOST_SORTED: Final = 32
 
 REDUCTIONS: Final[dict[str, np.ufunc]] = {
@@ -402,7 +404,7 @@ def _accumulate(call: Call, x: Any) -> Any:
 
 @records("argmax", "argmin", folds=False)
 def _extreme_place(call: Call, x: Any) -> Any:
-    """Return the position of the first greatest or smallest entry, by a comparison for each entry."""
+    """Return the position of the first largest or smallest entry, by one comparison for each entry."""
     (axis,) = call.params["axes"]
     entries = np.moveaxis(x, axis, 0)
     better = np.greater if call.name == "argmax" else np.less
@@ -432,7 +434,7 @@ def _dot_general(call: Call, x: Any, y: Any) -> Any:
 
 
 def product(call: Call, operands: list[tuple[Any, str]], result: str) -> Any:
-    """Return the sum of products in which axes of one label belong together, over all that are not in the result."""
+    """Return a sum of products with labelled axes, as ``np.einsum``, summed over all labels outside of `result`."""
     labelled = [(references_of(call.tape, x), labels) for x, labels in operands]
     return TracedArray(call.tape, np.asarray(contract(call.tape, labelled, result), np.int64))
 
@@ -454,7 +456,7 @@ def _top_k(call: Call, x: Any) -> Any:
 
 
 def _sorted(operands: Any, axis: int, keys: int) -> list[Any]:
-    """Return operands in the order of the first ones, by exchanging neighbours in as many rounds as entries."""
+    """Sort operands by the first `keys` of them, by odd-even transposition in as many rounds as entries."""
     length = np.shape(operands[0])[axis]
     if length > MOST_SORTED and keys == 1 and not is_constant(operands[0]):
         return _by_order(operands, axis)
@@ -474,7 +476,7 @@ def _sorted(operands: Any, axis: int, keys: int) -> list[Any]:
 
 
 def _by_order(operands: Any, axis: int) -> list[Any]:
-    """Return many entries in the order of the first operand at the given point, which is kept as guards."""
+    """Sort many entries in the order of the first operand at the given point, which is kept as guards."""
     keys = np.moveaxis(operands[0].references, axis, -1)
     places = np.empty(keys.shape, np.int64)
     for line in np.ndindex(keys.shape[:-1]):
@@ -483,7 +485,7 @@ def _by_order(operands: Any, axis: int) -> list[Any]:
 
 
 def _is_later(keys: Any, k: int) -> Any:
-    """Return True if entry k belongs behind the next: by the first key, else by those after it."""
+    """Return a traced truth value: entry k belongs after the next, by the first key, and by later keys for ties."""
     later: Any = False
     for column in reversed(keys):
         tied = np.equal(column[k], column[k + 1])
@@ -491,9 +493,9 @@ def _is_later(keys: Any, k: int) -> Any:
     return later
 
 
-# Windows that move over arrays ----------------------------------------------------------------------------------------
+# Sliding windows and convolutions -------------------------------------------------------------------------------------
 
-#: The function that reduces a window, and the value that pads the array.
+#: Function that reduces a window, and the value that pads the array.
 WINDOWS: Final[dict[str, tuple[np.ufunc, float]]] = {
     "reduce_window_sum": (np.add, 0.0),
     "reduce_window_max": (np.maximum, -np.inf),
@@ -514,7 +516,7 @@ def _window(call: Call, x: Any) -> Any:
 def _windows(
     shape: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
 ) -> tuple[NDArray[np.int64], ...]:
-    """Return indices of all windows: of shape (places along each axis, entries along each axis)."""
+    """Return the indices of all windows, for each axis, that broadcast to (positions along each axis, window sizes)."""
     axes, indices = len(shape), []
     for k, (length, size, stride, step) in enumerate(zip(shape, sizes, strides, dilation, strict=True)):
         count = max((length - (size - 1) * step - 1) // stride + 1, 0)

@@ -1,12 +1,12 @@
-"""Front end of JAX: `jax.make_jaxpr` traces the function, and its equations are recorded.
+"""Front end for JAX: `jax.make_jaxpr` traces the function, and its equations are recorded.
 
-The function is traced in double precision (``jax.enable_x64``), whatever JAX's configuration: numeric arguments and the
-function's constants are arrays of float64. The recording is compared with the function compiled by JAX, also in double
-precision.
+The function is traced in double precision (``jax.enable_x64``), independently of JAX's configuration: numeric arguments
+and the function's constants are arrays of float64. The recording is compared with the function compiled by JAX, also in
+double precision.
 
-JAX caches traces by function: of the function itself, and of inner functions that are compiled, scanned or
-differentiated. Their closed-over values may have changed since. So each recording is traced in a context of its own,
-which is part of the keys of all of JAX's caches; compiled code is reused only if the jaxpr is the same.
+JAX caches the traces of a function, and of the inner functions that it compiles, scans or differentiates. Variables
+that these close over may have changed since. Therefore each recording is traced in a new context, which is part of the
+keys of all of JAX's caches; compiled code is reused only if the jaxpr is the same.
 
 A Python function that names JAX may also work with NumPy. If JAX cannot trace it, it is recorded as a function of
 NumPy; if that fails, too, JAX's error is raised.
@@ -37,12 +37,12 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.recorder import Inputs, Recorder, References
 from accumulus.tape.tape import Tape
 
-# Which functions are JAX's --------------------------------------------------------------------------------------------
+# Detection of JAX functions -------------------------------------------------------------------------------------------
 #
-# Taken are objects of JAX (compiled functions, those with rules of their own, results of `jax.grad` and `jax.vmap`,
-# jaxprs), functions and objects of libraries that are written in JAX, and Python functions whose code, or the code of a
-# function that it calls by name, calls a function of JAX by name: ``jnp.sin(x)``, ``lax.scan(…)``. A type of JAX's that
-# is named (``isinstance(x, jax.Array)``) tells nothing. ``jax.jit(f)`` says it of any function.
+# This front end takes objects of JAX (compiled functions, functions with custom rules, results of `jax.grad` and
+# `jax.vmap`, jaxprs), functions and objects of libraries that are written in JAX, and Python functions whose code, or
+# the code of a function that it calls by name, calls a function of JAX by name: ``jnp.sin(x)``, ``lax.scan(…)``. A type
+# of JAX in the code, as in ``isinstance(x, jax.Array)``, does not count. ``jax.jit(f)`` marks any function as JAX's.
 
 #: Libraries whose functions and objects compute with JAX's arrays.
 WRITTEN_IN_JAX: Final = frozenset(
@@ -51,7 +51,7 @@ WRITTEN_IN_JAX: Final = frozenset(
         *("numpyro", "distrax", "chex", "jraph", "brax", "tensorflow_probability"),
     )
 )
-#: How deep functions that are called by functions are looked into.
+#: Maximum depth of called functions that are examined.
 DEEPEST: Final = 20
 _MISSING: Final = object()
 _REAL: Final = np.dtype(float)
@@ -100,13 +100,13 @@ def _top(module: Any) -> str:
 
 
 def _owner(kind: type) -> str:
-    """Return the library of a class, or that of the first class it inherits from that is of one written in JAX."""
+    """Return the first library written in JAX among a class and its bases; else the library of the class."""
     owners = [_top(base.__module__) for base in kind.__mro__]
     return next((owner for owner in owners if owner in WRITTEN_IN_JAX), owners[0])
 
 
 def _calls_jax(function: FunctionType, instance: Any, seen: set[int], depth: int) -> bool:
-    """Return True if the code of a function names a function of JAX, or one of the user's that does."""
+    """Return True if the code of a function names a function of JAX, or a user function that does."""
     if is_foreign(_top(function.__globals__.get("__name__"))):
         return False
     closure = inspect.getclosurevars(function)
@@ -125,12 +125,12 @@ def _calls_jax(function: FunctionType, instance: Any, seen: set[int], depth: int
 
 @functools.lru_cache(maxsize=1024)
 def _instructions(code: CodeType) -> tuple[tuple[str, Any], ...]:
-    """Return the operations of code with their arguments, cached, since every run on numbers reads them."""
+    """Return the instructions of code with their arguments; cached, since every run on numbers reads them."""
     return tuple((instruction.opname, instruction.argval) for instruction in dis.get_instructions(code))
 
 
 def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any]:
-    """Return the objects that names and attributes of modules in code refer to, as far as known without running it."""
+    """Yield the objects that names and module attributes in code refer to, as far as known without running it."""
     self_name = code.co_varnames[0] if instance is not _MISSING and code.co_argcount else None
     imported: dict[str, Any] = {}
     current: Any = _MISSING
@@ -143,7 +143,7 @@ def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any
         elif name.startswith("LOAD_FAST") and operand in imported:
             current = imported[operand]
         elif name == "IMPORT_NAME":
-            # modules other than JAX's are not looked for
+            # other modules than JAX's are ignored
             arrives = current = jax if _top(operand) == "jax" else _MISSING
         elif name == "IMPORT_FROM":
             arrives = _attribute(current, operand)
@@ -167,7 +167,7 @@ def _named(code: CodeType, scope: dict[str, Any], instance: Any) -> Iterator[Any
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """Return an attribute, found without running anything of the user's."""
+    """Look up an attribute without running user code."""
     if value is _MISSING:
         return _MISSING
     if isinstance(value, ModuleType):
@@ -180,7 +180,7 @@ def _attribute(value: Any, name: str) -> Any:
     return _MISSING if hasattr(type(attribute), "__get__") and not isinstance(attribute, FunctionType) else attribute
 
 
-#: Errors that JAX raises if a function needs a concrete number while it is traced.
+#: Exceptions of JAX for a function that needs a concrete number while it is traced.
 _ASKED: Final = (
     jax.errors.ConcretizationTypeError,
     jax.errors.NonConcreteBooleanIndexError,
@@ -190,17 +190,17 @@ _ASKED: Final = (
 )
 
 
-#: A value of this context is part of the keys of all of JAX's caches; versions without one clear these.
+#: Context whose value is part of the keys of all of JAX's caches. Versions without it clear their caches instead.
 _CONTEXT: Final = jax.make_user_context(None) if hasattr(jax, "make_user_context") else None
-#: Number of functions whose traces are kept.
+#: Maximum number of functions whose traces are kept.
 MOST_KEPT: Final = 64
 
 
 class _Jaxprs(Recorder):
     def __init__(self) -> None:
-        #: By function and shapes: the function, its last trace, and the context in which that is compiled.
+        #: By function and shapes: the function, its last trace, and the context in which it was compiled.
         self._kept: dict[Hashable, tuple[Any, ClosedJaxpr | None, object]] = {}
-        #: By the same, positions of arguments that have to be integers.
+        #: By function and shapes: positions of arguments that must be integers.
         self._whole: dict[Hashable, frozenset[int]] = {}
 
     def takes(self, function: object) -> bool:
@@ -274,7 +274,7 @@ class _Jaxprs(Recorder):
 
 @contextmanager
 def _within(token: object) -> Iterator[None]:
-    """Make JAX trace anew the functions that it has not traced with this token."""
+    """Make JAX retrace functions that it has not traced with this token."""
     if _CONTEXT is None:
         jax.clear_caches()
         yield
@@ -288,12 +288,12 @@ def _key(function: Any, arguments: Sequence[Any]) -> Hashable:
 
 
 def _is_same(before: ClosedJaxpr, now: ClosedJaxpr) -> bool:
-    """Return True if two jaxprs of one function compute the same, so that the compiled first one stays valid."""
+    """Return True if two jaxprs of one function are the same, so that the code compiled for the first remains valid."""
     return str(before) == str(now) and all(map(np.array_equal, before.consts, now.consts))
 
 
 def _is_python(function: Any) -> bool:
-    """Return True if a function may be written for NumPy, too."""
+    """Return True if a function is written in Python, and may therefore work with NumPy, too."""
     return isinstance(function_of(function), FunctionType | MethodType | functools.partial)
 
 
@@ -304,14 +304,14 @@ def _is_number(argument: Any) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _narrows(call: Callable[..., Any], forms: tuple[Any, ...], token: object) -> bool:
-    """Return True if a compiled function rounds to narrower floats than doubles somewhere."""
+    """Return True if a function rounds anywhere to floats narrower than double precision."""
     return narrows(jax.make_jaxpr(call)(*(jax.ShapeDtypeStruct(*form) for form in forms)).jaxpr)
 
 
 def _call(
     function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]
 ) -> tuple[Callable[..., Any], list[Any]]:
-    """Return a compiled function of the numeric arguments, and these as arrays of doubles or integers.
+    """Return a jitted function of the numeric arguments, and these as arrays of floats or integers.
 
     Args:
         function: function of JAX, or a closed jaxpr.
@@ -320,7 +320,7 @@ def _call(
         whole: positions of arguments that must be integers.
 
     Raises:
-        TypeError: for those that are not.
+        TypeError: for an argument in `whole` with a fraction.
     """
     if isinstance(function, ClosedJaxpr):
         function = _of_jaxpr(function)
@@ -345,7 +345,7 @@ def _as_input(value: Any, is_whole: bool) -> NDArray[Any]:
 
 
 def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
-    """Return a function that evaluates a jaxpr on arrays of any floats."""
+    """Return a function that evaluates a jaxpr on arrays, converted to its types."""
     compute = jaxpr_as_fun(closed)
 
     def call(*arguments: Any) -> Any:
@@ -357,7 +357,7 @@ def _of_jaxpr(closed: ClosedJaxpr) -> Callable[..., Any]:
 
 
 def _written(function: Any, arguments: Sequence[Any], traced: Sequence[bool], whole: frozenset[int]) -> tuple[Any, Any]:
-    """Return a function as a jaxpr of its numeric arguments, and the structure of its results."""
+    """Trace a function; return a jaxpr of its numeric arguments, and the structure of its results."""
     call, inputs = _call(function, arguments, traced, whole)
     try:
         closed, shape = jax.make_jaxpr(call, return_shape=True)(*inputs)

@@ -1,7 +1,8 @@
-"""The front end of NumPy: a Python function, run once on traced values, becomes a tape.
+"""Front end for NumPy: a Python function runs once on traced values, and becomes a tape.
 
-The values are in `scalars` and `arrays`, what NumPy's functions do with them in tables (`elementwise`, `ufuncs`,
-`moving`, `sequences`, `products`, `linalg`, `ordering`, `statistics`, `various`), what ``np.zeros`` and the like make
-in `replacements`, and how the user's code finds that in `patching`. `complex_numbers` are pairs of these values, with
-their functions in `complex_functions`; `fourier` transforms both.
+`scalars` and `arrays` have the traced values. Tables register how NumPy's functions are recorded (`elementwise`,
+`ufuncs`, `moving`, `sequences`, `products`, `linalg`, `ordering`, `statistics`, `various`). `replacements` replaces
+``np.zeros`` and other functions that make arrays, and `patching` installs the replacements in the user's modules.
+`complex_numbers` are pairs of traced values, with their functions in `complex_functions`; `fourier` transforms both
+kinds.
 """

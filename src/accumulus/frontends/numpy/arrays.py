@@ -1,7 +1,8 @@
-"""Traced arrays, which the user's function gets in place of its own: an ndarray of references to a tape.
+"""Traced arrays, which the user's function receives instead of NumPy's: arrays of references to a tape.
 
-Constants are negative references, so a constant array, a traced one and one that is filled item by item are the same
-thing, and views, slices, fancy indexing, broadcasting assignment and ``+=`` are NumPy's own, applied to the references.
+Constants are negative references, so that constant arrays, traced arrays and arrays that are filled entry by entry are
+the same type. Views, slices, fancy indexing, broadcasting assignment and ``+=`` are NumPy's own, applied to the
+references.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ from accumulus.tape.tape import Tape
 
 
 def make(tape: Tape, entries: Entries, boolean: bool = False) -> Any:
-    """Return the traced value of an operation's result: a scalar, or an array."""
+    """Return the traced value of an operation's result: a scalar for one reference, else an array."""
     if isinstance(entries, int):
         return make_scalar(tape, entries, boolean)
     return TracedArray(tape, entries, boolean=boolean)
 
 
 def as_array(tape: Tape, value: Any) -> Any:
-    """Return any operand as an array of reals, or of complex numbers; traced arrays are shared, not copied."""
+    """Convert an operand to an array of real or complex numbers; traced arrays are shared, not copied."""
     if holds_complex(value):
         return PROTOCOLS["complex array"](tape, value, (), {})
     return TracedArray(tape, references_of(tape, value))
 
 
 def as_constant(tape: Tape, result: Any) -> Any:
-    """Return a result that NumPy computed from constants; arrays of doubles become traced ones, to be filled."""
-    if type(result) is np.ndarray and result.dtype == np.float64:  # narrower ones round what is stored in them
+    """Return a result that NumPy computed from constants; arrays of doubles become traced and can be filled."""
+    if type(result) is np.ndarray and result.dtype == np.float64:  # narrower types would round stored values
         return TracedArray(tape, constants(tape, result))
     if type(result) is np.ndarray and result.dtype == np.complex128:
         return PROTOCOLS["complex constant"](tape, result, (), {})
@@ -65,23 +66,23 @@ def as_constant(tape: Tape, result: Any) -> Any:
 
 
 def _is_sparse_matrix(value: Any) -> bool:
-    """Return True for a matrix, rather than an array, of `scipy.sparse`, whose ``*`` is a product of matrices."""
+    """Return True for a matrix of `scipy.sparse`, whose ``*`` is the matrix product, but not for a sparse array."""
     return is_sparse(value) and type(value).__name__.endswith("_matrix")
 
 
-#: Functions of libraries, with their modules, that treat traced arrays as objects of another library:
-#: SciPy leaves products with sparse matrices to it, and pandas makes a series of the objects in it.
+#: Library functions that must see traced arrays as foreign objects, with their modules: SciPy then leaves products with
+#: sparse matrices to them, and pandas makes a series of the objects in them.
 _SEEING_OBJECTS: Final = {"_matmul_dispatch": "scipy.sparse.", "sanitize_array": "pandas.core."}
 
 
 def _sees_object(caller: FrameType) -> bool:
-    """Return True if a function of a library asks that is not to take a traced array for one of NumPy's."""
+    """Return True if the caller is a library function that must not take a traced array for one of NumPy's."""
     module = _SEEING_OBJECTS.get(caller.f_code.co_name)
     return module is not None and caller.f_globals["__name__"].startswith(module)
 
 
 def method_of(name: str) -> Callable[..., Any]:
-    """Return the method of arrays that is NumPy's function of the same name."""
+    """Return an array method that calls NumPy's function of the same name."""
     function = getattr(np, name)
 
     def method(self: TracedArray, *arguments: Any, **keywords: Any) -> Any:
@@ -93,14 +94,14 @@ def method_of(name: str) -> Callable[..., Any]:
 
 
 class AnyArray(Traced, NDArrayOperatorsMixin):
-    """Base of arrays of real and of complex numbers."""
+    """Base class of arrays of real and of complex numbers."""
 
     __slots__ = ()
-    __class__: Any = property(lambda self: np.ndarray)  # code that asks `isinstance` goes the way that it would go
+    __class__: Any = property(lambda self: np.ndarray)  # `isinstance` checks take the path for arrays
     __hash__ = Traced.__hash__
 
     def moved(self, move: Callable[[Any], Any]) -> Any:
-        """Return the array that a function of NumPy makes from the positions of the entries."""
+        """Apply a NumPy function that moves entries, and return the resulting array."""
         raise NotImplementedError
 
     @property
@@ -115,7 +116,7 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
 
     @property
     def flat(self) -> Flat:
-        """The entries in C order, to read and to write."""
+        """The entries in C order, readable and writable."""
         return Flat(self)
 
     @flat.setter
@@ -127,7 +128,7 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
         self[...] = value  # type: ignore[index]
 
     def tolist(self) -> Any:
-        """Return nested lists of the entries."""
+        """Return the entries as nested lists."""
         rows: Any = self
         return [row.tolist() if isinstance(row, AnyArray) else row for row in rows] if rows.ndim else rows.item()
 
@@ -142,19 +143,19 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
         return self.copy()
 
     def reshape(self, *shape: Any, order: Any = "C") -> Any:
-        """Return the same entries in another shape."""
+        """Return the entries in another shape."""
         return self.moved(lambda entries: entries.reshape(*shape, order=order))
 
     def transpose(self, *axes: Any) -> Any:
-        """Return the axes in another order, a view."""
+        """Return a view with the axes in another order."""
         return self.moved(lambda entries: entries.transpose(*axes))
 
     def flatten(self, order: Any = "C") -> Any:
-        """Return a copy with one axis."""
+        """Return a one-dimensional copy."""
         return self.moved(lambda entries: entries.flatten(order))
 
 
-# methods that are functions of NumPy with the array first
+# methods that call NumPy's function with the array as first argument
 for _name in (
     *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "compress", "cumprod", "cumsum", "diagonal"),
     *("dot", "max", "mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round", "searchsorted"),
@@ -167,13 +168,13 @@ class TracedArray(AnyArray):
     """An array whose entries are references to a tape.
 
     Args:
-        tape: where the entries are recorded.
-        references: one reference an entry; shared, not copied.
+        tape: tape of the entries.
+        references: array with one reference for each entry; shared, not copied.
         boolean: True if the entries are truth values.
     """
 
     __slots__ = ("boolean", "references", "tape")
-    # code that asks `isinstance` goes the way that it would go
+    # `isinstance` checks take the path for arrays, except in library functions that must see an object
     __class__: Any = property(lambda self: np.ndarray if not _sees_object(sys._getframe(1)) else TracedArray)
 
     def __init__(self, tape: Tape, references: References, *, boolean: bool = False) -> None:
@@ -190,7 +191,7 @@ class TracedArray(AnyArray):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float64 or bool."""
+        """Data type of the entries: float64 or bool."""
         return np.dtype(bool if self.boolean else float)
 
     @property
@@ -223,11 +224,11 @@ class TracedArray(AnyArray):
         return np.broadcast_to(0.0, self.shape)
 
     def read_flat(self, index: Any) -> Any:
-        """Return entries by their places in C order."""
+        """Return entries by flat index, in C order."""
         return self._wrap(self.references.flat[self.constant_index(index)])
 
     def write_flat(self, index: Any, value: Any) -> None:
-        """Set entries by their places in C order."""
+        """Set entries by flat index, in C order."""
         self.check_writable()
         self.references.flat[self.constant_index(index)] = self._converted(value)
 
@@ -248,20 +249,20 @@ class TracedArray(AnyArray):
         if name in ("flags", "itemsize", "nbytes", "strides"):
             return getattr(self.references, name)
         if not self.ndim and isinstance(ufunc := getattr(np, name, None), np.ufunc):
-            return functools.partial(ufunc, self)  # what a universal function calls on the items of a list
+            return functools.partial(ufunc, self)  # NumPy calls it for items of object arrays
         if not name.startswith("_") and hasattr(np.ndarray, name):
             raise refuse(f"The method .{name} of arrays is not recorded. Use a function of NumPy, or a copy.")
         raise AttributeError(f"TracedArray has no attribute {name!r}")
 
     def moved(self, move: Callable[[References], References]) -> TracedArray:
-        """Return the array that a function of NumPy makes from the references."""
+        """Apply a function that moves entries to the references, and return the resulting array."""
         return self._like(move(self.references))
 
     def _like(self, references: References) -> TracedArray:
         return TracedArray(self.tape, references, boolean=self.boolean)
 
     def _wrap(self, references: Any) -> Any:
-        """Return the traced array, or the scalar, of references that NumPy returned."""
+        """Return the traced array, or the traced scalar, for references that NumPy returned."""
         if isinstance(references, np.ndarray):
             return self._like(references)
         return make_scalar(self.tape, int(references), self.boolean)
@@ -273,7 +274,7 @@ class TracedArray(AnyArray):
             if dtype is None and _sees_object(sys._getframe(1)):
                 is_series = sys._getframe(1).f_code.co_name == "sanitize_array"
                 return self._objects() if is_series else np.fromiter([self], object).reshape(())
-            if dtype is None and not self.ndim:  # an item of a list: what a traced scalar is there
+            if dtype is None and not self.ndim:  # an item of a list, treated like a traced scalar
                 return self._objects()
             if self.boolean and ACTIVE.decisions is not None:  # a mask of a plain array
                 return truths(self.tape, self.references)
@@ -287,7 +288,7 @@ class TracedArray(AnyArray):
         return np.matmul(other, self) if _is_sparse_matrix(other) else AnyArray.__rmul__(self, other)
 
     def as_column(self) -> Any:
-        """Return a column of a table, or of a series, of pandas."""
+        """Return a column for a pandas table or series."""
         return columns().TracedColumn(self)
 
     def _objects(self) -> NDArray[Any]:
@@ -318,7 +319,7 @@ class TracedArray(AnyArray):
         self.references[index] = self._converted(value)
 
     def _is_mask(self, index: TracedArray) -> bool:
-        """Return True if an index is a mask of the first axes that may be left undecided."""
+        """Return True if an index is a mask of the leading axes whose values need not be decided."""
         return (
             index.boolean
             and ACTIVE.decisions is not None
@@ -328,7 +329,11 @@ class TracedArray(AnyArray):
         )
 
     def _is_choice(self, index: TracedArray | TracedBoolean, value: Any) -> bool:
-        """Return True if a value assigned by a condition is there at all places; else the condition is decided."""
+        """Return True if an assignment under a traced condition can be a select; else the condition is decided.
+
+        Raises:
+            TraceError: if the condition would be decided, and decisions are refused.
+        """
         if index.boolean and isinstance(value, TracedArray) and value.is_open:
             return bool(value.chosen_by(index.entries) and value.everything.shape == self.shape)
         if index.boolean and np.ndim(value) == 0:
@@ -338,9 +343,9 @@ class TracedArray(AnyArray):
         return False
 
     def _choose(self, condition: TracedArray | TracedBoolean, value: Any) -> None:
-        """Set the entries where a traced condition holds to one value, or to those of a selection by it.
+        """Assign one value, or the values of a selection, where a traced condition holds.
 
-        Old and new entries are recorded, and chosen from.
+        Each entry is recorded as a select between the new and the old value.
         """
         self.check_writable()
         value = getattr(value, "everything", value)
@@ -350,7 +355,11 @@ class TracedArray(AnyArray):
         self.references[...] = map_references(self.tape, lambda body: body.select, [mask, chosen, self.references])
 
     def constant_index(self, index: Any) -> Any:
-        """Return `index` with the constants that it holds; refused if it depends on the inputs."""
+        """Convert an index to constants; traced indices are decided, or refused if decisions are.
+
+        Raises:
+            TraceError: if the index depends on the inputs and decisions are refused.
+        """
         if isinstance(index, tuple):
             return tuple(self.constant_index(item) for item in index)
         if isinstance(index, slice):
@@ -360,13 +369,13 @@ class TracedArray(AnyArray):
             return concrete(index)
         if ACTIVE.decisions is None:
             raise self._refused_index(index)
-        tape = getattr(index, "tape", self.tape)  # of one instance of what is repeated, maybe
+        tape = getattr(index, "tape", self.tape)  # maybe the tape of a body
         entries, boolean = entries_of(tape, index)
         answers = (truths if boolean else functools.partial(wholes, kind="index"))(tape, np.asarray(entries, np.int64))
         return answers if answers.ndim else answers[()]
 
     def open_index(self, index: Any) -> Any:
-        """Return `index` with the constants that it holds, and those arrays that stay open."""
+        """Convert an index to constants, except long arrays whose values stay open."""
         if isinstance(index, tuple):
             return tuple(self.open_index(item) for item in index)
         return index if is_lookup(self.tape, index) else self.constant_index(index)
@@ -383,7 +392,11 @@ class TracedArray(AnyArray):
         )
 
     def check_writable(self, index: Any = ...) -> None:
-        """Refuse to change an argument of the function, or a read-only view; note the changes of a branch."""
+        """Check that entries may be changed, and log the change in a branch.
+
+        Raises:
+            TraceError: for an argument of the function, and for a read-only view.
+        """
         check_not_shared(self.references)
         if self.references.flags.writeable:
             if ACTIVE.merging:
@@ -412,7 +425,7 @@ class TracedArray(AnyArray):
     # Making other arrays -----------------------------------------------------------------------------------
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        """Return a copy of another type: float64, bool, or, if constant, any type of NumPy."""
+        """Return a copy with another type: float64, bool, complex128, or, for constants, any type of NumPy."""
         target = np.dtype(dtype)
         if target == np.float64 or target.kind == "b":
             boolean = target.kind == "b"
@@ -435,7 +448,7 @@ class TracedArray(AnyArray):
 
 
 class Flat:
-    """Entries of an array in C order, as `ndarray.flat` has them."""
+    """Entries of an array in C order, like `ndarray.flat`."""
 
     __slots__ = ("array",)
 
@@ -456,7 +469,7 @@ class Flat:
 
 
 def _array_of_scalar(tape: Tape, value: Any, arguments: Any, keywords: Any) -> TracedArray:
-    """Return the array of shape () that holds a scalar."""
+    """Return a scalar as an array of shape ()."""
     entries, boolean = entries_of(tape, value)
     return TracedArray(tape, np.array(entries, np.int64), boolean=boolean)
 

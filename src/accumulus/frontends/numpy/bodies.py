@@ -1,4 +1,4 @@
-"""Functions that run many times: recorded once, as a body, and written for all instances together."""
+"""Loop bodies: functions that are recorded once and emitted for all instances together."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import LONG, MOST_UNROLLED, Lines
 from accumulus.tape.tape import Tape
 
-#: Shape of an array or a number of one instance, and whether it is of truth values.
+#: Shape of a leaf of one instance, and True if it consists of truth values.
 Place = tuple[tuple[int, ...], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One instance of a function."""
+    """A recorded function, as one instance of a loop."""
 
-    # its inputs are the entries of the arguments, then the values taken from the tape around it; its outputs the
-    # entries of the results
+    # its inputs are the entries of the arguments, followed by the values that it takes from the enclosing tape; its
+    # outputs are the entries of the results
     tape: Tape
-    taken: NDArray[np.int64]  # references that it takes from there
+    taken: NDArray[np.int64]  # references that it takes from the enclosing tape
     structure: Structure  # of the result
-    results: tuple[Place, ...]  # its leaves
-    lines: Lines  # of the source that its operations come from
+    results: tuple[Place, ...]  # leaves of the result
+    lines: Lines  # source lines of its operations
 
 
 def recorded_body(
@@ -47,19 +47,19 @@ def recorded_body(
     outer: Any,
     most: int = MOST_IN_BODY,
 ) -> Body:
-    """Record a function on arguments of its own, as a loop body.
+    """Record a function as a loop body.
 
     Args:
         function: function to record.
         arguments: structure and leaves of each argument of one instance.
-        outer: enclosing tape, whose values the function may use, too.
+        outer: enclosing tape, whose values the function may use.
         most: largest number of operations on entries of long arrays.
 
     Raises:
         LongBodyError: if the function works on long arrays.
         ArgumentError: for results that are not real numbers, arrays of them, or containers of those.
-        TraceError: for what cannot be recorded.
-        Exception: what the function itself raises.
+        TraceError: if the function cannot be recorded.
+        Exception: any exception of the function.
     """
     inputs = sum(int(np.prod(shape)) for _, leaves in arguments for shape, _ in leaves)
     inner = InnerTape(inputs, outer, most)
@@ -70,7 +70,7 @@ def recorded_body(
             size = int(np.prod(shape))
             references = np.arange(first, first + size).reshape(shape)
             first += size
-            if boolean:  # truth values are numbers where a body takes them
+            if boolean:  # a body takes truth values as numbers
                 zero = inner.constant(0.0)
                 truths = [inner.apply("not_equal", reference, zero) for reference in references.ravel().tolist()]
                 references = np.array(truths, np.int64).reshape(shape)
@@ -86,7 +86,7 @@ def recorded_body(
         finally:
             refusal = ACTIVE.refusal
     if refusal is not None:
-        ACTIVE.refusal = refusal  # what the function has caught counts for what is around it
+        ACTIVE.refusal = refusal  # a caught refusal counts for the enclosing function, too
         if outer is None:
             raise refusal[0]
     structure, results = flatten(result)
@@ -105,17 +105,21 @@ def recorded_body(
 
 
 def _is_boolean(leaf: Any, path: str) -> bool:
-    """Return True if a leaf of a result is truth values; others have to be real numbers."""
+    """Return True if a leaf of a result consists of truth values.
+
+    Raises:
+        ArgumentError: if it consists neither of truth values nor of real numbers.
+    """
     if isinstance(leaf, Traced):
         return bool(leaf.boolean)
     return as_numbers(leaf, path, "fiubO").dtype.kind == "b"
 
 
 def as_numbers(leaf: Any, path: str, kinds: str = "fiubc") -> NDArray[Any]:
-    """Return a leaf of a result of one instance as an array.
+    """Convert a leaf of the result of one instance to an array.
 
     Raises:
-        ArgumentError: if it is not numbers.
+        ArgumentError: if it is not numeric.
     """
     array = np.asarray(leaf)
     if array.dtype.kind not in kinds or leaf is None:
@@ -128,12 +132,12 @@ def as_numbers(leaf: Any, path: str, kinds: str = "fiubc") -> NDArray[Any]:
 
 
 def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> Any:
-    """Return a body's results for all instances, in the function's structure, with one more axis in front.
+    """Return the results of a body for all instances, in the function's structure, with an additional leading axis.
 
     Args:
         tape: tape to record on.
         body: recorded body.
-        columns: operands of all instances, one column for each input of the body that is its own.
+        columns: operands of all instances, one column for each of the body's own inputs.
         count: number of instances.
     """
     if not count:
@@ -160,7 +164,7 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
 
 
 def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-    """Return each instance, operation by operation."""
+    """Write out each instance, operation by operation, and return the columns of the results."""
     write = Copies(tape.open, is_eager=True).routine(body)
     results = np.empty((len(body.outputs), count), np.int64)
     for instance, inputs in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
@@ -169,7 +173,7 @@ def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int)
 
 
 def _in_blocks(tape: Any, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-    """Write a block for each operation; constants are folded, and operations that instances share are written once."""
+    """Emit a block for each operation; constants are folded, and operations that instances share are emitted once."""
     columns: list[Column | None] = list(operands)
     numbers: dict[int, Any] = {}  # values of constants, a number or one for each instance
     for k, operand in enumerate(operands):

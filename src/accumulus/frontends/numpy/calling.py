@@ -1,7 +1,7 @@
-"""Calls in transformed code: the user's functions are transformed too, builtins are replaced for traced values.
+"""Calls in transformed code: user functions are transformed, and builtins are replaced for traced values.
 
-A branch that is recorded beside another may change only objects that can be restored. Transformed functions of the user
-record their own changes. Changes of lists, dicts and plain arrays by methods or library functions are noted first. Any
+A branch that is recorded next to the other may change only objects that can be restored. Transformed user functions log
+their own changes. Lists, dicts and plain arrays are saved before a method or a library function may change them. Any
 other call with possible side effects (files, clocks, random numbers, iterators, functions without source) ends the
 branch.
 """
@@ -37,7 +37,7 @@ from accumulus.frontends.numpy.ufuncs import vectorized
 
 # Operators and comparisons that decide --------------------------------------------------------------------------------
 #
-# Further operands are functions, which run only where Python would evaluate them.
+# Operands after the first are functions, which run only if Python would evaluate them.
 
 Later = Callable[[], Any]
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -65,7 +65,7 @@ def _choose(site: Any, condition: Any, one: Later, other: Later) -> Any:
 
 
 def _joined(ending: bool, site: Any, first: Any, *later: Later) -> Any:
-    """Return ``first and later[0]() and …``; or, if `ending` is true, ``first or later[0]() or …``."""
+    """Return ``first and later[0]() and …``; with `ending` true, ``first or later[0]() or …``."""
     for position, other in enumerate(later):
         truth = truth_of(first)
         if truth.__class__ is not bool:
@@ -83,7 +83,7 @@ def _joined_from(ending: bool, site: Any, later: Sequence[Later]) -> Any:
 
 
 def _known(value: Any, truth: bool) -> Later:
-    """Return a value whose truth is known where this is called."""
+    """Return a function that returns `value`, or `truth` if the value is a traced truth value."""
     return lambda: truth if getattr(value, "boolean", False) else value
 
 
@@ -96,7 +96,7 @@ def negate(value: Any) -> Any:
 
 
 def _compare(site: Any, left: Any, *parts: Any) -> Any:
-    """Return ``left < parts[1]() <= parts[3]() …``, by names of nodes of the syntax tree."""
+    """Return a chained comparison ``left < parts[1]() <= parts[3]() …``; `parts` alternate operators and operands."""
     name, right, *further = parts
     between = right()
     result = _COMPARISONS[name](left, between)
@@ -106,7 +106,7 @@ def _compare(site: Any, left: Any, *parts: Any) -> Any:
 
 
 def _is_truth(value: Any, expected: bool, positive: bool) -> Any:
-    """Return ``value is wanted``, of True or False; ``is not``, if it is not `positive`."""
+    """Return ``value is expected`` for True or False; ``value is not expected`` if not `positive`."""
     if isinstance(value, Traced) and isinstance(value.entries, int) and value.boolean:
         return truth_of(value) if expected == positive else negate(value)
     return (value is expected) == positive
@@ -114,21 +114,22 @@ def _is_truth(value: Any, expected: bool, positive: bool) -> Any:
 
 # Loops that end early -------------------------------------------------------------------------------------------------
 #
-# Where a flag is a traced value, the loop goes on, and the flag selects the changes of each further turn: the
-# recording holds wherever the loop ends. That costs all turns at every point. So a loop of many turns, or one that goes
-# on for long after it has ended at the given point, is recorded anew, with each exit guarded.
+# If a flag is a traced value, the loop continues, and the flag selects the changes of each further iteration: the
+# recording holds wherever the loop ends. Every point then computes all iterations. Therefore a loop with many
+# iterations, or one that continues for long after its end at the given point, is recorded again, with each exit
+# guarded.
 
-#: Most turns of a loop under a traced flag, and most operations recorded after it ended at the given point.
+#: Maximum number of iterations under a traced flag, and of operations recorded after the end at the given point.
 MOST_TURNS: Final = 64
 MOST_OPERATIONS: Final = 500
 
 
 class LongLoopError(RecordedAnewError):
-    """Error for a loop that is too long for all of its iterations to be computed at every point."""
+    """Signal that a loop is too long for all of its iterations to be computed at every point."""
 
 
 class Loop:
-    """One loop while it runs."""
+    """A loop with early exits while it runs."""
 
     __slots__ = ("_depth", "_ended", "_merges", "_site", "_turns")
 
@@ -137,7 +138,7 @@ class Loop:
         self._merges = mergeable(site)
         self._depth = ACTIVE.merging
         self._turns = 0
-        #: Operations on the tape when the loop ended at the given point.
+        #: Length of the tape when the loop ended at the given point; None before.
         self._ended: int | None = None
 
     def leave(self) -> bool:
@@ -154,7 +155,7 @@ class Loop:
         """Return True if the loop ends here for all points.
 
         Raises:
-            LongLoopError: if it goes on for too long.
+            LongLoopError: if it continues for too long.
         """
         truth: Any = stop if stop.__class__ is bool else truth_of(stop)
         if truth.__class__ is bool:
@@ -174,12 +175,12 @@ class Loop:
 
 # Builtins of traced values --------------------------------------------------------------------------------------------
 
-#: Most numbers that are sorted by compare-exchange steps; more are sorted as at the given point.
+#: Maximum number of values sorted by compare-exchange steps; more are sorted in the order at the given point.
 MOST_SORTED: Final = 8
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    """Return `max` or `min`: of two that compare equal, the first, as Python has it."""
+    """Return a replacement of `max` or `min`; of equal values the first is returned, as in Python."""
     original = getattr(builtins, name)
     site = ("builtin", name)
 
@@ -198,7 +199,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 
 def _sorted(iterable: Iterable[Any], *, key: Any = None, reverse: Any = False) -> list[Any]:
-    """Return sorted numbers: few by compare and exchange, more in the order that they have at the given point."""
+    """Return sorted numbers: a few by compare-exchange steps, more in their order at the given point."""
     items = list(iterable)
     if key is not None or not depends(items) or any(np.ndim(item) for item in items):
         return sorted(items, key=None if key is None else _callee(key), reverse=bool(reverse))
@@ -214,7 +215,7 @@ def _sorted(iterable: Iterable[Any], *, key: Any = None, reverse: Any = False) -
     numbers = references_of(tape, items)
     if not reverse:
         return [items[position] for position in order(tape, numbers)]
-    # equal ones stay as they come in descending order, too
+    # descending order is stable, too
     return [items[-1 - position] for position in order(tape, numbers[::-1])][::-1]
 
 
@@ -223,7 +224,7 @@ def _select(condition: Any, one: Any, other: Any) -> Any:
 
 
 def _folded(ending: bool, iterable: Iterable[Any]) -> Any:
-    """Return `any` (which ends at a true value) or `all`; a traced truth value if it depends on the inputs."""
+    """Return `any` (`ending` True) or `all` (`ending` False); a traced truth value if it depends on the inputs."""
     not_yet: Any = not ending
     folded = not_yet
     for item in iterable:
@@ -247,7 +248,7 @@ def _bool(*arguments: Any) -> Any:
 
 
 def _complex(*arguments: Any, **keywords: Any) -> Any:
-    """Return ``complex(x, y)`` of real values, or ``complex(z)``."""
+    """Return ``complex(x, y)`` for real values, or ``complex(z)``."""
     parts = dict(zip(("real", "imag"), arguments, strict=False)) | keywords
     if not depends(parts):
         return complex(*arguments, **keywords)
@@ -263,7 +264,7 @@ def _callee(function: Any) -> Any:
 
 
 def _calling(original: Any) -> Callable[..., Any]:
-    """Return a function whose first argument is called."""
+    """Wrap a function that calls its first argument, so that the argument is transformed."""
 
     def function(first: Any, *arguments: Any, **keywords: Any) -> Any:
         return original(_callee(first), *arguments, **keywords)
@@ -275,7 +276,7 @@ def _accumulate(iterable: Iterable[Any], func: Any = None, **keywords: Any) -> A
     return itertools.accumulate(iterable, None if func is None else _callee(func), **keywords)
 
 
-#: Builtin → its replacement in transformed code.
+#: Builtin → replacement in transformed code.
 BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
     max: _extreme("max"),
     min: _extreme("min"),
@@ -291,11 +292,11 @@ BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
 
 
 #: Functions called in the current recordings, by identity: the function, its replacement, and True if a branch may call
-#: it unchanged.
+#: the replacement without a check.
 _KNOWN: Final[dict[int, tuple[Any, Any, bool]]] = {}
-#: Most functions that are kept for a recording: loops may create many.
+#: Maximum number of remembered functions: loops may create many.
 MOST_KNOWN: Final = 10_000
-#: Builtins that change nothing.
+#: Builtins without side effects.
 _HARMLESS: Final = frozenset(
     getattr(builtins, name)
     for name in (
@@ -303,7 +304,7 @@ _HARMLESS: Final = frozenset(
         *("isinstance", "issubclass", "len", "oct", "ord", "pow", "print", "repr", "round"),
     )
 )
-#: Those that may use up an iterator, or make a container.
+#: Builtins that may consume an iterator, or make a container.
 _CONSUMING: Final = frozenset(
     getattr(builtins, name)
     for name in (
@@ -311,7 +312,7 @@ _CONSUMING: Final = frozenset(
         *("set", "sorted", "sum", "tuple", "zip"),
     )
 )
-#: Modules whose functions change nothing but their arguments.
+#: Modules whose functions change only their arguments.
 _PURE_MODULES: Final = frozenset(
     (
         *("_bisect", "_functools", "_heapq", "_operator", "accumulus", "bisect", "cmath", "collections", "copy"),
@@ -322,15 +323,15 @@ _PURE_MODULES: Final = frozenset(
 #: Folder of Python's standard library, and the folders of installed packages in it.
 _STANDARD: Final = str(Path(os.__file__).parent) + os.sep
 _INSTALLED: Final = (_STANDARD + "site-packages", _STANDARD + "dist-packages")
-#: Functions of NumPy that write into an argument.
+#: NumPy functions that write into an argument.
 _FILLING: Final = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
-#: Types whose methods change nothing, and types whose methods change the object itself.
+#: Types with methods that have no side effects, and types with methods that change the object only.
 _UNCHANGING: Final = (str, bytes, int, float, complex, tuple, frozenset, range, np.generic, types.ModuleType, type)
 _CONTAINERS: Final = (list, dict, set)
 
 
 def called(function: Any) -> Any:
-    """Return the replacement of a function in a call."""
+    """Return the function to call in place of another."""
     cached = _KNOWN.get(id(function))
     if cached is None or cached[0] is not function:
         if ACTIVE.tape is None:
@@ -349,7 +350,7 @@ def forget() -> None:
 
 
 def _found(function: Any) -> tuple[Any, bool]:
-    """Return the replacement of a function in calls, and True if a branch may call it unchanged."""
+    """Return the replacement of a function, and True if a branch may call it without a check."""
     kind = type(function)
     if kind in dispatchers():
         return _found(function.py_func)
@@ -365,7 +366,7 @@ def _found(function: Any) -> tuple[Any, bool]:
         if target is function.func:
             return function, pure
         return functools.partial(target, *function.args, **function.keywords), pure
-    if kind is functools._lru_cache_wrapper:  # traced values have no hash; what is kept is the user's own affair
+    if kind is functools._lru_cache_wrapper:  # traced values have no hash, so the cache is bypassed
         return _found(function.__wrapped__)
     if kind is BuiltinFunctionType:
         return BUILTINS.get(function, function), function in _HARMLESS
@@ -387,29 +388,29 @@ def _function(function: FunctionType) -> tuple[Any, bool]:
         return function, True
     if hasattr(function, "py_func") and function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
         return _found(function.py_func)
-    if function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):  # which asks for its caller
+    if function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):  # replacements check their caller
         return function, function.__name__ not in _FILLING
     if is_library_code(function.__code__, function.__globals__) or _is_standard(function):
         return BUILTINS.get(function, function), False
-    from accumulus.frontends.source.conversion import converted  # with the first function that is read
+    from accumulus.frontends.source.conversion import converted  # imported with the first function to transform
 
     new = converted(function, NAMES)
     return (function, False) if new is None else (new, True)
 
 
 def _is_converted(function: FunctionType) -> bool:
-    """Return True if a function is transformed, or comes from within one that is."""
+    """Return True if a function is transformed, or is defined inside of a transformed one."""
     return any(name in NAMES for name in function.__code__.co_freevars)
 
 
 def _is_standard(function: FunctionType) -> bool:
-    """Return True if a function is of Python's standard library."""
+    """Return True if a function belongs to Python's standard library."""
     file = function.__code__.co_filename
     return file.startswith(_STANDARD) and not file.startswith(_INSTALLED)
 
 
 def _class(cls: type) -> tuple[Any, bool]:
-    """Return a class: its own ``__init__`` is transformed if nothing else makes its objects."""
+    """Return the replacement of a class: ``__init__`` is transformed if objects are made in no other way."""
     if cls in BUILTINS or cls in _CONSUMING:
         return BUILTINS.get(cls, cls), cls not in _CONSUMING
     initial: Any = getattr(cls, "__init__", None)
@@ -432,7 +433,11 @@ def _class(cls: type) -> tuple[Any, bool]:
 
 
 def _watched(function: Any, target: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Call a function in a branch that may change its arguments or other objects; return its result."""
+    """Call a function in a branch, after saving the arguments that it may change; return its result.
+
+    Raises:
+        UnmergeableError: if it may have other side effects.
+    """
     owner = getattr(function, "__self__", None)
     if type(owner) in _CONTAINERS or type(owner) is np.ndarray:
         note(owner)
@@ -447,7 +452,7 @@ def _watched(function: Any, target: Any, *arguments: Any, **keywords: Any) -> An
 
 
 def _is_pure(function: Any, owner: Any) -> bool:
-    """Return True if a function that is not transformed changes nothing but its arguments."""
+    """Return True if a function that is not transformed changes only its arguments."""
     if isinstance(function, Hashable) and function in _CONSUMING:
         return True
     if isinstance(owner, types.ModuleType):
@@ -466,16 +471,16 @@ def _package(module: str | None) -> str:
 
 
 def _note_argument(argument: Any) -> None:
-    """Note what a function that is not transformed may do to an argument.
+    """Save an argument that a function which is not transformed may change.
 
     Raises:
-        UnmergeableError: if that cannot be put back.
+        UnmergeableError: if the change cannot be undone.
     """
     if type(argument) in _CONTAINERS or type(argument) is np.ndarray:
         note(argument)
     elif isinstance(argument, Iterator) and not is_fresh(argument):
         frame = getattr(argument, "gi_frame", None)
-        if frame is None or frame.f_lasti > 0:  # a generator that has not begun was most likely just made
+        if frame is None or frame.f_lasti > 0:  # a generator that has not begun was most likely created in the branch
             raise UnmergeableError
     elif isinstance(argument, FunctionType) and not (
         _is_converted(argument) or is_library_code(argument.__code__, argument.__globals__)
@@ -484,7 +489,7 @@ def _note_argument(argument: Any) -> None:
 
 
 def _written(container: Any, items: bool = False) -> Any:
-    """Return a container that is written into; with its `items` if these may be changed, too."""
+    """Return a container, after saving its content before a write; with `items`, save its items, too."""
     if ACTIVE.merging:
         _note_written(container)
         if items and type(container) in (list, dict):
@@ -502,12 +507,12 @@ def _note_written(container: Any) -> None:
 
 
 def _indexed(container: Any) -> Any:
-    """Return a container that traced indices can index; NumPy's arrays accept only plain numbers."""
+    """Return a container that accepts traced indices; NumPy's arrays accept only plain numbers."""
     return _Constants(container) if type(container) is np.ndarray and container.dtype.kind in "fiub" else container
 
 
 class _Constants:
-    """A plain array whose entries may be chosen by indices that depend on the arguments."""
+    """A plain array that accepts indices which depend on the arguments."""
 
     __slots__ = ("_array",)
 
@@ -515,14 +520,18 @@ class _Constants:
         self._array = array
 
     def __getitem__(self, index: Any) -> Any:
-        for item in index if type(index) is tuple else (index,):  # in every turn of a loop, mostly of plain numbers
+        for item in index if type(index) is tuple else (index,):  # runs in every iteration, mostly on plain numbers
             if type(item) is TracedArray and not item.boolean and depends(item):
                 return as_array(ACTIVE.tape, self._array)[index]
         return self._array[index]
 
 
 def _owner(value: Any, items: bool = False) -> Any:
-    """Return an object of which an attribute is set."""
+    """Return an object, after saving its attributes before one is set.
+
+    Raises:
+        UnmergeableError: if the assignment cannot be undone.
+    """
     if ACTIVE.merging:
         kind = type(value)
         attributes = getattr(value, "__dict__", None)
@@ -534,14 +543,18 @@ def _owner(value: Any, items: bool = False) -> Any:
 
 
 def _new(container: Any) -> Any:
-    """Return a list, dict or set that was just made."""
+    """Return a new list, dict or set, after registering it as made in the branch."""
     if ACTIVE.merging:
         made(container)
     return container
 
 
 def _over(iterable: Any) -> Any:
-    """Return the iterable of a loop: an iterator from outside cannot be put back."""
+    """Return the iterable of a loop.
+
+    Raises:
+        UnmergeableError: for an iterator from outside of the branch, which cannot be rewound.
+    """
     if ACTIVE.merging and isinstance(iterable, Iterator) and not is_fresh(iterable):
         raise UnmergeableError
     return iterable
@@ -549,7 +562,7 @@ def _over(iterable: Any) -> Any:
 
 @contextmanager
 def _trying() -> Iterator[None]:
-    """Count code in a ``try`` that catches errors."""
+    """Mark the body of a ``try`` that catches errors."""
     ACTIVE.trying += 1
     try:
         yield
@@ -559,24 +572,24 @@ def _trying() -> Iterator[None]:
 
 #: Functions that transformed code calls (`accumulus.frontends.source.syntax`).
 NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
-    "@call": called,  # what to call in place of a function
-    "@plain": truth_of,  # the truth of what is no traced value, or the traced value
-    "@begin": begin,  # an `if` on a traced value is met, or goes on
+    "@call": called,  # the function to call in place of another
+    "@plain": truth_of,  # plain truth of a value, or the traced value
+    "@begin": begin,  # an `if` on a traced value begins or continues
     "@choose": _choose,  # a conditional expression
-    "@and": functools.partial(_joined, False),  # of a value and of functions of further ones
-    "@or": functools.partial(_joined, True),  # of the same
+    "@and": functools.partial(_joined, False),  # `and` of a value and of functions of further operands
+    "@or": functools.partial(_joined, True),  # `or` of the same
     "@not": negate,
     "@compare": _compare,  # a chained comparison
     "@is": _is_truth,  # `is` with True or False on the right
-    "@written": _written,  # a container that is written into
-    "@indexed": _indexed,  # a container of which an entry is taken by what may be a traced index
-    "@owner": _owner,  # an object of which an attribute is set
-    "@new": _new,  # a list, dict or set that was just made
-    "@over": _over,  # what a loop runs over
+    "@written": _written,  # a container before a write
+    "@indexed": _indexed,  # a container before a lookup, maybe with a traced index
+    "@owner": _owner,  # an object before an attribute is set
+    "@new": _new,  # a new list, dict or set
+    "@over": _over,  # the iterable of a loop
     "@loop": Loop,  # a loop with an early exit
-    "@trying": _trying,  # a context of what is in a `try` that catches errors
-    "@outside": outside,  # a global variable is set, or every exception is caught
-    "@undefined": MISSING,  # the value of a variable that has none
+    "@trying": _trying,  # context of the body of a `try` that catches errors
+    "@outside": outside,  # before a global variable is set, or all exceptions are caught
+    "@undefined": MISSING,  # value that marks unset variables
     "@bool": bool,
     "@locals": locals,
     "@error": BaseException,

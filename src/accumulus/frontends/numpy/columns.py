@@ -1,9 +1,9 @@
-"""Columns of traced values in series and tables of pandas, and universal functions of tables and traced values.
+"""Columns of traced values in pandas series and tables, and universal functions of tables and traced values.
 
-A column is an extension array around one traced array. So pandas' own code selects, aligns, joins and groups rows, and
-arithmetic and reductions are recorded as operations on whole arrays, however many rows there are.
+A column is an extension array around one traced array. Therefore pandas' own code selects, aligns, joins and groups
+rows, and arithmetic and reductions are recorded as operations on whole arrays, independently of the number of rows.
 
-This module is imported when a recorded function first meets a table: the user then has imported pandas.
+This module is imported when a recorded function first uses a table, so that pandas is loaded already.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from accumulus.frontends.kinds import array_in, is_numeric
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import NO_REALS, depends, references_of
 
-#: Reductions of pandas that are functions of NumPy.
+#: Reductions of pandas → NumPy functions.
 _REDUCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{"sum": np.sum, "prod": np.prod, "mean": np.mean, "min": np.min, "max": np.max, "any": np.any, "all": np.all},
     **{"median": np.median, "var": np.var, "std": np.std},
 }
-#: Functions of two numbers whose results are NaN if either is.
+#: Binary functions whose result is NaN if an operand is.
 _SPREADING: Final = frozenset({np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder})
 _ACCUMULATIONS: Final[dict[str, Callable[..., Any]]] = {
     **{"cumsum": np.cumsum, "cumprod": np.cumprod},
@@ -37,7 +37,7 @@ _ACCUMULATIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class TracedDtype(ExtensionDtype):  # type: ignore[misc]
-    """The type of columns of traced values: real numbers or truth values."""
+    """Data type of traced columns: real numbers or truth values."""
 
     type = np.float64
     na_value = np.nan
@@ -49,12 +49,12 @@ class TracedDtype(ExtensionDtype):  # type: ignore[misc]
 
     @property
     def kind(self) -> str:
-        """Return "b" or "f", as types of NumPy have it."""
+        """Kind of the entries, "b" or "f", as in NumPy's data types."""
         return "b" if self.boolean else "f"
 
     @property
     def name(self) -> str:
-        """Return the name that pandas shows."""
+        """Name that pandas displays."""
         return "traced bool" if self.boolean else "traced"
 
     @property
@@ -63,12 +63,12 @@ class TracedDtype(ExtensionDtype):  # type: ignore[misc]
 
     @classmethod
     def construct_array_type(cls) -> Any:
-        """Return the class of its arrays."""
+        """Return the class of arrays with this type."""
         return TracedColumn
 
     @classmethod
     def construct_from_string(cls, string: str) -> TracedDtype:
-        """Raise, since the type has no name in code."""
+        """Raise a `TypeError`, since the type cannot be written as text."""
         raise TypeError(f"no traced type is called {string!r}")
 
     def _get_common_dtype(self, dtypes: Sequence[Any]) -> TracedDtype | None:
@@ -106,12 +106,12 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
 
     @property
     def dtype(self) -> TracedDtype:
-        """Real or boolean."""
+        """Data type of the column."""
         return TracedDtype(self.values.boolean)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the references."""
+        """Size of the references in bytes."""
         return int(self.values.references.nbytes)
 
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         self.values[check_array_indexer(self, key)] = numbers_of(value)
 
     def isna(self) -> NDArray[np.bool_]:
-        """Return a mask of the entries that are constants and no number."""
+        """Return a mask of the entries that are constant NaN."""
         references = self.values.references
         mask = references < 0
         if mask.any():
@@ -132,7 +132,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return mask
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> TracedColumn:
-        """Return the entries at some places; -1 is a missing one if it is to be filled."""
+        """Return the entries at given positions; with `allow_fill`, -1 stands for a missing entry."""
         fill = int(references_of(self.values.tape, numbers_of(fill_value), self.values.boolean))
         taken = pd.api.extensions.take(self.values.references, indices, allow_fill=allow_fill, fill_value=fill)
         return TracedColumn(TracedArray(self.values.tape, taken, boolean=self.values.boolean))
@@ -142,18 +142,18 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return TracedColumn(self.values.copy())
 
     def view(self, dtype: Any = None) -> TracedColumn:
-        """Return another column of the same entries."""
+        """Return another column that shares the entries."""
         return TracedColumn(self.values)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        """Return the column as another type: floats and truth values stay traced; objects are traced numbers."""
+        """Return the column with another type: floats and truth values stay traced; objects are traced numbers."""
         kind = pd.api.types.pandas_dtype(dtype)
         if isinstance(kind, TracedDtype):
             kind = np.dtype(bool if kind.boolean else float)
         return wrapped(self.values.astype(kind)) if isinstance(kind, np.dtype) else super().astype(dtype, copy)
 
     def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: Any = no_default) -> Any:
-        """Return the traced array; where pandas asks for itself, masks of rows are decided and numbers refused."""
+        """Return the traced array; for calls by pandas itself, masks are decided and traced numbers refused."""
         if na_value is no_default:
             return self.values.astype(dtype or self.values.dtype) if copy or dtype else self.values
         if not self.values.boolean and depends(self.values):
@@ -174,7 +174,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return wrapped(_called(ufunc, method, inputs, keywords))
 
     def round(self, decimals: int = 0) -> Any:
-        """Round to a number of decimals."""
+        """Return values rounded to a number of decimals."""
         return wrapped(np.round(self.values, decimals))
 
     def _reduce(self, name: str, *, skipna: bool = True, keepdims: bool = False, **keywords: Any) -> Any:
@@ -202,7 +202,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
 
 
 def _reduced(name: str, values: Any, min_count: int = 0, **keywords: Any) -> Any:
-    """Return a reduction as pandas computes it: NaN of too few entries, and var and std of a sample."""
+    """Return a reduction with pandas' rules: NaN for too few entries, and ddof=1 for var and std."""
     if name in ("var", "std"):
         keywords["ddof"] = keywords.get("ddof", 1)
     needed = {"sum": min_count, "prod": min_count, "any": 0, "all": 0}.get(name, 1 + keywords.get("ddof", 0))
@@ -211,14 +211,18 @@ def _reduced(name: str, values: Any, min_count: int = 0, **keywords: Any) -> Any
 
 
 def wrapped(result: Any) -> Any:
-    """Return an array, or each of a tuple, as a column."""
+    """Return one-dimensional traced arrays as columns; also inside of a tuple."""
     if isinstance(result, tuple):
         return tuple(map(wrapped, result))
     return TracedColumn(result) if isinstance(result, TracedArray) and result.ndim == 1 else result
 
 
 def numbers_of(value: Any) -> Any:
-    """Return the numbers, traced or not, of an object of pandas; NaN for missing entries."""
+    """Return the numbers, traced or not, in an object of pandas; NaN for missing entries.
+
+    Raises:
+        TraceError: for values that are not numeric, or missing in a type other than floats.
+    """
     if value is None or value is pd.NA:
         return np.nan
     if isinstance(value, TracedColumn):
@@ -254,7 +258,7 @@ def record(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any
 
 
 def _called(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any]) -> Any:
-    """Return the result of a universal function on the numbers in tables; missing entries stay missing."""
+    """Apply a universal function to the numbers in tables; missing entries stay missing."""
     values = [numbers_of(each) for each in inputs]
     result = getattr(ufunc, method)(*values, **keywords)
     if isinstance(result, TracedArray) and not result.boolean and (ufunc.nin == 1 or ufunc in _SPREADING):
@@ -267,10 +271,10 @@ def _called(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, An
 
 
 def labelled(like: Any, values: Any) -> Any:
-    """Return values with the labels of a series or table; as they are if there is none.
+    """Return values with the labels of a series or table; without one, return them unchanged.
 
     Raises:
-        TraceError: if their shape is another.
+        TraceError: if the shapes differ.
     """
     if like is None:
         return values
@@ -289,5 +293,5 @@ def labelled(like: Any, values: Any) -> Any:
 
 
 def column(values: Any) -> Any:
-    """Return an array with one axis as a column."""
+    """Return a one-dimensional traced array as a column; other values unchanged."""
     return TracedColumn(values) if isinstance(values, TracedArray) else values

@@ -1,9 +1,9 @@
-"""Functions of complex numbers, from those of real ones: array functions, linear algebra, and those of `cmath`.
+"""Functions of complex arrays, linear algebra, and `cmath`, from functions of real and imaginary parts.
 
-Linear functions are applied to real and imaginary parts, products of several arrays to all combinations of these;
-those that are written with operators and other functions (`polyval`, `gradient`, `interp`) need nothing here. The
-others are a formula each. A system of linear equations is a real one of twice as many unknowns. Functions of `cmath`
-take numbers only: those of NumPy do the same for what is traced.
+Linear functions are applied to both parts, and products of several arrays to all combinations of parts. Functions that
+are written with operators and other functions (`polyval`, `gradient`, `interp`) need nothing here. Each of the others
+is a formula. A system of linear equations becomes a real one with twice as many unknowns. Functions of `cmath` accept
+only plain numbers, so NumPy's functions replace them for traced values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from accumulus.tape.tape import Tape
 
 # Linear functions --------------------------------------------------------------------------------------------
 
-#: Functions with the number of leading arguments that are arrays, or lists of arrays, in which they are linear.
+#: Linear functions → number of leading arguments, arrays or lists of arrays, in which they are linear.
 LINEAR: Final[dict[Callable[..., Any], int]] = {
     **MOVING,
     **ZERO_FILLING,
@@ -42,7 +42,7 @@ LINEAR: Final[dict[Callable[..., Any], int]] = {
 
 
 def _parted(tape: Tape, value: Any, part: int) -> Any:
-    """Return one part of all entries of `value`, which may be a list of arrays; zeros for reals' imaginary parts."""
+    """Return one part of all entries of `value`, which may be a list of arrays; zeros as imaginary parts of reals."""
     if isinstance(value, list | tuple):
         return [_parted(tape, item, part) for item in value]
     pair = parts_of(tape, value)
@@ -52,7 +52,7 @@ def _parted(tape: Tape, value: Any, part: int) -> Any:
 
 
 def _joined(tape: Tape, re: Any, im: Any) -> Any:
-    """Return results of the parts, which may be several, as complex ones."""
+    """Join the results for both parts, which may be several, to complex results."""
     if isinstance(re, list | tuple):
         parts = [_joined(tape, *pair) for pair in zip(re, im, strict=True)]
         return type(re)(*parts) if hasattr(re, "_fields") else type(re)(parts)
@@ -87,20 +87,20 @@ for _function, _arrays in LINEAR.items():
 
 @implements_complex(np.insert)
 def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """Return `values` put in before the places `obj`."""
+    """Return the array with `values` inserted before the positions `obj`."""
     return make_complex(tape, *(np.insert(_parted(tape, arr, k), obj, _parted(tape, values, k), axis) for k in (0, 1)))
 
 
 # Products -----------------------------------------------------------------------------------------------------
 
-#: Functions that are linear in each argument, with the number of array arguments and the position of a conjugated one.
+#: Multilinear functions → number of array arguments, and position of the argument that is conjugated.
 MULTILINEAR: Final[dict[Callable[..., Any], tuple[int, int | None]]] = {
     **dict.fromkeys((np.dot, np.inner, np.outer, np.matmul, np.tensordot, np.kron, np.convolve, np.cross), (2, None)),
     **dict.fromkeys((np.linalg.matmul, np.linalg.outer, np.linalg.tensordot, np.linalg.cross), (2, None)),
     **dict.fromkeys((np.vdot, np.vecdot, np.linalg.vecdot), (2, 0)),
 }
 for _name, _conjugated in (("matvec", None), ("vecmat", 0)):
-    if hasattr(np, _name):  # which came with NumPy 2.2
+    if hasattr(np, _name):  # new in NumPy 2.2
         MULTILINEAR[getattr(np, _name)] = (2, _conjugated)
 
 
@@ -135,7 +135,7 @@ for _product, (_count, _which) in MULTILINEAR.items():
 def _einsum(
     tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
 ) -> Any:
-    """Return Einstein's sum, in text or in lists of numbers."""
+    """Return Einstein's sum, with labels as text or as lists of integers."""
     if isinstance(operands[0], str):
         return _expanded(tape, operands[1:], lambda parts: np.einsum(operands[0], *parts))
     labels, last = operands[1::2], operands[len(operands) // 2 * 2 :]
@@ -152,7 +152,7 @@ def _einsum(
 
 @implements_complex(np.prod)
 def _prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    """Return the product along one axis, several, or all."""
+    """Return the product along one axis, several axes, or all."""
     a = as_array(tape, a)
     axes = range(a.ndim) if axis is None else [k % a.ndim for k in np.atleast_1d(axis)]
     remaining = [k for k in range(a.ndim) if k not in axes]
@@ -164,7 +164,7 @@ def _prod(tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = No
 
 @implements_complex(np.cumprod)
 def _cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the running product along one axis, or of all entries."""
+    """Return the cumulative product along one axis, or of all entries."""
     lines = np.ravel(as_array(tape, a)) if axis is None else np.moveaxis(as_array(tape, a), axis, -1)
     running = [lines[..., 0]]
     for k in range(1, lines.shape[-1]):
@@ -176,7 +176,7 @@ def _cumprod(tape: Tape, a: Any, axis: int | None = None, dtype: Any = None, out
 def _var(
     tape: Tape, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Any:
-    """Return the mean squared distance from the mean."""
+    """Return the variance: the mean squared absolute deviation from the mean."""
     a = as_array(tape, a)
     apart = a - np.mean(a, axis=axis, keepdims=True)
     total = np.sum(apart.real * apart.real + apart.imag * apart.imag, axis=axis, keepdims=keepdims)
@@ -194,7 +194,7 @@ def _refused_truth(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
 
 @implements_complex(np.angle)
 def _angle(tape: Tape, z: Any, deg: bool = False) -> Any:
-    """Return the angle to the positive real axis, in (-π, π]."""
+    """Return the angle from the positive real axis, in (-π, π]."""
     result = UFUNCS[np.log](tape, parts_of(tape, z)).im
     return result * (180.0 / np.pi) if deg else result
 
@@ -215,11 +215,11 @@ def _rounded(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _normed(tape: Tape, x: Any, *arguments: Any, **keywords: Any) -> Any:
-    """Return the norm of the absolute values, which is that of the vector or matrix unless it is a spectral one."""
+    """Return the norm of the absolute values, which is correct for all norms except spectral ones."""
     return np.linalg.norm(np.absolute(as_array(tape, x)), *arguments, **keywords)
 
 
-#: Functions that are a formula of the parts, or of other functions: of the tape, and the arguments of NumPy's.
+#: Functions as formulas of the parts or of other functions, which take the tape and NumPy's arguments.
 FORMULAS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     np.real: lambda tape, val: as_array(tape, val).real if np.ndim(val) else parts_of(tape, val).re,
     np.imag: lambda tape, val: as_array(tape, val).imag if np.ndim(val) else parts_of(tape, val).im,
@@ -247,7 +247,7 @@ for _function, _formula in FORMULAS.items():
 
 
 def _enter_writing(function: Callable[..., Any], source: int) -> None:
-    """Enter a function that writes its argument number `source` into its first argument."""
+    """Register a function that writes its argument number `source` into its first argument."""
 
     @implements_complex(function)
     def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
@@ -263,7 +263,7 @@ for _writing, _source in ((np.copyto, 1), (np.put, 2), (np.fill_diagonal, 1)):
     _enter_writing(_writing, _source)
 
 
-# Ways of calling universal functions ----------------------------------------------------------------------------------
+# Methods of universal functions ---------------------------------------------------------------------------------------
 
 
 def _refused(function: Any) -> Exception:
@@ -299,18 +299,18 @@ PROTOCOLS["complex at"] = _at
 
 # Linear algebra -------------------------------------------------------------------------------------------------------
 
-#: Determinants of complex matrices are recorded up to here.
+#: Maximum number of rows of complex matrices whose determinants are recorded.
 MOST_ROWS: Final = 4
 
 
 def _doubled(a: Any) -> Any:
-    """Return the real matrix that acts as `a` on real and imaginary parts, one above the other."""
+    """Return the real matrix that acts like `a` on vectors of real parts followed by imaginary parts."""
     return np.block([[a.real, -a.imag], [a.imag, a.real]])
 
 
 @implements_complex(np.linalg.solve)
 def _solve(tape: Tape, a: Any, b: Any) -> Any:
-    """Return the solution of a·x = b."""
+    """Return the solution x of a·x = b."""
     matrix, side = as_array(tape, a) + 0j, as_array(tape, b) + 0j
     if matrix.shape[-1] == 1:
         return side / (matrix[..., 0] if side.ndim == 1 else matrix)
@@ -331,7 +331,7 @@ def _inv(tape: Tape, a: Any) -> Any:
 
 @implements_complex(np.linalg.det)
 def _det(tape: Tape, a: Any) -> Any:
-    """Return the determinant, by cofactors, of up to four rows."""
+    """Return the determinant of up to four rows, by cofactors."""
     a = as_array(tape, a)
     n = a.shape[-1]
     if n > MOST_ROWS:
@@ -355,13 +355,13 @@ def _by_cofactors(a: Any, columns: list[int]) -> Any:
 
 # Functions of cmath ---------------------------------------------------------------------------------------------------
 
-#: Functions of one number, with NumPy's.
+#: Functions of one number → NumPy's functions.
 CMATH: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(np, name) for name in ("exp", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{f"a{name}": getattr(np, f"arc{name}") for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     **{name: getattr(np, name) for name in ("isnan", "isinf", "isfinite")},
 }
-#: The other functions; each takes the tape and its own arguments.
+#: Other functions, which take the tape and their own arguments.
 _OTHERS: Final[dict[str, Callable[..., Any]]] = {
     "log": lambda tape, z, base=None: np.log(z + 0j) if base is None else np.log(z + 0j) / np.log(base + 0j),
     "phase": lambda tape, z: np.angle(z),

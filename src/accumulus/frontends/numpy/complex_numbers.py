@@ -1,10 +1,10 @@
-"""Complex numbers and arrays of them: the real and the imaginary part, each a traced value of its own.
+"""Complex numbers and arrays: pairs of a real and an imaginary part, each a traced value.
 
-Parts of arrays are traced arrays, so views, indices and assignments are theirs; and `z.real` is a view that can be
-written to, as NumPy's is. The tape has real numbers only, so derivatives and compiled code need no complex arithmetic.
-This module is not used if all values are real.
+The parts of arrays are traced arrays, which implement views, indices and assignments; `z.real` is a writable view, as
+in NumPy. The tape has only real numbers, so derivatives and compiled code need no complex arithmetic. This module is
+not used if all values are real.
 
-Universal functions are formulas of real and imaginary parts; `complex_functions` has all other functions.
+Universal functions are formulas of both parts; `complex_functions` has all other functions.
 
 References:
     W. Kahan, Branch cuts for complex elementary functions, in: The State of the Art in Numerical Analysis, 1987.
@@ -33,14 +33,14 @@ from accumulus.tape.tape import Tape
 
 
 class Pair(NamedTuple):
-    """Real and imaginary part, each a traced value, a number or an array."""
+    """A real and an imaginary part, each a traced value, a number or an array."""
 
     re: Any
     im: Any
 
 
 class _Complex(Traced, NDArrayOperatorsMixin):
-    """Base of complex scalars and arrays."""
+    """Base class of complex scalars and arrays."""
 
     __slots__ = ("im", "re", "tape")
     __hash__ = Traced.__hash__
@@ -55,17 +55,17 @@ class _Complex(Traced, NDArrayOperatorsMixin):
 
     @property
     def entries(self) -> References:
-        """References of both parts, on which the value depends."""
+        """References of both parts, stacked along the first axis."""
         return np.stack([references_of(self.tape, part) for part in (self.re, self.im)])
 
     @property
     def real(self) -> Any:
-        """The real part; of an array, a view."""
+        """The real part; a view for an array."""
         return self.re
 
     @property
     def imag(self) -> Any:
-        """The imaginary part; of an array, a view."""
+        """The imaginary part; a view for an array."""
         return self.im
 
     def __bool__(self) -> bool:
@@ -117,7 +117,7 @@ class ComplexScalar(_Complex):
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
             if isinstance(ufunc := getattr(np, name, None), np.ufunc):
-                return functools.partial(ufunc, self)  # what a universal function calls on the items of a list
+                return functools.partial(ufunc, self)  # NumPy calls it for items of object arrays
             if hasattr(np.ndarray, name):
                 return getattr(
                     ComplexArray(self.tape, as_array(self.tape, self.re), as_array(self.tape, self.im)), name
@@ -126,7 +126,7 @@ class ComplexScalar(_Complex):
 
 
 class ComplexArray(_Complex, AnyArray):
-    """An array of complex numbers: two traced arrays of one shape."""
+    """An array of complex numbers: two traced arrays of the same shape."""
 
     __slots__ = ()
     __class__: Any = property(lambda self: np.ndarray)
@@ -175,7 +175,7 @@ class ComplexArray(_Complex, AnyArray):
         return size
 
     def moved(self, move: Callable[[Any], Any]) -> Any:
-        """Return the array whose parts are the results of a function of NumPy on both parts."""
+        """Apply a function that moves entries to both parts, and return the resulting array."""
         return make_complex(self.tape, move(self.re), move(self.im))
 
     def __len__(self) -> int:
@@ -216,7 +216,7 @@ class ComplexArray(_Complex, AnyArray):
         return make_complex(self.tape, self.re.item(*index), self.im.item(*index))
 
     def astype(self, dtype: Any, **options: Any) -> Any:
-        """Return a copy of another type: complex128, bool, or, if constant, any type of NumPy."""
+        """Return a copy with another type: complex128, bool, or, for constants, any type of NumPy."""
         target = np.dtype(dtype)
         if target == self.dtype:
             return self.copy()
@@ -232,21 +232,21 @@ class ComplexArray(_Complex, AnyArray):
         return concrete(self).astype(target)
 
     def read_flat(self, index: Any) -> Any:
-        """Return entries by their places in C order."""
+        """Return entries by flat index, in C order."""
         return make_complex(self.tape, self.re.flat[index], self.im.flat[index])
 
     def write_flat(self, index: Any, value: Any) -> None:
-        """Set entries by their places in C order."""
+        """Set entries by flat index, in C order."""
         self.re.flat[index], self.im.flat[index] = parts_of(self.tape, value)
 
 
 def is_zero(value: Any) -> bool:
-    """Return True if all of a real operand is known to be zero."""
+    """Return True if a real operand is constant and zero everywhere."""
     return not depends(value) and not np.any(concrete(value))
 
 
 def parts_of(tape: Tape, value: Any) -> Pair:
-    """Return real and imaginary part of any operand; those of lists are arrays."""
+    """Return the real and imaginary part of an operand; lists become arrays."""
     if isinstance(value, _Complex):
         return Pair(value.re, value.im)
     if isinstance(value, Operand):
@@ -267,7 +267,7 @@ def parts_of(tape: Tape, value: Any) -> Pair:
 
 
 def make_complex(tape: Tape, re: Any, im: Any) -> Any:
-    """Return the traced complex value of two parts, which are broadcast: a scalar, or an array."""
+    """Return the complex value of two parts, which are broadcast: a scalar or an array, a constant if both are."""
     if not np.ndim(re) and not np.ndim(im) and not isinstance(re, TracedArray) and not isinstance(im, TracedArray):
         if depends(re) or depends(im):
             return ComplexScalar(tape, _scalar(tape, re), _scalar(tape, im))
@@ -283,14 +283,14 @@ def make_complex(tape: Tape, re: Any, im: Any) -> Any:
 
 
 def _scalar(tape: Tape, part: Any) -> Any:
-    """Return a part as a number, or as a real scalar: a truth value counts 1 or 0."""
+    """Return a part as a number or a real traced scalar; truth values become 1 or 0."""
     if type(part) is TracedScalar:
         return part
     return make_scalar(tape, int(references_of(tape, part)))
 
 
 def _array(tape: Tape, value: Any, arguments: Any, keywords: Any) -> Any:
-    """Return any complex operand as an array; arrays are shared."""
+    """Convert a complex operand to an array; arrays are shared."""
     if isinstance(value, ComplexArray):
         return value
     re, im = parts_of(tape, value)
@@ -305,27 +305,27 @@ PROTOCOLS["complex constant"] = lambda tape, numbers, arguments, keywords: Compl
 
 # Universal functions -------------------------------------------------------------------------------------------------
 #
-# Values are NumPy's up to rounding, on branch cuts too: the sign of a zero selects the side of a cut. Only arctan2 sees
-# that sign (`accumulus.tape.live`), so formulas use it. Products are written as NumPy computes them, including
-# factors that are a literal zero: a tape that keeps the signs of zeros needs them, on other tapes they cost nothing.
-# Quotients divide by a number of absolute value 1 and then by an absolute value, which neither overflows nor decides.
-# Inverse trigonometric functions are Kahan's.
+# Values equal NumPy's up to rounding, also on branch cuts: the sign of a zero selects the side of a cut. Only arctan2
+# sees this sign (`accumulus.tape.live`), so formulas use it. Products are written as NumPy computes them, including
+# factors that are a literal zero: a tape that keeps the signs of zeros needs them, and on other tapes they cost
+# nothing. Quotients divide by a number of absolute value 1, and then by an absolute value; this neither overflows nor
+# branches. Inverse trigonometric functions are Kahan's.
 #
-# The real part of a logarithm is exact to rounding errors of its argument; near absolute value 1, where it is nearly 0,
-# NumPy's has more digits.
+# The real part of a logarithm has the accuracy of its argument's rounding; near absolute value 1, where it nearly
+# vanishes, NumPy's has more correct digits.
 
-#: Powers by constant whole numbers up to here are products, as NumPy has it.
+#: Powers with constant integer exponents below this number are products, as in NumPy.
 MOST_PRODUCTS: Final = 100
 Formula = Callable[..., Any]
 
 
 def _arctan2(tape: Tape, y: Any, x: Any) -> Any:
-    """Return arctan2 on the tape, constants too: whoever folds it has to know the signs of zeros."""
+    """Record arctan2, also of constants, since folding must respect the signs of zeros."""
     return apply(tape, ELEMENTWISE["arctan2"], (y, x))
 
 
 def _is_negative(tape: Tape, x: Any) -> Any:
-    """Return True if x is below 0, or the negative zero."""
+    """Return a truth value: x is negative, or negative zero."""
     return _arctan2(tape, x, -1.0) < 0
 
 
@@ -334,7 +334,7 @@ def _multiply(tape: Tape, a: Pair, b: Pair) -> Pair:
 
 
 def _divide(tape: Tape, a: Pair, b: Pair) -> Pair:
-    if is_zero(b.im):  # Smith's method, as in NumPy, where it is known which way it goes
+    if is_zero(b.im):  # Smith's method, as in NumPy, if its branch is known
         ratio = b.im / b.re
         scale = b.re + b.im * ratio
         return Pair((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale)
@@ -374,7 +374,7 @@ def _log(tape: Tape, z: Pair) -> Pair:
 
 
 def _scaled(formula: Formula, before: float = 1.0, after: float = 1.0) -> Formula:
-    """Return a formula of z times a number, times a number."""
+    """Return the formula ``after · formula(before · z)``."""
 
     def scaled(tape: Tape, z: Pair) -> Pair:
         argument = z if before == 1.0 else Pair(z.re * before, z.im * before)
@@ -424,7 +424,7 @@ _ONE: Final = Pair(np.float64(1.0), np.float64(0.0))
 
 
 def _tanh(tape: Tape, z: Pair) -> Pair:
-    """Return tanh from tanh of the real and tan of the imaginary part: no overflow; only poles divide by zero."""
+    """Return tanh from tanh of the real and tan of the imaginary part; no overflow, and only poles divide by zero."""
     t, tangent = np.tanh(z.re), np.tan(z.im)
     decay = np.exp(-2.0 * np.absolute(z.re))
     steepness = 4.0 * decay / ((1.0 + decay) * (1.0 + decay))  # 1 - t², without the cancellation
@@ -434,7 +434,7 @@ def _tanh(tape: Tape, z: Pair) -> Pair:
 
 
 def _roots(tape: Tape, z: Pair) -> tuple[Pair, Pair]:
-    """Return square roots of 1 + z and 1 - z."""
+    """Return the square roots of 1 + z and 1 - z."""
     return _sqrt(tape, Pair(1.0 + z.re, z.im)), _sqrt(tape, Pair(1.0 - z.re, -z.im))
 
 
@@ -463,7 +463,7 @@ def _arctanh(tape: Tape, z: Pair) -> Pair:
 
 
 def _turned(formula: Formula) -> Formula:
-    """Return -i f(i z) for f: sine and tangent and inverses from the hyperbolic ones, and the other way round."""
+    """Return the formula -i·f(i·z), which converts between trigonometric and hyperbolic functions."""
 
     def turned(tape: Tape, z: Pair) -> Pair:
         result = formula(tape, Pair(-z.im, z.re))
@@ -480,7 +480,7 @@ def _of_truth(ufunc: np.ufunc) -> Formula:
     return lambda tape, *pairs: ufunc(*(_truth(tape, pair) for pair in pairs))
 
 
-#: From the name of NumPy's universal function to its formula: of a tape and pairs, a pair or a real result.
+#: NumPy's universal functions by name → formulas of a tape and pairs, which return a pair or a real result.
 FORMULAS: Final[dict[str, Formula]] = {
     "add": lambda tape, a, b: Pair(a.re + b.re, a.im + b.im),
     "subtract": lambda tape, a, b: Pair(a.re - b.re, a.im - b.im),
@@ -526,15 +526,19 @@ FORMULAS: Final[dict[str, Formula]] = {
     "logical_or": _of_truth(np.logical_or),
     "logical_xor": _of_truth(np.logical_xor),
 }
-#: The universal functions themselves.
+#: The same formulas by universal function.
 UFUNCS: Final = {getattr(np, name): formula for name, formula in FORMULAS.items()}
 
-#: Functions that need an order, which complex numbers do not have.
+#: Functions that need an ordering, which complex numbers lack.
 _ORDER: Final = frozenset(["less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "fmax", "fmin"])
 
 
 def _call(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return a universal function of operands of which at least one is complex."""
+    """Record a universal function with at least one complex operand.
+
+    Raises:
+        TraceError: for a function without a formula, or a data type other than complex128.
+    """
     formula = UFUNCS.get(ufunc)
     if formula is None:
         if ufunc.__name__ in _ORDER:

@@ -1,9 +1,9 @@
 """Opaque functions with rules for their derivatives: `accumulus.custom`.
 
-While a function is recorded, a call of an opaque one is a block of the program (`Program.call`), which compiled code
-calls back. Its derivative is a dense edge between arrays, whose values are the results of another block: a call of the
-rule. So second derivatives need a rule for the rule, and so on. The program knows only the function's inputs and
-outputs, so the function is never written out, and cannot be emitted as source in another language.
+While a function is recorded, a call of an opaque function is a block of the program (`Program.call`), and compiled code
+calls back. The derivative of the block is a dense edge between arrays, whose values are the results of another block: a
+call of the rule. Second derivatives therefore need a rule for the rule, and so on. The program knows only inputs and
+outputs of the function, so it cannot be written out, nor emitted as source in another language.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from accumulus.tape.blocks import Opaque
 
 Floats = NDArray[np.float64]
 Shape = tuple[int, ...]
-#: The C functions that are called: entries of the arguments, and where those of the results go.
+#: Type of C functions: pointers to the entries of the arguments, and to the memory for the entries of the results.
 _C_FUNCTION: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -45,44 +45,46 @@ def custom(
     vjp: Callable[..., Any] | None = None,
     shape: Shape | list[Shape] | None = None,
 ) -> CustomFunction:
-    """Return `f` as a function that is called, rather than recorded, with a rule for its derivative.
+    """Return an opaque function that calls `f` instead of recording it, with rules for its derivatives.
 
-    For simulations, table look-ups and compiled libraries of which nothing can be recorded. On numbers the result does
-    what `f` does. Within functions that are compiled and differentiated it is called back at each evaluation:
-    derivatives of the order n need n rules, one for each order.
+    Use it for simulations, table lookups and compiled libraries, which cannot be recorded. On numbers, the returned
+    function behaves like `f`. Inside of functions that are compiled and differentiated, `f` is called back at each
+    evaluation. Derivatives of order n need n rules, one for each order.
 
     Args:
-        f: a function of real numbers and arrays, each of which it is given as a `numpy.float64` or as a new array of
-            doubles. It returns a number, an array, or a container of these, of the same shapes for arguments of the
-            same shapes; equal arguments have equal results. Or a function of C, by its address or as a function of
-            ``ctypes``: ``void f(const double *x, double *y)``. `x` are the entries of all arguments, one argument after
-            the other in C order, and it writes those of all results to `y` likewise.
-        derivative: a function of the same arguments that returns the Jacobian: for each array of the result, in the
-            place of that array, an array of shape ``result.shape + argument.shape``; for several arguments a tuple of
-            these, one for each argument. That is what `jax.jacobian` returns. Where it is itself an `accumulus.custom`
-            with a rule, there are second derivatives, and so on.
-        jvp: a function of two tuples, the arguments and as many directions of the same shapes, that returns the
-            derivative of the result along them.
-        vjp: a function of the tuple of arguments and of weights in the structure of the result, that returns the
-            derivatives of the weighted sum of all results by the arguments, a tuple, or an array for one. Gradients and
-            products `acc.vjp` call it once, and products `acc.jvp` call `jvp` once, so that no Jacobian is formed; so
-            do products with several weights or directions, one by one, up to half as many as the Jacobian has rows or
-            columns; beside a `derivative` with single ones alone. Where a Jacobian is needed, in second derivatives
-            too, and there is no `derivative`, it is formed by `jvp` of unit directions, or `vjp` of unit weights.
-        shape: of the result, a tuple, or a list of tuples for a function that returns a tuple of arrays. Functions of C
-            need it. Others are called once while they are recorded to find it, at the given arguments, or with ones
-            where the recording knows no arguments (``guards="error"``).
+        f: function of real numbers and arrays. It receives each argument as a `numpy.float64` or as a new array of
+            doubles, and returns a number, an array, or a container of these. Results must have the same shapes for
+            arguments of the same shapes, and equal values for equal arguments. Alternatively a C function
+            ``void f(const double *x, double *y)``, as an address or an object of ``ctypes``: `x` has the entries of
+            all arguments, one argument after the other in C order, and the function writes the entries of all results
+            to `y` in the same layout.
+        derivative: function of the same arguments that returns the Jacobian in the form of `jax.jacobian`: in place of
+            each array of the result an array of shape ``result.shape + argument.shape``, or, for several arguments, a
+            tuple of these. If it is itself an `accumulus.custom` with a rule, second derivatives are available, and so
+            on.
+        jvp: function of two tuples, the arguments and directions of the same shapes. It returns the derivative of the
+            result along the directions.
+        vjp: function of the tuple of arguments and of weights in the structure of the result. It returns the
+            derivatives of the weighted sum of all results with respect to the arguments: a tuple, or an array for a
+            single argument. Gradients and `acc.vjp` call `vjp` once, and `acc.jvp` calls `jvp` once, so that no
+            Jacobian is formed. Products with several weights or directions call it once for each of these, up to half
+            the number of the Jacobian's rows or columns; if there is also a `derivative`, only products with a single
+            one call it. If a Jacobian is needed without a `derivative`, also in second derivatives, it is formed from
+            `jvp` with unit directions, or `vjp` with unit weights.
+        shape: shape of the result: a tuple, or a list of tuples for a function that returns a tuple of arrays. C
+            functions need it. Other functions are called once during recording to determine it, at the given arguments,
+            or at ones if the recording has no arguments (``guards="error"``).
 
     Returns:
-        A function of arguments by position.
+        A function that accepts arguments by position.
 
     Raises:
-        ArgumentError: for what is neither a function nor an address, or a shape that is none. At a call,
-            for arguments that are no real numbers, or results of other shapes than at the first call; and for
-            derivatives of an order without a rule, before anything is computed.
-        OpaqueError: at the first call of a program that is no loop over arrays: under ``dtype="float32"`` or
+        ArgumentError: if `f` is neither a function nor an address, or `shape` is not a shape. At a call, for arguments
+            that are not real numbers, and for results of other shapes than at the first call; for derivatives of an
+            order without a rule, before anything is computed.
+        OpaqueError: at the first call, if the program cannot call back: under ``dtype="float32"`` or
             ``exact_order=True``, in `accumulus.trace`, in source text and in files.
-        Exception: whatever `f` and its rules raise while compiled code runs, as it is.
+        Exception: any exception of `f` and its rules while compiled code runs, unchanged.
 
     >>> import numpy as np
     >>> import accumulus as acc
@@ -98,9 +100,9 @@ def custom(
 
 
 class CustomFunction:
-    """An opaque function with its rule, as `custom` returns it."""
+    """An opaque function with its rules; the result of `custom`."""
 
-    #: Changes of the objects that it holds are not watched.
+    #: Changes of variables that it reads are not watched.
     is_opaque = True
 
     def __init__(
@@ -133,13 +135,13 @@ class CustomFunction:
         self._rule: Any = derivative
         if derivative is not None and not isinstance(derivative, CustomFunction):
             self._rule = CustomFunction(derivative)
-        #: Rules for products: with the Jacobian, and with its transpose.
+        #: Rules for products with the Jacobian, and with its transpose.
         self.products = (jvp, vjp)
-        #: Calls by the shapes of arguments and results: equal calls of one function are one block.
+        #: Calls by the shapes of arguments and results, since equal calls of one function share a block.
         self._calls: dict[Any, _Call] = {}
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return the results for numbers, and traced values for traced values."""
+        """Return results for numbers, and traced values for traced arguments."""
         if keywords:
             raise ArgumentError(f"{self.__name__} is called with {', '.join(keywords)} by name; expected positions")
         tape = ACTIVE.tape
@@ -155,7 +157,7 @@ class CustomFunction:
         return f"<custom {self.__name__}>"
 
     def called(self, arguments: Sequence[Any], rule: Callable[..., Any] | None = None) -> Any:
-        """Call the function itself, or a rule; nothing of it is recorded or watched, even if something is."""
+        """Call the function itself, or a rule, without recording or watching its code."""
         function = self._function if rule is None else rule
         if ACTIVE.tape is None and sys.getprofile() is None:
             return function(*arguments)
@@ -163,13 +165,13 @@ class CustomFunction:
             return function(*arguments)
 
     def arrays(self, result: Any) -> list[NDArray[Any]]:
-        """Return the arrays of a result, in their order.
+        """Return the arrays in a result, in order.
 
         Raises:
-            ArgumentError: if there is anything else in it.
+            ArgumentError: if the result contains anything else.
         """
         plain = result if type(result) is tuple else (result,)
-        if all(type(each) is np.ndarray and each.dtype == np.float64 for each in plain):  # as most are
+        if all(type(each) is np.ndarray and each.dtype == np.float64 for each in plain):  # the common case
             return list(plain)
         arrays = []
         for path, leaf in flatten(result)[1]:
@@ -182,14 +184,14 @@ class CustomFunction:
         return arrays
 
     def rule(self, order: int, name: str) -> CustomFunction:
-        """Return the function that computes its Jacobian.
+        """Return the function that computes the Jacobian.
 
         Args:
             order: order of the requested derivative.
             name: name of the function, for messages.
 
         Raises:
-            ArgumentError: if there is none.
+            ArgumentError: if there is no rule.
         """
         if self._rule is None:
             raise self.no_rule(order, name)
@@ -197,7 +199,7 @@ class CustomFunction:
         return derivative
 
     def no_rule(self, order: int, name: str) -> ArgumentError:
-        """Say that a derivative of an order is wanted, for which there is no rule."""
+        """Return the error for a derivative of an order without a rule."""
         rules = f"{order - 1 or 'no'} rule{'s' * (order > 2)}"
         return ArgumentError(
             f"a derivative of order {order} of {name} is wanted, which is opaque (accumulus.custom) and has {rules}"
@@ -206,11 +208,15 @@ class CustomFunction:
 
     @property
     def has_matrix(self) -> bool:
-        """Return True if there is a rule for the whole Jacobian."""
+        """True if there is a rule for the whole Jacobian."""
         return self._rule is not None
 
     def _number(self, argument: Any, position: int) -> Any:
-        """Return an argument as the function is given it."""
+        """Convert an argument to the form that the function receives.
+
+        Raises:
+            ArgumentError: if it is not numeric.
+        """
         array = np.asarray(argument)
         if array.dtype.kind not in "fiub":
             raise ArgumentError(
@@ -220,7 +226,7 @@ class CustomFunction:
         return np.array(array, np.float64)[()]
 
     def _recorded(self, tape: Any, entries: Sequence[References]) -> Any:
-        """Return a call while something is recorded."""
+        """Record a call, and return its results as traced values."""
         check_callable(tape, self.__name__)
         flat = np.concatenate([np.empty(0, np.int64), *(each.reshape(-1) for each in entries)])
         shapes = tuple([each.shape for each in entries])
@@ -232,7 +238,7 @@ class CustomFunction:
         return unflatten(structure, [make(tape, piece if piece.ndim else int(piece)) for piece in parts])
 
     def _example(self, point: Floats | None, shapes: Sequence[Shape]) -> Any:
-        """Return an example of the result for arguments of these shapes."""
+        """Return an example of the result for arguments of these shapes: at `point`, or at ones if it is None."""
         if self._shapes is not None:
             zeros = tuple([np.zeros(shape) for shape in self._shapes])
             return zeros if self._is_tuple else zeros[0]
@@ -243,13 +249,13 @@ class CustomFunction:
 
 
 def check_callable(tape: Any, name: str) -> None:
-    """Refuse an opaque function where a program cannot call it.
+    """Check that the program can call an opaque function here.
 
     Raises:
-        OpaqueError: in a program that is operations alone.
-        TraceError: where errors are caught.
-        LongBodyError: in a body, whose instances are recorded one by one instead.
-        UnmergeableError: in a branch that is recorded beside another: only the one that is taken may call.
+        OpaqueError: in a program of operations alone.
+        TraceError: inside of code that catches errors.
+        LongBodyError: in a loop body; its instances are then recorded individually.
+        UnmergeableError: in a branch that is recorded next to the other, since only the branch that is taken may call.
     """
     around = tape
     while isinstance(around, InnerTape):
@@ -268,10 +274,10 @@ def check_callable(tape: Any, name: str) -> None:
 
 
 def call_block(tape: Any, opaque: Opaque, arguments: References) -> References:
-    """Record a call, which is made where the decisions so far are as they were: references of its results.
+    """Record a call that is made only where all guards so far hold, and return the references of its results.
 
     Raises:
-        Exception: as `check_callable`.
+        Exception: see `check_callable`.
     """
     check_callable(tape, opaque.name)
     decisions = ACTIVE.decisions
@@ -281,14 +287,15 @@ def call_block(tape: Any, opaque: Opaque, arguments: References) -> References:
 
 
 class _Call:
-    """A function with arguments and results of certain shapes, as programs call it (`accumulus.tape.blocks.Opaque`).
+    """A function for arguments and results of given shapes, as programs call it (`accumulus.tape.blocks.Opaque`).
 
     Args:
-        function: that is called.
-        name: name of the function that it is the derivative of.
-        arguments, results: shapes of those of that function.
-        structure: structure of the results of that function.
-        order: of the derivative. The results are the entries of an array of shape (results, arguments, …, arguments).
+        function: function to call.
+        name: name of the original function, whose derivative this may be.
+        arguments, results: shapes of the arguments and results of the original function.
+        structure: structure of the results of the original function.
+        order: order of the derivative. The results are the entries of an array of shape (results, arguments, …,
+            arguments).
     """
 
     def __init__(
@@ -308,26 +315,26 @@ class _Call:
         self.result_count = math.prod(self._size)
         self._given = [*zip(_slices(arguments), arguments, strict=True)]
         self._products: dict[Any, _Products] = {}
-        #: Shapes of the arrays that are returned, and where their entries go.
+        #: Shapes of the returned arrays, and positions of their entries.
         self._shapes = [sum(shapes, ()) for shapes in product(*axes)]
         self._places = [*product(*map(_slices, axes))]
 
     def __call__(self, numbers: Floats) -> Floats:
-        """Call the function.
+        """Call the function and return the entries of its results; NaN if the guards do not hold.
 
         Raises:
-            ArgumentError: for results that are no numbers, or of other shapes.
+            ArgumentError: for results that are not numeric, or have other shapes.
         """
         if not numbers[0]:
             return np.full(self.result_count, np.nan)
         return self._entries(self._function.called(self._split(numbers[1:].copy())), self._function.__name__)
 
     def _split(self, x: Floats) -> list[Any]:
-        """Return arguments as the function is given them, which it may keep, or change."""
+        """Return the arguments as the function receives them; it may store or change them."""
         return [x[span].reshape(shape)[()] for span, shape in self._given]
 
     def _entries(self, result: Any, name: str) -> Floats:
-        """Return the entries of results, or of their derivatives along a direction."""
+        """Return the entries of results, or of their derivatives, after checking the shapes."""
         arrays = self._function.arrays(result)
         shapes = [array.shape for array in arrays]
         if shapes != self._shapes:
@@ -347,13 +354,13 @@ class _Call:
 
     @property
     def _rules(self) -> tuple[Any, Any]:
-        """The rules for products; weights of a Jacobian have no structure."""
+        """Rules for products; none for weights of a Jacobian, which have no structure."""
         jvp, vjp = self._function.products
         return jvp, None if self._order else vjp
 
     @cached_property
     def derivative(self) -> Opaque:
-        """The Jacobian, as programs call it."""
+        """The opaque function that computes the Jacobian."""
         order, rules = self._order + 1, self._rules
         if self._function.has_matrix or rules == (None, None):
             rule = self._function.rule(order, self._of)
@@ -363,8 +370,8 @@ class _Call:
         return _Products(self, range(n), m if is_transposed else n, is_transposed, is_matrix=True)
 
     def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> Opaque | None:
-        """Return the opaque function of products with vectors, see `Opaque.derivative`; None if it is not worth it."""
-        # of half as many as form the matrix, which may be wanted elsewhere, too
+        """Return the opaque function for products, see `Opaque.derivative`; None if forming the Jacobian is better."""
+        # up to half as many products as form the Jacobian, which other results may need as well
         size = self.result_count if is_transposed else len(by)
         most = 1 if self._function.has_matrix else max(1, size // 2)
         if self._rules[is_transposed] is None or not 0 < count <= most:
@@ -374,7 +381,7 @@ class _Call:
         )
 
     def refused(self, order: int) -> Opaque:
-        """Refuse a derivative of an order without a rule.
+        """Raise an error, since there is no rule for a derivative of this order.
 
         Raises:
             ArgumentError: always.
@@ -382,10 +389,10 @@ class _Call:
         raise self._function.no_rule(order, self._of)
 
     def along(self, x: Floats, side: Floats, is_transposed: bool) -> Floats:
-        """Multiply the Jacobian, or its transpose, with one vector, by the user's rule.
+        """Multiply the Jacobian, or its transpose, with one vector, by calling the user's rule.
 
         Raises:
-            ArgumentError: for results that are no numbers, or of other shapes.
+            ArgumentError: for results that are not numeric, or have other shapes.
         """
         rule, arguments = self._rules[is_transposed], tuple(self._split(x))
         if not is_transposed:
@@ -404,13 +411,14 @@ class _Call:
 
 
 class _Products:
-    """Products of vectors with the Jacobian of an opaque function, or with its transpose, as programs call them.
+    """Products of the Jacobian of an opaque function, or of its transpose, with vectors, as programs call them.
 
     Args:
-        of: the function.
-        by: arguments that derivatives are by.
-        count: of the vectors, which follow the arguments.
-        is_matrix: True if the vectors are units in the place of arguments, so that the Jacobian is formed.
+        of: opaque function.
+        by: positions of the entries of arguments to differentiate with respect to.
+        count: number of vectors, whose entries follow the arguments.
+        is_transposed: True for products with the transpose.
+        is_matrix: True to use unit vectors, which are not passed, so that the products form the Jacobian.
     """
 
     def __init__(self, of: _Call, by: Sequence[int], count: int, is_transposed: bool, *, is_matrix: bool) -> None:
@@ -423,7 +431,7 @@ class _Products:
         self.result_count = count * self._made
 
     def __call__(self, numbers: Floats) -> Floats:
-        """Call the rule once for each vector that is not zero; the product with zero is zero."""
+        """Call the rule once for each nonzero vector, and return the products; NaN if the guards do not hold."""
         products, n = np.zeros((self._count, self._made)), self._of.argument_count
         if not numbers[0]:
             products[...] = np.nan
@@ -444,7 +452,7 @@ class _Products:
 
     @property
     def derivative(self) -> Opaque:
-        """Refuse: there is no rule for it.
+        """Raise an error, since products have no rule for a derivative.
 
         Raises:
             ArgumentError: always.
@@ -453,12 +461,13 @@ class _Products:
 
 
 class _OfC:
-    """A function of C as one of Python.
+    """A Python function that calls a C function.
 
     Args:
-        held: what keeps it where it is.
-        address: where that is.
-        shapes, is_tuple: of its results, and whether there may be several.
+        held: object that keeps the C function alive.
+        address: address of the C function.
+        shapes: shapes of the results.
+        is_tuple: True to return a tuple of results.
     """
 
     def __init__(self, held: Any, address: int, shapes: Sequence[Shape], is_tuple: bool) -> None:
@@ -466,7 +475,7 @@ class _OfC:
         self._shapes, self._is_tuple = shapes, is_tuple
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call it, without the lock of Python's interpreter."""
+        """Call the C function without the global interpreter lock."""
         inputs = np.concatenate([np.empty(0), *map(np.ravel, arguments)])
         outputs = np.empty(sum(map(math.prod, self._shapes)))
         self._run(*(each.__array_interface__["data"][0] for each in (inputs, outputs)))
@@ -476,7 +485,7 @@ class _OfC:
 
 
 def _address_of(f: Any) -> int | None:
-    """Return the address of a function of C; None for anything else."""
+    """Return the address of a C function; None for anything else."""
     if isinstance(f, CFuncPtr):
         return ctypes.cast(f, ctypes.c_void_p).value
     return int(f) if isinstance(f, int | np.integer) and not isinstance(f, bool) and f > 0 else None
@@ -491,12 +500,12 @@ def _checked_shapes(shape: Any) -> list[Shape]:
 
 
 def _split(entries: NDArray[Any], shapes: Sequence[Shape]) -> list[NDArray[Any]]:
-    """Split a row of entries into pieces, one for each shape."""
+    """Split a vector of entries into one piece for each shape."""
     return [entries[span] for span in _slices(shapes)]
 
 
 def _slices(shapes: Sequence[Shape]) -> list[slice]:
-    """Return the places of the entries of each array, in a row of those of all."""
+    """Return the slice of each array in the vector of all entries."""
     return [slice(*ends) for ends in pairwise(accumulate(map(math.prod, shapes), initial=0))]
 
 

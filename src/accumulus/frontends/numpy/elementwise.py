@@ -1,9 +1,8 @@
-"""The table of universal functions: one row each, from NumPy's name to the operations on the tape.
+"""Table of universal functions: one row each, from NumPy's name to operations on the tape.
 
-Rows of `accumulus.tape.operations` are taken over as they are; the others are formulas of them, those of SciPy's
-functions in `accumulus.frontends.scipy.special_rows`. What is composed agrees with NumPy up to
-rounding, and ``x % y`` and ``x // y`` to the last bit; but ``copysign`` and ``heaviside`` do not see the sign of a
-zero.
+Operations of `accumulus.tape.operations` are used directly; the others are formulas of these. Formulas for SciPy's
+functions are in `accumulus.frontends.scipy.special_rows`. Formulas agree with NumPy up to rounding, and ``x % y`` and
+``x // y`` to the last bit. However, ``copysign`` and ``heaviside`` ignore the sign of a zero.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ REAL: Final[Interval] = (-INFINITY, INFINITY)
 class Elementwise:
     """One universal function.
 
-    `bind` gives, for a tape, the function from references to a reference. `domain` are the intervals in which the
-    tests draw arguments. `of_booleans` names the row that is meant if all arguments are truth values, as NumPy has
-    it: true + true is true. `strict` refuses reals where truth values are taken. `identity` is what a fold of no
-    entries gives.
+    `bind` returns, for a tape, a function from references to a reference. `domain` has the intervals from which tests
+    draw arguments. `of_booleans` names the row to use if all arguments are truth values, since NumPy defines true +
+    true as true. `strict` refuses reals instead of truth values. `identity` is the result of a reduction of no entries.
     """
 
     name: str
@@ -78,11 +76,11 @@ def _builder_of(name: str) -> Callable[[Tape], Callable[..., int]]:
     return lambda tape: partial(tape.apply, name)
 
 
-# Rows composed of them -------------------------------------------------------------------------------------------
+# Rows composed of operations -----------------------------------------------------------------------------------------
 
 
 def operation(name: str) -> Callable[..., Any]:
-    """Return operation `name` of the tape on scalars and numbers, for formulas."""
+    """Return the tape's operation `name` as a function of traced scalars and numbers, for formulas."""
     kind = TracedBoolean if BY_NAME[name].result == "boolean" else TracedScalar
 
     def call(*arguments: Any) -> Any:
@@ -105,9 +103,9 @@ _and, _or, _not = map(operation, ["logical_and", "logical_or", "logical_not"])
 def near_zero(
     series: str, x: Any, closed: Callable[[Any], Any], radius: float, *, even: bool = True, factor: Any = None
 ) -> Any:
-    """Return a function of a scalar by its power series for |x| < radius, elsewhere by its closed form.
+    """Return a function of a scalar by its power series for |x| < radius, and by its closed form elsewhere.
 
-    `closed` is given the truth value of that; see `accumulus.tape.partials`.
+    `closed` receives the truth value of |x| < radius; see `accumulus.tape.partials`.
     """
     tape = x.tape
 
@@ -119,7 +117,7 @@ def near_zero(
 
 
 def is_nan(x: Any) -> Any:
-    """Return True if a number is NaN."""
+    """Return a truth value: a number is NaN."""
     return x != x  # noqa: PLR0124
 
 
@@ -128,41 +126,41 @@ def _trunc(x: Any) -> Any:
 
 
 def _on_the_other_side(remainder: Any, y: Any) -> Any:
-    """Return True if the remainder of fmod lacks the divisor's sign: the floor is one less than its quotient."""
+    """Return a truth value: the remainder of fmod has the opposite sign of y, so the floor is smaller by one."""
     return _or(_and(remainder < 0, 0 < y), _and(0 < remainder, y < 0))
 
 
 def _remainder(x: Any, y: Any) -> Any:
-    """Return x % y, rounded as NumPy rounds it: the remainder of fmod, plus y where its sign differs from that of y."""
+    """Return x % y, rounded as in NumPy: the remainder of fmod, plus y if the signs differ."""
     remainder = _fmod(x, y)
     value = remainder + _select(_on_the_other_side(remainder, y), y, 0.0)
-    # a remainder of zero has the sign of y; a derivative knows nothing of it
+    # a zero remainder has the sign of y, which does not affect derivatives
     signed = _select(y < 0, -_abs(value), value)
     return value if signed.reference == value.reference else _attach(signed, value)
 
 
 def _floor_divide(x: Any, y: Any) -> Any:
-    """Return x // y, rounded as NumPy rounds it: a multiple of y, less the remainder, is divided, not x itself."""
+    """Return x // y, rounded as in NumPy: x less the remainder is a multiple of y, and is divided instead of x."""
     remainder = _fmod(x, y)
     quotient = (x - remainder) / y - _select(_on_the_other_side(remainder, y), 1.0, 0.0)
     below = _floor(quotient)
     whole = _select(0.5 < quotient - below, below + 1.0, below)
-    # the sign of a zero, and the result of a division by zero, are those of x / y
+    # take the sign of a zero, and the result of a division by zero, from x / y
     return _select(_or(quotient == 0, y == 0), _floor(x / y), whole)
 
 
 def _rint(x: Any) -> Any:
     below = _floor(x)
-    above_half = x - below  # NaN for infinite x, which then stays
-    # ceil, and not sums with 1, which would lose the sign of zeros
+    above_half = x - below  # NaN for infinite x, which is then returned unchanged
+    # ceil instead of sums with 1, which would lose the sign of zeros
     return _select(0.5 < above_half, _ceil(x), _select(above_half == 0.5, 2 * _ceil(below / 2), below))
 
 
 def logaddexp(x: Any, y: Any, exp: Callable[[Any], Any], unit: float) -> Any:
-    """Return max + log1p(exp(min - max)); one comparison chooses both, so that partials at x = y are ½."""
+    """Return max + log1p(exp(min - max)); a single comparison selects both, so that partials at x = y are ½."""
     first = y <= x
     larger, difference = _select(first, x, y), _select(first, y - x, x - y)
-    equal_infinities = _and(x == y, _abs(x) == math.inf)  # whose difference is NaN
+    equal_infinities = _and(x == y, _abs(x) == math.inf)  # their difference is NaN
     return _select(equal_infinities, x, larger + unit * _log1p(exp(difference)))
 
 
@@ -201,7 +199,7 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
 
 
 def composed(name: str, formula: Callable[..., Any], domain: tuple[Interval, ...]) -> Elementwise:
-    """Return the row of a formula on traced scalars."""
+    """Return the row of a formula for traced scalars."""
     boolean = name.startswith(("greater", "is", "logical"))
     kind = TracedBoolean if name.startswith("logical") else TracedScalar
 
@@ -220,7 +218,7 @@ def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
     for end, name in bitwise.items():
         alias = end if end == "invert" else f"bitwise_{end}"
         rows[alias] = replace(rows[f"logical_{name}"], name=alias, strict=True)
-    # SciPy has universal functions of its own for some that NumPy has, under the same name
+    # SciPy has its own universal functions with the same names as some of NumPy's
     scipys = [row.ufunc for row in OPERATIONS if row.numpy.startswith("special.")]
     shared = {name: rows.pop(name) for name in scipys if name in rows}
     shared |= {name: rows[name] for name in ("cbrt", "exp2", "expm1", "log1p")}
@@ -229,15 +227,15 @@ def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
 
 #: Rows of NumPy's universal functions and of SciPy's, by name.
 ELEMENTWISE, SPECIAL = _tables()
-#: Those of SciPy whose first argument is a constant order.
+#: Rows of SciPy's functions whose first argument is a constant order.
 OF_ORDER: Final[dict[str, Elementwise]] = {}
-#: Universal functions with two results: the rows of both.
+#: Universal functions with two results → rows of both.
 PAIRS: Final = {"divmod": ("floor_divide", "remainder"), "modf": ("fraction", "trunc")}
 ELEMENTWISE["fraction"] = composed("fraction", lambda x: x - _trunc(x), (REAL,))
 
 
 def row_of(ufunc: np.ufunc) -> Elementwise | None:
-    """Return the row of a universal function, if it has one; SciPy is not imported for that."""
+    """Return the row of a universal function, without importing SciPy; None if it has none."""
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:
         return ELEMENTWISE.get(name)
@@ -249,7 +247,7 @@ def row_of(ufunc: np.ufunc) -> Elementwise | None:
 
 
 def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
-    """Return the result of `row` on operands of any kind, broadcast."""
+    """Record a row on operands of any kind, which are broadcast, and return the result."""
     pairs = [entries_of(tape, operand) for operand in operands]
     if row.of_booleans is not None and all(boolean for _, boolean in pairs):
         row = ELEMENTWISE[row.of_booleans]
@@ -260,13 +258,13 @@ def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
 
 
 def applied(tape: Tape, name: str, *operands: Any) -> Any:
-    """Return the result of an operation of the tape on real operands of any kind, broadcast."""
+    """Record an operation of the tape on real operands of any kind, which are broadcast, and return the result."""
     entries = [entries_of(tape, operand)[0] for operand in operands]
     return make(tape, map_references(tape, lambda tape: partial(tape.apply, name), entries))
 
 
 def of_special(name: str) -> Callable[..., Any]:
-    """Return a function of `scipy.special`, which is imported when one is called: that takes a tenth of a second."""
+    """Return a function of `scipy.special`; the call imports SciPy, which takes a tenth of a second."""
 
     def call(*arguments: Any) -> Any:
         from scipy import special

@@ -1,19 +1,20 @@
-"""Discrete Fourier transforms of constant length, and their names in NumPy.
+"""Discrete Fourier transforms of constant length, and NumPy's functions for them.
 
-A transform is of a list of columns, one for each place along the axis: numbers or arrays over all other axes. Twiddle
-factors are constants, those of quarter turns cost nothing and those of eighths two multiplications.
+A transform takes a list of columns, one for each position along the axis: numbers, or arrays over all other axes.
+Twiddle factors are constants; multiples of a quarter turn cost nothing, and odd multiples of an eighth two
+multiplications.
 
 * powers of two: split radix, with half the work for real input, and for real output (4·n·log₂(n) - 6·n + 8 operations
   for complex input, as published);
 * lengths with coprime factors: the prime factor algorithm, which has no twiddle factors between them;
 * powers of an odd prime: decimation in time; primes themselves: sums over symmetric pairs, O(n²).
 
-Forward transforms have the factors exp(-2πi·jk/n). Nothing is scaled.
+Forward transforms have the factors exp(-2πi·jk/n). Results are not scaled.
 
-Where arrays are recorded as such, an axis of many entries is split into two of about as many, and each is transformed
-for all places of the other at once (Cooley and Tukey, 1965), by a product with the matrix of the transform: that is one
-operation on arrays, and so is its derivative. A fast algorithm has fewer operations on numbers, but hundreds on arrays,
-through which all of a derivative would have to go.
+If array operations are recorded as such, an axis with many entries is split into two axes of similar length. Each is
+transformed for all positions of the other at once (Cooley and Tukey, 1965), by a product with the matrix of the
+transform. This is a single operation on arrays, and so is its derivative. A fast algorithm has fewer operations on
+numbers, but hundreds of operations on arrays, which a derivative would have to traverse.
 
 References:
     P. Duhamel, H. Hollmann, Split radix FFT algorithm, Electronics Letters 20, 1984.
@@ -44,7 +45,7 @@ _EIGHTH: Final = math.sqrt(0.5)
 
 @cache
 def twiddle(k: int, n: int) -> tuple[float, float]:
-    """Return cosine and sine of 2π·k/n, rounded from an angle in the first eighth; exact where they can be.
+    """Return cosine and sine of 2π·k/n, from an angle in the first eighth; exact for multiples of a quarter turn.
 
     >>> twiddle(3, 12), twiddle(6, 12)
     ((0.0, 1.0), (-1.0, 0.0))
@@ -162,13 +163,13 @@ def _sum(terms: Sequence[Any]) -> Any:
 
 
 def _pairs(x: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return sums and differences of the entries that are equally far from both ends, but for the first."""
+    """Return sums and differences of entries with the same distance from both ends, without the first entry."""
     half = range(1, len(x) // 2 + 1)
     return [x[j] + x[-j] for j in half], [x[j] - x[-j] for j in half]
 
 
 def _weighted(values: Sequence[Any], k: int, n: int, part: int) -> Any:
-    """Return the sum of values times cosines (part 0) or sines (1) of 2π·jk/n, from j = 1 on."""
+    """Return Σ values[j - 1] times the cosine (part 0) or sine (part 1) of 2π·jk/n, from j = 1 on."""
     return _sum([value * twiddle(j * k, n)[part] for j, value in enumerate(values, 1)])
 
 
@@ -188,7 +189,7 @@ def _complex_prime(x: Sequence[Pair]) -> list[Pair]:
 
 
 def real_transform(x: Sequence[Any]) -> list[Pair]:
-    """Return the transform of real columns at the frequencies 0 … n/2; those beyond are their conjugates."""
+    """Return the transform of real columns at the frequencies 0 … n/2; the remaining ones are conjugates."""
     n = len(x)
     if n == 1:
         return [Pair(x[0], ZERO)]
@@ -214,7 +215,7 @@ def real_transform(x: Sequence[Any]) -> list[Pair]:
 
 
 def _set(result: dict[int, Pair], k: int, value: Pair, n: int) -> None:
-    """Enter the value at a frequency, or at its opposite one if that is the smaller."""
+    """Store the value of a frequency up to n/2, or the conjugate at the opposite frequency."""
     if k <= n // 2:
         result[k] = value
     else:
@@ -226,7 +227,7 @@ def _real_coprime(x: Sequence[Any], a: int, b: int) -> list[Pair]:
     result: dict[int, Pair] = {}
     for j in range(b // 2 + 1):
         column = [row[j] for row in rows]
-        if 2 * j in (0, b):  # which is real
+        if 2 * j in (0, b):  # this column is real
             values = enumerate(real_transform([z.re for z in column]))
         else:
             values = enumerate(complex_transform(column))
@@ -268,7 +269,7 @@ def _real_prime(x: Sequence[Any]) -> list[Pair]:
 
 
 def real_inverse(x: Sequence[Pair], n: int) -> list[Any]:
-    """Return the n real columns of which `x` is the transform at the frequencies 0 … n/2, times n."""
+    """Return the n real columns, times n, whose transform at the frequencies 0 … n/2 is `x`."""
     if n == 1:
         return [x[0].re]
     if n == 2:
@@ -287,7 +288,7 @@ def real_inverse(x: Sequence[Pair], n: int) -> list[Any]:
 
 
 def _at(x: Sequence[Pair], k: int, n: int) -> Pair:
-    """Return the value at any frequency below n, by that at 0 … n/2."""
+    """Return the value at any frequency below n, from the values at 0 … n/2."""
     return x[k] if k <= n // 2 else _conjugate(x[n - k])
 
 
@@ -343,12 +344,12 @@ def _inverse_prime(x: Sequence[Pair], n: int) -> list[Any]:
 
 # Functions of arrays --------------------------------------------------------------------------------------------------
 
-#: Where arrays are recorded as such, transforms of more entries are products with matrices; of more than the second
-#: number they are two products, if both factors of the length are at least the third.
+#: If array operations are recorded as such: transforms with more entries than the first number are products with
+#: matrices; with more than the second, two products, if both factors of the length are at least the third.
 LONGEST_COLUMNS: Final = 16
 LONGEST_PRODUCT: Final = 128
 SHORTEST_FACTOR: Final = 8
-#: Names of how results are scaled, with what forward and inverse transforms of n entries are divided by.
+#: Normalisation modes → divisors of forward and inverse transforms with n entries.
 NORMS: Final[dict[Any, tuple[Callable[[int], float], Callable[[int], float]]]] = {
     None: (lambda n: 1.0, float),
     "backward": (lambda n: 1.0, float),
@@ -358,14 +359,18 @@ NORMS: Final[dict[Any, tuple[Callable[[int], float], Callable[[int], float]]]] =
 
 
 def divisor(norm: Any, n: int, inverse: bool) -> float:
-    """Return the divisor of the sums of a transform."""
+    """Return the divisor of a transform with n entries.
+
+    Raises:
+        ValueError: for an unknown mode.
+    """
     if norm not in NORMS:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     return NORMS[norm][inverse](n)
 
 
 def padded(a: Any, n: int | None, axis: int) -> Any:
-    """Return `a` with the axis last, cut or filled with zeros to n entries."""
+    """Return `a` with the axis last, truncated or padded with zeros to n entries."""
     if n is not None and depends(n):
         raise refuse("The length of a Fourier transform must be a constant.")
     lines = np.moveaxis(a, axis, -1)
@@ -378,12 +383,12 @@ def padded(a: Any, n: int | None, axis: int) -> Any:
 
 
 def columns_of(lines: Any) -> list[Any]:
-    """Return the entries along the last axis, each with all other axes."""
+    """Return the entries along the last axis, each an array over the other axes."""
     return [lines[..., k] for k in range(lines.shape[-1])]
 
 
 def joined(tape: Any, columns: Sequence[Any]) -> Any:
-    """Return columns as an array, side by side on the last axis; complex if they are pairs."""
+    """Return columns stacked along a new last axis; complex if they are pairs."""
     if isinstance(columns[0], Pair):
         return make_complex(tape, *(joined(tape, [column[part] for column in columns]) for part in (0, 1)))
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns))
@@ -391,7 +396,7 @@ def joined(tape: Any, columns: Sequence[Any]) -> Any:
 
 
 def _is_split(tape: Any, lines: Any, n: int) -> bool:
-    """Return True if the transform is to be operations on arrays: of columns it has fewer, which are one by one."""
+    """Return True if the transform is recorded as matrix products instead of column by column."""
     size = lines.shape[-1]
     work = math.ceil(4 * lines.size * math.log2(size)) if size > 1 else 0
     is_split = tape.in_loops(lines.size if work > sizes.MOST_UNROLLED else 0, work) and tape.is_long
@@ -401,13 +406,13 @@ def _is_split(tape: Any, lines: Any, n: int) -> bool:
 
 
 def _parts(tape: Any, lines: Any) -> Pair:
-    """Return real and imaginary part, both arrays."""
+    """Return the real and the imaginary part as arrays."""
     re, im = parts_of(tape, lines)
     return Pair(re, im if np.ndim(im) else np.zeros(re.shape))
 
 
 def _forward(tape: Any, lines: Any, half: bool = False) -> Any:
-    """Return the transform along the last axis, or the half of it at the frequencies 0 … n/2."""
+    """Return the transform along the last axis; with `half`, only at the frequencies 0 … n/2."""
     n = lines.shape[-1]
     if _is_split(tape, lines, n):
         result = make_complex(tape, *_split(_parts(tape, lines)))
@@ -422,7 +427,7 @@ def _forward(tape: Any, lines: Any, half: bool = False) -> Any:
 
 
 def _split(x: Pair) -> Pair:
-    """Return the transform along the last axis as operations on arrays."""
+    """Return the transform along the last axis, as one or two matrix products."""
     *stack, n = np.shape(x.re)
     first = next((k for k in range(math.isqrt(n), SHORTEST_FACTOR - 1, -1) if n % k == 0), 0)
     if n <= LONGEST_PRODUCT or not first:
@@ -455,7 +460,7 @@ def _waves(rows: int, columns: int, n: int) -> tuple[Any, Any]:
 
 
 def inverse_of_half(tape: Any, lines: Any, n: int) -> Any:
-    """Return the n real numbers whose transform is given for the frequencies 0 … n/2 on the last axis, times n."""
+    """Return the n real numbers, times n, whose transform at the frequencies 0 … n/2 is on the last axis."""
     re, im = _parts(tape, lines)
     if _is_split(tape, re, n):
         rest = slice((n - 1) // 2, 0, -1)
@@ -482,7 +487,7 @@ def ifft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
 
 
 def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """Return the first half of the transform of real numbers along one axis."""
+    """Return the transform of real numbers along one axis, at the frequencies 0 … n/2."""
     if holds_complex(a):
         raise TypeError("rfft takes real numbers, complex ones were given: use fft")
     lines = padded(as_array(tape, a), n, axis)
@@ -491,7 +496,7 @@ def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
 
 
 def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """Return the real numbers of which the first half of the transform is given."""
+    """Return the real numbers whose transform at the frequencies 0 … n/2 is `a`."""
     a = as_array(tape, a)
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
     lines = padded(a, length // 2 + 1, axis)
@@ -499,7 +504,7 @@ def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = N
 
 
 def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
-    """Return the transform of numbers whose second half are the conjugates of the first: real."""
+    """Return the real transform of numbers whose second half is the conjugate of the first."""
     a = np.conjugate(as_array(tape, a))
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
     lines = padded(a, length // 2 + 1, axis)
@@ -541,7 +546,7 @@ def _over_axes(one: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def rfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
-    """Return the transform of real numbers over several axes, of which the last is halved."""
+    """Return the transform of real numbers over several axes, with only half of the frequencies of the last."""
     *rest, (axis, n) = _axes(as_array(tape, a), s, axes)
     result = rfft(tape, a, n, axis, norm)
     for axis, n in reversed(rest):
@@ -559,7 +564,7 @@ def irfftn(tape: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None)
 
 
 def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a transform over two axes, the last ones unless others are given."""
+    """Return a transform over two axes, by default the last ones."""
 
     def plane(tape: Any, a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
         return over(tape, a, s, axes, norm)
@@ -567,7 +572,7 @@ def _plane(over: Callable[..., Any]) -> Callable[..., Any]:
     return plane
 
 
-#: The recording function of each transform: tape, array, length or shape, axis or axes, norm.
+#: Recorder of each transform, which takes the tape, the array, length or shape, axis or axes, and norm.
 TRANSFORMS: Final[dict[str, Callable[..., Any]]] = {
     **{function.__name__: function for function in (fft, ifft, rfft, irfft, hfft, ihfft, rfftn, irfftn)},
     "fftn": _over_axes(fft),

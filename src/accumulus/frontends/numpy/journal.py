@@ -1,9 +1,9 @@
-"""Journal of the writes of a branch while it is recorded, so that they can be undone: in arrays, and containers.
+"""Undo log of the writes in a branch that is recorded, to arrays and containers.
 
 All code that changes an array of references calls `note_entries` first, and transformed code calls `note` before it
-changes a list, dict, set, plain array or object. Outside of branches nothing is noted.
+changes a list, dict, set, plain array or object. Outside of branches nothing is logged.
 
-The journal also has the facts that are known of comparisons within a branch.
+The journal also has the facts about comparisons that hold in a branch.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from accumulus.frontends.decisions import UnmergeableError
 
 # Facts of comparisons -------------------------------------------------------------------------------------------------
 #
-# Facts end the recursion of a model that calls itself for the other sign (``if v < 0: return -current(-v)``). A
-# condition that is repeated within its branch costs nothing.
+# Facts end the recursion of a function that calls itself for the opposite sign (``if v < 0: return -current(-v)``), and
+# a condition that is repeated inside of its branch costs nothing.
 #
-# Keys are names of operations with their operands, without signs that both sides have: constants by value, all else by
-# reference. Nothing follows from a comparison that is false but that it is: NaN compares as nothing.
+# Keys are names of operations with their operands, without signs that both sides share: constants by value, other
+# operands by reference. A false comparison never implies that another one is true, because comparisons with NaN are
+# false.
 
 Key = tuple[Any, ...]
 Facts = dict[Key, bool]
@@ -35,7 +36,7 @@ def _key_of(tape: Any, reference: int) -> Key:
     if name not in ("equal", "less", "less_equal", "not_equal"):
         return (reference,)
     a, b = (_term(tape, argument) for argument in tape.arguments(reference))
-    # -a < -b is b < a; of a constant the sign can always be taken
+    # -a < -b is b < a; the sign of a constant can always be changed
     if all(sign < 0 or kind == "constant" for sign, kind, _ in (a, b)) and -1 in (a[0], b[0]):
         (_, *one), (_, *other) = (_opposite(term) for term in (b, a))
     else:
@@ -60,7 +61,7 @@ def _opposite(term: tuple[int, str, float]) -> tuple[int, str, float]:
 
 
 def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
-    """Return the facts that follow from a truth value being true, or false."""
+    """Return the facts that follow if a truth value is true, or false."""
     facts: Facts = {(reference,): truth}
     if reference < tape.inputs:
         return facts
@@ -84,16 +85,16 @@ def facts_of(tape: Any, reference: int, truth: bool) -> Facts:
 
 # The journal ----------------------------------------------------------------------------------------------------------
 
-#: Most items of a container, or entries of a plain array, that are copied.
+#: Maximum number of items of a container, or of entries of a plain array, that are copied.
 MOST_ITEMS: Final = 100_000
 
 Site = tuple[Any, ...]
 
 
 class RecordedAnewError(BaseException):
-    """Signal that an `if` was merged and turns out not to be mergeable.
+    """Signal that an `if` was merged that cannot be merged, so that the function is recorded again.
 
-    It is no `Exception`, so that the user's code does not catch it.
+    It is not an `Exception`, so that the user's code does not catch it.
     """
 
     def __init__(self, site: Site) -> None:
@@ -102,11 +103,11 @@ class RecordedAnewError(BaseException):
 
 
 class MergedWriteError(RecordedAnewError):
-    """Signal that an array is changed whose entries went into a joined one, which would not follow."""
+    """Signal a change of an array whose entries are in a joined array, which would not see the change."""
 
 
 class Entries(NamedTuple):
-    """Entries of an array: the array, its references, the index, and the references there."""
+    """Saved entries of an array: the array, its references, an index, and the references at the index."""
 
     array: Any
     references: Any
@@ -114,23 +115,23 @@ class Entries(NamedTuple):
     content: Any
 
     def put(self) -> None:
-        """Write them."""
+        """Restore the entries."""
         self.references[self.index] = self.content
 
     def now(self) -> Entries:
-        """Return the same entries with their present content."""
+        """Return a copy with the present content of the same entries."""
         content = self.references[self.index]
         return self._replace(content=content.copy() if isinstance(content, np.ndarray) else content)
 
 
 class WrittenContainer(NamedTuple):
-    """A list, dict, set or plain array, and its content."""
+    """A saved list, dict, set or plain array, and its content."""
 
     container: Any
     content: Any
 
     def put(self) -> None:
-        """Let that be in it."""
+        """Restore the content."""
         if isinstance(self.container, list):
             self.container[:] = self.content
         elif isinstance(self.container, np.ndarray):
@@ -141,21 +142,21 @@ class WrittenContainer(NamedTuple):
 
 
 class Journal:
-    """Undo log of a branch: everything that it has changed, with the value before."""
+    """Undo log of a branch: every write and the value that it replaced."""
 
     __slots__ = ("containers", "entries", "facts", "fresh", "tape")
 
     def __init__(self) -> None:
         self.entries: list[Entries] = []
         self.containers: dict[int, WrittenContainer] = {}
-        #: Containers and iterators that were made in the branch, by identity: nothing else knows of them.
+        #: Containers and iterators created in the branch, by identity; no other code refers to them.
         self.fresh: dict[int, Any] = {}
-        #: Facts about truth values on a tape that hold in the branch.
+        #: Tape of the facts, and the facts about its truth values that hold in the branch.
         self.tape: Any = None
         self.facts: Facts = {}
 
     def undo(self) -> None:
-        """Put everything back."""
+        """Restore all saved values."""
         for entries in reversed(self.entries):
             entries.put()
         for container in self.containers.values():
@@ -163,22 +164,22 @@ class Journal:
 
 
 class _State(threading.local):
-    """Facts and branches of the recording that is under way in this thread."""
+    """State of merging in this thread: open branches, failures and shared arrays."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Go back to the state before anything is recorded."""
-        #: Journals of the branches under way, outermost first.
+        """Restore the initial state."""
+        #: Journals of the open branches, outermost first.
         self.journals: list[Journal] = []
-        #: Whether nothing is merged, or nothing any more; how often each `if` could not be, by its place.
+        #: True if merging is switched off; number of failed merges of each `if`, by its position.
         self.off = False
         self.failures: dict[Site, int] = {}
-        #: True if anything was; and the places where a variable has been left without a value.
+        #: True if anything was merged; positions at which a variable was left without a value.
         self.merged = False
         self.suspects: set[Site] = set()
-        #: Memory of arrays whose entries are in joined arrays, too, by identity, and where they were joined.
+        #: Memory of arrays whose entries are in joined arrays, by identity, with the position of the merge.
         self.shared: dict[int, tuple[Any, Site]] = {}
 
 
@@ -186,13 +187,13 @@ STATE: Final = _State()
 
 
 def made(value: Any) -> None:
-    """Note that a container or iterator was made in a branch; within a branch of that it is from outside."""
+    """Register a container or iterator as created in the innermost branch."""
     if STATE.journals:
         STATE.journals[-1].fresh[id(value)] = value
 
 
 def is_fresh(value: Any) -> bool:
-    """Return True if it was made in the innermost branch."""
+    """Return True if an object was created in the innermost branch."""
     return bool(STATE.journals) and id(value) in STATE.journals[-1].fresh
 
 
@@ -200,7 +201,7 @@ def note(container: Any) -> None:
     """Save the content of a container before a branch changes it.
 
     Raises:
-        UnmergeableError: if it holds too much.
+        UnmergeableError: if it has too many items.
     """
     if STATE.journals and not is_fresh(container):
         containers = STATE.journals[-1].containers
@@ -211,13 +212,13 @@ def note(container: Any) -> None:
 
 
 def note_entries(array: Any, index: Any) -> None:
-    """Note entries of a traced array, before they are changed in a branch."""
+    """Save entries of a traced array before a branch changes them."""
     if STATE.journals:
         STATE.journals[-1].entries.append(Entries(array, array.references, index, None).now())
 
 
 def known(tape: Any, reference: int) -> bool | None:
-    """Return the truth value that the branches under way imply; None if they imply none."""
+    """Return the truth of a value that the facts of open branches imply; None if they imply none."""
     if not STATE.journals:
         return None
     key = _key_of(tape, reference)
@@ -230,10 +231,10 @@ def known(tape: Any, reference: int) -> bool | None:
 
 
 def check_not_shared(references: Any) -> None:
-    """End the recording if this memory went into a joined array.
+    """Check that the memory of an array is not part of a joined array.
 
     Raises:
-        MergedWriteError: if so.
+        MergedWriteError: if it is, so that the function is recorded again.
     """
     if STATE.shared:
         shared = STATE.shared.get(id(memory_of(references)))
@@ -242,7 +243,7 @@ def check_not_shared(references: Any) -> None:
 
 
 def memory_of(references: Any) -> Any:
-    """Return the array that owns the memory of another."""
+    """Return the array that owns the memory of a view."""
     while isinstance(references.base, np.ndarray):
         references = references.base
     return references

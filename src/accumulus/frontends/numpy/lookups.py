@@ -1,9 +1,9 @@
-"""Entries of arrays at long arrays of indices that depend on the arguments: the indices are numbers of the program.
+"""Lookups with long arrays of traced indices, which stay numbers of the program.
 
 The program looks the entries up when it runs, so that other indices need no new recording: minibatches, neighbours, the
-corners of a mesh. Guards check that the indices are in range. If an index is short, if entries are set rather than
-read, or if the axes of a result depend on it, its values are constants of the recording
-(`accumulus.frontends.decisions`).
+corners of a mesh. Guards check that indices are in range. In all other cases the values of an index are constants of
+the recording (`accumulus.frontends.decisions`): if it is short, if entries are assigned, or if the shape of the result
+depends on it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from accumulus.tape import program as sizes
 
 
 def is_lookup(tape: Any, index: Any) -> bool:
-    """Return True if an index has long arrays whose values may stay open."""
+    """Return True if an index contains long arrays whose values may stay numbers of the program."""
     decisions = ACTIVE.decisions
     if decisions is None or not decisions.opens_indices or decisions.tape is not tape or not tape.may_loop:
         return False
@@ -32,11 +32,11 @@ def is_lookup(tape: Any, index: Any) -> bool:
 
 
 def read(tape: Any, references: References, index: Any) -> References:
-    """Return the entries of an array that an index chooses, in the shape that NumPy gives them.
+    """Return the entries of an array at an index, in the shape of NumPy's result.
 
     Raises:
-        IndexError, TypeError: as NumPy does, for indices at the given point.
-        UnmergeableError: in a branch that is recorded beside another.
+        IndexError, TypeError: for invalid indices at the given point, as in NumPy.
+        UnmergeableError: in a branch that is recorded next to the other.
     """
     layout = _Layout(tape, references.shape, index)
     rows = tape.gather(layout.matrix(references)[:, layout.chosen], layout.indices)
@@ -44,14 +44,14 @@ def read(tape: Any, references: References, index: Any) -> References:
 
 
 def add(tape: Any, references: References, index: Any, values: References) -> bool:
-    """Add values to the selected entries, each as often as it is selected; return False if that is not possible.
+    """Add values to the entries at an index, repeatedly for repeated entries; return False if not possible.
 
     Raises:
-        IndexError, TypeError, UnmergeableError: as `read`.
+        IndexError, TypeError, UnmergeableError: see `read`.
     """
     layout = _Layout(tape, references.shape, index)
     if layout.row.size != len(layout.indices) * len(layout.chosen):
-        return False  # an entry is chosen several times by constants
+        return False  # constant indices select an entry repeatedly
     terms = np.empty((len(layout.indices), len(layout.chosen)), np.int64)
     terms[layout.row, layout.column] = np.broadcast_to(values, layout.row.shape)
     sums = tape.scatter(terms, layout.indices, layout.count)
@@ -68,11 +68,11 @@ def _is_open(item: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """An open index.
+    """An index that stays a number of the program.
 
     Attributes:
-        axis: of the array that is indexed.
-        place: in the index.
+        axis: axis of the array that it indexes.
+        place: position in the tuple of indices.
     """
 
     axis: int
@@ -80,16 +80,16 @@ class _Axis:
 
 
 class _Layout:
-    """Entries that an index with open parts chooses of an array: rows of a matrix, and columns of these.
+    """Reduction of an index with open parts to a lookup of rows in a matrix.
 
-    The axes with open indices together count the rows, all others the columns. Which column, and by which of the open
-    indices, follows from what NumPy does with arrays that hold nothing else.
+    The axes with open indices form the rows of the matrix, all other axes its columns. The row and column of each
+    result entry follow from NumPy's indexing of arrays of numbers.
 
     Attributes:
-        count: rows of the matrix.
-        indices: of rows, as references.
-        chosen: columns that are taken of any of them.
-        row, column: for each entry of the result, its place among the indices, and among those columns.
+    count: number of rows of the matrix.
+    indices: references of the row indices.
+    chosen: columns that are read from each row.
+    row, column: for each entry of the result, its position among `indices`, and among `chosen`.
     """
 
     def __init__(self, tape: Any, shape: tuple[int, ...], index: Any) -> None:
@@ -115,13 +115,13 @@ class _Layout:
         self.indices = _flat_index(tape, broadcast, lengths)
 
     def matrix(self, references: References) -> References:
-        """Return an array of that shape as the matrix."""
+        """Return the references of an array of this shape as a matrix."""
         axes = [each.axis for each in self._axes]
         return np.moveaxis(references, axes, range(len(axes))).reshape(self.count, -1)
 
 
 def _open_axes(parts: Sequence[Any], axes: int) -> list[_Axis]:
-    """Return the open indices, with the axes of the array that they are for."""
+    """Return the open indices and the axes that they index."""
     widths = [_width(item) for item in parts]
     rest = axes - sum(width for width in widths if width is not None)
     open_axes, axis = [], 0
@@ -133,7 +133,7 @@ def _open_axes(parts: Sequence[Any], axes: int) -> list[_Axis]:
 
 
 def _width(item: Any) -> int | None:
-    """Return the number of axes that an item of an index takes; None for an ellipsis, which takes all others."""
+    """Return the number of axes that an item of an index uses; None for an ellipsis, which uses the remaining ones."""
     if item is Ellipsis:
         return None
     if item is None:
@@ -148,7 +148,7 @@ def _replaced(index: Any, arrays: dict[int, Any]) -> tuple[Any, ...]:
 
 
 def _flat_index(tape: Any, indices: Sequence[References], lengths: Sequence[int]) -> References:
-    """Return the index of a row by one index for each of its axes; a single axis may have negative ones."""
+    """Return row indices from the index along each axis; negative indices remain if there is a single axis."""
     if len(indices) == 1:
         return indices[0].reshape(-1)
     total: Any = None

@@ -1,6 +1,7 @@
-"""Functions that are recorded once and run for many entries: `accumulus.map` and `accumulus.assemble`.
+"""Functions that are recorded once and run many times: `accumulus.map` and `accumulus.assemble`.
 
-`map` is of the entries along the first axis of arrays; `assemble` of index sets into vectors, and adds the results up.
+`map` runs a function for the entries along the first axis of arrays. `assemble` runs it for index sets into vectors,
+and adds the results up.
 """
 
 from __future__ import annotations
@@ -24,28 +25,29 @@ from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.columns import column
 from accumulus.tape.interpreter import evaluate
 
-#: Number of instances from which instances on numbers are computed together.
+#: Minimum number of instances on numbers that are computed together.
 MANY: Final = 64
-#: Number of instances computed at once: intermediate values stay in the processor's cache.
+#: Number of instances computed at once, such that intermediate values stay in the processor's cache.
 CHUNK: Final = 4096
 
 
-def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # as jax.lax has it
-    """Return the results of `f` for each entry along the first axis of arrays, stacked: ``jax.lax.map`` for several.
+def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # like jax.lax.map
+    """Return the results of `f` for each entry along the first axis of arrays, stacked, like ``jax.lax.map``.
 
-    While a derivative is prepared, `f` is recorded once, however many entries there are, and becomes one loop. It may
-    use what is around it, traced values included. What it computes for one entry can depend on that entry only through
-    its numbers: it cannot use it as an index.
+    While a derivative is prepared, `f` is recorded once, independently of the number of entries, and becomes one loop.
+    It may use variables of the enclosing function, including traced values. The operations must be the same for all
+    entries; in particular `f` cannot use the entry as an index.
 
     Args:
-        f: a function of one entry of each of `xs` that returns a number, an array, or a list, tuple or dict of those.
-        xs: arrays whose first axes have one length; lists, tuples and dicts of such arrays are handed to `f` as such.
+        f: function of one entry of each of `xs` that returns a number, an array, or a list, tuple or dict of these.
+        xs: arrays whose first axes have the same length, or lists, tuples and dicts of such arrays. `f` receives
+            entries in the same structure.
 
     Returns:
-        What `f` returns, with one more axis in front of each array.
+        The results of `f`, with an additional leading axis in each array.
 
     Raises:
-        ArgumentError: for arguments that are no such arrays, and for results that change their shape or structure.
+        ArgumentError: for arguments that are not such arrays, and for results whose shape or structure varies.
 
     >>> import numpy as np
     >>> import accumulus as acc
@@ -82,7 +84,7 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # as jax.lax has
 
 
 def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[Any]], int]:
-    """Return the structure and leaves of each argument, and the one length of their first axes."""
+    """Return the structure and leaves of each argument, and the common length of their first axes."""
     structures: list[Structure] = []
     leaves: list[list[Any]] = []
     lengths: dict[str, int] = {}
@@ -113,7 +115,7 @@ def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[An
 def _one_by_one(
     tape: Any, f: Callable[..., Any], structures: Sequence[Structure], entries: Sequence[Sequence[Any]], count: int
 ) -> Any:
-    """Record entries one after the other, as a loop in Python does: for a function of long arrays."""
+    """Record `f` for each entry separately, like a loop in Python; used for functions of long arrays."""
     results = []
     for instance in range(count):
         arguments = [
@@ -139,7 +141,7 @@ def _entry(references: Any, instance: int) -> Any:
 def _of_numbers(
     f: Callable[..., Any], structures: Sequence[Structure], leaves: Sequence[Sequence[NDArray[Any]]], count: int
 ) -> Any:
-    """Return results one by one; many at once, if the function can be recorded and samples agree."""
+    """Return results on numbers: many instances at once if `f` can be recorded and samples agree, else individually."""
     real = all(leaf.dtype == np.float64 or leaf.dtype.kind == "b" for each in leaves for leaf in each)
     if not count or (count >= MANY and real):
         arguments: list[tuple[Structure, list[Place]]] = [
@@ -148,7 +150,7 @@ def _of_numbers(
         ]
         try:
             body = recorded_body(f, arguments, None)
-        except (TraceError, LongBodyError):  # it decides by numbers: it cannot be recorded, but it can be run
+        except (TraceError, LongBodyError):  # it branches on numbers: it can only be run
             if not count:
                 raise
         else:
@@ -189,12 +191,12 @@ def _one(
 
 
 def _table(array: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return a row for each instance."""
+    """Return the entries of an array as a matrix with a row for each instance."""
     return array.reshape(count, int(np.prod(array.shape[1:])))
 
 
 def _evaluated(body: Body, leaves: Sequence[Sequence[NDArray[Any]]], count: int) -> Any:
-    """Return all instances, on numbers."""
+    """Return the results of a body for all instances on numbers."""
     tables = [_table(leaf, count) for each in leaves for leaf in each]
     kinds = [boolean for shape, boolean in body.results for _ in range(int(np.prod(shape)))]
     results = [np.empty(count, bool if boolean else float) for boolean in kinds]
@@ -221,7 +223,7 @@ def _agrees(
     results: Any,
     count: int,
 ) -> bool:
-    """Return True if the function itself computes the same for the first entry, the last, and one in between."""
+    """Return True if the function itself gives the same results for the first, the last and the middle entry."""
     structure, arrays = flatten(results)
     for instance in (0, count // 2, count - 1):
         other, parts = flatten(_one(f, structures, leaves, instance))
@@ -246,24 +248,26 @@ def assemble(
 ) -> Callable[..., Any]:
     """Return a function of vectors that assembles the results of `element` over many index sets.
 
-    For finite elements, networks, sums of residual blocks: `element` is recorded once, its Jacobian is found once, and
-    both are run for all index sets in a loop; ``acc.jacobian(residual, sparse="csr")`` is the assembled sparse matrix.
+    Use it for finite elements, networks, and sums of residual blocks. `element` is recorded once, its Jacobian is
+    planned once, and both run for all index sets in a loop; ``acc.jacobian(residual, sparse="csr")`` is the assembled
+    sparse matrix.
 
     Args:
-        element: a function of what one index set names of each vector, then of one entry of each further argument.
-            What it returns is added to the result where `rows` says.
-        indices: for each element where it takes its values along the first axis of the vector: integers of shape
-            (elements, values), or (elements,) for one value each. A tuple of such arrays, if there are several vectors.
-        rows: where the results are added along the first axis, of shape (elements, results) or (elements,) likewise;
-            by default where the values are taken.
-        size: length of the result; by default that of the vector, or the greatest of `rows` and one more.
+        element: function of the values that one index set selects from each vector, followed by one entry of each
+            further argument. Its result is added to the assembled result at `rows`.
+        indices: for each element, the positions of its values along the first axis of the vector: integers of shape
+            (elements, values), or (elements,) for a single value. For several vectors, a tuple of such arrays.
+        rows: for each element, the positions along the first axis at which its results are added: integers of shape
+            (elements, results) or (elements,). Default: `indices`.
+        size: length of the result. Default: the largest row plus one if `rows` is passed, else the length of the
+            vector.
 
     Returns:
         A function of the vectors, and of arrays of data with one entry along the first axis for each element.
 
     Raises:
-        ArgumentError: for indices that are no integers or negative, or of different lengths; when the function is
-            called for indices beyond the vector, data of another length, results of another shape than `rows`.
+        ArgumentError: for indices that are not integers, negative, or of different lengths. When the function is
+            called, for indices beyond the vector, data of another length, and results of another shape than `rows`.
 
     >>> import numpy as np
     >>> import accumulus as acc
@@ -308,7 +312,11 @@ def assemble(
 
 
 def _checked(indices: Any, name: str) -> NDArray[np.int64]:
-    """Return indices as an array of its own."""
+    """Return a read-only copy of indices as an array of integers.
+
+    Raises:
+        ArgumentError: if they are traced, not integers, or negative.
+    """
     if isinstance(indices, StandIn):
         raise ArgumentError(f"{name} depend on the function's arguments; expected constant integers")
     array = np.asarray(indices)
@@ -341,7 +349,7 @@ def _assembled(
     size: int | None,
     *arguments: Any,
 ) -> Any:
-    """Return the sum of all elements' results, each added at its rows."""
+    """Return the sum of the results of all elements, each added at its rows."""
     name, count, elements = name_of(element), len(indices), len(rows)
     if len(arguments) < count:
         raise ArgumentError(

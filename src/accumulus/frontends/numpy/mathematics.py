@@ -1,6 +1,6 @@
-"""Formulas for the modules `math` and `statistics`, which take plain numbers only, on traced values.
+"""Formulas for functions of `math` and `statistics`, which accept plain numbers only, on traced values.
 
-With ``guards="error"`` these functions are refused, too: the originals are called, and ask for a number.
+With ``guards="error"`` the originals are called instead, and their request for a plain number is refused.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from accumulus.frontends.numpy.table import CALLED, borrows
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-#: NumPy's function for each function of `math`: those in the table of operations, and some more.
+#: Functions of `math` → functions of NumPy: from the table of operations, and some more.
 MATH: Final[dict[str, Callable[..., Any]]] = {
     **{row.c: getattr(np, row.ufunc) for row in OPERATIONS if hasattr(math, row.c) and hasattr(np, row.ufunc)},
     **{name: getattr(np, name) for name in ("copysign", "degrees", "fabs", "isfinite", "isinf", "isnan", "radians")},
-    "floor": lambda x: np.floor(x) + 0.0,  # whole numbers have one zero
+    "floor": lambda x: np.floor(x) + 0.0,  # `math` returns integers, which have no negative zero
     "ceil": lambda x: np.ceil(x) + 0.0,
     "trunc": lambda x: np.trunc(x) + 0.0,
 }
-#: The same with those of `scipy.special`, which is imported when one is called.
+#: Functions of `math` → functions of `scipy.special`, which is imported when one is called.
 SPECIAL: Final = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "gammaln"}
 
-#: Functions that are defined everywhere, and those of which a result may be too large.
+#: Functions of `math` that never raise, and functions that may raise an `OverflowError`.
 _NEVER_RAISE: Final = frozenset({"isfinite", "isinf", "isnan", "isclose", "dist", "prod", "fsum", "fabs", "copysign"})
 _OVERFLOW: Final = frozenset({"cosh", "exp", "exp2", "expm1", "sinh", "pow", "gamma", "lgamma", "hypot"})
 
@@ -48,10 +48,10 @@ def _enter(module: str, name: str, record: Callable[..., Any]) -> None:
 
 
 def _raise_as_python_does(name: str, arguments: tuple[Any, ...], result: Any) -> None:
-    """Raise the error of a function that is not defined for a number, where somebody may catch it.
+    """Raise the exception of `math` for results outside of a function's domain, where the user's code may catch it.
 
     Raises:
-        ValueError, OverflowError: as the function of `math` does.
+        ValueError, OverflowError: as in `math`.
     """
     numbers = [x for x in arguments if np.ndim(x) == 0]
     from_nan: Any = functools.reduce(operator.or_, map(np.isnan, numbers), np.bool_(False))
@@ -93,7 +93,7 @@ def _median(data: Any) -> Any:
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
-#: All of `math`, and those of `statistics`.
+#: Formulas for all functions of `math`, and for functions of `statistics`.
 _MATH: Final[dict[str, Callable[..., Any]]] = {
     **MATH,
     **{name: of_special(other) for name, other in SPECIAL.items()},

@@ -1,13 +1,14 @@
-"""Both branches of an `if` on a traced value, recorded one after the other and joined.
+"""Recording of both branches of an `if` on a traced value, joined by selects.
 
-Before a branch runs, its variables are saved; its writes into arrays, lists, dicts and objects are noted in a journal.
+Before a branch runs, its variables are saved; its writes to arrays, lists, dicts and objects are logged in a journal.
 Afterwards everything is restored, and the next branch runs. At the end variables and writes are joined by selects on
-the condition: numbers, arrays entry by entry, containers item by item. If that is not possible (a branch raises,
-decides on a value itself, has side effects, is too long, or its writes do not fit), everything is restored, and the
+the condition: numbers, arrays entry by entry, containers item by item. This fails if a branch raises, decides on a
+value itself, has side effects or is too long, or if the writes do not match. Then everything is restored, and the
 condition is answered as at the given point and kept as a guard (`accumulus.frontends.decisions`).
 
-A variable whose values do not fit has no value after the `if`, since usually none is needed. If one is, the function is
-recorded again without merging this `if`. The same happens if an array is changed whose entries went into a joined one.
+A variable whose values do not match has no value after the `if`, since usually none is needed. If code needs it, the
+function is recorded again without merging this `if`. The same happens if an array is changed after its entries became
+part of a joined array.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ from accumulus.frontends.numpy.journal import (
 from accumulus.frontends.numpy.operands import concrete, constants, depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced, TracedBoolean
 
-# Values of two branches as one value ----------------------------------------------------------------------------------
+# Joining the values of two branches -----------------------------------------------------------------------------------
 
 
 class MismatchedBranchesError(Exception):
-    """Error for results of two branches that cannot be one value."""
+    """Error for values of two branches that cannot be joined."""
 
 
 class _Missing:
-    """The value of a variable that has none."""
+    """Type of the value that marks unset variables."""
 
     def __repr__(self) -> str:
         return "undefined"
 
 
 MISSING: Final = _Missing()
-#: Constants that are the same wherever they are equal.
+#: Types of constants for which equal values are identical.
 _ATOMS: Final = (str, bytes, type(None), range, slice, complex, type(Ellipsis))
 
 
@@ -66,7 +67,7 @@ class Kept(NamedTuple):
 
 
 def kept(value: Any) -> Any:
-    """Return a snapshot of `value`: with a copy of its content if it is mutable."""
+    """Return a snapshot of `value`, with a copy of its content if it is mutable."""
     if isinstance(value, TracedArray):
         return Kept(value, TracedArray(value.tape, value.references.copy(), boolean=value.boolean))
     if type(value) is np.ndarray:
@@ -79,13 +80,13 @@ def kept(value: Any) -> Any:
 
 
 class Joiner:
-    """One join: pairs of objects that are met twice are one object afterwards, too.
+    """Join of the values of two branches; the same pair of objects always gives the same joined object.
 
     Args:
-        condition: traced truth value; where it holds, values are those of the first branch.
+        condition: traced truth value that selects the values of the first branch.
 
     Attributes:
-        arrays: those whose entries now are in other arrays, too.
+        arrays: arrays whose entries are now part of other arrays, too.
     """
 
     def __init__(self, condition: TracedBoolean) -> None:
@@ -94,10 +95,10 @@ class Joiner:
         self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def join(self, one: Any, other: Any) -> Any:
-        """Return one value for two, each as `kept` has it.
+        """Return the joined value of two snapshots, as `kept` returns them.
 
         Raises:
-            MismatchedBranchesError: if they differ in more than numbers.
+            MismatchedBranchesError: if they differ in anything but numbers.
         """
         a = one.value if type(one) is Kept else one
         b = other.value if type(other) is Kept else other
@@ -152,14 +153,18 @@ class Joiner:
         return self.entries(*parts)
 
     def references(self, array: TracedArray, a: Any, b: Any) -> Any:
-        """Return references for those of two branches at the same place of an array."""
+        """Return the joined references of the same entries of an array after both branches."""
         if np.array_equal(a, b):
             return a
         merged = self.entries(array._like(np.asarray(a)), array._like(np.asarray(b))).references
         return merged if isinstance(a, np.ndarray) else merged.item()
 
     def contents(self, one: Any, other: Any) -> Any:
-        """Return a container's content after either branch."""
+        """Return the joined content of a container after both branches.
+
+        Raises:
+            MismatchedBranchesError: if the contents differ in anything but numbers.
+        """
         a = one.content if type(one) is Kept else one
         b = other.content if type(other) is Kept else other
         if isinstance(a, list) and len(a) == len(b):
@@ -173,7 +178,11 @@ class Joiner:
         raise MismatchedBranchesError
 
     def entries(self, a: TracedArray, b: TracedArray) -> TracedArray:
-        """Return one array for two of the same shape and kind: only entries that differ are chosen from."""
+        """Return the joined array of two with the same shape and kind; only entries that differ need a select.
+
+        Raises:
+            MismatchedBranchesError: for different tapes or kinds.
+        """
         if a.tape is not b.tape or a.boolean != b.boolean:
             raise MismatchedBranchesError
         differ = a.references != b.references
@@ -201,12 +210,12 @@ def _is_truth(value: Any) -> bool:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Return True if constants are the same number, the sign of zero and NaN included, of the same kind."""
+    """Return True if constants have the same type and value, where NaN equals NaN and signs of zero count."""
     return type(a) is type(b) and repr(a) == repr(b)
 
 
 def truth_of(value: Any) -> Any:
-    """Return the truth of an `if`'s condition: a traced truth value, or a plain one."""
+    """Return the truth of a condition: a traced truth value, or a plain boolean if it is known."""
     if isinstance(value, Traced):
         if not depends(value):
             return bool(np.asarray(concrete(value)))
@@ -220,11 +229,11 @@ def truth_of(value: Any) -> Any:
     return bool(value)
 
 
-#: Most operations of one branch, most nested branches, and most attempts to merge one `if`.
+#: Maximum number of operations of a branch, of nested branches, and of attempts to merge one `if`.
 MOST_OPERATIONS: Final = 5_000
 MOST_DEPTH: Final = 60
 MOST_FAILURES: Final = 3
-#: Most recordings of one function.
+#: Maximum number of attempts to record one function.
 MOST_ATTEMPTS: Final = 4
 
 
@@ -239,7 +248,7 @@ class Effects:
 
     @classmethod
     def of(cls, journal: Journal) -> Effects:
-        """Return the present values, and restore those from before."""
+        """Return the writes of a branch from its journal, and restore the values from before."""
         effects = cls()
         effects.entries = [(entries.now(), entries) for entries in journal.entries]
         for key, before in journal.containers.items():
@@ -249,7 +258,7 @@ class Effects:
         return effects
 
     def joined(self, other: Effects, joiner: Joiner) -> Effects:
-        """Return the values to write if one or the other branch runs."""
+        """Return the joined writes of this branch and another."""
         result = Effects()
         places = [now for now, _ in (*self.entries, *other.entries)]
         for one, two in zip(self._at(places), other._at(places), strict=True):
@@ -263,7 +272,7 @@ class Effects:
         return result
 
     def _at(self, places: list[Entries]) -> list[Entries]:
-        """Return the contents of some entries once these effects are written."""
+        """Return the contents that some entries would have after these writes."""
         for now, _ in self.entries:
             now.put()
         contents = [entries.now() for entries in places]
@@ -272,7 +281,7 @@ class Effects:
         return contents
 
     def write(self) -> None:
-        """Write the effects, as writes of the enclosing branch if there is one."""
+        """Apply the writes, and log them in the enclosing branch if there is one."""
         for now, _ in self.entries:
             note_entries(now.array, now.index)
             now.put()
@@ -283,7 +292,7 @@ class Effects:
 
 
 class Branches:
-    """The branches of one decision, under way: a journal each, one after the other."""
+    """The branches of one decision while they are recorded, each with its journal."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -295,12 +304,16 @@ class Branches:
         self._is_open = False
         #: Facts that hold where all conditions so far are false.
         self._false: Facts = {}
-        #: Memory that was shared by joins before, and within the branches that have ended.
+        #: Memory shared by joins before the decision, and by joins inside of the branches that have ended.
         self._shared: dict[int, Any] = {}
         self._shared_within: dict[int, Any] = {}
 
     def open(self, condition: Any) -> None:
-        """Begin with the first branch."""
+        """Begin the first branch.
+
+        Raises:
+            UnmergeableError: if branches are nested too deeply.
+        """
         self._length = len(condition.tape)
         STATE.journals.append(self._journal)
         self.take(condition)
@@ -311,10 +324,10 @@ class Branches:
             raise UnmergeableError
 
     def end_branch(self, values: Any) -> None:
-        """End a branch with these values, and put everything back.
+        """End a branch with these values, and restore the state before it.
 
         Raises:
-            UnmergeableError: if it was too long.
+            UnmergeableError: if the branch was too long.
         """
         length = len(self.conditions[0].tape)
         if length - self._length > MOST_OPERATIONS:
@@ -330,13 +343,13 @@ class Branches:
         self._journal.facts = self._false
 
     def take(self, condition: Any) -> None:
-        """Begin with the branch of one more condition, which is true in it."""
+        """Begin the branch of one more condition, which is true in it."""
         self.conditions.append(condition)
         self._journal.tape = condition.tape
         self._journal.facts = self._false | facts_of(condition.tape, condition.reference, True)
 
     def close(self) -> None:
-        """End, or give up: everything is as it was before."""
+        """End the branches, and restore the state before them."""
         if not self._is_open:
             return
         self._is_open = False
@@ -349,16 +362,16 @@ class Branches:
             STATE.journals[-1].fresh |= self._journal.fresh
 
     def give_up(self) -> None:
-        """Do so, and remember it."""
+        """End the branches without a result, and count the failure."""
         self.close()
         STATE.failures[self.site] = STATE.failures.get(self.site, 0) + 1
         ACTIVE.refusal = self._refusal
 
     def join(self, choose: Callable[[Joiner, Any, Any], Any]) -> Any:
-        """Return the joined values of all branches, by `choose` of each pair, and write their joined effects.
+        """Return the values of all branches joined by `choose`, pair by pair, and apply their joined writes.
 
         Raises:
-            UnmergeableError: if they do not fit.
+            UnmergeableError: if values or writes do not match.
         """
         values, effects = self.outcomes[-1]
         shared: list[TracedArray] = []
@@ -381,12 +394,12 @@ class Branches:
 
 
 class Merge:
-    """An `if` on traced values while it runs: see `accumulus.frontends.source.syntax`.
+    """An `if` on traced values while it runs, see `accumulus.frontends.source.syntax`.
 
     Attributes:
-        values: values of its variables, as they are to be when it runs the next time or is finished.
-        finished: True if they are final.
-        answer: to a condition that is not asked again.
+        values: values of its variables for the next run of the `if`, or after it.
+        finished: True if the values are final.
+        answer: answer to a condition that is not evaluated again.
     """
 
     __slots__ = (
@@ -409,12 +422,12 @@ class Merge:
             self._branches = Branches(site)
 
     def opens(self, position: int) -> bool:
-        """Return True if the condition at this position has to be evaluated anew."""
+        """Return True if the condition at this position must be evaluated."""
         self.answer = self._guards and position == self._first and bool(self._branches and self._branches.conditions[0])
         return position > self._first
 
     def ask(self, condition: Any, position: int) -> bool:
-        """Return the answer to a traced condition: each is true once, and false from then on."""
+        """Answer a traced condition: True when first asked; its truth, kept as a guard, if this `if` is not merged."""
         branches = self._branches
         if self._guards or branches is None:
             return bool(condition)
@@ -427,7 +440,7 @@ class Merge:
         return True
 
     def done(self, variables: dict[str, Any]) -> bool:
-        """End a branch; return True if nothing is left to record and the variables stay as they are."""
+        """End a branch; return True if there is nothing left to record and variables keep their values."""
         branches = self._branches
         if self._guards or branches is None:
             return True
@@ -442,7 +455,7 @@ class Merge:
         return False
 
     def _joined(self, joiner: Joiner, one: Any, other: Any) -> Any:
-        """Return the joined variables of two branches; those that do not match are left without a value."""
+        """Return the joined variables of two branches; variables that do not match become unset."""
         values = {}
         for name, first, second in zip(self._names, one.content.values(), _contents(other).values(), strict=True):
             try:
@@ -455,10 +468,10 @@ class Merge:
         return values
 
     def caught(self, error: BaseException) -> bool:
-        """Return True if this goes on after an exception, with the condition answered as at the given point.
+        """Return True if the `if` runs again after an exception, with a guard on its condition.
 
         Raises:
-            UnmergeableError: if this is in a branch itself.
+            UnmergeableError: if the `if` is itself inside of a branch.
         """
         branches = self._branches
         if self._guards or branches is None:
@@ -480,17 +493,17 @@ def _contents(values: Any) -> Any:
 
 
 def mergeable(site: Site) -> bool:
-    """Return True if an `if` at this place may be merged: it has not failed too often."""
+    """Return True if an `if` at this position may be merged, since it has not failed too often."""
     return ACTIVE.decisions is not None and not STATE.off and STATE.failures.get(site, 0) < MOST_FAILURES
 
 
 def begin(merge: Merge | None, site: Site, variables: dict[str, Any]) -> Merge:
-    """Return the `if` that asks a traced condition: the one that is under way, or a new one."""
+    """Return the `Merge` of an `if` on a traced condition: the open one, or a new one."""
     return Merge(site, variables) if merge is None else merge
 
 
 def either(site: Site, condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
-    """Return the value of one function where a traced condition holds, else that of the other."""
+    """Return the value of `one` where a traced condition holds, else the value of `other`."""
     if mergeable(site):
         branches = Branches(site)
         try:
@@ -512,7 +525,7 @@ def _one(values: Any) -> Any:
 
 
 def recorded(run: Callable[[], Any]) -> Any:
-    """Return the result of `run`; run it again without the merges that turn out to be impossible."""
+    """Return the result of `run`; if merges turn out to be impossible, run it again without them."""
     before = vars(STATE).copy()
     STATE.reset()
     decisions = ACTIVE.decisions
@@ -523,7 +536,7 @@ def recorded(run: Callable[[], Any]) -> Any:
             try:
                 return run()
             except RecordedAnewError as error:
-                attempt += isinstance(error, MergedWriteError)  # a loop that is too long is met once
+                attempt += isinstance(error, MergedWriteError)  # a loop that is too long fails only once
                 STATE.failures[error.site] = MOST_FAILURES
             except EndlessRecordingError:
                 raise
@@ -543,7 +556,7 @@ def recorded(run: Callable[[], Any]) -> Any:
 
 
 def outside() -> None:
-    """Note that something was changed that cannot be put back.
+    """Declare a side effect that cannot be undone.
 
     Raises:
         UnmergeableError: in a branch.

@@ -1,7 +1,7 @@
-"""Functions that only move entries: NumPy's own function, applied to the references.
+"""Functions that only move entries: NumPy's own functions, applied to the references.
 
-One row each. Views stay views of the same references, so that ``np.reshape(dy, …)[0] = x`` changes ``dy`` exactly if
-it does in NumPy; therefore these run on constant arrays too.
+There is one row for each function. Views remain views of the same references, so that ``np.reshape(dy, …)[0] = x``
+changes ``dy`` exactly if it does in NumPy. For this reason they are recorded for constant arrays, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
 ALL: Final = -1
-#: Each function with the number of its leading arguments that are arrays (or lists of arrays).
+#: Functions → number of leading arguments that are arrays or lists of arrays.
 MOVING: Final[dict[Callable[..., Any], int]] = {
     **dict.fromkeys((np.reshape, np.ravel, np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes), 1),
     **dict.fromkeys((np.moveaxis, np.rollaxis, np.expand_dims, np.squeeze, np.diagonal, np.broadcast_to), 1),
@@ -35,11 +35,11 @@ MOVING: Final[dict[Callable[..., Any], int]] = {
     np.append: 2,
     **dict.fromkeys((np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays, np.meshgrid), ALL),
 }
-#: The same for functions that fill with zeros.
+#: The same, for functions that fill with zeros.
 ZERO_FILLING: Final[dict[Callable[..., Any], int]] = dict.fromkeys(
     (np.diag, np.diagflat, np.tril, np.triu, np.resize), 1
 )
-#: Options that concern memory only.
+#: Options that do not affect values.
 _IGNORED: Final = ("casting",)
 
 
@@ -54,7 +54,7 @@ def _move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequ
     boolean = all(_kinds(tape, arguments[:count]))
     moved = [_referenced(tape, argument, boolean) for argument in arguments[:count]]
     zero = tape.constant(0.0)
-    if function in ZERO_FILLING:  # which fill with the reference 0: shifted, it means the constant
+    if function in ZERO_FILLING:  # these fill with the reference 0, which is shifted to the constant 0
         moved = [np.asarray(references) - zero for references in moved]
     result = function(*moved, *concrete(tuple(arguments[count:])), **concrete(keywords))
     if function in ZERO_FILLING:
@@ -63,7 +63,7 @@ def _move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequ
 
 
 def _taken(array: Any, function: Callable[..., Any], indices: Any, axis: int | None = None) -> Any:
-    """Take entries along an axis by indices that depend on the arguments, as an index does."""
+    """Take entries along an axis at indices that depend on the arguments, by indexing."""
     if axis is None:
         array, axis = np.ravel(array), 0
         indices = np.ravel(indices) if function is np.take_along_axis else indices
@@ -78,7 +78,11 @@ def _taken(array: Any, function: Callable[..., Any], indices: Any, axis: int | N
 def positional(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arrays that were given by name, in their places; without the options that do not matter here."""
+    """Return arguments with arrays by position, and the remaining keywords without options that do not affect values.
+
+    Raises:
+        TraceError: for ``out``, and for a data type other than float64.
+    """
     if keywords.pop("out", None) is not None:
         raise refuse(f"{function_name(function)}(…, out=…) is not recorded: assign the result, out[...] = ….")
     check_dtype(keywords.pop("dtype", None), function_name(function))
@@ -124,14 +128,14 @@ for _function, _arrays in (MOVING | ZERO_FILLING).items():
 
 @implements(np.insert)
 def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> TracedArray:
-    """Return `values` put in before the places `obj`."""
+    """Return the array with `values` inserted before the positions `obj`."""
     array, items = references_of(tape, arr), references_of(tape, values)
     return TracedArray(tape, np.insert(array, concrete(obj), items, axis))
 
 
 @implements(np.pad)
 def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywords: Any) -> Any:
-    """Return an array with a border that repeats entries, is constant, or falls to a value in equal steps."""
+    """Return an array with a border: constant, a linear ramp, or repeated entries."""
     if mode == "linear_ramp":
         return _ramps(tape, as_array(tape, array), pad_width, keywords.get("end_values", 0.0))
     if mode == "reflect" and keywords.get("reflect_type") == "odd":
@@ -150,7 +154,7 @@ def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywo
 
 
 def _ramps(tape: Tape, array: Any, pad_width: Any, end_values: Any) -> Any:
-    """Return borders from an end value to the outermost entry, one axis after the other."""
+    """Return an array with linear ramps from end values to the outermost entries, along each axis."""
     widths = np.broadcast_to(pad_width, (array.ndim, 2)).tolist()
     ends = np.broadcast_to(end_values, (array.ndim, 2))
     for axis, ((before, after), (first, last)) in enumerate(zip(widths, ends, strict=True)):
@@ -162,7 +166,7 @@ def _ramps(tape: Tape, array: Any, pad_width: Any, end_values: Any) -> Any:
 
 
 def _written(array: Any) -> References:
-    """Return the references of an array that is written into."""
+    """Return the references of an array before a write, after checking that it can be written to."""
     if not isinstance(array, TracedArray):
         raise refuse(FILLING)
     array.check_writable()
@@ -190,7 +194,7 @@ def _put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
 
 
 def _enter_mask(function: Callable[..., Any]) -> None:
-    """Enter a function that writes values where a constant mask holds, or one value where a traced one does."""
+    """Register a function that writes values where a constant mask holds, or a single value where a traced one does."""
 
     @implements(function, constants=True)
     def record(tape: Tape, arr: Any, mask: Any, vals: Any) -> None:

@@ -1,6 +1,6 @@
-"""Conversion of operands of NumPy's functions (traced values, numbers, arrays, nested lists) to references, and back.
+"""Conversion between operands of NumPy's functions (traced values, numbers, arrays, nested lists) and references.
 
-Entries of an operand are one reference (an int) or an array of them, with a kind: real or boolean.
+The entries of an operand are one reference (an int) or an array of references; their kind is real or boolean.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
 Entries = int | References
-#: From a tape to the function that writes the result for some operands onto it.
+#: Function of a tape that returns a function from references of operands to the reference of the result.
 Formula = Callable[[Tape], Callable[..., int]]
 
 
@@ -35,16 +35,16 @@ SPARSE: Final = (
 
 
 class Operand(StandIn):
-    """Traced scalars and arrays, as far as this module knows them."""
+    """Base class of traced scalars and arrays, with the attributes that this module needs."""
 
     __slots__ = ()
     tape: Tape
     boolean: bool
-    #: True if it stands for complex numbers, of which `entries` are both parts.
+    #: True for complex numbers; `entries` has the references of both parts.
     is_complex: bool = False
-    #: True if it is a sparse matrix, of which `entries` are the stored ones.
+    #: True for a sparse matrix; `entries` has the references of stored entries.
     is_sparse: bool = False
-    #: True if it has not been decided which entries it has.
+    #: True for a selection by a mask that is not decided yet.
     is_open: bool = False
 
     @property
@@ -70,9 +70,9 @@ def depends(value: object) -> bool:
 
 
 def concrete(value: Any) -> Any:
-    """Return `value` with the numbers and arrays of numbers that its constant traced values are.
+    """Return `value` with numbers and arrays in place of constant traced values.
 
-    The arrays are read-only: what a function writes into them would be lost.
+    The arrays are read-only, since writes to them would be lost.
     """
     if isinstance(value, Operand):
         if value.is_complex:
@@ -95,7 +95,7 @@ def _read_only(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def holds_complex(value: object) -> bool:
-    """Return True if `value`, or anything in a list, is complex, traced or not."""
+    """Return True if `value`, or anything in a list, is a traced or constant complex number."""
     if isinstance(value, Operand):
         return value.is_complex
     if type(value) is float or type(value) is int:
@@ -108,22 +108,22 @@ def holds_complex(value: object) -> bool:
 
 
 def constants(tape: Tape, values: NDArray[Any]) -> References:
-    """Return references of an array of real numbers or truth values."""
+    """Return the references of an array of constant real numbers or truth values."""
     numbers = np.ascontiguousarray(values, np.float64).reshape(values.shape)
     return tape.constant_array(numbers)
 
 
 def is_sparse(value: Any) -> bool:
-    """Return True for a sparse matrix or array of SciPy, which is not imported for it."""
+    """Return True for a sparse matrix or array of SciPy, without importing SciPy."""
     return type(value).__module__.startswith("scipy.sparse") and "scipy.sparse" in sys.modules and hasattr(value, "nnz")
 
 
 def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
-    """Return entries of any operand, and whether they are boolean.
+    """Return the entries of any operand, and True if they are boolean.
 
     Raises:
         TraceError: for complex numbers, text, and values of another recording.
-        ValueError: for lists of unequal lengths, as NumPy does.
+        ValueError: for lists of unequal lengths, as in NumPy.
     """
     if isinstance(value, Operand):
         if value.tape is not tape:
@@ -184,7 +184,7 @@ def _nested(tape: Tape, items: Sequence[Any]) -> tuple[Entries, bool]:
 
 
 def of_kind(tape: Tape, entries: Entries, is_boolean: bool, *, boolean: bool) -> Entries:
-    """Return `entries` as truth values or as reals: a truth value counts 1 or 0, a real is true unless it is 0."""
+    """Convert entries to truth values or to reals: True and False become 1 and 0, a real is true unless it is 0."""
     return entries if is_boolean == boolean else map_references(tape, _truth if boolean else _number, [entries])
 
 
@@ -197,12 +197,12 @@ def _number(tape: Tape) -> Callable[[int], int]:
 
 
 def references_of(tape: Tape, value: Any, boolean: bool = False) -> References:
-    """Return references of any operand as an array of the given kind; traced arrays are shared, not copied."""
+    """Return the references of any operand as an array of the given kind; traced arrays are shared, not copied."""
     return np.asarray(of_kind(tape, *entries_of(tape, value), boolean=boolean), np.int64)
 
 
 def map_references(tape: Tape, formula: Formula, operands: Sequence[Entries]) -> Entries:
-    """Return a formula on each entry of the broadcast operands; an int if all of them are scalars or have shape ()."""
+    """Apply a formula to each entry of broadcast operands; return an int if all of them have shape ()."""
     shapes = [operand.shape for operand in operands if not isinstance(operand, int)]
     shape = shapes[0] if shapes else ()
     if any(other != shape for other in shapes):

@@ -1,8 +1,8 @@
-"""Functions whose results are positions, orders or selections, and the entries that a traced mask chooses.
+"""Sorting and searching functions, and selections of entries by a traced mask.
 
-Short sorts are done at every point: entries are compared and exchanged in pairs, by selects. All other orders are those
-at the given point, kept as a guard (`accumulus.frontends.decisions`), one for each call and line, which costs some
-comparisons at every point.
+Short arrays are sorted at every point: selects compare and exchange pairs of entries. All other orders and positions
+are those at the given point, kept as a guard (`accumulus.frontends.decisions`): one guard for each call and line, which
+costs comparisons at every point.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from accumulus.tape.tape import Tape
 
 
 def exchanges(count: int) -> list[tuple[int, int]]:
-    """Return the pairs to be compared one after the other: Batcher's merge exchange, 19 pairs for eight entries.
+    """Return the pairs to compare in order: Batcher's merge exchange, 19 pairs for eight entries.
 
     References:
         D. Knuth, The Art of Computer Programming 3, algorithm 5.2.2M.
@@ -51,11 +51,11 @@ def exchanges(count: int) -> list[tuple[int, int]]:
 
 
 def exchanged(columns: Sequence[Any], wrong: Callable[[Any, Any], Any]) -> list[Any]:
-    """Return the columns sorted entry by entry.
+    """Return columns sorted entry by entry.
 
     Args:
         columns: columns to sort, compared entry by entry.
-        wrong: function of two entries that returns True, traced, if they must be exchanged.
+        wrong: function of two entries that returns a traced truth value: they must be exchanged.
     """
     result = list(columns)
     for one, other in exchanges(len(result)):
@@ -67,12 +67,12 @@ def exchanged(columns: Sequence[Any], wrong: Callable[[Any, Any], Any]) -> list[
 
 # Decided functions ----------------------------------------------------------------------------------------------------
 
-#: Most entries that are sorted by selects.
+#: Maximum number of entries that are sorted by selects.
 MOST_MERGED: Final = 8
 
 
 def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Do as `implements`, for functions that are refused where decisions are."""
+    """Register a recorder like `implements`, but refuse calls where decisions are refused."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(record)
@@ -87,7 +87,7 @@ def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
 
 
 def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], Any]) -> NDArray[np.int64]:
-    """Return the result of `find` for each line along an axis, in the last axes; for all entries if `axis` is None."""
+    """Return ``find(line)`` for each line along an axis, in the last axes; for all entries if `axis` is None."""
     references = references_of(tape, a)
     lines = references.reshape(-1) if axis is None else np.moveaxis(references, axis, -1)
     results = [find(lines[k]) for k in np.ndindex(lines.shape[:-1])]
@@ -99,7 +99,7 @@ def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], An
 
 @_decides(np.sort)
 def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """Return the entries along an axis, the smallest first."""
+    """Return the entries along an axis in ascending order."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
     if a.shape[axis] > MOST_MERGED:
@@ -113,14 +113,14 @@ def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: An
 def _argsort(
     tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
-    """Return positions of the entries along an axis, the smallest first; equal ones keep their order."""
+    """Return the positions of the entries along an axis in ascending order; the sort is stable."""
     positions = _along(tape, a, axis, lambda line: find_order(tape, line))
     return positions if axis is None else np.moveaxis(positions, -1, axis)
 
 
 @_decides(np.partition)
 def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """Move smaller entries in front of the kth, larger ones behind, as NumPy does."""
+    """Return entries with smaller ones before the kth, and larger ones after it, as in NumPy."""
     a = np.ravel(a) if axis is None else as_array(tape, a)
     axis = -1 if axis is None else axis
     return np.take_along_axis(a, _argpartition(tape, a, kth, axis), axis)
@@ -128,7 +128,7 @@ def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = 
 
 @_decides(np.argpartition)
 def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """Return the positions that partition the entries; NumPy's choice depends on the whole order, which is a guard."""
+    """Return the positions that partition the entries; the whole order is a guard, as NumPy's choice depends on it."""
 
     def find(line: References) -> NDArray[np.intp]:
         find_order(tape, line)
@@ -140,7 +140,7 @@ def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any
 
 @_decides(np.lexsort)
 def _lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
-    """Return places in the order of the last key, of equal ones in that of the key before, and so on."""
+    """Return the positions that sort by the last key, with ties in the order of the key before it, and so on."""
     rows = [references_of(tape, key) for key in keys]
     if any(row.ndim > 1 for row in rows):
         raise refuse("np.lexsort is recorded for keys of one dimension.")
@@ -171,7 +171,7 @@ def _unique(
     equal_nan: bool = True,
     sorted: bool = True,  # noqa: A002  # NumPy's name
 ) -> Any:
-    """Return the different entries in ascending order."""
+    """Return the distinct entries in ascending order."""
     if axis is not None:
         raise refuse("np.unique(…, axis=…) is not recorded.")
     shape = np.shape(ar)
@@ -195,7 +195,7 @@ def _unique(
     return results[0] if len(results) == 1 else tuple(results)
 
 
-# Places --------------------------------------------------------------------------------------------------------------
+# Positions -----------------------------------------------------------------------------------------------------------
 
 
 def _enter_extreme(function: Callable[..., Any], greatest: bool) -> None:
@@ -229,7 +229,7 @@ _enter_extreme(np.argmin, False)
 
 @_decides(np.searchsorted)
 def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Find where numbers belong among sorted ones."""
+    """Return the positions of numbers among sorted entries."""
     ordered = references_of(tape, a)
     if sorter is not None:
         ordered = ordered[concrete(sorter)]
@@ -264,7 +264,7 @@ def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
 
 @_decides(np.bincount)
 def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """Return the number of each integer's occurrences, or the sums of weights."""
+    """Return the number of occurrences of each integer, or sums of weights."""
     if weights is not None and is_lookup(tape, x) and np.max(values_of(tape, references_of(tape, x))) < minlength:
         sums = as_array(tape, np.zeros(minlength))
         np.add.at(sums, x, weights)
@@ -299,7 +299,7 @@ def _count_nonzero(tape: Tape, a: Any, axis: Any = None, *, keepdims: bool = Fal
 
 @_decides(np.compress)
 def _compress(tape: Tape, condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """Return the entries, or slices along an axis, where a condition holds."""
+    """Return the entries, or slices along an axis, for which a condition holds."""
     mask = _mask(tape, condition) if depends(condition) else np.asarray(concrete(condition), bool)
     return np.take(as_array(tape, a), np.flatnonzero(mask), axis)
 
@@ -308,7 +308,7 @@ _decides(np.extract)(lambda tape, condition, arr: _compress(tape, np.ravel(condi
 
 
 def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
-    """Return the mask of nonzero entries."""
+    """Return the mask of nonzero entries at the given point, kept as a guard."""
     return truths(tape, references_of(tape, a, boolean=True))
 
 
@@ -316,7 +316,7 @@ def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
 
 
 def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: Any) -> Any:
-    """Return piecewise linear interpolation, as np.interp does it, between the knots where x is."""
+    """Return piecewise linear interpolation like ``np.interp``; the segment at the given point is kept as a guard."""
     first, last = values[0], values[-1]
     count = len(knots)
     places = np.asarray(_searchsorted(tape, knots, x, "right"))
@@ -325,7 +325,7 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
     slope = (values[above] - values[below]) / (knots[above] - knots[below]) if count > 1 else 0.0
     result = values[below] + slope * (x - knots[below])
     at_end = last
-    if (places == count).any():  # the last knot has the slope of the segment before it
+    if (places == count).any():  # the last knot has the derivative of the last segment
         at_end = np.where(x > knots[-1], last if right is None else right, last + slope * (x - knots[-1]))
     result = np.where(places == 0, first if left is None else left, np.where(places == count, at_end, result))
     return np.where(np.isnan(x), x, result)
@@ -333,26 +333,26 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
 
 #: Products of two vectors.
 _PRODUCTS: Final = frozenset({np.dot, np.vdot, np.inner})
-#: Functions of one array that do the same to every entry, though they are no universal functions.
+#: Elementwise functions of one array that are not universal functions.
 _ELEMENTWISE: Final = frozenset({np.clip, np.round, np.around, np.nan_to_num, np.zeros_like, np.ones_like, np.copy})
-#: Functions that need no entries, with the attribute that they return.
+#: Functions that need no entries → attribute that they return.
 _ATTRIBUTES: Final = {np.ndim: "ndim", np.shape: "shape", np.size: "size"}
 
 
 class Selection(TracedArray):
-    """Entries of an array that a traced mask chooses, ``u[u > 0]``, without deciding which these are.
+    """Entries of an array that a traced mask selects, ``u[u > 0]``, without deciding which ones these are.
 
-    How many there are depends on values, but what is done to each often does not: ``du[m] = g(u[m])`` and
-    ``np.sum(u[m])`` are the same at every point, if all entries are computed and the mask chooses at the end. So a
-    selection keeps all entries and its mask. Elementwise functions of selections by the same mask are selections; sums
-    and products of all of them, and assignments to the same places, are joined by selects. Whatever else is asked (an
-    entry, another mask, another axis) settles it: the mask is decided as at the given point, which is a guard, and the
-    selection is an array like any other from then on. Its length alone is a guard on the number of entries, not on
-    which they are.
+    The number of entries depends on values, but operations on them often do not: ``du[m] = g(u[m])`` and
+    ``np.sum(u[m])`` are the same at every point, if all entries are computed and the mask selects at the end. A
+    selection therefore keeps all entries and its mask. Elementwise functions of selections with the same mask are
+    selections. Sums and products of all entries, and assignments to the same positions, become selects. Any other
+    operation (access to an entry, another mask, another axis) settles the selection: the mask is decided as at the
+    given point, kept as a guard, and the selection becomes an ordinary array. The length alone is a guard on the number
+    of entries only.
 
     Args:
-        everything: the array that is chosen from, at all places.
-        mask: references of truth values, for its first axes.
+        everything: array with all entries.
+        mask: references of truth values, for the leading axes.
     """
 
     __slots__ = ("_settled", "everything", "mask")
@@ -362,17 +362,17 @@ class Selection(TracedArray):
         self.boolean = everything.boolean
         self.everything = everything
         self.mask = mask
-        #: The references once it is settled.
+        #: References of the selected entries after it is settled; None before.
         self._settled: References | None = None
 
     @property
     def is_open(self) -> bool:  # type: ignore[override]
-        """Return True if it has not been decided which entries it has."""
+        """True if the mask is not decided yet."""
         return self._settled is None
 
     @property
     def references(self) -> References:
-        """The references; settles it."""
+        """References of the selected entries; access settles the selection."""
         if self._settled is None:
             self._settled = self.everything.references[truths(self.tape, self.mask)]
         return self._settled
@@ -412,7 +412,7 @@ class Selection(TracedArray):
         return self._with(self.everything.copy()) if self.is_open else super().copy(order)
 
     def chosen_by(self, mask: References) -> bool:
-        """Return True if it is open, and chosen by this mask."""
+        """Return True if this is an open selection by the given mask."""
         return self.is_open and (self.mask is mask or np.array_equal(self.mask, mask))
 
     def __getitem__(self, index: Any) -> Any:
@@ -463,7 +463,7 @@ class Selection(TracedArray):
         return fold(self, TracedArray(self.tape, self.mask, boolean=True))
 
     def _goes_with(self, operand: Any) -> bool:
-        """Return True if an operand is chosen by the same mask, or is the same for all entries."""
+        """Return True if an operand is selected by the same mask, or is constant along the selected axes."""
         if isinstance(operand, Selection):
             return operand.chosen_by(self.mask)
         return self.is_open and np.ndim(operand) <= self.everything.ndim - self.mask.ndim
@@ -491,7 +491,7 @@ def _extreme_of_selected(function: Callable[[Any], Any], neutral: float) -> Call
     return fold
 
 
-#: Functions of all entries, given the selection and its mask.
+#: Reductions of all entries, as functions of the selection and its mask.
 _FOLDS: Final[dict[Any, Callable[[Selection, TracedArray], Any]]] = {
     np.sum: lambda selection, mask: np.sum(_filled(selection, mask, 0.0)),
     np.prod: lambda selection, mask: np.prod(_filled(selection, mask, 1.0)),

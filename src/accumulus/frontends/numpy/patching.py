@@ -1,17 +1,21 @@
-"""Patching: replacements of NumPy's functions are put where the user's code finds them, while something is recorded.
+"""Patching of the user's modules: names of NumPy's functions refer to replacements while a function is recorded.
 
-NumPy itself is not changed: compiled extensions call ``numpy.empty`` and rely on the result. The names by which the
-user's code reaches NumPy are replaced: globals of loaded Python modules that hold NumPy or one of its functions, under
-any name (``import numpy as np``, ``from numpy import zeros as make``), except in the standard library and the array
-libraries; closed-over variables, defaults and the bound object of the recorded function; and imports that it runs
-itself. Everything is restored when the last recording ends, however it ends. In a thread that does not record,
-replacements call the originals.
+NumPy itself is not changed, because compiled extensions call ``numpy.empty`` and rely on the result. Instead, names of
+NumPy in user code are rebound:
 
-Finding the names takes a scan of all global variables of the user's modules. Its result is cached as long as all
-globals hold the same objects; for installed packages, of which there may be hundreds, as long as no global is added.
+* globals of loaded Python modules that hold NumPy or one of its functions, under any name (``import numpy as np``,
+  ``from numpy import zeros as make``), except in the standard library and the array libraries;
+* closed-over variables, defaults and the bound object of the recorded function;
+* imports that the function itself runs.
 
-A name that is not found (``self.zeros`` of some object that the function reaches) makes plain arrays, and filling those
-with traced values raises an error with advice.
+Everything is restored when the last recording ends, also after an error. In threads that do not record, replacements
+call the originals.
+
+Names are found by a scan of all globals of the user's modules. The result is cached while all globals hold the same
+objects; for installed packages, which may be hundreds, while no global is added.
+
+A name that is not found (``self.zeros`` of some object that the function reaches) makes plain arrays. Assigning traced
+values to these raises an error with advice.
 
 Functions compiled by Numba run as Python while a function is recorded.
 
@@ -38,28 +42,28 @@ from accumulus.frontends.numpy.replacements import METHODS, REPLACEMENTS, bound,
 _LOCK: Final = threading.RLock()
 #: Functions that restore the originals, in the order of the replacements.
 _restorers: list[Callable[[], None]] = []
-#: Recordings under way, in all threads.
+#: Number of recordings in progress, in all threads.
 _recordings = 0
 
 
 class _Known(NamedTuple):
-    """Names of a module that are replaced."""
+    """Cached names of a module that are replaced."""
 
     module: ModuleType
-    #: How many globals it has, or which objects these hold, how much there is to be replaced, and types of functions
-    #: that Numba compiles.
+    #: Number of its globals, or hash of the objects that these hold; number of replacements; types of functions that
+    #: Numba compiles, and of objects with replacements.
     state: tuple[object, int, frozenset[type]]
-    #: Globals that are replaced.
+    #: Names of the replaced globals.
     names: tuple[str, ...]
 
 
-#: By the name of the module, and whether nothing is replaced in it yet.
+#: By name of the module, and True if nothing is replaced in it yet.
 _KNOWN: Final[dict[tuple[str, bool], _Known]] = {}
 _PACKAGES: Final = ("site-packages", "dist-packages")
 
 
 def replaced(value: Any) -> Any:
-    """Return the replacement of `value` if it is NumPy, or one of the functions that have one, else `value`."""
+    """Return the replacement of a value; the value itself if it has none."""
     if type(value) in dispatchers():
         return _interpreted(value)
     if type(value) is MethodType:
@@ -74,7 +78,7 @@ def replaced(value: Any) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _interpreted(dispatcher: Any) -> Callable[..., Any]:
-    """Return a function that runs the source of `dispatcher` in threads that record, compiled code in others."""
+    """Return a function that runs the Python source of `dispatcher` in recording threads, else compiled code."""
 
     @functools.wraps(dispatcher.py_func)
     def function(*arguments: Any, **keywords: Any) -> Any:
@@ -86,7 +90,7 @@ def _interpreted(dispatcher: Any) -> Callable[..., Any]:
 
 @contextmanager
 def patched(function: object) -> Iterator[None]:
-    """Replace NumPy in the user's modules, and in the objects that `function` holds, during the block."""
+    """Replace NumPy in the user's modules and in the objects that `function` holds, within a ``with`` block."""
     with _LOCK:
         try:
             _enter(function)
@@ -106,7 +110,7 @@ def _enter(function: object) -> None:
     if _recordings == 1:
         _replace_import()
     _borrow()
-    if _recordings == 1 or ACTIVE.tape is None or _listed.is_outdated():  # else all of them are replaced
+    if _recordings == 1 or ACTIVE.tape is None or _listed.is_outdated():  # otherwise all modules are patched already
         _replace_in_modules(untouched=_recordings == 1)
     for holder in list(_parts(function)):
         if isinstance(holder, FunctionType):
@@ -119,20 +123,20 @@ def _enter(function: object) -> None:
 
 
 class _Listed:
-    """The loaded modules that may be the user's, listed again when others have come."""
+    """List of the loaded modules that may be the user's, updated when modules are loaded."""
 
     def __init__(self) -> None:
         self._count, self._last = 0, object()
         self._modules: list[tuple[str, ModuleType, bool]] = []
 
     def is_outdated(self) -> bool:
-        """Return True if modules have come, or gone."""
+        """Return True if modules have been loaded or removed."""
         return len(sys.modules) != self._count or next(reversed(sys.modules.values())) is not self._last
 
     def users(self) -> list[tuple[str, ModuleType, bool]]:
-        """Return names, modules, and whether they are of installed packages.
+        """Return names and modules, each with True if it belongs to an installed package.
 
-        What is loaded comes last, also what had been dropped and is loaded again.
+        `is_outdated` relies on newly loaded modules being last in `sys.modules`, also if they were removed before.
         """
         if self.is_outdated():
             self._count, self._last = len(sys.modules), next(reversed(sys.modules.values()))
@@ -148,7 +152,7 @@ _listed: Final = _Listed()
 
 
 def _replace_in_modules(*, untouched: bool = False) -> None:
-    """Replace NumPy in all modules; `untouched` if nothing has been replaced in them yet."""
+    """Replace NumPy in all modules; `untouched` is True if nothing has been replaced in them yet."""
     kinds = dispatchers() | stand_in_types()
     for name, module, is_installed in _listed.users():
         namespace = vars(module)
@@ -165,7 +169,7 @@ def _replace_in_modules(*, untouched: bool = False) -> None:
 
 
 def _borrow() -> None:
-    """Take in modules of SciPy that have been loaded, and replace methods of their classes."""
+    """Add replacements for SciPy modules that have been loaded, and replace methods of their classes."""
     for module, rows in newly_loaded():
         REPLACEMENTS[id(module)] = (module, _lazy_stand_in(module))
         REPLACEMENTS.update((id(row.original), row) for row in rows)
@@ -181,7 +185,7 @@ def _borrow() -> None:
 
 
 def _lazy_stand_in(module: ModuleType) -> ModuleType:
-    """Return a module like `module` with functions replaced, which loads its contents when asked for."""
+    """Return a copy of `module` with replaced functions, which are looked up on access."""
     stand_in = ModuleType(module.__name__, module.__doc__)
 
     def attribute(name: str) -> Any:
@@ -206,7 +210,7 @@ def _leave() -> None:
 
 
 def _forget_others() -> None:
-    """Undo the replacements of other threads, which do not exist in a forked child."""
+    """Undo the replacements of threads that do not exist in a forked child."""
     global _recordings  # noqa: PLW0603
     _recordings = min(_recordings, 1)
     if _recordings and ACTIVE.tape is None:
@@ -217,7 +221,7 @@ held_in_forks(_LOCK, _forget_others)
 
 
 def _is_users(name: str, module: object) -> bool:
-    """Return True if a loaded module is written in Python, and neither of the standard library nor an array library."""
+    """Return True if a module is written in Python, and neither in the standard library nor in an array library."""
     if is_foreign(name) or type(module) is not ModuleType:
         return False
     return not str(vars(module).get("__file__")).endswith(tuple(EXTENSION_SUFFIXES))
@@ -245,7 +249,7 @@ def _replace_name(namespace: MutableMapping[str, Any], name: str) -> bool:
 
 
 def _restore(namespace: MutableMapping[str, Any], name: str, replacement: Any, original: Any) -> None:
-    if namespace.get(name) is replacement:  # unless somebody has set it since
+    if namespace.get(name) is replacement:  # unless other code has set it since
         namespace[name] = original
 
 
@@ -265,7 +269,7 @@ def _replace_defaults(function: FunctionType) -> None:
 
 
 def _replace_import() -> None:
-    """Let imports that a recorded function runs hand out the replacements."""
+    """Make imports in recorded functions return the replacements."""
     original = builtins.__import__
 
     @functools.wraps(original)
@@ -273,7 +277,7 @@ def _replace_import() -> None:
         loaded = len(sys.modules)
         module = original(name, globals, *arguments, **keywords)
         scope = globals or {}
-        if ACTIVE.tape is None or _is_loading(scope):  # what loads that module does the rest, and holds no import up
+        if ACTIVE.tape is None or _is_loading(scope):  # the import of that module patches it later
             return module
         if len(sys.modules) != loaded:
             with _LOCK:
@@ -286,12 +290,12 @@ def _replace_import() -> None:
 
 
 def _is_loading(namespace: Mapping[str, Any]) -> bool:
-    """Return True if the module with these globals is being imported; arrays that it makes are no part of a tape."""
+    """Return True if the module with these globals is being imported; its arrays are not part of a recording."""
     return bool(getattr(namespace.get("__spec__"), "_initializing", False))
 
 
 def _parts(function: object) -> Iterator[Any]:
-    """Return the Python functions and objects behind `function`: of methods, decorators, closures, names."""
+    """Yield the Python functions and objects that `function` reaches: through methods, decorators, closures, names."""
     seen: set[int] = set()
     waiting = [function]
     while waiting:

@@ -1,7 +1,7 @@
-"""Products of arrays, all of them contractions: sums of products over shared axes, in the sense of `numpy.einsum`.
+"""Products of arrays as contractions: sums of products over shared axes, as in `numpy.einsum`.
 
-Operands are contracted in pairs, in NumPy's greedy order if there are more than two; each sum goes from left to right.
-A product of m×k and k×n entries is m·k·n products on the tape, less those with constant zeros and ones.
+Operands are contracted in pairs, in NumPy's greedy order if there are more than two. Sums are added from left to right.
+A product of m×k and k×n entries takes m·k·n multiplications on the tape, less those by constant zeros and ones.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ from accumulus.tape.tape import Tape
 
 # Contractions ---------------------------------------------------------------------------------------------------------
 
-#: Number of other operations that one product in a contraction counts as: derivatives of dense products are dense.
+#: Number of operations that one product of a contraction counts as, since derivatives of dense products are dense.
 DENSE: Final = 4
 
-#: Fewest products of entries, and fewest terms of a sum, of a matrix product that is recorded as one block. Smaller
-#: products, and those of more than `MOST_STACKED` stacked matrices, are recorded as multiplications and sums.
+#: Minimum number of products of entries, and minimum number of terms of a sum, for a matrix product that is recorded as
+#: one block. Smaller products, and products of more than `MOST_STACKED` stacked matrices, are recorded as
+#: multiplications and sums.
 SMALLEST_MATRICES: Final = 4096
 SHORTEST_TERMS: Final = 8
-#: Fewest stored entries of a constant sparse matrix whose products are one block of the program.
+#: Minimum number of stored entries of a constant sparse matrix whose products are one block of the program.
 SMALLEST_SPARSE: Final = 64
-#: Terms of a product that count as one entry of an array: small matrices are multiplied term by term.
+#: Number of terms of a product that count as one entry of an array: small matrices are multiplied term by term.
 TERMS: Final = 8
 MOST_STACKED: Final = 64
 
-#: References with one letter an axis.
+#: References with one letter for each axis.
 Labelled = tuple[References, str]
 
 
 def contract(tape: Tape, operands: Sequence[Labelled], result: str) -> Entries:
-    """Return references of the sum over all labels that are not in `result` of the product of the operands.
+    """Return references of the product of the operands, summed over all labels that are not in `result`.
 
     Raises:
-        ValueError: if axes of one label differ in length and neither is 1.
+        ValueError: if axes with the same label differ in length, and neither length is 1.
 
     >>> tape = Tape(inputs=4)
     >>> x = np.arange(4)
@@ -88,7 +89,7 @@ def _lengths(operands: Sequence[Labelled]) -> dict[str, int]:
 def _simplified(
     tape: Tape, operands: Sequence[Labelled], position: int, lengths: dict[str, int], result: str
 ) -> Labelled:
-    """Return one operand with every label once, in full length, and without labels that it alone has."""
+    """Return one operand with each label once and in full length, summed over labels that no other needs."""
     references, labels = operands[position]
     full = tuple(lengths[label] for label in labels)
     if references.shape != full:
@@ -102,12 +103,12 @@ def _simplified(
 
 
 def _numbers(labels: str) -> list[int]:
-    """Return labels as NumPy's einsum takes them in lists."""
+    """Return labels as a list of integers, as NumPy's einsum accepts them."""
     return [string.ascii_letters.index(label) for label in labels]
 
 
 def _summed(tape: Tape, references: References, labels: str, required: str) -> References:
-    """Return the sums over the axes that are not required."""
+    """Return the sums over axes that are not required."""
     remaining = [k for k, label in enumerate(labels) if label in required]
     gone = [k for k in range(len(labels)) if k not in remaining]
     if not gone:
@@ -122,7 +123,7 @@ def _summed(tape: Tape, references: References, labels: str, required: str) -> R
 
 
 def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]]:
-    """Return the operands to contract next; their product then is the last in the list."""
+    """Return the positions of the operands of each contraction; its product is appended to the remaining ones."""
     if len(operands) <= 2:
         return [tuple(range(len(operands)))]
     arguments: list[Any] = []
@@ -133,7 +134,7 @@ def _path(operands: Sequence[Labelled], result: str) -> Sequence[tuple[int, ...]
 
 
 def _pair(tape: Tape, first: Labelled, second: Labelled, required: set[str]) -> Labelled:
-    """Return the contraction of two operands over the labels that they share and nothing else requires."""
+    """Return the contraction of two operands over the shared labels that nothing else requires."""
     lengths = {
         label: length for operand in (first, second) for label, length in zip(operand[1], operand[0].shape, strict=True)
     }
@@ -155,7 +156,7 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, required: set[str]) -> 
             return np.stack(stacked).reshape(shape), labels
         products = tape.map(lambda body: body.multiply, [blocks[0][:, :, np.newaxis], blocks[1][:, np.newaxis]])
         return _sums(tape, products.reshape(-1, products.shape[-1])).reshape(shape), labels
-    # zeros of either sign contribute nothing to a sum; a tape that keeps their signs would add them
+    # zeros do not contribute to a sum; a tape that keeps their signs would add them
     zeros = {-k for k, value in enumerate(tape.constants, 1) if value == 0.0} if tape.signed_zeros else None
     entries: list[int] = []
     for rows, columns in zip(*(block.tolist() for block in blocks), strict=True):
@@ -169,7 +170,7 @@ def _pair(tape: Tape, first: Labelled, second: Labelled, required: set[str]) -> 
 
 
 def _is_matrix_product(first: References, second: References) -> bool:
-    """Return True if stacks of matrices, the second transposed, are large enough to be multiplied as such."""
+    """Return True if stacks of matrices, the second one transposed, are large enough for a block."""
     stacked, rows, terms = map(int, first.shape)
     size = rows * terms * int(second.shape[1])
     return terms >= SHORTEST_TERMS and size >= SMALLEST_MATRICES and stacked <= MOST_STACKED
@@ -190,7 +191,7 @@ LETTERS: Final = string.ascii_letters
 
 @implements(np.matmul, np.linalg.matmul)
 def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
-    """Return matrix products over the last two axes; vectors count as a row on the left and a column on the right."""
+    """Return matrix products over the last two axes; vectors are a row on the left, and a column on the right."""
     if is_sparse(x1) or is_sparse(x2):
         return _by_sparse(tape, x1, x2)
     a, b = references_of(tape, x1), references_of(tape, x2)
@@ -205,8 +206,8 @@ def _matmul(tape: Tape, x1: Any, x2: Any) -> Any:
 def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
     """Return the product of a constant sparse matrix of SciPy and a vector or matrix, on either side.
 
-    Each entry is the sum over the stored entries of a row, in the order in which SciPy adds them: of CSR matrices as
-    they are stored, of others by columns.
+    Each entry is the sum over the stored entries of a row, in SciPy's order: as stored for CSR matrices, by columns for
+    other formats.
     """
     if not is_sparse(x1):
         return _by_sparse(tape, x2.T, as_array(tape, x1).T).T
@@ -226,7 +227,7 @@ def _by_sparse(tape: Tape, x1: Any, x2: Any) -> Any:
 
 
 def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Sequence[int], x: Any) -> Any:
-    """Return the product of a sparse matrix (or one row) in compressed rows with a vector or matrix.
+    """Return the product of a sparse matrix, or of one row, in CSR form with a vector or matrix.
 
     Args:
         tape: tape to record on.
@@ -239,7 +240,7 @@ def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Seq
     if x.ndim not in (1, 2) or len(x) != shape[-1]:
         raise ValueError(f"matmul: a sparse matrix of shape {tuple(shape)} cannot be multiplied by shape {x.shape}")
     rows = np.flatnonzero(np.diff(starts))
-    columns = x.reshape(len(x), -1).T  # one after the other, so that the terms of a sum follow each other
+    columns = x.reshape(len(x), -1).T  # transposed, so that the terms of a sum are contiguous
     terms = (columns[:, indices] * data).references.reshape(-1)
     begins = np.arange(len(columns))[:, np.newaxis] * len(indices) + starts[rows]
     result = np.full((len(columns), len(starts) - 1), tape.constant(0.0))
@@ -249,7 +250,7 @@ def product_by_rows(tape: Tape, starts: Any, indices: Any, data: Any, shape: Seq
 
 
 def _stacks(*shapes: tuple[int, ...]) -> tuple[str, ...]:
-    """Return labels of the leading axes that broadcast against each other: of each operand, then of the result."""
+    """Return labels of the leading axes that broadcast: for each operand, then for the result."""
     longest = max(map(len, shapes))
     labels = LETTERS[len(LETTERS) - longest :]
     return (*(labels[longest - len(shape) :] for shape in shapes), labels)
@@ -267,12 +268,12 @@ def _enter_stacked(function: Any, first: str, second: str, result: str) -> None:
 
 for _name, *_labels in (("vecdot", "a", "a", ""), ("matvec", "ab", "b", "a"), ("vecmat", "a", "ab", "b")):
     for _module in (np, np.linalg):
-        if hasattr(_module, _name):  # the last two came with NumPy 2.2
+        if hasattr(_module, _name):  # the last two are new in NumPy 2.2
             _enter_stacked(getattr(_module, _name), *_labels)
 
 
 def _summed_product(tape: Tape, a: Any, b: Any, axis: int) -> Any:
-    """Return the sum over the last axis of a and one of b; a product if one is a scalar."""
+    """Return the product of a and b, summed over the last axis of a and `axis` of b; without a sum for scalars."""
     a, b = as_array(tape, a), as_array(tape, b)
     return _tensordot(tape, a, b, (-1, max(axis, -b.ndim))) if a.ndim and b.ndim else a * b
 
@@ -284,7 +285,7 @@ implements(np.vdot)(lambda tape, a, b: _tensordot(tape, as_array(tape, a).ravel(
 
 @implements(np.tensordot, np.linalg.tensordot)
 def _tensordot(tape: Tape, a: Any, b: Any, axes: Any = 2) -> Any:
-    """Return the sum over pairs of axes, or over the last of a and the first of b."""
+    """Return the product of a and b, summed over pairs of axes, or over the last axes of a and the first of b."""
     x, y = references_of(tape, a), references_of(tape, b)
     if np.ndim(axes) == 0:
         axes = (range(x.ndim - int(axes), x.ndim), range(int(axes)))
@@ -313,7 +314,7 @@ def _trace(tape: Tape, a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) 
 def _cross(
     tape: Tape, a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:
-    """Return the vector product of vectors with three entries, or with two."""
+    """Return the cross product of vectors with three or two entries."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x = np.moveaxis(as_array(tape, a), axisa, -1)
@@ -329,7 +330,7 @@ def _cross(
 
 @implements(np.linalg.multi_dot)
 def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
-    """Return the product of several matrices, in the order that costs the fewest products."""
+    """Return the product of several matrices, in NumPy's greedy order."""
     operands: list[Labelled] = []
     for k, array in enumerate(arrays):
         references = references_of(tape, array)
@@ -343,7 +344,7 @@ def _multi_dot(tape: Tape, arrays: Sequence[Any], out: Any = None) -> Any:
 
 @implements(np.linalg.matrix_power)
 def _matrix_power(tape: Tape, a: Any, n: int) -> Any:
-    """Return a square matrix times itself, by repeated squaring; its inverse for a negative power."""
+    """Return an integer power of a square matrix by repeated squaring; of its inverse for a negative power."""
     if depends(n):
         raise refuse("np.linalg.matrix_power: the power must be a constant integer.")
     square = as_array(tape, a if n >= 0 else np.linalg.inv(a))
@@ -362,7 +363,7 @@ def _matrix_power(tape: Tape, a: Any, n: int) -> Any:
 def _einsum(
     tape: Tape, *operands: Any, out: Any = None, optimize: Any = False, dtype: Any = None, **memory: Any
 ) -> Any:
-    """Return Einstein's sum; subscripts may be text or lists, with ellipsis, repeated labels and implied results."""
+    """Return Einstein's sum; subscripts are text or lists, and may have ellipses, repeated labels or no result."""
     subscripts, arrays = _subscripts(operands)
     references = [references_of(tape, array) for array in arrays]
     terms, result = _explicit(subscripts, [array.ndim for array in references])
@@ -373,7 +374,7 @@ def _einsum(
 
 
 def _subscripts(operands: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the subscripts as text, and the arrays; subscripts may be text or lists."""
+    """Return the subscripts as text, and the arrays, from either form of arguments."""
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), list(operands[1:])
     arrays, lists = list(operands[: len(operands) // 2 * 2 : 2]), list(operands[1::2])
@@ -386,7 +387,7 @@ def _label_text(labels: Sequence[Any]) -> str:
 
 
 def _explicit(subscripts: str, ndims: Sequence[int]) -> tuple[list[str], str]:
-    """Return the labels of every operand and of the result, without ellipses."""
+    """Return the labels of each operand and of the result, without ellipses."""
     inputs, arrow, result = subscripts.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(ndims):

@@ -1,13 +1,14 @@
-"""Replacements of functions and methods while a function is recorded.
+"""Replacements for functions and methods while a function is recorded.
 
-NumPy's protocols dispatch universal functions (``scipy.special.erf``), which need no replacement. Functions of NumPy
-that make arrays are replaced, and others for lists of traced values. *Functions* of other libraries
-(``scipy.special.logsumexp``) are replaced by name where the user's code finds them, as functions of NumPy are: see
-`accumulus.frontends.numpy.patching`; SciPy's own modules keep them. *Methods* (``PPoly.__call__``, and so every spline)
-are replaced in their class, since objects may be reached in any way and compiled code does not call them.
+NumPy's protocols dispatch universal functions (``scipy.special.erf``), so these need no replacement. NumPy functions
+that make arrays are replaced, and others for the sake of lists of traced values. *Functions* of other libraries
+(``scipy.special.logsumexp``) are replaced by name where user code finds them, like functions of NumPy
+(`accumulus.frontends.numpy.patching`); SciPy's own modules keep the originals. *Methods* (``PPoly.__call__``, and with
+it every spline) are replaced in their class, because objects may be reached in any way and compiled code does not call
+them.
 
-No library is imported for that: a row of `accumulus.frontends.numpy.table` is resolved when the user has loaded its
-module. Without a traced argument, or in a thread that does not record, a replacement calls the original.
+No library is imported for this: a row of `accumulus.frontends.numpy.table` is resolved after the user has loaded its
+module. Without traced arguments, and in threads that do not record, a replacement calls the original.
 """
 
 from __future__ import annotations
@@ -53,13 +54,13 @@ from accumulus.tape.tape import Tape
 
 # Functions that make arrays during a recording ------------------------------------------------------------------------
 #
-# Replacements of `np.zeros`, `np.array` and the like make arrays of floats that accept traced items, so that a function
-# which fills an array item by item works unchanged. Other array functions have replacements too, for lists of traced
-# values, which NumPy does not dispatch on: ``np.linalg.norm([x, y])``.
+# Replacements for `np.zeros`, `np.array` and similar functions make arrays of floats that accept traced entries, so
+# that functions which fill an array entry by entry work unchanged. Other array functions are replaced, too, for lists
+# of traced values, which NumPy does not dispatch on: ``np.linalg.norm([x, y])``.
 #
-# A replacement does what the original does unless the running thread is recording and the caller is the user's code.
-# Integers, truth values and objects stay plain arrays, as does ``np.asarray(M)`` of an array that it need not copy: to
-# write into that would change an array which the function did not make.
+# A replacement behaves like the original unless the running thread records and the caller is user code. Arrays of
+# integers, truth values and objects stay plain, as does the result of ``np.asarray(M)`` without a copy: a write to it
+# would change an array that the function did not make.
 
 #: A replacement, called with the tape, the original function and the arguments of the call.
 Maker = Callable[..., Any]
@@ -76,7 +77,7 @@ def _contains_traced(value: Any) -> bool:
 
 
 def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return a registered function; lists of traced values count as arrays."""
+    """Record a registered function, for which lists of traced values count as arrays; else call the original."""
     is_traced = original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values())))
     if not is_traced or _is_of_others(original, arguments):
         return original(*arguments, **keywords)
@@ -84,7 +85,7 @@ def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keyword
 
 
 def _is_of_others(function: Any, arguments: Sequence[Any]) -> bool:
-    """Return True if NumPy leaves a call to its arguments: quantities, and methods of series and data arrays."""
+    """Return True if NumPy delegates a call to its arguments: quantities, and methods of series and data arrays."""
     first = arguments[0] if arguments else None
     if array_in(first) is not first:
         scope = getattr(getattr(function, "__wrapped__", None), "__globals__", {})
@@ -94,13 +95,13 @@ def _is_of_others(function: Any, arguments: Sequence[Any]) -> bool:
 
 
 def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return a function that makes new arrays: those of floats can be filled."""
+    """Call a function that makes arrays; new arrays of floats can be filled."""
     result = _record(tape, original, *arguments, **keywords)
     return result if any(result is argument for argument in arguments) else as_constant(tape, result)
 
 
 def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return an empty array: entries that are never set are NaN."""
+    """Return an empty array, whose entries are NaN until they are set."""
     result = original(*arguments, **keywords)
     if type(result) is np.ndarray and result.dtype.kind in "fc":
         result.fill(np.nan)
@@ -108,7 +109,7 @@ def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **key
 
 
 def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return an array of one value, which may be traced."""
+    """Return an array filled with one value, which may be traced."""
 
     def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Any:
         result = np.empty(shape)
@@ -120,7 +121,11 @@ def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keyw
 
 
 def _make_range(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return a range: its bounds, and so its length, are constants."""
+    """Return a range with constant bounds, and thus of constant length.
+
+    Raises:
+        TraceError: for traced bounds.
+    """
     if depends(arguments) or depends(keywords):
         raise refuse(
             f"The number of entries of {function_name(original)} depends on the arguments of the function. np.linspace "
@@ -130,7 +135,7 @@ def _make_range(tape: Tape, original: Callable[..., Any], *arguments: Any, **key
 
 
 def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return np.array: by default a copy, of an array or of nested lists."""
+    """Return the result of `np.array`, by default a copy, for arrays or nested lists."""
     result = _view_or_build(tape, original, *arguments, **keywords)
     if isinstance(result, TracedArray) and result is arguments[0] and keywords.get("copy", True):
         return result.copy()
@@ -138,7 +143,7 @@ def _build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords
 
 
 def _view_or_build(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return the result of np.asarray and its relatives, which share arrays instead of copying them."""
+    """Return the result of `np.asarray` and similar functions, which share arrays instead of copying them."""
     if not arguments or not _contains_traced(arguments[0]):
         return _make(tape, original, *arguments, **keywords)
     result = _convert(tape, original, arguments[0], arguments[1] if len(arguments) > 1 else keywords.get("dtype"))
@@ -175,7 +180,7 @@ def _build_from_iterator(tape: Tape, original: Callable[..., Any], *arguments: A
 
 
 def _enumerate(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """Return np.ndenumerate: pairs of index and entry."""
+    """Return an iterator over pairs of index and entry, like `np.ndenumerate`."""
     array = arguments[0] if arguments else keywords["arr"]
     if not _contains_traced(array):
         return original(array)
@@ -199,8 +204,8 @@ MAKERS: Final[dict[Callable[..., Any], Maker]] = {
 
 # NumPy's own source --------------------------------------------------------------------------------------------------
 
-#: Functions that are recorded by running NumPy's source on traced values, by names in `numpy`. Their programs are equal
-#: under the oldest and the newest NumPy that is supported; functions that a version lacks are left out.
+#: Functions that are recorded by running NumPy's source on traced values, by names in `numpy`. The oldest and the
+#: newest supported NumPy give equal programs; functions that a version lacks are left out.
 OWN_SOURCE: Final = (
     *("angle", "apply_over_axes", "cumulative_prod", "cumulative_sum", "diff", "kron", "outer", "polyadd"),
     *("polyint", "polysub", "polyval", "trapezoid", "trapz"),
@@ -210,7 +215,7 @@ OWN_SOURCE: Final = (
 
 
 class _Names(dict[str, Any]):
-    """Global variables of a module of NumPy, with functions that take traced values in place of its own."""
+    """Global variables of a NumPy module, in which functions accept traced values."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         super().__init__(__name__=names["__name__"], __builtins__=names["__builtins__"])
@@ -222,7 +227,7 @@ class _Names(dict[str, Any]):
 
 
 class _Module:
-    """A module of NumPy, with such functions."""
+    """A NumPy module in which functions accept traced values."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -232,7 +237,7 @@ class _Module:
 
 
 def _for_traced(value: Any) -> Any:
-    """Return the replacement of `value` in NumPy's source: functions that take traced values."""
+    """Return the replacement of a value in NumPy's source, where functions must accept traced values."""
     if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
         return _Module(value)
     if not callable(value) or isinstance(value, np.ufunc):
@@ -251,7 +256,7 @@ def _names(module: str) -> _Names:
 
 @functools.cache
 def _source_of(function: Any) -> FunctionType:
-    """Return a function of NumPy without its dispatch, which takes traced values."""
+    """Return the source function of a NumPy function, without dispatch, on globals that accept traced values."""
     source = getattr(function, "__wrapped__", function)
     names = _names(source.__globals__["__name__"])
     result = FunctionType(source.__code__, names, source.__name__, source.__defaults__, source.__closure__)
@@ -285,7 +290,7 @@ def _replacement(original: Callable[..., Any], maker: Maker) -> Callable[..., An
 
 
 class _Concatenator:
-    """`np.r_` or `np.c_`, which join the items of their index; slices are ranges."""
+    """Replacement for `np.r_` or `np.c_`, which join the items of an index; slices are ranges."""
 
     def __init__(self, original: Any, columns: bool) -> None:
         self.original = original
@@ -314,7 +319,7 @@ class _Concatenator:
 
 
 def _stand_in(module: ModuleType, replaced: Mapping[int, tuple[Any, Any]]) -> ModuleType:
-    """Return a module like `module` in which the replaced functions are replaced."""
+    """Return a copy of `module` with the replacements in place of the replaced functions."""
     stand_in = ModuleType(module.__name__, module.__doc__)
     for name, value in vars(module).items():
         original, replacement = replaced.get(id(value), (None, None))
@@ -331,32 +336,32 @@ def _replacements() -> dict[int, tuple[Any, Any]]:
             table[id(function)] = (function, _replacement(function, _record))
     for original, columns in ((np.r_, False), (np.c_, True)):
         table[id(original)] = (original, _Concatenator(original, columns))
-    for module in (np.linalg, np.fft, np):  # the last holds the others
+    for module in (np.linalg, np.fft, np):  # the last contains the others
         table[id(module)] = (module, _stand_in(module, table))
     return table
 
 
-#: Original and replacement by the identity of the original: functions, `np.r_`, `np.c_`, and the modules themselves.
+#: Original and replacement, by identity of the original: functions, `np.r_`, `np.c_`, and the modules themselves.
 REPLACEMENTS: Final = _replacements()
 
 
 # Functions and methods of other libraries -----------------------------------------------------------------------------
 
-#: Plain numbers, which depend on nothing.
+#: Types of plain numbers, which are never traced.
 _NUMBERS: Final = frozenset({bool, float, int})
-#: Modules whose rows have been resolved.
+#: Modules whose rows are resolved.
 _resolved: Final[set[str]] = set()
 
 
 class BorrowedFunction(NamedTuple):
-    """A function of a loaded module, and how its calls are recorded."""
+    """A function of a loaded module, and its replacement."""
 
     original: Callable[..., Any]
     replacement: Callable[..., Any]
 
 
 class Method(NamedTuple):
-    """A method: its class, its name, and its replacement during recordings."""
+    """A method by class and name, and its replacement during recordings."""
 
     owner: type
     name: str
@@ -364,7 +369,7 @@ class Method(NamedTuple):
 
 
 class _StandInClass(type):
-    """The type of stand-ins for classes of libraries: calls may be recorded, and all else is the class's own."""
+    """Type of stand-ins for library classes: calls may be recorded, and everything else is the class's own."""
 
     original: type
     call: Callable[..., Any]
@@ -383,13 +388,13 @@ class _StandInClass(type):
 
 
 def stand_in_types() -> frozenset[type]:
-    """Return types whose objects are replaced while something is recorded, as far as their modules are loaded."""
+    """Return the types whose objects are replaced during recordings, for loaded modules."""
     types = (getattr(sys.modules.get(module), name, None) for module, name in OBJECTS)
     return frozenset(each for each in types if each is not None)
 
 
 def stand_in(value: Any) -> Any:
-    """Return the replacement of an object of a compiled class, or of its method; anything else unchanged."""
+    """Return the replacement for an object of a compiled class, or for its method; other values unchanged."""
     owner = value.__self__ if type(value) is BuiltinMethodType else value
     for (module, name), make in OBJECTS.items():
         if type(owner) is getattr(sys.modules.get(module), name, None):
@@ -397,16 +402,16 @@ def stand_in(value: Any) -> Any:
     return value
 
 
-#: The flag of classes that are compiled, as some are in older versions of SciPy: their methods stay.
+#: Type flag of immutable classes, such as compiled ones in older versions of SciPy; their methods are not replaced.
 IMMUTABLE: Final = 1 << 8
-#: The methods of loaded classes.
+#: Replaced methods of loaded classes.
 METHODS: Final[list[Method]] = []
 
 
 def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
-    """Yield the modules of the table that have been loaded since this was last called, and their functions.
+    """Yield modules of the table that have been loaded since the last call, each with its functions.
 
-    Their methods are entered into `METHODS`. Packages that such a module is in come after it, without rows.
+    Methods are appended to `METHODS`. Parent packages follow their module, without functions.
     """
     load_rows()
     for module_name in BORROWED.keys() - _resolved:
@@ -438,7 +443,7 @@ def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
 
 
 def bound(method: MethodType) -> MethodType:
-    """Return the present version of a method that was bound before its class changed (``norm.pdf``), or the method."""
+    """Return the replacement for a method that was bound before its class changed (``norm.pdf``), or the method."""
     now = getattr(type(method.__self__), getattr(method.__func__, "__name__", ""), None)
     if getattr(now, "__wrapped__", None) is method.__func__ and any(now is row.replacement for row in METHODS):
         return MethodType(now, method.__self__)  # type: ignore[arg-type]  # a row's replacement is a function
@@ -464,7 +469,7 @@ def _function(original: Callable[..., Any], record: Callable[..., Any]) -> Calla
         if tape is None:
             return original(*arguments, **keywords)
         if not keywords and _NUMBERS.issuperset(map(type, arguments)):
-            result = original(*arguments)  # as fast as may be: loops over constants call functions of `math`
+            result = original(*arguments)  # a fast path, for loops over constants that call `math`
             if type(result) in _NUMBERS:
                 return result
         if depends(arguments) or depends(keywords):

@@ -1,10 +1,9 @@
-"""Traced numbers, which the user's function gets in place of its own: references to a tape with Python's operators.
+"""Traced numbers, which the user's function receives instead of its own: references to a tape with Python's operators.
 
-Operators on real scalars call the tape directly, about a microsecond each; everything else comes through NumPy's
-protocols ``__array_ufunc__`` and ``__array_function__`` to the tables in `accumulus.frontends.numpy.table`.
+Operators on real scalars call the tape directly, in about a microsecond. All other operations arrive through NumPy's
+protocols ``__array_ufunc__`` and ``__array_function__``, and use the tables in `accumulus.frontends.numpy.table`.
 
-Kinds are real (``float64``; single numbers of narrower types count as such) and boolean. A boolean in arithmetic is
-``select(b, 1, 0)``.
+A value is real (``float64``; narrower types are converted) or boolean. In arithmetic, a boolean is ``select(b, 1, 0)``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from accumulus.tape.tape import Tape
 
 
 def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
-    """Return the scalar of a reference: a NumPy number if it is constant, so that constant code runs unchanged."""
+    """Return the traced scalar of a reference; for a constant a NumPy number, so that constant code runs unchanged."""
     if reference < 0:
         number = tape.value_of(reference)
         return np.bool_(number) if boolean else np.float64(number)
@@ -34,18 +33,18 @@ def make_scalar(tape: Tape, reference: int, boolean: bool = False) -> Any:
 
 
 def _innermost(tape: Tape) -> Tape:
-    """Return the tape that is recorded on: that of a body, which may use values of the tapes around it."""
+    """Return the tape to record on: the tape of the current body, if `tape` is around it."""
     active = ACTIVE.tape
     return active if isinstance(active, InnerTape) and active.is_within(tape) else tape
 
 
-#: Libraries of arrays that hold other arrays, traced ones too: operations with them are theirs.
+#: Libraries of arrays that may hold traced arrays, and implement operations with them.
 _HOLDING: Final = frozenset({"pint", "xarray"})
 
 
 @lru_cache(maxsize=1024)
 def _role(kind: Any) -> str:
-    """Return the role of a class of operands beside traced ones: "holds" them, "labels" results, or "" for others."""
+    """Return the role of an operand's class next to traced values: "holds" them, "labels" results, or ""."""
     if hasattr(kind, "__pandas_priority__") and not issubclass(kind, Operand):
         return "labels"
     is_holding = any(base.__module__.partition(".")[0] in _HOLDING for base in kind.__mro__)
@@ -53,7 +52,7 @@ def _role(kind: Any) -> str:
 
 
 class Traced(Operand):
-    """Base of scalars and arrays: NumPy's protocols, and the conversions that only constants have."""
+    """Base class of traced scalars and arrays: NumPy's protocols, and conversions to plain numbers."""
 
     __slots__ = ()
     # Objects of pandas leave operations to operands of higher priority.
@@ -140,7 +139,7 @@ class Traced(Operand):
 class _Scalar(Traced):
     """A reference with the interface of a NumPy scalar.
 
-    To `isinstance` these are the numbers that they stand for, so that code which asks goes the way that it would go.
+    `isinstance` takes it for the number that it stands for, so that type checks in user code take the same path.
     """
 
     __slots__ = ("reference", "tape")
@@ -161,7 +160,7 @@ class _Scalar(Traced):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy type that it stands for."""
+        """NumPy's data type: float64 or bool."""
         return np.dtype(bool if self.boolean else float)
 
     @property
@@ -219,10 +218,10 @@ class TracedScalar(_Scalar):
         return TracedScalar(self.tape, self.tape.negative(self.reference))
 
     def is_integer(self) -> Any:
-        """Return True if it has no fraction."""
+        """Return a traced truth value: the number has no fraction."""
         return self - np.floor(self) == 0.0
 
-    # whole numbers of Python have one zero, which -0.0 + 0.0 is
+    # Python's integers have no negative zero, so 0.0 is added to remove the sign
 
     def __floor__(self) -> Any:
         return np.floor(self) + 0.0
@@ -249,7 +248,7 @@ def _is_operand(other: object) -> bool:
 
 
 def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
-    """Return an operator and its reflection."""
+    """Return an operator and its reflected operator, by a universal function."""
 
     def forward(self: _Scalar, other: Any) -> Any:
         return ufunc(self, other) if _is_operand(other) else NotImplemented
@@ -261,7 +260,7 @@ def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
 
 
 def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> tuple[Binary, Binary]:
-    """Return those of `TracedScalar`: the tape's builder for numbers, else the universal function."""
+    """Return the operators of `TracedScalar`, which call the tape directly for numbers."""
 
     def forward(self: TracedScalar, other: Any) -> Any:
         tape = self.tape
@@ -282,7 +281,7 @@ def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> t
     return forward, reflected
 
 
-#: Operators with the universal function that they stand for, and the tape's builder for numbers where there is one.
+#: Operators → universal function, and the tape's builder for numbers if there is one.
 _OPERATORS: Final[dict[str, tuple[np.ufunc, Builder | None]]] = {
     "add": (np.add, lambda tape, a, b: tape.add(a, b)),
     "sub": (np.subtract, lambda tape, a, b: tape.subtract(a, b)),
@@ -296,7 +295,7 @@ _OPERATORS: Final[dict[str, tuple[np.ufunc, Builder | None]]] = {
     "or": (np.bitwise_or, None),
     "xor": (np.bitwise_xor, None),
 }
-#: Comparisons, which Python reflects by itself.
+#: Comparisons, which Python reflects itself.
 _COMPARISONS: Final[dict[str, tuple[np.ufunc, Builder]]] = {
     "lt": (np.less, lambda tape, a, b: tape.apply("less", a, b)),
     "le": (np.less_equal, lambda tape, a, b: tape.apply("less_equal", a, b)),
@@ -321,9 +320,9 @@ def _define_operators() -> None:
 
 
 def _define_methods() -> None:
-    """Give NumPy's scalars the methods of its arrays; universal functions call these on a list's items.
+    """Define the methods of NumPy's arrays, and methods that universal functions call on items of object arrays.
 
-    They are defined one by one: a ``__getattr__`` would answer NumPy's many questions about attributes, slowly.
+    They are defined individually, because a ``__getattr__`` would slow down NumPy's many attribute lookups.
     """
     for name in dir(np.ndarray):
         if not name.startswith("_") and callable(getattr(np.ndarray, name)):
@@ -351,11 +350,11 @@ _define_methods()
 
 # Formulas for other front ends ---------------------------------------------------------------------------------------
 #
-# Formulas of NumPy's functions on references: with them other front ends write functions that have no row on the tape.
+# Formulas of NumPy functions on references, for functions of other front ends that the tape has no operation for.
 
 
 def by_formula(tape: Tape, formula: Callable[..., Any], arguments: Sequence[int]) -> int:
-    """Return the reference of the result of a formula of NumPy's functions, recorded as Python functions are.
+    """Record a formula of NumPy functions and return the reference of its result.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [by_formula(tape, lambda x, y: np.hypot(x, y) - 1.0, [0, 1])]
@@ -369,12 +368,12 @@ def by_formula(tape: Tape, formula: Callable[..., Any], arguments: Sequence[int]
 
 
 def as_real(tape: Tape, reference: int) -> int:
-    """Return a number: 1 or 0 for a truth value."""
+    """Return the reference of a value as a number; truth values become 1 or 0."""
     return int(of_kind(tape, reference, True, boolean=False)) if tape.is_boolean(reference) else reference
 
 
 def as_truth(tape: Tape, reference: int) -> int:
-    """Return a truth value; a number is true if it is not 0."""
+    """Return the reference of a value as a truth value; a number is true if it is not 0."""
     if reference < 0:
         return tape.constant(float(tape.value_of(reference) != 0))
     return reference if tape.is_boolean(reference) else int(of_kind(tape, reference, False, boolean=True))

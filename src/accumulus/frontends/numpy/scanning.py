@@ -1,4 +1,4 @@
-"""Steps that each take the state left by the previous one (`accumulus.scan`), recorded once for all."""
+"""Loops with a state, `accumulus.scan`, whose step is recorded once."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ from accumulus.tape.interpreter import Copies
 from accumulus.tape.program import LONG
 from accumulus.tape.tape import Tape
 
-#: Most operations of a step that is recorded as a body; longer steps are recorded as operations on arrays.
+#: Maximum number of operations of a step that is recorded as a body; longer steps are operations on arrays.
 LONGEST_BODY: Final = 5_000
 
 
 def scan(
     f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Run steps ``carry, y = f(carry, x)`` for each entry along the first axis, in turn: ``jax.lax.scan``.
+    """Run steps ``carry, y = f(carry, x)`` for each entry along the first axis in order, like ``jax.lax.scan``.
 
-    While a derivative is prepared, `f` is recorded once, however many steps there are, and becomes one loop; its
-    derivatives go through the steps forward or in reverse, whichever makes fewer products. It may use what is around
-    it, traced values included. It cannot use what it is given as an index.
+    While a derivative is prepared, `f` is recorded once, independently of the number of steps, and becomes one loop.
+    Derivatives go through the steps forward or in reverse, whichever takes fewer products. `f` may use variables of the
+    enclosing function, including traced values. It cannot use its arguments as indices.
 
     Args:
-        f: a function of what the step before has left, and of one entry of `xs`; it returns the same for the next
-            step, and a result of its own, or None.
-        init: what the first step is given: a number, an array, or lists, tuples and dicts of those.
-        xs: arrays whose first axes have one length, a list, tuple or dict of them, or None.
-        length: of `xs`; has to be given without.
-        reverse: True if the last entry comes first; results are in the order of `xs` even so.
+        f: function of the state and of one entry of `xs`. It returns the next state, and a result of this step or None.
+        init: initial state: a number, an array, or lists, tuples and dicts of these.
+        xs: arrays whose first axes have the same length, a list, tuple or dict of such arrays, or None.
+        length: number of steps; required if `xs` is None.
+        reverse: True to begin with the last entry. Results are in the order of `xs` in either case.
 
     Returns:
-        What the last step has left, and the results of all, with one more axis in front.
+        The final state, and the results of all steps with an additional leading axis.
 
     Raises:
-        ArgumentError: for arguments that are no such arrays, and for steps that leave something of another structure
-            or shape than they were given.
+        ArgumentError: for arguments that are not such arrays, and for steps that change the structure or shape of the
+            state.
 
     >>> import numpy as np
     >>> import accumulus as acc
@@ -86,15 +85,15 @@ def scan(
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Values that steps begin with and take."""
+    """Initial state and entries of the steps."""
 
     name: str  # of the function
-    # carry, given: structures of the state and of an entry; None if there are no entries
+    # structures of the state and of an entry; None if there are no entries
     carry: Structure
     given: Structure | None
     begin: list[tuple[str, Any]]  # leaves of the initial state, each with its path
-    leaves: list[Any]  # of the entries of all steps
-    order: range  # of the entries
+    leaves: list[Any]  # leaves of the entries of all steps
+    order: range  # indices of the entries, in the order of the steps
 
     @classmethod
     def of(cls, f: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> _Steps:
@@ -131,12 +130,16 @@ class _Steps:
 
     @property
     def entries(self) -> int:
-        """Numbers that a step takes."""
+        """Number of numbers in the state and in the entries of a step."""
         each = [np.size(leaf) // self.count for leaf in self.leaves]
         return sum(each) + sum(int(np.size(leaf)) for _, leaf in self.begin)
 
     def check(self, structure: Structure, shapes: Sequence[tuple[int, ...]]) -> None:
-        """Refuse the result of a step unless it is a pair whose state has the structure of the state it was given."""
+        """Check that the result of a step is a pair whose state has the structure and shapes of the previous one.
+
+        Raises:
+            ArgumentError: if not.
+        """
         if (
             not isinstance(structure, Branch)
             or len(structure.parts) != 2
@@ -158,10 +161,10 @@ class _Steps:
                     "expected one shape at all steps"
                 )
 
-    # One after the other ---------------------------------------------------------------------------------------
+    # Step by step ----------------------------------------------------------------------------------------------
 
     def one_by_one(self, f: Callable[..., Any], tape: Any) -> tuple[Any, Any]:
-        """Call the function for each step: on numbers, or on traced values that are long."""
+        """Call the function for each step, on numbers or on long traced arrays."""
         if not self.count:
             body = self.body(f, tape)
             empty = [np.empty((0, *dimensions), bool if boolean else float) for dimensions, boolean in body.results]
@@ -188,13 +191,17 @@ class _Steps:
         return carry, self._own(shape, [None] * len(self.begin) + stacked)
 
     def _tree(self, structure: Structure | None, leaves: Sequence[Any]) -> Any:
-        """Return arguments of a function."""
+        """Return leaves in a structure; None without one."""
         if structure is None:
             return None
         return leaves[0] if isinstance(structure, Leaf) else unflatten(structure, leaves)
 
     def _checked(self, result: Any, before: Branch | None) -> Branch:
-        """Return the structure of the result of a step, which must equal that of earlier steps."""
+        """Return the structure of a step's result.
+
+        Raises:
+            ArgumentError: if it differs from the structure at earlier steps.
+        """
         structure, leaves = flatten(result)
         self.check(structure, [np.shape(leaf) for _, leaf in leaves])
         assert isinstance(structure, Branch)
@@ -206,14 +213,19 @@ class _Steps:
         return structure
 
     def _own(self, structure: Structure, leaves: Sequence[Any]) -> Any:
-        """Return the results of all steps, from all leaves that they return."""
+        """Return the results of all steps in their structure, from the leaves of states and results."""
         assert isinstance(structure, Branch)
         return unflatten(structure.parts[1], leaves[len(self.begin) :])
 
     # As a body ---------------------------------------------------------------------------------------------------
 
     def body(self, f: Callable[..., Any], tape: Any) -> Body:
-        """Return one step."""
+        """Record one step as a body.
+
+        Raises:
+            LongBodyError: if it works on long arrays.
+            ArgumentError: if it changes the structure, shapes or kinds of the state.
+        """
         kinds = [_is_truth(leaf) for _, leaf in self.begin]
         places = [(np.shape(leaf), kind) for (_, leaf), kind in zip(self.begin, kinds, strict=True)]
         arguments = [(self.carry, places)]
@@ -292,7 +304,7 @@ def _is_truth(leaf: Any) -> bool:
 
 
 def _stacked(tape: Any, values: Sequence[Any]) -> Any:
-    """Return results of all steps as one array."""
+    """Return the results of all steps as one array."""
     if tape is None:
         shapes = {np.shape(value) for value in values}
         if len(shapes) > 1:

@@ -1,7 +1,7 @@
-"""Vectors as sequences: differences and gradients, convolutions and correlations, polynomials by their coefficients.
+"""Differences and gradients, convolutions and correlations, and polynomials by their coefficients.
 
-Polynomials of ``np.polyval`` have the highest coefficient first, those of `numpy.polynomial` the lowest, and are sums
-of orthogonal polynomials there.
+Coefficients for ``np.polyval`` begin with the highest power. Coefficients for `numpy.polynomial` begin with the lowest
+degree, and may belong to orthogonal polynomials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from accumulus.tape.tape import Tape
 
 @implements(np.ediff1d)
 def _ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Return differences of neighbours of the flattened array, between given entries."""
+    """Return differences of neighbouring entries of the flattened array, between optional end entries."""
     entries = np.ravel(as_array(tape, ary))
     ends = [None if end is None else np.ravel(as_array(tape, end)) for end in (to_begin, to_end)]
     parts = [ends[0], entries[1:] - entries[:-1], ends[1]]
@@ -32,7 +32,7 @@ def _ediff1d(tape: Tape, ary: Any, to_end: Any = None, to_begin: Any = None) -> 
 
 @implements(np.gradient)
 def _gradient(tape: Tape, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Return central differences inside, one-sided ones at the ends, along one axis or several, of any spacing."""
+    """Return central differences, one-sided at the ends, along one or several axes with any spacing."""
     f = as_array(tape, f)
     axes = range(f.ndim) if axis is None else [k % f.ndim for k in np.atleast_1d(axis).tolist()]
     spacings = list(varargs) if len(varargs) != 1 else list(varargs) * len(axes)
@@ -68,7 +68,7 @@ def _slopes(tape: Tape, f: Any, axis: int, spacing: Any, edge_order: int) -> Any
 
 
 def widths_of(tape: Tape, x: Any, dx: Any, axis: int) -> Any:
-    """Return the distances of neighbours, along the last axis."""
+    """Return the distances of neighbouring points along the last axis."""
     if x is None:
         return dx
     x = as_array(tape, x)
@@ -110,9 +110,9 @@ def part_of(full: Any, long: int, short: int, mode: str) -> Any:
 
 @implements(np.correlate)
 def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
-    """Return the correlation of two vectors: the convolution with the second one turned round."""
+    """Return the correlation of two vectors: the convolution with the reversed second one."""
     a, v = np.atleast_1d(as_array(tape, a)), np.conjugate(np.atleast_1d(as_array(tape, v)))
-    if v.size > a.size:  # as NumPy has it: the other order, turned round
+    if v.size > a.size:  # NumPy swaps and reverses here
         return part_of(np.convolve(v, a[::-1]), v.size, a.size, mode)[::-1]
     return part_of(np.convolve(a, v[::-1]), a.size, v.size, mode)
 
@@ -122,7 +122,7 @@ def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
 
 @implements(np.vander)
 def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """Return powers of the entries in columns."""
+    """Return a Vandermonde matrix, with powers of the entries in columns."""
     x = as_array(tape, x)
     count = x.size if N is None else N
     columns = [as_array(tape, np.ones(x.shape))]
@@ -133,7 +133,7 @@ def _vander(tape: Tape, x: Any, N: int | None = None, increasing: bool = False) 
 
 @implements(np.polymul)
 def _polymul(tape: Tape, a1: Any, a2: Any) -> Any:
-    """Return the product, without leading zeros that are constants."""
+    """Return the product of two polynomials, without leading constant zeros."""
     return np.convolve(*(_from_highest(np.atleast_1d(as_array(tape, polynomial))) for polynomial in (a1, a2)))
 
 
@@ -146,7 +146,7 @@ def _from_highest(a: Any) -> Any:
 
 @implements(np.polyder)
 def _polyder(tape: Tape, p: Any, m: int = 1) -> Any:
-    """Return the derivative, m times over."""
+    """Return the m-th derivative of a polynomial."""
     p = as_array(tape, p)
     for _ in range(m):
         p = p[:-1] * np.arange(p.size - 1.0, 0.0, -1.0)
@@ -176,7 +176,7 @@ def _polyfit(
     w: Any = None,
     cov: bool = False,
 ) -> Any:
-    """Return the polynomial that is nearest to `y` at constant places: linear in `y`."""
+    """Return the least-squares polynomial for `y` at constant positions, which is linear in `y`."""
     if depends(x) or depends(w) or full or cov:
         raise refuse(
             "np.polyfit is recorded for constant places x and weights, without full= and cov=. Of places that depend "
@@ -192,14 +192,14 @@ def _polyfit(
 
 
 class Family(NamedTuple):
-    """Polynomials by their recurrence: Pₙ = a(n, x)·Pₙ₋₁ - b(n)·Pₙ₋₂, with P₀ = 1 and P₁."""
+    """A family of polynomials with the recurrence Pₙ = a(n, x)·Pₙ₋₁ - b(n)·Pₙ₋₂, P₀ = 1 and given P₁."""
 
     first: Callable[[Any], Any]
     a: Callable[[int, Any], Any]
     b: Callable[[int], float]
 
 
-#: Module of `numpy.polynomial` → its function, and its polynomials.
+#: Module of `numpy.polynomial` → its evaluation function, and the family of polynomials.
 FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "polynomial": ("polyval", Family(lambda x: x, lambda n, x: x, lambda n: 0.0)),
     "chebyshev": ("chebval", Family(lambda x: x, lambda n, x: 2.0 * x, lambda n: 1.0)),

@@ -1,9 +1,9 @@
-"""Functions along axes: sums, products, extremes, means, running sums, medians, quantiles and covariances.
+"""Reductions and statistics: sums, products, extremes, means, cumulative sums, medians, quantiles and covariances.
 
-Sums go from left to right; NumPy adds long lines pairwise, which differs in rounding only. Entries that are not a
-number are left out by selects, at every point. For medians and quantiles, up to `MOST_EXCHANGED` entries are sorted by
-comparing and exchanging, by selects, so that the program holds for every order. More are taken in the order that they
-have at the given point, which is kept as a guard.
+Sums are added from left to right; NumPy adds long lines pairwise, which differs only in rounding. Functions that ignore
+NaN do so by selects, at every point. For medians and quantiles, up to `MOST_EXCHANGED` entries are sorted by
+compare-exchange steps of selects, so that the program holds for every order. More entries are taken in their order at
+the given point, which is kept as a guard.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _enter_running("multiply", np.cumprod)
 
 
 def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: bool) -> Any:
-    """Return the number of entries along the axes that `where` selects; it may be traced if `where` is an array."""
+    """Return the number of entries along the axes that `where` selects; traced if `where` is a traced array."""
     if where is True:
         axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
         return math.prod(shape[k] for k in axes)
@@ -68,7 +68,7 @@ def _count(tape: Tape, shape: tuple[int, ...], axis: Any, where: Any, keepdims: 
 @implements(np.mean)
 @by_name
 def mean(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, where: Any = True) -> Any:
-    """Return the sum by the number of entries."""
+    """Return the mean: the sum divided by the number of entries."""
     a = as_array(tape, a)
     total = fold(tape, ELEMENTWISE["add"], a, axis, keepdims, None, where)
     return total / _count(tape, a.shape, axis, where, keepdims)
@@ -78,7 +78,7 @@ def mean(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, where: An
 def _average(
     tape: Tape, a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
-    """Return the mean, or the weighted sum by the sum of the weights."""
+    """Return the mean, or the weighted sum divided by the sum of the weights."""
     a = as_array(tape, a)
     weights = np.ones(a.shape) if weights is None else as_array(tape, weights)
     if weights.shape != a.shape:
@@ -103,7 +103,7 @@ def _var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the mean of the squared deviations, or their sum by the number of entries less `ddof`."""
+    """Return the sum of squared deviations from the mean, divided by the number of entries less `ddof`."""
     a = as_array(tape, a)
     centre = np.mean(a, axis=axis, keepdims=True, where=where) if mean is None else mean
     deviations = a - centre
@@ -122,7 +122,7 @@ def _std(*arguments: Any, **keywords: Any) -> Any:
 @implements(np.ptp)
 @by_name
 def _ptp(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return the greatest less the smallest entry."""
+    """Return the difference of the largest and the smallest entry."""
     greatest = fold(tape, ELEMENTWISE["maximum"], a, axis, keepdims)
     return greatest - fold(tape, ELEMENTWISE["minimum"], a, axis, keepdims)
 
@@ -152,7 +152,7 @@ def _enter_known_mean(function: Callable[..., Any], of_all: Callable[..., Any]) 
         a = as_array(tape, a)
         there = np.logical_not(np.isnan(a))
         there = there if where is True else there & where
-        # omitted entries are replaced by 0: with NaN, derivatives through them would be NaN
+        # omitted entries are replaced by 0, since derivatives through NaN would be NaN
         return of_all(np.where(there, a, 0.0), *arguments, where=there, **keywords)
 
 
@@ -178,12 +178,12 @@ _enter_known_extreme(np.nanmin, np.min, np.inf)
 
 # Orders ---------------------------------------------------------------------------------------------------------------
 
-#: Most entries of a line that is sorted by compare-exchange steps: 8 entries take 19 steps, 16 take 63.
+#: Maximum number of entries of a line that is sorted by compare-exchange steps: 8 take 19 steps, 16 take 63.
 MOST_EXCHANGED: Final = 16
 
 
 def in_order(tape: Tape, lines: Any) -> Any:
-    """Return the entries along the last axis, the smallest first; all are NaN where one is, as in medians."""
+    """Return the entries along the last axis in ascending order; all are NaN if one is, as in medians."""
     count = lines.shape[-1]
     if count > MOST_EXCHANGED:
         references = references_of(tape, lines).copy()
@@ -198,7 +198,7 @@ def in_order(tape: Tape, lines: Any) -> Any:
 
 # Quantiles -----------------------------------------------------------------------------------------------------------
 
-#: Where among n sorted entries, counted from 0, the share q is, by the name of the method (Hyndman and Fan, 1996).
+#: Method → position of the quantile q among n sorted entries, counted from 0 (Hyndman and Fan, 1996).
 _PLACES: Final[dict[str, Callable[[float, int], float]]] = {
     "linear": lambda q, n: q * (n - 1),
     "lower": lambda q, n: np.floor(q * (n - 1)),
@@ -222,7 +222,7 @@ def _lines(tape: Tape, a: Any, axis: Any) -> tuple[Any, list[int]]:
 
 
 def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: bool, of_numbers: bool = False) -> Any:
-    """Return quantiles along axes; `of_numbers` of the entries that are not NaN, however many these are."""
+    """Return quantiles along axes; with `of_numbers`, of the entries that are not NaN, whose number may vary."""
     if depends(q):
         raise refuse("Quantiles are recorded for constant shares q.")
     if method not in _PLACES:
@@ -264,7 +264,7 @@ def _at_share(ordered: Any, share: float, count: int, method: str) -> Any:
 
 
 def _enter_quantiles(function: Callable[..., Any], whole: float, of_numbers: bool = False) -> None:
-    """Enter a function of shares, of which `whole` is the largest."""
+    """Register a function of shares whose largest value is `whole`."""
 
     @implements(function)
     @by_name
@@ -304,7 +304,7 @@ def _cov(
     fweights: Any = None,
     aweights: Any = None,
 ) -> Any:
-    """Return covariances of the rows, or columns."""
+    """Return the covariances of variables in rows, or in columns."""
     rows = _rows(tape, m, rowvar, True)
     if y is not None:
         rows = np.concatenate([rows, _rows(tape, y, rowvar, False)])
@@ -328,7 +328,7 @@ def _cov(
 
 
 def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
-    """Return one row for each variable."""
+    """Return a matrix with a row for each variable."""
     values = as_array(tape, values)
     if values.ndim > 2:
         raise ValueError("m has more than 2 dimensions")
@@ -340,7 +340,7 @@ def _rows(tape: Tape, values: Any, rowvar: bool, first: bool) -> Any:
 @implements(np.corrcoef)
 @by_name
 def _corrcoef(tape: Tape, x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    """Return correlations of the rows, or columns."""
+    """Return the correlations of variables in rows, or in columns."""
     covariances = _cov(tape, x, y, rowvar)
     if not np.ndim(covariances):
         return covariances / covariances

@@ -1,10 +1,10 @@
-"""Tables from NumPy's functions to their recording functions, filled by the modules that implement them.
+"""Tables of the functions that record NumPy's functions, filled by the modules that implement them.
 
-`FUNCTIONS` has a row for each array function, `PROTOCOLS` one for each way in which NumPy hands a call over; the rows
+`FUNCTIONS` has a row for each array function, and `PROTOCOLS` one for each way in which NumPy dispatches a call. Rows
 of universal functions are in `accumulus.frontends.numpy.elementwise`. `BORROWED` has functions and methods of other
-libraries: those of SciPy are in `accumulus.frontends.scipy`, those of `math` and `cmath` in `mathematics` and
-`complex_functions`. To add one, write a function that takes the tape and the arguments of the original, under the
-decorator `borrows`.
+libraries: `accumulus.frontends.scipy` registers SciPy's, `mathematics` registers `math`, and `complex_functions`
+registers `cmath`. To add a function, write its recorder, which takes the tape and the arguments of the original, under
+the decorator `borrows`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ from accumulus.tape.tape import Tape
 
 
 def check_dtype(dtype: Any, operation: str) -> None:
-    """Refuse a type in which NumPy would round traced values: all but float64."""
+    """Refuse data types in which NumPy would round traced values: all but float64.
+
+    Raises:
+        TraceError: for such a type.
+    """
     if dtype is not None and np.dtype(dtype) != np.float64:
         raise refuse(
             f"{operation} is asked for {np.dtype(dtype)}: values that depend on the function's arguments are recorded "
@@ -35,13 +39,13 @@ def check_dtype(dtype: Any, operation: str) -> None:
 
 @dataclass(frozen=True)
 class ArrayFunction:
-    """Recording of one function of NumPy.
+    """Recorder of one function of NumPy.
 
-    `record` takes the tape and the arguments of the NumPy function; what its signature lacks is refused, and so are
-    results written elsewhere (`out`), and a type of results (`dtype`) in which NumPy would round.
-    `constants` says whether it is called even if nothing depends on the inputs: it hands out views, or changes an
-    argument. The others are left to NumPy then. A record that is marked by `by_name` takes those arguments of the
-    original by name that say what is computed.
+    `record` takes the tape and the arguments of the NumPy function. Arguments that are missing from its signature are
+    refused, and so are results written elsewhere (`out`) and data types (`dtype`) in which NumPy would round.
+    `constants` is True if it is also called without traced arguments, since it returns views or changes an argument;
+    other calls on constants are left to NumPy. A recorder marked by `by_name` takes its arguments by the names of the
+    original.
     """
 
     function: Callable[..., Any]
@@ -50,16 +54,20 @@ class ArrayFunction:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
-        """The arguments that can be recorded."""
+        """Signature of the arguments that can be recorded."""
         return inspect.signature(self.record)
 
     @functools.cached_property
     def original(self) -> inspect.Signature | None:
-        """All arguments of the function, if they are taken by name."""
+        """Signature of the original, if arguments are passed by name; else None."""
         return inspect.signature(self.function) if self.record in _BY_NAME else None
 
     def __call__(self, tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Record a call."""
+        """Record a call.
+
+        Raises:
+            TraceError: for arguments that cannot be recorded.
+        """
         name = function_name(self.function)
         try:
             if self.original is None:
@@ -80,7 +88,7 @@ class ArrayFunction:
         return self.record(tape, *arguments, **keywords)
 
 
-#: Arguments that say where results are put, which is refused, and how they are computed.
+#: Arguments that do not change values, except for `out`, which is refused.
 PASSED_OVER: Final = frozenset(
     (
         *("check_finite", "driver", "dtype", "lapack_driver", "lwork", "out", "overwrite_a", "overwrite_ab"),
@@ -91,39 +99,40 @@ _BY_NAME: Final[set[Callable[..., Any]]] = set()
 
 
 def by_name(record: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the decorated function take arguments as the original names them, without those that are passed over."""
+    """Pass arguments to the decorated recorder by the original's names, without those in `PASSED_OVER`."""
     _BY_NAME.add(record)
     return record
 
 
-#: Functions that record functions with function arguments. These may hold traced values even if no argument is traced;
-#: a recording function returns `NotImplemented` if they hold none.
+#: Recorders of functions that take functions. These may hold traced values even if no argument is traced; a recorder
+#: returns `NotImplemented` if they hold none.
 CALLING: Final[set[Callable[..., Any]]] = set()
 #: Recorded array functions.
 FUNCTIONS: Final[dict[Callable[..., Any], ArrayFunction]] = {}
-#: Functions that record them if an argument is complex; without an entry the row in `FUNCTIONS` applies.
+#: Recorders for complex arguments; without an entry the row in `FUNCTIONS` applies.
 COMPLEX_FUNCTIONS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
-#: Functions and methods of other libraries: module → name in it → recording function. It takes the tape, then the
-#: arguments of the original, the object first for a method. A row is resolved once the user has loaded the module.
+#: Functions and methods of other libraries: module → name in it → recorder. A recorder takes the tape, then the
+#: arguments of the original, beginning with the object for a method. A row is resolved after the user has loaded the
+#: module.
 BORROWED: Final[dict[str, dict[str, Callable[..., Any]]]] = {}
-#: Compiled classes of other libraries, whose methods cannot be replaced: module and name → function
-#: from an object of it to its stand-in.
+#: Compiled classes of other libraries, whose methods cannot be replaced: module and name → function from an object to
+#: its stand-in.
 OBJECTS: Final[dict[tuple[str, str], Callable[[Any], Any]]] = {}
-#: Functions among them that are refused with a message of their own.
+#: Names of functions in `BORROWED` that are refused with their own message.
 REFUSED: Final[set[str]] = set()
-#: Libraries whose functions are recorded as NumPy's are, with the packages of their rows: those fill the tables above,
-#: and are imported once the library is.
+#: Libraries whose functions are recorded like NumPy's → package that registers the functions, imported after the
+#: library is loaded.
 _ROWS_OF: Final = {"scipy": "accumulus.frontends.scipy"}
-#: Functions for NumPy's protocols on traced values: "__array_function__"; methods of universal functions: "__call__",
-#: "reduce", "accumulate", "outer" and "at"; and "array", which makes an array of a scalar. Names of those for complex
-#: numbers begin with "complex".
+#: Functions for NumPy's protocols on traced values: "__array_function__"; the methods of universal functions
+#: "__call__", "reduce", "accumulate", "outer" and "at"; and "array", which converts a scalar to an array. Names for
+#: complex numbers begin with "complex".
 PROTOCOLS: Final[dict[str, Callable[[Tape, Any, Any, Any], Any]]] = {}
 
 
 def implements(
     *functions: Callable[..., Any], constants: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into the table as the recorder of `functions`."""
+    """Register the decorated function as the recorder of `functions`."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         for function in functions:
@@ -135,10 +144,10 @@ def implements(
 
 
 def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function into the table as the recorder of `functions` of complex arguments."""
+    """Register the decorated function as the recorder of `functions` for complex arguments."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
-        record.__qualname__ = function_name(functions[0])  # as errors of Python call it
+        record.__qualname__ = function_name(functions[0])  # the name in Python's own errors
         COMPLEX_FUNCTIONS.update(dict.fromkeys(functions, record))
         return record
 
@@ -146,12 +155,12 @@ def implements_complex(*functions: Callable[..., Any]) -> Callable[[Callable[...
 
 
 def borrows(module: str, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as the recorder of ``module.name``, for each of the names.
+    """Register the decorated function as the recorder of ``module.name`` for each name.
 
     Args:
-        module: the public module, such as "scipy.special"; it need not be there.
-        names: of functions ("logsumexp"), and of methods with their class ("PPoly.__call__") or with an object of the
-            class ("norm.pdf"). Names that the installed SciPy does not have are passed over.
+        module: public name of the module, such as "scipy.special"; it need not be loaded.
+        names: names of functions ("logsumexp"), or of methods with their class ("PPoly.__call__") or with an object of
+            the class ("norm.pdf"). Names that the installed SciPy lacks are ignored.
     """
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,7 +174,7 @@ def borrows(module: str, *names: str) -> Callable[[Callable[..., Any]], Callable
 
 
 def refuses(module: str, reason: str, *names: str) -> None:
-    """Enter functions that are not recorded, with the reason that follows "… is not recorded: "."""
+    """Register functions that are not recorded, with the reason that follows "… is not recorded: "."""
     for name in names:
         full = f"{module}.{name}"
         REFUSED.add(full)
@@ -177,13 +186,13 @@ def _refuse(name: str, reason: str, tape: Any, *arguments: Any, **keywords: Any)
 
 
 def load_rows(everything: bool = False) -> None:
-    """Fill the tables with rows of the libraries that are loaded, or of all that there are rows for."""
+    """Import the packages that register functions of loaded libraries, or of all libraries."""
     for library in [library for library in _ROWS_OF if everything or library in sys.modules]:
         import_module(_ROWS_OF.pop(library))
 
 
 def columns() -> Any:
-    """Return the module `columns`, which needs pandas: imported by name once a table of the user's is there."""
+    """Return the module `columns`, imported by name because it needs pandas."""
     return import_module("accumulus.frontends.numpy.columns")
 
 
@@ -195,7 +204,7 @@ def function_name(function: Any) -> str:
     """
     module = getattr(function, "__module__", None)
     name = str(getattr(function, "__qualname__", getattr(function, "__name__", function)))
-    if module is None:  # universal functions do not say where they are from
+    if module is None:  # universal functions do not have a module
         if getattr(np, name, None) is not function:
             return f"scipy.special.{name}" if hasattr(sys.modules.get("scipy.special"), name) else name
         module = "numpy"
@@ -207,7 +216,7 @@ def function_name(function: Any) -> str:
 
 #: Replacement of a function that is passed to another (`accumulus.frontends.numpy.calling`).
 CALLED: Final[list[Callable[[Any], Any]]] = [lambda function: function]
-#: Why some functions cannot be recorded.
+#: Function → reason why it cannot be recorded.
 _REASONS: Final = {
     name: reason
     for reason, names in {
@@ -234,7 +243,7 @@ _REASONS: Final = {
 
 
 def unsupported(function: Callable[..., Any]) -> str:
-    """Return the error text for a `function` that cannot be recorded, with alternatives."""
+    """Return the error message for a function that cannot be recorded, with alternatives."""
     name = function_name(function)
     reason = _REASONS.get(name.rpartition(".")[2])
     if reason is None:

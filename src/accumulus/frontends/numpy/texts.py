@@ -1,11 +1,12 @@
-"""Text of traced values: shown as it is, guarded where it is rounded, refused where it holds all digits.
+"""Conversion of traced values to text: free if only displayed, guarded if rounded, else refused.
 
-Code may compare text, look it up in a dict, or read a number from it. So making text is a decision unless the text can
-only be shown: if `logging` or another such module makes it, or if it is made directly within a call of ``print``, of a
-logger or of ``warnings.warn``, or within ``raise`` or ``assert`` where nothing catches errors. The source at the
-running instruction decides that; without source, only a bare print statement counts.
+Code may compare text, look it up in a dict, or read a number from it. Making text is therefore a decision, unless the
+text can only be displayed. This is the case if `logging` or a similar module makes it; if it is made directly inside of
+a call of ``print``, of a logger or of ``warnings.warn``; or inside of ``raise`` or ``assert`` where nothing catches
+errors. The source of the running instruction shows which case applies; without source, only a plain print statement
+counts.
 
-Formatting is monotonic, so the numbers with the same rounded text are an interval, and that is the guard.
+Formatting is monotonic, so numbers with the same rounded text form an interval, which is the guard.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.location import in_library
 from accumulus.frontends.numpy.operands import Operand, concrete, depends
 
-#: Modules that only show their arguments.
+#: Modules that only display their arguments.
 _SHOWING: Final = frozenset(
     (
         *("IPython", "_pytest", "bdb", "cmd", "code", "debugpy", "doctest", "ipykernel", "logging", "loguru", "pdb"),
         *("pydevd", "rich", "structlog", "tqdm", "traceback", "unittest", "warnings"),
     )
 )
-#: Methods that write objects as text: their callers decide what happens to the text.
+#: Methods that convert objects to text; their callers determine the use of the text.
 _WRITING: Final = frozenset(("__format__", "__repr__", "__str__"))
-#: Functions that make text, and methods of text that make text of it.
+#: Functions that make text, and methods of strings that return strings.
 _MAKERS: Final = (str, repr, format, ascii, np.array_str, np.array_repr, np.array2string)
 _METHODS: Final = frozenset(("center", "format", "format_map", "join", "ljust", "lower", "rjust", "strip", "upper"))
-#: Functions and methods of `logging` that log.
+#: Functions and methods of `logging` that emit a record.
 _LOGGING: Final = frozenset(("critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning"))
-#: Expressions, other than calls, that pass on the text within them.
+#: Expressions, other than calls, that pass on text inside of them.
 _CARRIERS: Final = (
     *(ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.Tuple, ast.List, ast.Dict, ast.Starred, ast.keyword),
     *(ast.GeneratorExp, ast.ListComp, ast.IfExp),
@@ -62,11 +63,11 @@ ALL_DIGITS: Final = (
 
 
 def formatted(value: Operand, specification: str) -> str:
-    """Return `format` of a value at the given point, kept as a guard where it may decide.
+    """Return the formatted value at the given point; keep the text as a guard if code may depend on it.
 
     Raises:
-        TraceError: if there is no such point.
-        ValueError, TypeError: for what Python's floats do not take.
+        TraceError: if the recording has no point.
+        ValueError, TypeError: for specifications that Python's floats do not accept.
     """
     reference = value.entries
     if not depends(value):
@@ -86,10 +87,10 @@ def formatted(value: Operand, specification: str) -> str:
 
 
 def in_full(value: Operand, name: str, how: Callable[[Any], str] = str) -> str:
-    """Return the name of a value where it can only be shown.
+    """Return the name of a traced value if the text can only be displayed.
 
     Raises:
-        TraceError: where it may decide.
+        TraceError: if code may depend on the text.
     """
     if ACTIVE.tape is None or is_shown():
         return name
@@ -99,7 +100,7 @@ def in_full(value: Operand, name: str, how: Callable[[Any], str] = str) -> str:
         return str(truth(value.tape, value.entries))
     error = refuse(ALL_DIGITS)
     if ACTIVE.decisions is not None and not isinstance(ACTIVE.tape, InnerTape):
-        # code that catches the error, as `reprlib` does, goes another way: the recording holds for these numbers alone
+        # code that catches the error, as `reprlib` does, takes another path: the recording holds only for these numbers
         references = np.ravel(value.entries)
         pairs = zip(references, values_of(value.tape, references), strict=True)
         keep(value.tape, np.array([value.tape.apply("equal", r, value.tape.constant(x)) for r, x in pairs]), "text")
@@ -107,7 +108,7 @@ def in_full(value: Operand, name: str, how: Callable[[Any], str] = str) -> str:
 
 
 def printed_number(value: Operand) -> float | None:
-    """Return the number at the given point if ``%`` asks for it in text that can only be shown, else None."""
+    """Return the number at the given point if ``%`` formats text that can only be displayed; else None."""
     if ACTIVE.decisions is None or not isinstance(value.entries, int) or not is_shown(by_percent=True):
         return None
     point = point_at(value.tape, np.array(value.entries))
@@ -115,10 +116,10 @@ def printed_number(value: Operand) -> float | None:
 
 
 def _guard(tape: Any, reference: int, text: Callable[[float], str]) -> None:
-    """Keep that the text of a number stays the same."""
+    """Keep as a guard that the text of a number is unchanged."""
     number = float(values_of(tape, np.array(reference)))
     zero = tape.constant(0.0)
-    if number == 0.0:  # zeros of both signs are equal, and written differently
+    if number == 0.0:  # zeros of both signs are equal, but have different texts
         sign = tape.apply("divide", tape.constant(1.0), reference)
         sides = (sign, zero) if np.signbit(number) else (zero, sign)
         conditions = [tape.apply("less", *sides), tape.apply("equal", reference, zero)]
@@ -131,7 +132,7 @@ def _guard(tape: Any, reference: int, text: Callable[[float], str]) -> None:
 
 
 def same_text(number: float, text: Callable[[float], str]) -> tuple[float, float]:
-    """Return the least and the largest number with the same text as a number that is not zero, and with its sign.
+    """Return the smallest and the largest number with the same text and sign as a nonzero number.
 
     >>> same_text(1.26, lambda number: f"{number:.1f}")
     (1.2500000000000002, 1.3499999999999999)
@@ -141,7 +142,7 @@ def same_text(number: float, text: Callable[[float], str]) -> tuple[float, float
     def at(bits: int) -> float:
         return sign * float(struct.unpack("<d", struct.pack("<q", bits))[0])
 
-    for outside in (0, INFINITY_BITS + 1):  # positive floats are ordered as their bits
+    for outside in (0, INFINITY_BITS + 1):  # positive floats have the order of their bits
         (inside,), beyond = struct.unpack("<q", struct.pack("<d", abs(number))), outside
         while abs(beyond - inside) > 1:
             middle = (inside + beyond) // 2
@@ -151,13 +152,13 @@ def same_text(number: float, text: Callable[[float], str]) -> tuple[float, float
 
 
 def is_shown(by_percent: bool = False) -> bool:
-    """Return True if the text that is made now can only be shown; `by_percent`: and the operator ``%`` makes it."""
+    """Return True if the text being made can only be displayed; with `by_percent`, only if ``%`` makes it."""
     frame: FrameType | None = sys._getframe(1)
     returned = ""
     while frame is not None:
         code, module = frame.f_code, str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if module in _SHOWING or (in_library(frame) and dis.opname[code.co_code[frame.f_lasti]].startswith("FORMAT")):
-            return True  # the latter is the message of an error
+            return True  # the latter formats an error message
         if not (in_library(frame) or module in sys.stdlib_module_names or code.co_name in _WRITING):
             verdict = _fate(frame, returned, by_percent)
             if verdict is not None:
@@ -168,7 +169,7 @@ def is_shown(by_percent: bool = False) -> bool:
 
 
 def _fate(frame: FrameType, returned: str, by_percent: bool) -> bool | None:
-    """Return True if the running instruction can only show the text; None if it is returned to the caller.
+    """Return True if the running instruction can only display the text; None if it returns the text to the caller.
 
     Args:
         frame: frame that makes the text.
@@ -213,7 +214,7 @@ def _fate(frame: FrameType, returned: str, by_percent: bool) -> bool | None:
 
 
 def _shows(call: ast.Call, frame: FrameType) -> bool:
-    """Return True if a call shows its arguments, and does nothing else with them."""
+    """Return True if a call only displays its arguments."""
     callee = _looked_up(call.func, frame)
     if callee is print:
         files = [each.value for each in call.keywords if each.arg not in ("sep", "end", "flush")]
@@ -223,7 +224,7 @@ def _shows(call: ast.Call, frame: FrameType) -> bool:
 
 
 def _makes(call: ast.Call, frame: FrameType) -> bool:
-    """Return True if a call makes text of its arguments."""
+    """Return True if a call makes text from its arguments."""
     if not isinstance(call.func, ast.Attribute):
         return _looked_up(call.func, frame) in _MAKERS
     text = call.func.value
@@ -234,7 +235,7 @@ def _makes(call: ast.Call, frame: FrameType) -> bool:
 
 
 def _looked_up(node: ast.expr, frame: FrameType) -> object:
-    """Return the value of a name or an attribute without running the user's code; None if unknown."""
+    """Return the value of a name or an attribute without running user code; None if unknown."""
     if isinstance(node, ast.Name):
         scopes = (frame.f_locals, frame.f_globals, vars(builtins))
         return next((scope[node.id] for scope in scopes if node.id in scope), None)
@@ -246,7 +247,7 @@ def _looked_up(node: ast.expr, frame: FrameType) -> object:
 
 
 def _path(frame: FrameType) -> list[ast.AST] | None:
-    """Return the nodes around the running instruction, outermost first; None if there is no source."""
+    """Return the syntax-tree nodes around the running instruction, outermost first; None without source."""
     code = frame.f_code
     span = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
     lines = linecache.getlines(code.co_filename, frame.f_globals)
@@ -262,7 +263,7 @@ def _path(frame: FrameType) -> list[ast.AST] | None:
         if not inner:
             break
         path.append(inner[0])
-    while isinstance(path[-1], ast.Constant):  # Python 3.11 gives all parts of an f-string its place
+    while isinstance(path[-1], ast.Constant):  # in Python 3.11 all parts of an f-string have its position
         path.pop()
     return path
 
@@ -273,13 +274,13 @@ def _tree(source: str) -> ast.AST:
 
 
 def _children(node: ast.AST) -> list[Any]:
-    """Return the nodes in a node that have a place."""
+    """Return the nearest descendants of a node that have a position."""
     parts = ast.iter_child_nodes(node)
     return [child for inner in parts for child in ([inner] if hasattr(inner, "lineno") else _children(inner))]
 
 
 def _only_prints(frame: FrameType) -> bool:
-    """Return True if the running instruction is in a statement that calls ``print`` and nothing else."""
+    """Return True if the running instruction is in a statement that only calls ``print``."""
     statement: list[dis.Instruction] = []
     reached, depth = False, 0
     for each in dis.get_instructions(frame.f_code):

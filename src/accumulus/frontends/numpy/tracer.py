@@ -1,4 +1,4 @@
-"""Front end of Python functions of NumPy arrays, which run once on traced values."""
+"""Front end for Python functions of NumPy arrays, which run once on traced values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _run(
     inputs: Inputs,
     call: Callable[[Any], Any],
 ) -> Any:
-    """Return the result of a function for traced values; `call` maps the function to the one to call."""
+    """Run a function on traced values; `call` maps the function to the one to call."""
     traced: Sequence[Any] = [
         replaced(argument) if references is None else _traced(tape, argument, references)
         for argument, references in zip(arguments, inputs, strict=True)
@@ -74,7 +74,7 @@ def _traced(tape: Tape, argument: Any, references: References) -> Traced:
 
 
 def supported() -> list[str]:
-    """Return names of the functions that are recorded, apart from NumPy's and SciPy's elementwise universal functions.
+    """Return the names of recorded functions, except elementwise universal functions of NumPy and SciPy.
 
     >>> {"np.all", "math.sin"} <= set(supported())
     True

@@ -1,6 +1,6 @@
-"""Calls that NumPy hands over: of universal functions (plain, reduce, accumulate, outer, at) and of array functions.
+"""Recording of calls that NumPy dispatches: of universal functions and their methods, and of array functions.
 
-Folds go from left to right. NumPy sums long lines pairwise, which differs in rounding only.
+Reductions go from left to right. NumPy sums long lines pairwise, which differs only in rounding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.program import LONG
 from accumulus.tape.tape import Tape
 
-#: Rows of reals by NumPy's universal function.
+#: Rows that take reals, by NumPy's universal function.
 ROWS: Final = {
     getattr(np, name): row for name, row in ELEMENTWISE.items() if hasattr(np, name) and not row.takes_boolean
 }
@@ -70,10 +70,10 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
 
 
 def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any], out: Any, where: Any) -> Any:
-    """Return a call with ``where=``: the entries of `out` for which it is false keep their values.
+    """Record a call with ``where=``: entries of `out` for which it is false keep their values.
 
-    There the function is computed too, at 1, so that a NaN or an infinite derivative at the true argument (a division
-    by zero that ``where`` avoids) does not enter the derivative of the result.
+    There the function is evaluated at 1 instead, so that a NaN or an infinite derivative at the actual argument (a
+    division by zero that ``where`` avoids) does not enter the derivative of the result.
     """
     if out is None or any(target is None for target in out):
         raise refuse(
@@ -86,7 +86,7 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, An
 
 
 def _scalars(tape: Tape, inputs: tuple[Any, ...]) -> list[int] | None:
-    """Return references if all inputs are real scalars: most calls are of this kind, and should be fast."""
+    """Return references if all inputs are real scalars, which is a fast path for most calls; else None."""
     references = []
     for value in inputs:
         if isinstance(value, Operand):
@@ -109,7 +109,11 @@ def _row(ufunc: np.ufunc, keywords: dict[str, Any]) -> Elementwise:
 
 
 def _check_keywords(ufunc: np.ufunc, keywords: Mapping[str, Any], gives_boolean: bool = False) -> None:
-    """Refuse options that would round arguments or results; those that concern memory only are let through."""
+    """Refuse options that would round arguments or results; options about memory are ignored.
+
+    Raises:
+        TraceError: for such an option.
+    """
     name = f"np.{ufunc.__name__}"
     dtype = keywords.get("dtype")
     if not (gives_boolean and dtype is not None and np.dtype(dtype) == bool):
@@ -119,7 +123,7 @@ def _check_keywords(ufunc: np.ufunc, keywords: Mapping[str, Any], gives_boolean:
 
 
 def _store(result: Any, out: tuple[Any, ...]) -> Any:
-    """Write the results into the arrays given as `out`, whose own entries change, as in ``y += x``."""
+    """Write results into the arrays passed as `out`, in place, as in ``y += x``."""
     results = result if isinstance(result, tuple) else (result,)
     stored = []
     for value, target in zip(results, out, strict=True):
@@ -135,7 +139,7 @@ def _store(result: Any, out: tuple[Any, ...]) -> Any:
     return tuple(stored) if len(stored) > 1 else stored[0]
 
 
-# Folds -----------------------------------------------------------------------------------------------------------
+# Reductions ------------------------------------------------------------------------------------------------------
 
 
 def fold(
@@ -147,7 +151,7 @@ def fold(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
-    """Return entries along one axis, several, or all (None), joined by `row` from the left, where a mask holds."""
+    """Return a reduction by `row` along one axis, several, or all (None), from left to right, where a mask holds."""
     if where is not True:
         operand = np.where(where, operand, _neutral(row, initial))
     references, row = _operand_of_fold(tape, row, operand)
@@ -180,7 +184,11 @@ def fold(
 
 
 def _neutral(row: Elementwise, initial: Any) -> Any:
-    """Return the neutral number for entries that a mask leaves out."""
+    """Return the neutral number for entries that a mask omits.
+
+    Raises:
+        ValueError: if the operation has none, and there is no initial value.
+    """
     if row.identity is None and initial is None:
         raise ValueError(
             f"reduction operation '{row.name}' does not have an identity, so to use a where mask one has to specify "
@@ -190,7 +198,7 @@ def _neutral(row: Elementwise, initial: Any) -> Any:
 
 
 def _folded_lines(tape: Any, row: Elementwise, lines: References, initial: Any) -> References:
-    """Return the fold of each line of a table: sums as one block, all else by halves."""
+    """Return the reduction of each line of a table: sums as one block, other operations by halves."""
     if initial is not None:
         start = references_of(tape, initial, row.takes_boolean)
         lines = np.concatenate([np.broadcast_to(start, (len(lines), 1)), lines], axis=1)
@@ -208,7 +216,7 @@ def _folded_lines(tape: Any, row: Elementwise, lines: References, initial: Any) 
 
 
 def _by_halves(tape: Any, row: Elementwise, lines: References) -> References:
-    """Return the fold of each line: of short ones from left to right, as NumPy does it, else halves with each other."""
+    """Return the reduction of each line: from left to right if it is short, as in NumPy, else by halves."""
     if 1 < lines.shape[1] < LONG:
         folded: References = reduce(lambda left, right: tape.map(row.bind, [left, right]), lines.T)
         return folded
@@ -220,10 +228,10 @@ def _by_halves(tape: Any, row: Elementwise, lines: References) -> References:
 
 
 def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
-    """Share derivatives evenly, as `_shared_evenly` does, for each line of a table."""
+    """Return the extremes of each line of a table, with derivatives shared as in `_shared_evenly`."""
     different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
     few = different < 3
-    if few.any():  # two different entries: the rule of a single operation
+    if few.any():  # the rule of a single operation suffices for two entries
         results = np.empty(len(lines), np.int64)
         results[few] = [reduce(row.bind(tape), line) for line in lines[few].tolist()]
         if not few.all():
@@ -240,7 +248,7 @@ def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
 
 
 def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
-    """Return the greatest or smallest of several; equal ones share the derivative in equal parts, as in JAX."""
+    """Return the extreme of several values; equal ones share the derivative in equal parts, as in JAX."""
     distinct = sorted(set(line))
     if extreme < 0 or len(distinct) < 3:
         return extreme
@@ -253,7 +261,7 @@ def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
 
 
 def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> TracedArray:
-    """Return the running fold along one axis."""
+    """Return the cumulative reduction along one axis."""
     references, row = _operand_of_fold(tape, row, operand)
     moved = np.moveaxis(references, axis, -1)
     length = moved.shape[-1]
@@ -267,13 +275,13 @@ def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> Tra
 
 
 def _running_lines(tape: Any, row: Elementwise, lines: References) -> References:
-    """Return the running fold of each line of a table: a recurrence, in which a step takes an entry of every line."""
+    """Return the cumulative reduction of each line of a table, as a loop whose steps take an entry of every line."""
     count, steps = lines.shape[0], lines.shape[1] - 1
     if not steps:
         return lines
     body = Tape(2, signed_zeros=tape.signed_zeros)
     entries = [0, 1]
-    if row.takes_boolean:  # in memory, truth values are numbers
+    if row.takes_boolean:  # truth values are stored as numbers
         entries = [body.apply("not_equal", entry, body.constant(0.0)) for entry in entries]
     body.outputs = [row.bind(body)(*entries)]
 
@@ -288,7 +296,7 @@ def _running_lines(tape: Any, row: Elementwise, lines: References) -> References
 def _operand_of_fold(tape: Tape, row: Elementwise, operand: Any) -> tuple[References, Elementwise]:
     entries, boolean = entries_of(tape, operand)
     if boolean and row.of_booleans is not None and row.name in ("maximum", "minimum"):
-        row = ELEMENTWISE[row.of_booleans]  # sums and products of truth values count
+        row = ELEMENTWISE[row.of_booleans]  # but sums and products of truth values are numbers
     return np.asarray(of_kind(tape, entries, boolean, boolean=row.takes_boolean), np.int64), row
 
 
@@ -300,7 +308,7 @@ def _foldable(ufunc: np.ufunc) -> Elementwise:
 
 
 def _folds(method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as the recorder of ``ufunc.method`` of real numbers."""
+    """Register the decorated function as the recorder of ``ufunc.method`` for real numbers."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         def call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -345,7 +353,7 @@ def _accumulate(tape: Tape, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: A
 def _reduceat(
     tape: Tape, ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    """Return folds of the entries from each index to the next; of one entry, where the next is not larger."""
+    """Return reductions of the entries from each index to the next; of one entry if the next index is not larger."""
     check_dtype(dtype, f"np.{ufunc.__name__}.reduceat")
     if depends(indices):
         raise refuse(f"np.{ufunc.__name__}.reduceat: the indices must be constants.")
@@ -363,7 +371,7 @@ def _reduceat(
 
 
 def _added_between(tape: Tape, lines: Any, begins: References, ends: References) -> Any:
-    """Return the sums of entries of each line from one place to another; one entry, where that is not larger."""
+    """Return the sums of the entries of each line between positions; a single entry if the end is not larger."""
     lengths = np.maximum(ends - begins, 1)
     first = np.cumsum(lengths) - lengths
     chosen = np.repeat(begins - first, lengths) + np.arange(lengths.sum())
@@ -385,7 +393,7 @@ def _outer(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[
 
 
 def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """Record ``ufunc.at(array, index, values)``: repeated entries are changed repeatedly, in the index's order."""
+    """Record ``ufunc.at(array, index, values)``; repeated entries are changed repeatedly, in order of the index."""
     array, index, *values = inputs
     if any(map(holds_complex, inputs)) and depends(inputs):
         PROTOCOLS["complex at"](tape, ufunc, inputs, keywords)
@@ -416,7 +424,7 @@ def _at(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str
 
 
 def _add_at(tape: Any, references: References, positions: References, values: References) -> None:
-    """Add values to the entries at positions, which may come several times: one block of sums."""
+    """Add values to the entries at positions, which may repeat, by one block of sums."""
     terms = np.broadcast_to(values, positions.shape) if values.ndim == 0 else values.reshape(-1)
     order = np.argsort(positions, kind="stable")
     ordered = positions[order]
@@ -434,8 +442,8 @@ def sums_of_segments(tape: Any, terms: References, begins: References) -> Refere
 
     Args:
         tape: tape to record on.
-        terms: references of the terms of all segments, one after the other.
-        begins: position of the first term of each segment, ascending; segments are not empty.
+        terms: references of the terms of all segments, concatenated.
+        begins: ascending positions of the first term of each segment; segments are not empty.
     """
     lengths = np.diff(np.append(begins, len(terms)))
     sums = terms[begins]
@@ -449,15 +457,15 @@ def sums_of_segments(tape: Any, terms: References, begins: References) -> Refere
     return sums
 
 
-# Functions of numbers, called for each entry: np.vectorize, np.frompyfunc, numba.vectorize ----------------------------
+# Functions of numbers that are called for each entry: np.vectorize, np.frompyfunc, numba.vectorize --------------------
 
 
 def vectorized(original: np.vectorize, called: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return the replacement of an `np.vectorize` while a function is recorded.
+    """Return the replacement for an `np.vectorize` object while a function is recorded.
 
     Args:
         original: `np.vectorize` object.
-        called: function that replaces its own.
+        called: function that returns the replacement of its own function.
     """
 
     def function(*arguments: Any, **keywords: Any) -> Any:
@@ -474,7 +482,7 @@ def vectorized(original: np.vectorize, called: Callable[[Any], Any]) -> Callable
 
 
 def function_of_entries(ufunc: Any) -> Callable[..., Any] | None:
-    """Return the function of numbers that a universal function was made of; None if there is none."""
+    """Return the scalar function that a universal function was made from; None if there is none."""
     numba = sys.modules.get("numba.np.ufunc.dufunc")
     if numba is not None and isinstance(ufunc, numba.DUFunc):
         return ufunc.__wrapped__  # type: ignore[no-any-return]
@@ -493,7 +501,7 @@ def function_of_entries(ufunc: Any) -> Callable[..., Any] | None:
 
 
 def entry_by_entry(tape: Any, each: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Return a function of numbers for each entry of broadcast arguments; an array for each of its results."""
+    """Call a scalar function for each entry of broadcast arguments; return an array for each of its results."""
     pairs = [entries_of(tape, argument) for argument in arguments]
     operands = np.broadcast_arrays(*(TracedArray(tape, np.asarray(r), boolean=b) for r, b in pairs))
     shape = operands[0].shape
@@ -513,7 +521,11 @@ def _gathered(tape: Any, results: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _call_function(tape: Tape, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-    """Return an array function: recorded by its row, or left to NumPy if everything is constant."""
+    """Record an array function by its row, or call it if everything is constant.
+
+    Raises:
+        TraceError: for a function without a row.
+    """
     if arguments and isinstance(arguments[0], Operand) and arguments[0].is_open:
         result = PROTOCOLS["without deciding"](tape, function, arguments, keywords)
         if result is not NotImplemented:

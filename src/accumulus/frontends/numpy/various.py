@@ -1,4 +1,4 @@
-"""Functions that select values (where, clip), and others without a group of their own (interp, linspace)."""
+"""Functions that select values (where, clip), and functions of no other group (interp, linspace)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from accumulus.frontends.numpy.table import CALLED, by_name, check_dtype, implem
 from accumulus.tape.partials import SERIES, terms
 from accumulus.tape.tape import Tape
 
-#: Most knots of a table that are all compared at every point if it is read at up to `FEW_PLACES` places.
+#: Maximum number of knots of a table for which all are compared at every point, if it is evaluated at up to
+#: `FEW_PLACES` points; with more evaluations, any number.
 MOST_KNOTS: Final = 16
 FEW_PLACES: Final = 4
 
 
 @implements(np.where)
 def _where(tape: Tape, condition: Any, x: Any = None, y: Any = None) -> Any:
-    """Return x where the condition holds, else y, entry by entry; both are computed at every point."""
+    """Return x where the condition holds, else y, entry by entry; both are evaluated at every point."""
     if x is None and y is None and ACTIVE.decisions is not None:
         return np.nonzero(truths(tape, references_of(tape, condition, boolean=True)))
     if x is None or y is None:
@@ -56,7 +57,7 @@ def _select_boolean(tape: Tape, condition: int, a: int, b: int) -> int:
 
 @implements(np.select)
 def _record_select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """Return the choice of the first condition that holds, else the default."""
+    """Return the choice for the first condition that holds, else the default."""
     if len(condlist) != len(choicelist):
         raise ValueError(f"select: {len(condlist)} conditions and {len(choicelist)} choices")
     result = default
@@ -67,7 +68,7 @@ def _record_select(tape: Tape, condlist: Sequence[Any], choicelist: Sequence[Any
 
 @implements(np.piecewise)
 def _piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """Return each piece, a function or a number, where its condition holds; the later one if two hold."""
+    """Return each piece, a function or a number, where its condition holds; later pieces take precedence."""
     x = as_array(tape, x)
     conditions = list(condlist) if isinstance(condlist, list | tuple) or np.ndim(condlist) > x.ndim else [condlist]
     pieces = [CALLED[0](piece)(x, *args, **kw) if callable(piece) else piece for piece in funclist]
@@ -79,7 +80,7 @@ def _piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args
 
 @implements(np.clip)
 def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Any:
-    """Return the greatest value that is at most `a_max` of those at least `a_min`."""
+    """Return values limited to the range from `a_min` to `a_max`; the upper bound takes precedence."""
     lower, upper = bounds.pop("min", a_min), bounds.pop("max", a_max)
     if bounds:
         raise refuse(f"np.clip: {', '.join(bounds)} is not recorded.")
@@ -90,7 +91,7 @@ def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = N
 
 @implements(np.unwrap)
 def _unwrap(tape: Tape, p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2.0 * np.pi) -> Any:
-    """Return phases without jumps of more than half a period; the removed periods have no derivatives."""
+    """Return phases without jumps of more than half a period; the subtracted periods have no derivatives."""
     lines, half = np.moveaxis(as_array(tape, p), axis, -1), period / 2.0
     steps = np.diff(lines)
     small = np.mod(steps + half, period) - half
@@ -125,7 +126,7 @@ def _sine_by_argument(y: Any) -> Any:
     return near_zero("sin(x)/x", y, closed, _RADIUS)
 
 
-#: Where the closed form of sin(y) / y begins.
+#: Magnitude of y from which the closed form of sin(y) / y is used.
 _RADIUS: Final = 2.0
 _sin, _select = operation("sin"), operation("select")
 _SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf),))
@@ -133,7 +134,7 @@ _SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf
 
 @implements(np.round, np.around)
 def _round(tape: Tape, a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Return the nearest number with so many decimals; of two the even one."""
+    """Return values rounded to a number of decimals; halves are rounded to even."""
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
         return np.rint(as_array(tape, a) * scale) / scale
@@ -149,7 +150,7 @@ def _astype(tape: Tape, x: Any, dtype: Any, /, *, copy: bool = True, device: Any
 def _nan_to_num(
     tape: Tape, x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
-    """Return other numbers, by default 0 and the greatest ones, for NaN and the infinities."""
+    """Return values with NaN and infinities replaced, by default by 0 and the largest finite numbers."""
     if not copy:
         raise refuse("np.nan_to_num(…, copy=False) is not recorded: leave copy=False away.")
     x = as_array(tape, x)
@@ -161,7 +162,7 @@ def _nan_to_num(
 
 @implements(np.isclose)
 def _isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-    """Return True if a and b differ by at most atol + rtol·|b|."""
+    """Return traced truth values: a and b differ by at most atol + rtol·|b|."""
     a, b = as_array(tape, a), as_array(tape, b)
     close = (abs(a - b) <= atol + rtol * abs(b)) & np.isfinite(b) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
@@ -169,7 +170,7 @@ def _isclose(tape: Tape, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
 
 @implements(np.array_equal)
 def _array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Return True if all entries are the same: a traced truth value, if the shapes are."""
+    """Return a traced truth value: all entries are equal; False for different shapes."""
     a, b = as_array(tape, a1), as_array(tape, a2)
     if a.shape != b.shape:
         return False
@@ -179,7 +180,7 @@ def _array_equal(tape: Tape, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 @implements(np.array_equiv)
 def _array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
-    """Return a traced truth value: all entries of arrays that are broadcast are equal."""
+    """Return a traced truth value: all entries are equal after broadcasting; False if shapes do not broadcast."""
     a, b = as_array(tape, a1), as_array(tape, a2)
     try:
         np.broadcast_shapes(a.shape, b.shape)
@@ -190,7 +191,7 @@ def _array_equiv(tape: Tape, a1: Any, a2: Any) -> Any:
 
 @implements(np.choose)
 def _choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Return the entry of the choice with this number; numbers are constants."""
+    """Return, for each entry, the choice that a constant index selects."""
     if depends(a):
         raise refuse("np.choose is recorded for constant numbers. Write np.select, with a condition for each choice.")
     arrays = [references_of(tape, choice) for choice in choices]
@@ -200,7 +201,7 @@ def _choose(tape: Tape, a: Any, choices: Any, out: Any = None, mode: str = "rais
 
 @implements(np.ldexp)
 def _ldexp(tape: Tape, x1: Any, x2: Any) -> Any:
-    """Return x1 times 2 to the power x2, a constant."""
+    """Return x1·2^x2 for a constant x2."""
     if depends(x2):
         raise refuse("np.ldexp is recorded for a constant exponent; write x * 2.0 ** k.")
     return as_array(tape, x1) * np.ldexp(1.0, concrete(x2))
@@ -212,8 +213,8 @@ def _interp(
 ) -> Any:
     """Return piecewise linear interpolation; the values at the knots may be traced.
 
-    Between few constant knots, or at many places, three selections and a comparison a knot find the segment's slope,
-    knot and value; else the place among the knots is decided.
+    Between few constant knots, or for many points, one comparison and three selects for each knot find the slope, knot
+    and value of the segment. Otherwise the position among the knots is a decision.
     """
     many = len(xp) > MOST_KNOTS and np.size(x) <= FEW_PLACES
     if period is None and (depends(xp) or many) and ACTIVE.decisions is not None:
@@ -230,7 +231,7 @@ def _interp(
         for (knot, after), (value, following) in zip(pairwise(knots.tolist()), pairwise(values), strict=True)
     ]
     knot, value, slope = segments[0] if segments else (knots[0], first, 0.0)
-    if segments:  # the last knot has its own value, to the last bit, and the slope of the segment before it
+    if segments:  # the last knot has its exact value, and the slope of the last segment
         segments.append((knots[-1], last, segments[-1][2]))
     for next_knot, next_value, next_slope in segments[1:]:
         inside = x >= next_knot
@@ -248,7 +249,7 @@ def _interp(
 def _linspace(
     tape: Tape, start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, axis: int = 0
 ) -> Any:
-    """Return a constant number of equidistant values between traced ends."""
+    """Return a constant number of equidistant values between ends that may be traced."""
     divisions = num - 1 if endpoint else num
     start, stop = as_array(tape, start), as_array(tape, stop)
     step = (stop - start) / divisions if divisions > 0 else np.nan
@@ -261,7 +262,7 @@ def _linspace(
 
 @implements(np.apply_along_axis)
 def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return a function of vectors on every line along one axis."""
+    """Return the results of a function of vectors for every line along one axis."""
     lines = np.moveaxis(as_array(tape, arr), axis, -1)
     func1d = CALLED[0](func1d)
     results = [as_array(tape, func1d(lines[k], *args, **kwargs)) for k in np.ndindex(lines.shape[:-1])]
@@ -271,7 +272,7 @@ def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: An
     return np.moveaxis(stacked, range(ahead, stacked.ndim), range(first, first + count)) if count else stacked
 
 
-#: Functions with a formula in other functions, which takes the tape and the arguments of NumPy's function.
+#: Functions → formulas, which take the tape and the arguments of NumPy's function.
 FORMULAS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     np.sinc: lambda tape, x: sine_by_argument(np.pi * as_array(tape, x)),
     np.i0: lambda tape, x: applied(tape, "i0", x),
@@ -289,7 +290,7 @@ for _function, _formula in FORMULAS.items():
     implements(_function)(_formula)
 
 
-# Functions of the shape alone ----------------------------------------------------------------------------------------
+# Functions of shapes and data types -----------------------------------------------------------------------------------
 
 
 def _enter_query(function: Callable[..., Any]) -> None:
@@ -303,7 +304,7 @@ for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.
 
 
 def _type_of(value: Any) -> Any:
-    """Return the type of the array that NumPy makes of a value."""
+    """Return the data type of the array that NumPy makes from a value."""
     dtype = getattr(value, "dtype", None)
     return dtype if dtype is not None else float if depends(value) else np.asarray(concrete(value)).dtype
 
@@ -343,7 +344,7 @@ implements(np.full_like, constants=True)(
 
 @implements(np.result_type, constants=True)
 def _result_type(tape: Tape, *arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """Return the type of a result of these operands."""
+    """Return the data type of a result of these operands."""
     return np.result_type(*(_as_type(value) for value in arrays_and_dtypes))
 
 

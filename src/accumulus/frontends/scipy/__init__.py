@@ -1,14 +1,19 @@
-"""SciPy's functions: rows for the front end of NumPy, which imports them by name once SciPy is loaded.
+"""Recorded functions of SciPy, which the front end for NumPy imports once SciPy is loaded.
 
-Universal functions are formulas in `special_rows`; functions and methods are borrowed
-(`accumulus.frontends.numpy.replacements`): `special` has those of `scipy.special` and `scipy.stats`, `interpolation`
-those of `scipy.interpolate`, and others of data, `solvers` those of `scipy.integrate` and `scipy.optimize` that solve
-equations, `signals` those of `scipy.fft` and `scipy.signal`, `spatial` those of `scipy.spatial`, `linear_algebra` those
-of `scipy.linalg`, `sparse_matrices` and `sparse_systems` those of `scipy.sparse`.
+Universal functions are formulas in `special_rows`. Functions and methods are replaced while a function is recorded
+(`accumulus.frontends.numpy.replacements`):
+
+* `special`: `scipy.special` and `scipy.stats`;
+* `interpolation`: `scipy.interpolate`, and further functions of sampled data;
+* `solvers`: solvers of equations in `scipy.integrate` and `scipy.optimize`;
+* `signals`: `scipy.fft` and `scipy.signal`;
+* `spatial`: `scipy.spatial`;
+* `linear_algebra`: `scipy.linalg`;
+* `sparse_matrices` and `sparse_systems`: `scipy.sparse`.
 """
 
 from accumulus.frontends.scipy import (
-    interpolation,  # noqa: F401  # each fills the tables
+    interpolation,  # noqa: F401  # each module registers its functions
     linear_algebra,  # noqa: F401
     signals,  # noqa: F401
     solvers,  # noqa: F401

@@ -1,14 +1,13 @@
-"""Functions of `scipy.interpolate`, `scipy.integrate` and `scipy.optimize`.
+"""Interpolation of constant data, the trapezoidal and Simpson's rules, and Rosenbrock's function.
 
-Piecewise polynomials have constant data, and points that depend on the function's arguments.
+Splines and other piecewise polynomials are constants with coefficients from SciPy; the points of evaluation depend on
+the function's arguments. The recording is a lookup and a polynomial. The *lookup* finds the piece of a point by
+bisection. Each step compares with a knot that the previous steps have selected, so that k pieces take log₂ k
+comparisons. Each coefficient of the piece is selected by the same truth values, in k - 1 selections. The program has no
+branches, so a batch stays one program. The derivative is the polynomial's, since the selected coefficients are
+constants.
 
-Splines are constants: SciPy makes them, and their coefficients are numbers. The recording is a look-up and a
-polynomial. The *look-up* finds the piece of a point by bisection. Each step compares with a knot that the previous
-steps have selected, so that k pieces take log₂ k comparisons. Each number of the piece is selected by the same truth
-values, in k - 1 selections. No program branches, and batches stay one program. The derivative is the polynomial's,
-since the selected numbers are constant.
-
-At a knot the piece on its right counts, as in SciPy. Where SciPy raises because a point is out of bounds, the value is
+A knot belongs to the piece on its right, as in SciPy. Where SciPy raises because a point is out of bounds, the value is
 NaN.
 """
 
@@ -32,11 +31,11 @@ Reals = NDArray[np.float64]
 
 
 class _Place:
-    """The piece of an axis that a point is in, found by bisection.
+    """The piece of an axis that contains a point, found by bisection.
 
     Args:
         x: reference of the point.
-        inner: the knots between pieces, ascending; the piece on the right of a knot holds it.
+        inner: knots between pieces, ascending; a knot belongs to the piece on its right.
         holds_left: True if a knot belongs to the piece on its left instead.
     """
 
@@ -51,7 +50,7 @@ class _Place:
             self._bits.append(tape.apply("less", knot, x) if holds_left else tape.apply("less_equal", knot, x))
 
     def choose(self, values: Sequence[int]) -> int:
-        """Return the one that belongs to the piece, of references of one value a piece."""
+        """Return the value of the piece that contains the point, given references of one value for each piece."""
         return self._chosen([*values, *(values[-1],) * (2 ** len(self._bits) - len(values))])
 
     def _chosen(self, values: Sequence[int]) -> int:
@@ -65,13 +64,14 @@ class _Place:
 
 
 def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left: bool = False) -> Any:
-    """Return the values of a piecewise polynomial at each entry of x, followed by the coefficients' axes.
+    """Return the values of a piecewise polynomial at each entry of x; the coefficients' further axes follow.
 
     Args:
         tape: tape to record on.
         x: points of evaluation, traced.
         knots: ends of the pieces, strictly ascending; the first and the last piece are unbounded.
-        coefficients: of shape (degree + 1, pieces, …), highest power of the distance to a piece's left end first.
+        coefficients: coefficients of shape (degree + 1, pieces, …), highest power of the distance to a piece's left end
+            first.
         holds_left: if True, a knot belongs to the piece on its left.
     """
     entries = entries_of(tape, x)[0]
@@ -88,7 +88,7 @@ def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left
                 total = place.choose(rows[0])
                 for row in rows[1:]:
                     total = tape.add(tape.multiply(total, distance), place.choose(row))
-                if len(rows) == 1:  # a constant, but of NaN
+                if len(rows) == 1:  # constant, except at NaN
                     return tape.select(tape.apply("equal", point, point), total, point)
                 return total
 
@@ -106,7 +106,7 @@ def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left
 def spline(
     tape: Tape, x: Any, knots: Any, coefficients: Any, axis: int, extrapolate: Any, period: tuple[float, float]
 ) -> Any:
-    """Return a spline of SciPy at x: extrapolated, periodic, or NaN outside.
+    """Return the values of a SciPy spline at x: extrapolated, periodic, or NaN outside of its interval.
 
     Args:
         tape: tape to record on.
@@ -115,7 +115,7 @@ def spline(
         coefficients: coefficients of the pieces, (degree + 1, pieces, …).
         axis: position of the axes of x in SciPy's result.
         extrapolate: SciPy's option: True, False or "periodic".
-        period: ends of the interval in which it is defined.
+        period: ends of the interval on which the spline is defined.
     """
     knots, coefficients = np.asarray(knots, float), np.asarray(coefficients)
     if np.iscomplexobj(coefficients):
@@ -130,18 +130,18 @@ def spline(
     if extrapolate == "periodic":
         point = begin + (point - begin) % (end - begin)
     kept_pieces = lengths > 0.0
-    kept_pieces[-1] |= len(coefficients) == 1  # SciPy has steps at the last knot, too
+    kept_pieces[-1] |= len(coefficients) == 1  # a step function of SciPy may jump at the last knot
     pieces = np.flatnonzero(kept_pieces)
     breakpoints = np.append(knots[pieces], knots[-1])
     result = univariate(tape, point, breakpoints, np.asarray(coefficients[:, pieces], float))
     if not extrapolate:
         spread = np.reshape(inside, inside.shape + (1,) * (coefficients.ndim - 2))
-        result = np.where(spread, result, result * np.nan)  # so is the derivative
+        result = np.where(spread, result, result * np.nan)  # the derivative is NaN, too
     return _at_axis(result, dimensions, axis) if axis else result
 
 
 def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
-    """Return an array whose first `dimensions` axes are moved to a position among the others."""
+    """Return an array with its first `dimensions` axes moved to a position among the others."""
     order = list(range(np.ndim(result)))
     behind = order[dimensions:]
     return np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])
@@ -149,7 +149,7 @@ def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
 
 @borrows("scipy.interpolate", "PPoly.__call__")
 def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-    """Return piecewise polynomials, and so CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
+    """Record piecewise polynomials: CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
     if nu < 0:
         raise ValueError("Order of derivative cannot be negative")
     of = self.derivative(concrete(nu)) if nu else self
@@ -159,7 +159,7 @@ def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = N
 
 @borrows("scipy.interpolate", "BSpline.__call__")
 def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
-    """Record B-splines, also those of `make_interp_spline`; derivatives at the knots are Taylor coefficients."""
+    """Record B-splines, also from `make_interp_spline`, as piecewise polynomials from derivatives at the knots."""
     k, t = self.k, np.asarray(self.t, float)
     last = len(t) - k - 1
     knots = t[k : last + 1]
@@ -176,7 +176,7 @@ def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = Non
 
 @borrows("scipy.interpolate", "splev")
 def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
-    """Return a spline as (knots, coefficients, degree); ext: 0 extrapolates, 1 is 0 outside, 3 the value at the end."""
+    """Record a spline (knots, coefficients, degree); ext 0 extrapolates, 1 is 0 outside, 3 keeps the boundary value."""
     from scipy.interpolate import BSpline
 
     if depends(tck):
@@ -187,7 +187,7 @@ def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     t, c = np.asarray(t, float), np.asarray(c, float)
     begin, end = t[k], t[len(t) - k - 1]
     point = as_array(tape, x)
-    if ext == 3:  # of derivatives SciPy gives the extrapolated ones
+    if ext == 3:  # SciPy extrapolates derivatives
         point = point if der else np.clip(point, begin, end)
     elif ext not in (0, 1):
         raise refuse(f"splev(…, ext={ext}) is not recorded: ext=0, 1 and 3 are; 2 would raise at some points.")
@@ -197,7 +197,7 @@ def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
 
 @borrows("scipy.interpolate", "interp1d.__call__")
 def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
-    """Return one-dimensional interpolation of any kind; NaN where SciPy would raise."""
+    """Record one-dimensional interpolation of any kind; NaN where SciPy would raise."""
     point = as_array(tape, x)
     knots = np.asarray(self.x, float)
     values = np.moveaxis(np.asarray(self.y, float), self.axis, 0)
@@ -224,7 +224,7 @@ def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
 
 @borrows("scipy.interpolate", "RegularGridInterpolator.__call__")
 def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
-    """Return linear and nearest interpolation on a grid of any number of axes."""
+    """Record linear and nearest interpolation on a grid with any number of axes."""
     method = self.method if method is None else method
     if method not in ("linear", "nearest") or nu is not None:
         raise refuse(
@@ -265,7 +265,7 @@ def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None)
 
 
 def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
-    """Return, for each cell, the polynomial in the distances to its corner, a coefficient for each set of axes."""
+    """Record multilinear interpolation: each cell has a polynomial in the distances to its lower corner."""
     cells = values[np.newaxis]
     for k, axis in enumerate(axes, 1):
         low = np.take(cells, range(len(axis) - 1), axis=k)
@@ -294,7 +294,7 @@ def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Calla
 
 
 def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
-    """Return the value at the nearest point of the grid, of two the lower one."""
+    """Record the value at the nearest point of the grid; ties go to the lower one."""
 
     def bind(tape: Tape) -> Callable[..., int]:
         def value(*point: int) -> int:
@@ -308,7 +308,7 @@ def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[
 
 
 def _chosen(tape: Tape, places: Sequence[_Place], table: Reals) -> int:
-    """Return the entry of a table at places on all its axes, the last axis first."""
+    """Return the entry of a table at positions along all its axes, selected along the last axis first."""
     references = [tape.constant(value) for value in table.ravel().tolist()]
     for place, length in zip(reversed(places), reversed(table.shape), strict=True):
         references = [place.choose(references[k : k + length]) for k in range(0, len(references), length)]
@@ -337,7 +337,7 @@ def _refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
     raise refuse(_DATA)
 
 
-# Integrals of given values --------------------------------------------------------------------------------------------
+# Integrals of samples -------------------------------------------------------------------------------------------------
 
 
 borrows("scipy.integrate", "trapezoid")(lambda tape, y, x=None, dx=1.0, axis=-1: np.trapezoid(y, x, dx, axis))
@@ -345,7 +345,7 @@ borrows("scipy.integrate", "trapezoid")(lambda tape, y, x=None, dx=1.0, axis=-1:
 
 @borrows("scipy.integrate", "cumulative_trapezoid")
 def _cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """Return the running trapezoidal rule."""
+    """Return cumulative integrals by the trapezoidal rule."""
     y = np.moveaxis(as_array(tape, y), axis, -1)
     areas = np.cumsum(widths_of(tape, x, dx, axis) * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
     if initial is not None:
@@ -355,7 +355,7 @@ def _cumulative_trapezoid(tape: Tape, y: Any, x: Any = None, dx: Any = 1.0, axis
 
 @borrows("scipy.integrate", "simpson")
 def _simpson(tape: Tape, y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Return Simpson's rule; of an even number of points, with Cartwright's correction for the last interval."""
+    """Return an integral by Simpson's rule; for an even number of points, with Cartwright's correction at the end."""
     y = np.moveaxis(as_array(tape, y), axis, -1)
     n = y.shape[-1]
     widths = widths_of(tape, x, dx, axis)
@@ -389,7 +389,7 @@ def _rosen(tape: Tape, x: Any) -> Any:
 
 @borrows("scipy.optimize", "rosen_der")
 def _rosen_der(tape: Tape, x: Any) -> Any:
-    """Return the gradient, of the shape of x."""
+    """Return the gradient of Rosenbrock's function, with the shape of x."""
     x = as_array(tape, x)
     residuals = x[1:] - x[:-1] ** 2
     result = as_array(tape, np.zeros(x.shape))
@@ -400,14 +400,14 @@ def _rosen_der(tape: Tape, x: Any) -> Any:
 
 @borrows("scipy.optimize", "rosen_hess")
 def _rosen_hess(tape: Tape, x: Any) -> Any:
-    """Return the Hessian, tridiagonal, of a vector x."""
+    """Return the tridiagonal Hessian of Rosenbrock's function at a vector x."""
     diagonal, beside = _bands(tape, x)
     return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
 
 
 @borrows("scipy.optimize", "rosen_hess_prod")
 def _rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
-    """Return the product of the Hessian and a vector p."""
+    """Return the product of the Hessian at x and a vector p."""
     diagonal, beside = _bands(tape, x)
     p = as_array(tape, p)
     result = diagonal * p
@@ -417,7 +417,7 @@ def _rosen_hess_prod(tape: Tape, x: Any, p: Any) -> Any:
 
 
 def _bands(tape: Tape, x: Any) -> tuple[Any, Any]:
-    """Return the diagonal of the Hessian, and the one beside it."""
+    """Return the diagonal and the superdiagonal of the Hessian."""
     x = np.atleast_1d(as_array(tape, x))
     if x.ndim != 1:
         raise ValueError(f"Rosenbrock's Hessian is that of a vector; x has shape {x.shape}")

@@ -1,10 +1,10 @@
-"""Functions of `scipy.linalg`: those of `numpy.linalg` with other arguments, LU, functions of matrices, and patterns.
+"""Functions of `scipy.linalg`: systems, factorisations, functions of matrices, and structured matrices.
 
 Options that do not change the result (`check_finite`, `overwrite_a`, the driver of LAPACK) are ignored.
 
-LU uses LAPACK's permutation, which is a traced value: the position of the first greatest entry of a column. L and U are
-differentiated through the elimination. In the results of `scipy.linalg.lu_factor` the permutation is an array of traced
-numbers, which `lu_solve` reads by comparing.
+LU has LAPACK's permutation: the position of the first largest entry of each column is a traced value. L and U are
+differentiated through the elimination. In the result of `scipy.linalg.lu_factor` the permutation is an array of traced
+numbers, which `lu_solve` applies by comparisons.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import borrows, by_name, refuses
 from accumulus.tape.tape import Tape
 
-#: SciPy's names of the structures of a matrix.
+#: SciPy's names of matrix structures.
 SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
 POSITIVE = ("pos", "positive definite")
 
 
 def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
-    """Return a matrix of which only the entries count that its structure says."""
+    """Return a matrix with only the entries that `assume_a` refers to; a triangle is mirrored for symmetric ones.
+
+    Raises:
+        ValueError: for an unknown structure.
+    """
     a = as_array(tape, a)
     if assume_a in SYMMETRIC:
         triangle = np.tril(a) if lower else np.triu(a)
@@ -59,13 +63,13 @@ def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
 
 
 def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated function as the recording function of ``scipy.linalg.name``; ignored options are left out."""
+    """Register the decorated function as the recorder of ``scipy.linalg.name``, without the options it ignores."""
     return lambda record: borrows("scipy.linalg", name)(by_name(record))
 
 
 @_records("solve")
 def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None, transposed: bool = False) -> Any:
-    """Return the solutions of a·x = b; of a positive definite matrix by Cholesky's factor."""
+    """Return the solutions of a·x = b; by Cholesky's factor for a positive definite matrix."""
     matrix = _structured(tape, a, assume_a, lower)
     if matrix.ndim == 2 and assume_a in ("upper triangular", "lower triangular"):
         return _solve_triangular(tape, matrix, b, trans=int(transposed), lower=assume_a.startswith("lower"))
@@ -76,7 +80,7 @@ def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None
 
 @_records("cho_factor")
 def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
-    """Return the factor, with the other triangle as in the matrix, for `cho_solve`."""
+    """Return Cholesky's factor and `lower`; the other triangle is copied from the matrix, as in SciPy."""
     a = as_array(tape, a)
     rest = np.triu(a, 1) if lower else np.tril(a, -1)
     return factorisations.cholesky(tape, a, upper=not lower) + rest, lower
@@ -84,7 +88,7 @@ def _cho_factor(tape: Tape, a: Any, lower: bool = False) -> tuple[Any, bool]:
 
 @_records("cho_solve")
 def _cho_solve(tape: Tape, c_and_lower: tuple[Any, bool], b: Any) -> Any:
-    """Return solutions by Cholesky's factor."""
+    """Return the solutions of a system with the factor from `cho_factor`."""
     factor, lower = c_and_lower
     first = _solve_triangular(tape, factor, b, trans=0 if lower else 1, lower=lower)
     return _solve_triangular(tape, factor, first, trans=1 if lower else 0, lower=lower)
@@ -102,7 +106,7 @@ def _solve_triangular(
         matrix, lower = matrix.T, not lower
     with tape.unsigned_zeros():
         n, columns = len(sides), sides.reshape(1, len(sides), -1)
-        if systems.is_equation(tape, max(n * n * n // 6, n * sides.size // 2)):  # as its factor may be
+        if systems.is_equation(tape, max(n * n * n // 6, n * sides.size // 2)):  # its factor may be one, too
             triangle = np.tril(matrix, -1 if unit_diagonal else 0) if lower else np.triu(matrix, int(unit_diagonal))
             return systems.solve(tape, triangle + np.eye(n) if unit_diagonal else triangle, sides)
         solutions = factorisations.solve_triangular(tape, matrix[np.newaxis], columns, lower=lower, unit=unit_diagonal)
@@ -111,7 +115,7 @@ def _solve_triangular(
 
 @_records("lu_factor")
 def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
-    """Return L and U in one matrix, and with which row each was exchanged, as traced numbers."""
+    """Return L and U in one matrix, and the row that each row was exchanged with, as traced numbers."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.lu_factor")
         factors, pivots = _factored(tape, matrices)
@@ -120,7 +124,7 @@ def _lu_factor(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 @_records("lu_solve")
 def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -> Any:
-    """Return solutions from the factors of `lu_factor`."""
+    """Return the solutions of a system with the factors from `lu_factor`."""
     factors, pivots, sides = as_array(tape, lu_and_piv[0]), as_array(tape, lu_and_piv[1]), as_array(tape, b)
     if factors.ndim != 2 or sides.ndim not in (1, 2):
         raise refuse("scipy.linalg.lu_solve is recorded for one matrix, and one or two axes of right-hand sides.")
@@ -155,7 +159,7 @@ def _lu(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) ->
 
 @_records("qr")
 def _qr(tape: Tape, a: Any, mode: str = "full", pivoting: bool = False) -> Any:
-    """Return Q and R, or R alone, in a tuple."""
+    """Return a tuple of Q and R, or of R alone."""
     if pivoting or mode not in ("full", "r", "economic"):
         raise refuse("scipy.linalg.qr is recorded without pivoting, with mode 'full', 'economic' or 'r'.")
     q, r = factorisations.qr(tape, a, "reduced" if mode == "economic" else "complete")
@@ -174,7 +178,7 @@ def _eigh(
     subset_by_index: Any = None,
     subset_by_value: Any = None,
 ) -> Any:
-    """Return eigenvalues, ascending, and vectors of a·v = w·b·v, for a symmetric a and a positive definite b."""
+    """Return ascending eigenvalues, and vectors, of a·v = w·b·v, for symmetric a and positive definite b."""
     if subset_by_value is not None or type != 1:
         raise refuse(
             "scipy.linalg.eigh is recorded of a·v = w·b·v (type=1); how many eigenvalues are in an interval depends on "
@@ -201,7 +205,7 @@ def _eigh(
 
 @_records("pinv")
 def _pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
-    """Return the pseudoinverse, from the singular values above atol + rtol times the greatest."""
+    """Return the pseudoinverse from the singular values above rtol times the largest one."""
     if atol is not None or return_rank:
         raise refuse("scipy.linalg.pinv is recorded with rtol alone; np.linalg.matrix_rank counts singular values.")
     return spectral.pinv(tape, a, rtol=rtol)
@@ -223,14 +227,14 @@ for _name, _record in dict[str, Callable[..., Any]](
 
 @_records("lstsq")
 def _lstsq(tape: Tape, a: Any, b: Any, cond: Any = None) -> Any:
-    """Do as `np.linalg.lstsq`; of one right-hand side the sum of squares is a number."""
+    """Return the results of `np.linalg.lstsq`; for one right-hand side, the sum of squares is a number."""
     solution, squares, rank, values = spectral.lstsq(tape, a, b, cond)
     return solution, (squares[0] if solution.ndim == 1 and squares.size else squares), rank, values
 
 
 @_records("solve_banded")
 def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
-    """Return solutions for a banded matrix in diagonals, the upper ones first; zeros off the bands cost nothing."""
+    """Return the solutions for a banded matrix in SciPy's diagonal form; zeros outside of the bands cost nothing."""
     lower, upper = map(int, concrete(l_and_u))
     bands = as_array(tape, ab)
     if bands.ndim != 2 or len(bands) != lower + upper + 1:
@@ -244,7 +248,7 @@ def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
 
 @_records("solveh_banded")
 def _solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
-    """Return solutions for a positive definite banded matrix in diagonals, by Cholesky's factor."""
+    """Return the solutions for a positive definite banded matrix in SciPy's diagonal form, by Cholesky's factor."""
     bands = as_array(tape, ab)
     width, n = len(bands) - 1, bands.shape[1]
     matrix = zeros(tape, n, n)
@@ -258,7 +262,7 @@ def _solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
 
 
 def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
-    """Return L below the diagonal and U on and above it, of stacked matrices; and with which each row was exchanged."""
+    """Return stacked L, below the diagonal, and U in one array, and the row that each row was exchanged with."""
     a = a.copy()
     m, n = a.shape[1:]
     pivots = zeros(tape, len(a), min(m, n))
@@ -277,7 +281,7 @@ def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
 
 
 def _exchanged_once(tape: Tape, a: Any, k: int, pivot: Any) -> Any:
-    """Return stacked matrices with row k and the row at `pivot`, which is no earlier, exchanged."""
+    """Return stacked matrices with row k exchanged with the row at `pivot`, which is not before row k."""
     result = a.copy()
     pivot = as_array(tape, pivot)
     if not depends(pivot) and len(set(map(float, np.asarray(pivot)))) == 1:
@@ -292,7 +296,7 @@ def _exchanged_once(tape: Tape, a: Any, k: int, pivot: Any) -> Any:
 
 
 def _exchanged(tape: Tape, b: Any, pivots: Any, *, back: bool = False) -> Any:
-    """Return stacked matrices with the rows exchanged one pair after the other, or back again."""
+    """Return stacked matrices with all pairs of rows exchanged in order, or in reverse order with `back`."""
     places = range(pivots.shape[-1])
     for k in reversed(places) if back else places:
         b = _exchanged_once(tape, b, k, pivots[:, k])
@@ -306,8 +310,8 @@ def _permutation(tape: Tape, count: int, m: int, pivots: Any) -> Any:
 
 # Functions of matrices ------------------------------------------------------------------------------------------------
 
-#: Padé's approximant of degree 13 and its derivative are exact to double precision for 1-norms up to here; of its
-#: coefficients the even ones are of the even part.
+#: Padé's approximant of degree 13 and its derivative are exact to double precision for 1-norms up to this radius. Even
+#: coefficients belong to the even part.
 #: Source: A. H. Al-Mohy, N. J. Higham, Computing the Fréchet derivative of the matrix exponential, SIAM J. Matrix Anal.
 #: Appl. 30 (2009), table 6.1.
 RADIUS: Final = 4.74
@@ -318,17 +322,17 @@ COEFFICIENTS: Final = tuple(
         *(10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
     )
 )
-#: Most squarings: if their number is a decision, and if all are recorded and one result is selected.
+#: Maximum number of squarings: if it is a decision, and if all are recorded and one result is selected.
 MOST_DECIDED: Final = 60
 MOST_CHOSEN: Final = 8
 
 
 @borrows("scipy.linalg", "expm")
 def _expm(tape: Tape, A: Any) -> Any:
-    """Return the exponential of square matrices: Padé's approximant after division by a power of 2, squared.
+    """Return the exponential of square matrices, by Padé's approximant with scaling and squaring.
 
-    How often is a decision, kept as a guard; where decisions are not taken, it is chosen for each matrix up to eight
-    times, and the result is NaN for 1-norms beyond 1,200.
+    The number of squarings is a decision, kept as a guard. Where decisions are not taken, it is selected for each
+    matrix, up to eight, and the result is NaN for 1-norms beyond 1,200.
     """
     with tape.unsigned_zeros():
         matrices, stack = square_of(tape, A, "scipy.linalg.expm")
@@ -381,7 +385,7 @@ def _approximant(a: Any) -> Any:
 
 @borrows("scipy.linalg", "polar")
 def _polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
-    """Return the orthogonal matrix u and the symmetric p with a = u·p, or p·u for the left side."""
+    """Return the orthogonal u and symmetric p with a = u·p, or a = p·u for the left side."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.polar")
         if side not in ("left", "right"):
@@ -393,11 +397,11 @@ def _polar(tape: Tape, a: Any, side: str = "right") -> tuple[Any, Any]:
 
 
 def orthogonal_factor(tape: Tape, a: Any) -> Any:
-    """Return the nearest matrices with orthogonal columns, or rows, as implicit functions, for full rank.
+    """Return the nearest matrices with orthogonal columns, or rows, as implicit functions of full-rank matrices.
 
-    With a = u·p, what is 0 is R = (uᵀ·u - 1)/2, S = uᵀ·a - aᵀ·u and the part of a that is orthogonal to u. A Newton
-    step is u·(Ω - R) in the space of u, with Ω·p + p·Ω = S - R·p + p·R. This has a solution where singular values are
-    equal, too.
+    With a = u·p, the residuals are R = (uᵀ·u - 1)/2, S = uᵀ·a - aᵀ·u and the part of a that is orthogonal to u. A
+    Newton step is u·(Ω - R) in the space of u, with Ω·p + p·Ω = S - R·p + p·R. This equation has a solution for equal
+    singular values, too.
     """
     m, n = a.shape[1:]
     if m < n:
@@ -438,7 +442,7 @@ def _turning(tape: Tape, p: Any, skew: Any) -> Any:
 
 @borrows("scipy.linalg", "block_diag")
 def _block_diag(tape: Tape, *arrs: Any) -> Any:
-    """Return matrices along the diagonal, zeros elsewhere."""
+    """Return a matrix with blocks along the diagonal, and zeros elsewhere."""
     blocks = [np.atleast_2d(as_array(tape, block)) for block in arrs]
     ends = np.cumsum([block.shape for block in blocks], axis=0).tolist()
     result = zeros(tape, *ends[-1])
@@ -467,7 +471,7 @@ def _hankel(tape: Tape, c: Any, r: Any = None) -> Any:
 
 @borrows("scipy.linalg", "circulant")
 def _circulant(tape: Tape, c: Any) -> Any:
-    """Return the matrix of which each column is the one before, moved down by one."""
+    """Return the circulant matrix of c: each column is the previous one, shifted down cyclically by one."""
     column = as_array(tape, c)
     if column.ndim != 1:
         raise refuse("scipy.linalg.circulant is recorded of one vector.")

@@ -1,10 +1,14 @@
 """Transforms of `scipy.fft`, and convolutions, correlations and recursive filters of `scipy.signal`.
 
-Fourier transforms are those of `numpy.fft`, with options that say how they are computed. Discrete cosine and sine
-transforms, types 1 to 4, come from Fourier transforms of real numbers. Cosine transforms of type 2 are Fourier
-transforms of as many entries in another order (Makhoul, IEEE Transactions on Acoustics, Speech, and Signal Processing
-28, 1980), those of type 3 their transposes; sine transforms are cosine transforms with signs changed and entries turned
-round. Type 1 is the transform of the entries and their mirror image, type 4 that of twice as many, half of them zeros.
+Fourier transforms are recorded as in `numpy.fft`; options for the execution are ignored. Discrete cosine and sine
+transforms of types 1 to 4 are computed from Fourier transforms of real numbers:
+
+* The cosine transform of type 2 is a Fourier transform of as many entries in another order (Makhoul, IEEE Transactions
+  on Acoustics, Speech, and Signal Processing 28, 1980).
+* Type 3 is the transpose of type 2.
+* Type 1 is the transform of the entries followed by their mirror image.
+* Type 4 is the transform of twice as many entries, the second half of them zeros.
+* Sine transforms of types 2 to 4 are cosine transforms with changed signs and reversed order.
 """
 
 from __future__ import annotations
@@ -96,14 +100,14 @@ def _sine_4(x: Columns) -> list[Any]:
     return _alternating(_cosine_4(x[::-1]))
 
 
-#: By type: cosines and sines.
+#: Functions by type: of cosine transforms, then of sine transforms.
 _KINDS = ((_cosine_1, _cosine_2, _cosine_3, _cosine_4), (_sine_1, _sine_2, _sine_3, _sine_4))
-#: Which type is the inverse of each.
+#: Type of the inverse of each type.
 _INVERSE = (1, 3, 2, 4)
 
 
 def _orthogonal(columns: Columns, sines: bool, kind: int, before: bool) -> list[Any]:
-    """Return entries at the ends scaled so that the matrix of the transform is orthogonal, before it or after it."""
+    """Scale entries at the ends before, or after, the transform, so that its matrix is orthogonal."""
     result = list(columns)
     ends = {(False, 1): (0, -1), (False, 2): () if before else (0,), (False, 3): (0,) if before else ()}
     ends |= {(True, 2): () if before else (-1,), (True, 3): (-1,) if before else ()}
@@ -134,7 +138,7 @@ def _transform(
 
 
 def _enter_both(name: str, sines: bool, inverse: bool) -> None:
-    """Enter a transform along one axis, and that along several."""
+    """Register a transform along one axis, and the transform along several."""
 
     @borrows("scipy.fft", name)
     @by_name
@@ -187,7 +191,7 @@ borrows("scipy.fft", "ifftshift")(lambda tape, x, axes=None: np.fft.ifftshift(x,
 
 
 def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
-    """Return a convolution of two vectors as `scipy.signal` cuts it: as long as the first one, and in the middle."""
+    """Return a convolution of two vectors, cut as in `scipy.signal`: "same" is the middle, as long as the first one."""
     a, b = as_array(tape, in1), as_array(tape, in2)
     if a.ndim != 1 or b.ndim != 1:
         raise refuse("scipy.signal's convolutions are recorded of vectors; write those of images as sums of slices.")
@@ -199,7 +203,7 @@ def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
 
 
 borrows("scipy.signal", "convolve")(lambda tape, in1, in2, mode="full", method="auto": _centred(tape, in1, in2, mode))
-# convolved directly: of few entries, sums of products are fewer operations than transforms
+# direct convolution: for few entries, sums of products take fewer operations than transforms
 borrows("scipy.signal", "fftconvolve", "oaconvolve")(
     lambda tape, in1, in2, mode="full", axes=None: _centred(tape, in1, in2, mode)
 )
@@ -212,7 +216,7 @@ borrows("scipy.signal", "correlate")(
 
 @borrows("scipy.signal", "lfilter")
 def _lfilter(tape: Tape, b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """Return a filter with rational transfer function, step by step: direct form II transposed."""
+    """Apply a filter with a rational transfer function, step by step in transposed direct form II."""
     b, a = (np.atleast_1d(as_array(tape, coefficients)) for coefficients in (b, a))
     lines = np.moveaxis(as_array(tape, x), axis, -1)
     if any(map(holds_complex, (b, a, lines))):

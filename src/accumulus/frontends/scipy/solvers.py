@@ -1,7 +1,7 @@
-"""Solvers of `scipy.integrate` and `scipy.optimize`, which programs call back.
+"""Solvers of `scipy.integrate` and `scipy.optimize`, recorded as calls back to SciPy.
 
-Their recording compiles the user's equations and their derivatives, so its module is above the front ends:
-`accumulus.api.scipy_solvers`, imported by name when a recorded function first calls a solver.
+Recording compiles the user's equations and their derivatives, which takes modules above the front ends:
+`accumulus.api.scipy_solvers` is imported by name when a recorded function first calls a solver.
 """
 
 from __future__ import annotations

@@ -30,14 +30,14 @@ Integers = NDArray[np.int64]
 
 
 class SparseEntries(Operand):
-    """A sparse matrix at constant places, of which entries may be traced.
+    """A sparse matrix whose entries have constant positions and may be traced.
 
     Args:
-        tape: where the entries are recorded.
-        rows, columns: of the stored entries; a place may come twice, and counts as the sum then.
+        tape: tape of the entries.
+        rows, columns: positions of the stored entries; entries at the same position are added.
         references: references of the entries.
         shape: shape of the matrix.
-        kind: the class of SciPy that it stands for.
+        kind: class of SciPy that it stands for.
     """
 
     __slots__ = ("columns", "kind", "references", "rows", "shape", "tape")
@@ -70,12 +70,12 @@ class SparseEntries(Operand):
 
     @property
     def format(self) -> str:
-        """Its format, in three letters."""
+        """Name of the format, three letters."""
         return str(self.kind.__name__[:3])
 
     @property
     def is_matrix(self) -> bool:
-        """True for a matrix of SciPy, whose ``*`` is a product of matrices, rather than an array."""
+        """True for SciPy's matrix interface, where ``*`` is the matrix product, as opposed to its array interface."""
         return bool(self.kind.__name__.endswith("_matrix"))
 
     @property
@@ -88,11 +88,11 @@ class SparseEntries(Operand):
         return self.T
 
     def copy(self) -> SparseEntries:
-        """Return the matrix, which is never changed."""
+        """Return the matrix itself, which is immutable."""
         return self
 
     def asformat(self, format: Any, copy: bool = False) -> SparseEntries:  # noqa: A002
-        """Return the matrix in another format, its stored entries in the order of that format."""
+        """Return the matrix in another format, with the stored entries in the order of that format."""
         import scipy.sparse
 
         if format is None or format == self.format:
@@ -102,15 +102,15 @@ class SparseEntries(Operand):
         return SparseEntries(self.tape, ordered.rows, ordered.columns, ordered.references, self.shape, kind)
 
     def tocsr(self, copy: bool = False) -> SparseEntries:
-        """Return the matrix row by row."""
+        """Return the matrix in CSR format."""
         return self.asformat("csr")
 
     def tocsc(self, copy: bool = False) -> SparseEntries:
-        """Return the matrix column by column."""
+        """Return the matrix in CSC format."""
         return self.asformat("csc")
 
     def tocoo(self, copy: bool = False) -> SparseEntries:
-        """Return the matrix entry by entry."""
+        """Return the matrix in COO format."""
         return self.asformat("coo")
 
     def _with(self, data: Any) -> SparseEntries:
@@ -121,7 +121,7 @@ class SparseEntries(Operand):
         return SparseEntries(self.tape, rows, columns, self.references, shape, self.kind)
 
     def summed(self) -> SparseEntries:
-        """Return the matrix row by row, with each place once."""
+        """Return the matrix with entries sorted by rows, and entries at the same position added."""
         order = np.lexsort((self.columns, self.rows))
         rows, columns, entries = self.rows[order], self.columns[order], self.references[order]
         first = np.flatnonzero(np.diff(rows * self.shape[1] + columns, prepend=-1))
@@ -156,7 +156,7 @@ class SparseEntries(Operand):
         return other @ self if self.is_matrix and np.ndim(other) else self.multiply(other)
 
     def multiply(self, other: Any) -> SparseEntries:
-        """Return the product with a number, a dense array, or a sparse matrix, entry by entry."""
+        """Return the elementwise product with a number, a dense array, or a sparse matrix."""
         if is_sparse(other) or isinstance(other, SparseEntries):
             other = other.toarray()
         if not np.ndim(other):
@@ -204,7 +204,7 @@ class SparseEntries(Operand):
         return np.diagonal(self.toarray(), k)
 
     def toarray(self, order: Any = None) -> TracedArray:
-        """Return the matrix with its zeros, which cost nothing."""
+        """Return the dense matrix; its zeros cost nothing."""
         stored = self.summed()
         dense = np.full(self.shape, self.tape.constant(0.0))
         dense[stored.rows, stored.columns] = stored.references
@@ -228,7 +228,7 @@ class SparseEntries(Operand):
 
 
 def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
-    """Return a sparse matrix of SciPy, constant or traced, or a dense one, with references of its stored entries."""
+    """Convert a sparse matrix, constant or traced, or a dense array to references of its stored entries."""
     if isinstance(value, SparseEntries):
         return value
     if is_sparse(value):
@@ -245,7 +245,7 @@ def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
 
 
 def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> SparseEntries:
-    """Return the matrix that a constructor makes of its first argument."""
+    """Return the matrix that a constructor of SciPy makes from its first argument."""
     import scipy.sparse
 
     made, form = getattr(scipy.sparse, kind), kind[:3]
@@ -282,7 +282,7 @@ def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> SparseEntries:
 
 
 def _of_diagonals(tape: Tape, data: References, offsets: Integers, shape: Any, kind: Any) -> SparseEntries:
-    """Return a matrix whose diagonals are rows of `data`, entries at their columns."""
+    """Return a matrix in DIA format: each row of `data` is a diagonal, indexed by column."""
     rows_of = np.atleast_2d(data)
     m, n = concrete(shape)
     columns = np.broadcast_to(np.arange(min(n, rows_of.shape[1])), (len(offsets), min(n, rows_of.shape[1])))
@@ -310,7 +310,7 @@ def _diagonals(
     shape: Any,
     format: Any,  # noqa: A002
 ) -> SparseEntries:
-    """Return a matrix of diagonals, each given as all its entries or as one number."""
+    """Return a matrix from diagonals; each is a sequence of all its entries, or a single number."""
     import scipy.sparse
 
     numbers = np.atleast_1d(concrete(offsets))
@@ -366,7 +366,7 @@ def _enter_operator(name: str) -> None:
     def record(tape: Tape, matrix: Any, other: Any) -> Any:
         stored = sparse_of(tape, matrix)
         if name in ("__mul__", "__rmul__") and np.ndim(other) and stored.is_matrix:
-            return NotImplemented  # which leaves the product of matrices to the traced operand
+            return NotImplemented  # the traced operand computes the matrix product
         return getattr(stored, name)(other)
 
     for form in ("csr", "csc", "coo", "dia", "bsr", "lil", "dok"):

@@ -1,12 +1,12 @@
-"""Systems of equations with sparse matrices: `spsolve`, `splu`, `spilu`, `factorized` of `scipy.sparse.linalg`.
+"""Linear systems with sparse matrices: `spsolve`, `splu`, `spilu`, `factorized` of `scipy.sparse.linalg`.
 
-Constant matrices are factorised once; of matrices with traced entries (`accumulus.frontends.scipy.sparse_matrices`) the
-factors belong to a point. Solutions are equations of the program (`Program.sparse_solve`), implicit functions whose
-derivatives solve the same system or its transpose; the elimination is never differentiated. Small systems are written
-out like dense ones.
+Constant matrices are factorised once. Matrices with traced entries (`accumulus.frontends.scipy.sparse_matrices`) are
+factorised at each point. Solutions are equations of the program (`Program.sparse_solve`): implicit functions whose
+derivatives solve the same system or its transpose, so that the elimination is never differentiated. Small systems are
+written out like dense ones.
 
-`SuperLU` is a compiled class, so that its methods cannot be replaced. Its objects, and functions that `factorized`
-returned before the recording, are replaced by others while the function is recorded.
+`SuperLU` is a compiled class, so that its methods cannot be replaced. While a function is recorded, its objects, and
+functions that `factorized` returned before the recording, are replaced by `Factors`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
-#: Most rows of a system that is written out, so that its products are counted.
+#: Maximum number of rows of a system whose products are counted, to decide if it is written out.
 MOST_ROWS: Final = 64
-#: Systems of constant matrices, by the matrix, its order and whether they raise: equal ones are factorised once.
+#: Systems of constant matrices by matrix, order of columns, and True if they raise; equal matrices are factorised once.
 _HELD: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()
 
 
@@ -46,13 +46,13 @@ def _held(matrix: Any, order: str, raises: bool) -> SparseSystem:
 
 
 class Factors:
-    """A factorised matrix while a function is recorded, in the place of `scipy.sparse.linalg.SuperLU`.
+    """A factorised matrix that replaces a `scipy.sparse.linalg.SuperLU` while a function is recorded.
 
     Args:
-        matrix: sparse or dense, constant or traced; or None if only factors are known.
-        original: the object that it stands for.
+        matrix: sparse or dense matrix, constant or traced; None if only factors are known.
+        original: object that it stands for.
         order: order of columns in the elimination.
-        raises: True if a singular matrix raises at a call.
+        raises: True if a singular matrix raises when the program runs.
     """
 
     def __init__(self, matrix: Any, original: Any = None, order: str = "COLAMD", raises: bool = True) -> None:
@@ -77,11 +77,11 @@ class Factors:
         return getattr(self._original, name)
 
     def __call__(self, rhs: Any) -> Any:
-        """Return the solutions."""
+        """Return the solutions, see `solve`."""
         return self.solve(rhs)
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
-        """Return the solutions for a vector, or for the columns of a matrix; ``trans="T"`` of the transposed system."""
+        """Return the solutions for a vector, or for columns of a matrix; ``trans="T"`` solves the transposed system."""
         tape: Any = ACTIVE.tape
         if trans not in ("N", "T", "H"):
             raise ValueError(f"trans is {trans!r}; expected 'N', 'T' or 'H'")
@@ -114,7 +114,7 @@ class Factors:
         return TracedArray(tape, tape.sparse_solve(system, data, columns).reshape(sides.shape))
 
     def _dense(self, tape: Tape) -> Any:
-        """Return the matrix with its zeros, if its system is small enough to be written out."""
+        """Return the dense matrix if its system is small enough to be written out; else None."""
         if self._matrix is None or self._system.size > MOST_ROWS:
             return None
         matrix = self._matrix if isinstance(self._matrix, SparseEntries) else sparse_of(tape, self._matrix)
@@ -129,14 +129,14 @@ def _check_square(shape: tuple[int, ...]) -> None:
 
 
 def _given(tape: Tape, a: Any) -> Any:
-    """Return a matrix as `Factors` takes it."""
+    """Return a matrix in a form that `Factors` accepts."""
     return a if isinstance(a, SparseEntries) or not depends(a) else sparse_of(tape, a)
 
 
 @borrows("scipy.sparse.linalg", "spsolve")
 @by_name
 def _spsolve(tape: Tape, A: Any, b: Any, permc_spec: Any = None, use_umfpack: Any = True) -> Any:
-    """Return the solutions; a column is returned as a vector, as SciPy does."""
+    """Return the solutions; a single column is returned as a vector, as in SciPy."""
     solutions = Factors(_given(tape, A), order=permc_spec or "COLAMD", raises=False).solve(b)
     return solutions.ravel() if solutions.ndim == 2 and solutions.shape[1] == 1 else solutions
 

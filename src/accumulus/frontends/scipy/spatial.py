@@ -1,14 +1,13 @@
 """Distances and rotations of `scipy.spatial`.
 
-Distances are those between two vectors of real numbers. Weights are constants or traced; that they are not negative is
-SciPy's own affair, and not asked of traced ones.
+Distances are between two vectors of real numbers. Weights are constants or traced. SciPy requires that weights are not
+negative; this is not checked for traced ones.
 
-Rotations of traced values are unit quaternions, in SciPy's order (x, y, z, w) and conventions.
-Constant rotations are SciPy's own objects, and meet traced ones in products and in `apply`. Rotation vectors have
-derivatives at the rotation by nothing, too: what SciPy divides by the angle is a series in its square, of a part of the
-angle, from which that of the whole follows; nothing cancels in derivatives of any order.
+Rotations by traced values are unit quaternions, with SciPy's order (x, y, z, w) and conventions. Constant rotations are
+SciPy's own objects, which may be multiplied by traced ones and applied to traced vectors. Conversions from and to
+rotation vectors are differentiable at the zero rotation, too, by power series, see `accumulus.frontends.quaternions`.
 
-SciPy before 1.17 has a compiled class, whose methods cannot be replaced; there traced values are refused.
+In SciPy before 1.17, `Rotation` is a compiled class, whose methods cannot be replaced; there traced values are refused.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def _minkowski(tape: Tape, u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
 
 @borrows("scipy.spatial.distance", "correlation")
 def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
-    """Return 1 - cos of the angle between the vectors less their means."""
+    """Return 1 - cos of the angle between two vectors, after subtraction of their means if `centered`."""
     u, v = _vector(tape, u), _vector(tape, v)
     weights = np.full(u.shape, 1.0 / max(u.size, 1)) if w is None else _vector(tape, w) / np.sum(_vector(tape, w))
     if centered:
@@ -78,7 +77,7 @@ def _correlation(tape: Tape, u: Any, v: Any, w: Any = None, centered: bool = Tru
 
 
 def _mahalanobis(tape: Tape, u: Any, v: Any, VI: Any) -> Any:
-    """Return √(dᵀ·V⁻¹·d) for the difference d and the inverse of a covariance matrix."""
+    """Return √(dᵀ·V⁻¹·d) for the difference d of two vectors; VI is the inverse covariance matrix."""
     difference = _vector(tape, u) - _vector(tape, v)
     return np.sqrt(difference @ np.atleast_2d(as_array(tape, VI)) @ difference)
 
@@ -92,7 +91,7 @@ for _name, _record in dict[str, Callable[..., Any]](
 ).items():
     borrows("scipy.spatial.distance", _name)(_record)
 
-#: Sums of a function of each pair of entries, weighted.
+#: Distances that are weighted sums of a function of each pair of entries.
 _SUMS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "sqeuclidean": lambda u, v: (u - v) ** 2,
     "cityblock": lambda u, v: abs(u - v),
@@ -121,8 +120,8 @@ def _braycurtis(tape: Tape, u: Any, v: Any, w: Any = None) -> Any:
 
 @borrows("scipy.spatial.distance", "jensenshannon")
 def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
-    """Return the square root of the Jensen-Shannon divergence along an axis of arrays divided by their sums."""
-    from scipy import special  # which is loaded, as `scipy.spatial.distance` is
+    """Return the square root of the Jensen-Shannon divergence along an axis of arrays normalised to sum 1."""
+    from scipy import special  # loaded together with `scipy.spatial.distance`
 
     p, q = (
         distribution / np.sum(distribution, axis=axis, keepdims=True)
@@ -137,7 +136,7 @@ def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 
 # Rotations ------------------------------------------------------------------------------------------------------------
 
 MODULE: Final = "scipy.spatial.transform"
-#: The second angle of Euler's is taken for 0 or π if it is as close.
+#: Distance of the second Euler angle from 0 or π below which it counts as equal.
 LOCKED: Final = 1e-7
 
 
@@ -145,8 +144,8 @@ class TracedRotation(Operand):
     """One rotation or an array of them.
 
     Args:
-        tape: where they are recorded.
-        quaternions: unit ones, of shape (..., 4).
+        tape: tape of the quaternions.
+        quaternions: unit quaternions, of shape (..., 4).
     """
 
     __slots__ = ("_tape", "quaternions")
@@ -159,7 +158,7 @@ class TracedRotation(Operand):
 
     @property
     def tape(self) -> Tape:  # type: ignore[override]
-        """The tape that is recorded on: within the one that it is of, where a nested derivative uses it."""
+        """Tape to record on: the current one, as inside of a nested derivative, else the tape of the quaternions."""
         return self._tape if ACTIVE.tape is None else ACTIVE.tape
 
     @property
@@ -169,12 +168,12 @@ class TracedRotation(Operand):
 
     @property
     def single(self) -> bool:
-        """Return True if it is one rotation."""
+        """True for a single rotation."""
         return bool(self.quaternions.ndim == 1)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array of rotations."""
+        """Shape of the array of rotations."""
         return tuple(self.quaternions.shape[:-1])
 
     def __len__(self) -> int:
@@ -203,12 +202,12 @@ class TracedRotation(Operand):
         return TracedRotation(self.tape, quaternions)
 
     def as_quat(self, canonical: bool = False, *, scalar_first: bool = False) -> Any:
-        """Return the quaternions; canonical ones have a positive w, or a positive first entry that is not 0."""
+        """Return the quaternions; with `canonical`, w is positive, or the first nonzero of x, y and z if w is 0."""
         quaternions = canonical_form(self.quaternions) if canonical else self.quaternions.copy()
         return np.roll(quaternions, 1, axis=-1) if scalar_first else quaternions
 
     def as_matrix(self) -> Any:
-        """Return orthogonal matrices, of shape (..., 3, 3)."""
+        """Return rotation matrices, of shape (..., 3, 3)."""
         if (perturbed := perturbation(self.quaternions)) is not None:
             base, delta, order = perturbed
             return perturbed_matrix(self._like(base).as_matrix(), delta, order)
@@ -221,20 +220,20 @@ class TracedRotation(Operand):
         return np.stack([_joined(self.tape, row) for row in rows], axis=-2)
 
     def as_rotvec(self, degrees: bool = False) -> Any:
-        """Return vectors along the axes, as long as the angles."""
+        """Return rotation vectors: along the axis of rotation, with the angle as length."""
         quaternions = canonical_form(self.quaternions)
         axis = quaternions[..., :3]
         scale = angle_by_sine(axis, quaternions[..., 3:])
         return axis * (scale * (180.0 / np.pi) if degrees else scale)
 
     def as_mrp(self) -> Any:
-        """Return modified Rodrigues parameters: along the axes, as long as the tangent of a quarter of the angle."""
+        """Return modified Rodrigues parameters: along the axis, with the tangent of a quarter angle as length."""
         w = self.quaternions[..., 3:]
         sign = np.where(w < 0.0, -1.0, 1.0)
         return sign * self.quaternions[..., :3] / (1.0 + sign * w)
 
     def as_euler(self, seq: str, degrees: bool = False, *, suppress_warnings: bool = False) -> Any:
-        """Return three angles about the axes; the third is 0 if the second determines only a sum of the others."""
+        """Return three Euler angles; in gimbal lock, where only a sum or difference is determined, the third is 0."""
         places, extrinsic = _axes(seq, 3)
         i, j, k = places if extrinsic else places[::-1]
         symmetric = i == k
@@ -263,7 +262,7 @@ class TracedRotation(Operand):
         return angles * (180.0 / np.pi) if degrees else angles
 
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        """Return turned vectors, of shape (..., 3)."""
+        """Return rotated vectors, of shape (..., 3)."""
         points = as_array(self.tape, vectors)
         if points.shape[-1:] != (3,):
             raise ValueError(f"Expected input of shape (..., 3), got {points.shape}.")
@@ -277,11 +276,11 @@ class TracedRotation(Operand):
         return _from_rotvec(self.tape, n * self.as_rotvec())
 
     def inv(self) -> TracedRotation:
-        """Return the rotations back."""
+        """Return the inverse rotations."""
         return self._like(np.concatenate([-self.quaternions[..., :3], self.quaternions[..., 3:]], axis=-1))
 
     def magnitude(self) -> Any:
-        """Return the angles."""
+        """Return the angles of rotation."""
         axis = self.quaternions[..., :3]
         return 2.0 * np.arctan2(np.sqrt(np.sum(axis * axis, axis=-1)), abs(self.quaternions[..., 3]))
 
@@ -291,14 +290,14 @@ def _parts(quaternions: Any) -> list[Any]:
 
 
 def _joined(tape: Tape, components: Sequence[Any]) -> Any:
-    """Return arrays side by side on a new last axis."""
+    """Return broadcast arrays stacked along a new last axis."""
     return np.stack(np.broadcast_arrays(*(as_array(tape, component) for component in components)), axis=-1)
 
 
 def _normalised(tape: Tape, quaternions: Any) -> TracedRotation:
     if (perturbed := perturbation(quaternions)) is None:
         return TracedRotation(tape, normalised(quaternions))
-    base, delta, order = perturbed  # a perturbation keeps the length, up to the order
+    base, delta, order = perturbed  # a perturbation preserves the length up to its order
     length = np.sqrt(np.sum(base * base, axis=-1, keepdims=True))
     rotation = TracedRotation(tape, quaternions / length)
     note_perturbed(rotation.quaternions, base / length, delta, order)
@@ -315,7 +314,7 @@ def _quaternions(tape: Tape, rotation: Any) -> Any:
 
 
 def _axes(seq: str, most: int) -> tuple[list[int], bool]:
-    """Return the positions of Euler's axes, and whether they stand still (small letters) or turn (capitals)."""
+    """Return the positions of Euler's axes, and True if they are fixed (lower case), not rotating (upper case)."""
     extrinsic = re.fullmatch("[xyz]{1,3}", seq) is not None
     if not extrinsic and re.fullmatch("[XYZ]{1,3}", seq) is None:
         raise ValueError(f"Expected axes from `seq` to be from ['x', 'y', 'z'] or ['X', 'Y', 'Z'], got {seq}")
@@ -328,13 +327,13 @@ def _axes(seq: str, most: int) -> tuple[list[int], bool]:
 
 @borrows(MODULE, "Rotation.__mul__")
 def _product(tape: Tape, self: Any, other: Any) -> Any:
-    """Return the rotation by `other`, then by `self`."""
+    """Return the composition: rotation by `other`, followed by `self`."""
     if not _is_rotation(other):
         return NotImplemented
     return _normalised(tape, composed(_quaternions(tape, self), _quaternions(tape, other)))
 
 
-# constant rotations of traced vectors, and by traced powers
+# constant rotations, applied to traced vectors or raised to traced powers
 borrows(MODULE, "Rotation.apply")(
     lambda tape, self, vectors, inverse=False: TracedRotation(tape, self.as_quat()).apply(vectors, inverse)
 )
@@ -343,14 +342,14 @@ borrows(MODULE, "Rotation.__pow__")(lambda tape, self, n, modulus=None: TracedRo
 
 @borrows(MODULE, "Rotation.concatenate")
 def _concatenate(tape: Tape, rotations: Any) -> Any:
-    """Return several rotations in one array."""
+    """Return an array of several rotations."""
     items = [rotations] if _is_rotation(rotations) else rotations
     return TracedRotation(tape, np.concatenate([np.atleast_2d(_quaternions(tape, each)) for each in items]))
 
 
 @borrows(MODULE, "Rotation.from_quat")
 def _from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRotation:
-    """Return rotations by quaternions of any length but 0."""
+    """Return rotations from quaternions of any nonzero length."""
     quaternions = as_array(tape, quat)
     if quaternions.shape[-1:] != (4,):
         raise ValueError(f"Expected `quat` to have shape (..., 4), got {quaternions.shape}.")
@@ -359,7 +358,7 @@ def _from_quat(tape: Tape, quat: Any, *, scalar_first: bool = False) -> TracedRo
 
 @borrows(MODULE, "Rotation.from_rotvec")
 def _from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotation:
-    """Return rotations about vectors, by angles as long as these."""
+    """Return rotations from rotation vectors, whose length is the angle."""
     vectors = as_array(tape, rotvec)
     if vectors.shape[-1:] != (3,):
         raise ValueError(f"Expected `rot_vec` to have shape (..., 3), got {vectors.shape}")
@@ -371,7 +370,7 @@ def _from_rotvec(tape: Tape, rotvec: Any, degrees: bool = False) -> TracedRotati
 
 @borrows(MODULE, "Rotation.from_mrp")
 def _from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
-    """Return rotations by modified Rodrigues parameters."""
+    """Return rotations from modified Rodrigues parameters."""
     vectors = as_array(tape, mrp)
     above = 1.0 + np.sum(vectors * vectors, axis=-1, keepdims=True)
     return TracedRotation(tape, np.concatenate([2.0 * vectors, 2.0 - above], axis=-1) / above)
@@ -379,7 +378,7 @@ def _from_mrp(tape: Tape, mrp: Any) -> TracedRotation:
 
 @borrows(MODULE, "Rotation.from_euler")
 def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> TracedRotation:
-    """Return rotations one after the other, about axes that stand still (small letters) or turn as well (capitals)."""
+    """Return rotations from Euler angles, about fixed axes (lower case) or rotating axes (upper case)."""
     places, extrinsic = _axes(seq, 1)
     turns = np.atleast_1d(as_array(tape, angles))
     if turns.shape[-1] != len(places):
@@ -401,9 +400,9 @@ def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Tra
 
 @borrows(MODULE, "Rotation.from_matrix")
 def _from_matrix(tape: Tape, matrix: Any, *, assume_valid: bool = False) -> TracedRotation:
-    """Return rotations by matrices: by the nearest orthogonal ones, unless these are said to be orthogonal.
+    """Return rotations from matrices: from the nearest orthogonal ones, unless `assume_valid`.
 
-    SciPy raises where the determinant is not positive.
+    A determinant that is not positive, for which SciPy raises, is not detected.
     """
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, matrix, "Rotation.from_matrix")

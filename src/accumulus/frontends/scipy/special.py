@@ -1,9 +1,9 @@
-"""Functions of `scipy.special` that take an axis or an order, and distributions of `scipy.stats`.
+"""Functions of `scipy.special` with an axis or an order, and distributions of `scipy.stats`.
 
 Universal functions are rows of `accumulus.frontends.numpy.elementwise`. Distributions have densities, distribution
-functions and quantiles with traced arguments: each is a few functions of the standardised variable
-z = (x - loc) / scale; those that SciPy computes by quadrature or iteration are left out. Frozen distributions,
-``norm(0, 2).logpdf``, call these methods, too.
+functions and quantiles with traced arguments, each a formula in the standardised variable z = (x - loc) / scale.
+Methods that SciPy computes by quadrature or iteration are not recorded. Frozen distributions, as in
+``norm(0, 2).logpdf``, call the same methods.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from accumulus.tape.tape import Tape
 def _logsumexp(
     tape: Tape, a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
 ) -> Any:
-    """Return log Σ b exp(a), from the largest term on."""
+    """Return log Σ b exp(a), shifted by the largest a to avoid overflow."""
     if return_sign:
         raise refuse("logsumexp(…, return_sign=True) is not recorded: the sign of the sum depends on values.")
     a = as_array(tape, a)
     if b is not None:
         a, b = np.broadcast_arrays(a, b)
     largest = np.max(a, axis=axis, keepdims=True)
-    # the largest term may be anything finite, and is a constant to derivatives
+    # any finite shift gives the same result, so it is a constant in derivatives
     shift = _fixed(tape, np.where(np.isfinite(largest), largest, 0.0))
     terms = np.exp(a - shift)
     if b is not None:
@@ -45,7 +45,7 @@ def _logsumexp(
 
 @borrows("scipy.special", "softmax")
 def _softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
-    """Return exp(x) / Σ exp(x), from the largest term on."""
+    """Return exp(x) / Σ exp(x), shifted by the largest x to avoid overflow."""
     x = as_array(tape, x)
     terms = np.exp(x - _fixed(tape, np.max(x, axis=axis, keepdims=True)))
     return terms / np.sum(terms, axis=axis, keepdims=True)
@@ -53,7 +53,7 @@ def _softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
 
 @borrows("scipy.special", "log_softmax")
 def _log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
-    """Return log(exp(x) / Σ exp(x)), from the largest term on."""
+    """Return log(exp(x) / Σ exp(x)), shifted by the largest x to avoid overflow."""
     x = as_array(tape, x)
     largest = np.max(x, axis=axis, keepdims=True)
     shifted = x - _fixed(tape, np.where(np.isfinite(largest), largest, 0.0))
@@ -62,7 +62,7 @@ def _log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
 
 @borrows("scipy.special", "zeta")
 def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
-    """Return Hurwitz' zeta function ζ(x, q) for a constant x > 1 and q > 0, by q."""
+    """Return Hurwitz' zeta function ζ(x, q) for constant x > 1 and q > 0; only q is differentiated."""
     if depends(x):
         raise refuse("scipy.special.zeta: its derivative by its first argument is not known; it has to be a constant.")
     return applied(tape, "zeta", np.asarray(concrete(x), float), 1.0 if q is None else q)
@@ -70,7 +70,7 @@ def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
 
 @borrows("scipy.special", "polygamma")
 def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
-    """Return the derivatives of digamma, by ζ(n + 1, x): of constant orders, for x > 0."""
+    """Return derivatives of digamma of constant orders, by ζ(n + 1, x), for x > 0."""
     if depends(n):
         raise refuse("scipy.special.polygamma: the order has to be a constant.")
     orders = np.asarray(concrete(n), float)
@@ -114,7 +114,7 @@ _SPHERICAL: Final = [
 
 @borrows("scipy.special", "multigammaln")
 def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
-    """Return the logarithm of the multivariate gamma function of a constant dimension d, for a > (d - 1)/2."""
+    """Return the logarithm of the multivariate gamma function of constant dimension d, for a > (d - 1)/2."""
     if depends(d):
         raise refuse("scipy.special.multigammaln: the dimension has to be a constant.")
     dimension = int(concrete(d))
@@ -128,14 +128,14 @@ def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
 
 
 def _fixed(tape: Tape, value: Any) -> Any:
-    """Return the same values as constants to derivatives of all orders."""
+    """Return the same values with zero derivatives of all orders."""
     return applied(tape, "attach", value, 1.0)
 
 
 # Distributions --------------------------------------------------------------------------------------------------------
 
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
-#: Functions of z and of the shapes, in SciPy's order.
+#: Functions of z and of the shape parameters, in SciPy's order, by method.
 Functions = dict[str, Callable[..., Any]]
 _ndtr, _log_ndtr, _ndtri, _gammaln, _betaln, _expit, _xlogy, _xlog1py = map(
     of_special, ["ndtr", "log_ndtr", "ndtri", "gammaln", "betaln", "expit", "xlogy", "xlog1py"]
@@ -143,12 +143,12 @@ _ndtr, _log_ndtr, _ndtri, _gammaln, _betaln, _expit, _xlogy, _xlog1py = map(
 
 
 def _from(low: float, value: Any, z: Any, below: float) -> Any:
-    """Return the value from `low` on, `below` it a constant."""
+    """Return `value` for z ≥ `low`, the constant `below` for smaller z, and NaN for NaN."""
     return np.where(z >= low, value, np.where(z < low, below, z))
 
 
 def _positive(z: Any) -> Any:
-    """Return z, and 1 where it is not positive, so that no logarithm spoils a derivative there."""
+    """Return z, and 1 where it is not positive, so that logarithms in the unused branch have finite derivatives."""
     return np.where(z > 0, z, 1.0)
 
 
@@ -156,7 +156,7 @@ def _between(z: Any, inside: Any, below: float, above: float) -> Any:
     return np.where(z < 0, below, np.where(z > 1, above, inside))
 
 
-#: By name in `scipy.stats`; the density is the exponential of its logarithm where it is not given.
+#: Distributions by their names in `scipy.stats`. Without "pdf", the density is the exponential of "logpdf".
 DISTRIBUTIONS: Final[dict[str, Functions]] = {
     "norm": {
         "logpdf": lambda z: -0.5 * z * z - _HALF_LOG_TWO_PI,
@@ -222,7 +222,7 @@ DISTRIBUTIONS: Final[dict[str, Functions]] = {
     "cauchy": {"logpdf": lambda z: -math.log(math.pi) - np.log1p(z * z), "cdf": lambda z: 0.5 + np.arctan(z) / math.pi},
     "laplace": {"logpdf": lambda z: -abs(z) - math.log(2.0)},
 }
-#: Shapes by name, as keywords.
+#: Names of the shape parameters of each distribution.
 _SHAPES: Final = {"lognorm": ("s",), "gamma": ("a",), "beta": ("a", "b"), "t": ("df",)}
 _QUANTILES: Final = ("ppf", "isf")
 
@@ -275,7 +275,7 @@ for _method in ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"):
 
 
 def _log_density_of_many(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
-    """Return the logarithm of the density, for a constant covariance of full rank."""
+    """Return the logarithm of a multivariate normal density, for a constant covariance of full rank."""
     if depends(cov):
         raise refuse(
             "scipy.stats.multivariate_normal with a covariance that depends on the function's arguments is not "

@@ -1,6 +1,6 @@
-"""Rows of `scipy.special`'s universal functions that are formulas of those in the table of operations.
+"""Universal functions of `scipy.special` as formulas of operations in the tape's table.
 
-Formulas avoid what cancels or overflows where the function does not. What they are off by is in docs/numerics.md.
+Formulas avoid cancellation and overflow where the function is well-conditioned; docs/numerics.md lists their errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from accumulus.tape.operations import INFINITY
 _POSITIVE: Final[Interval] = (0.0, INFINITY)
 _UNIT: Final[Interval] = (0.0, 1.0)
 _ORDINARY: Final[Interval] = (0.1, 20.0)
-#: Of modified Bessel functions; the second derivative needs two more.
+#: Largest order of modified Bessel functions; their second derivative needs two higher orders.
 _LARGEST_ORDER: Final = 20
 
 _abs, _erfc, _exp, _expm1, _hypot, _log, _log1p, _sin, _select = map(
@@ -39,7 +39,7 @@ _k0, _k1, _k0e, _k1e = map(operation, ["k0", "k1", "k0e", "k1e"])
 
 
 def _expit(x: Any) -> Any:
-    """Return 1 / (1 + exp(-x)), without the overflow of exp that would make the derivative NaN."""
+    """Return 1 / (1 + exp(-x)) without overflow of exp, which would make the derivative NaN."""
     right = x >= 0
     decay = _exp(_select(right, -x, x))
     share = 1.0 / (1.0 + decay)
@@ -67,7 +67,7 @@ _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 3603
 
 
 def _betaln(a: Any, b: Any) -> Any:
-    """Return log Γ(a) + log Γ(b) - log Γ(a + b); of a large argument without cancellation, by Stirling's series."""
+    """Return log Γ(a) + log Γ(b) - log Γ(a + b); by Stirling's series for large arguments, to avoid cancellation."""
     ordered = a < b
     small, large = _select(ordered, a, b), _select(ordered, b, a)
     pole, reflected = _at_pole(small, large)
@@ -82,13 +82,13 @@ def _betaln(a: Any, b: Any) -> Any:
 
 
 def _at_pole(small: Any, large: Any) -> tuple[Any, Any]:
-    """Return True if Γ(small) is infinite, and True if B is: (-1)^large B(1 - small - large, large) for SciPy."""
+    """Return two truth values: Γ(small) is infinite; B is ±B(1 - small - large, large) nonetheless, as in SciPy."""
     pole = _and(small <= 0, _floor(small) == small)
     return pole, _and(_and(pole, _floor(large) == large), _and(large > 0, small + large <= 0))
 
 
 def _sign_of_gamma(x: Any) -> Any:
-    """Return -1 where Γ(x) is negative."""
+    """Return -1 where Γ(x) is negative, else 1."""
     half = 0.5 * _floor(x)
     return _select(_and(x < 0, _floor(half) != half), -1.0, 1.0)
 
@@ -103,7 +103,7 @@ def _beta(a: Any, b: Any) -> Any:
 
 
 def _binom(n: Any, k: Any) -> Any:
-    """Return n! / (k! (n - k)!), of negative n, too, unless that is whole."""
+    """Return n! / (k! (n - k)!) for real n and k; NaN for negative integers n."""
     a, b, above = n - k + 1.0, k + 1.0, n + 1.0
     sign = _sign_of_gamma(a) * _sign_of_gamma(b) * _sign_of_gamma(above)
     size = _select(n > -0.5, _log1p(n), _log(_abs(above)))
@@ -112,7 +112,11 @@ def _binom(n: Any, k: Any) -> Any:
 
 
 def _order(n: Any, name: str) -> int:
-    """Return the order of a Bessel function: a constant whole number."""
+    """Return the order of a function, which must be a constant integer.
+
+    Raises:
+        TraceError: if it is not.
+    """
     order = n.tape.value_of(n.reference) if n.reference < 0 else None
     if order is None or order != round(order) or abs(order) > 1000:
         description = "depends on the function's arguments" if order is None else f"is {order}"
@@ -124,7 +128,7 @@ def _order(n: Any, name: str) -> int:
 
 
 def _first_or_second_kind(name: str, n: Any, x: Any) -> Any:
-    """Return Jₙ or Yₙ; those of negative order are those of the positive one, with a sign."""
+    """Return Jₙ or Yₙ of a constant integer order; for a negative order, (-1)ⁿ times the function of order |n|."""
     order = _order(n, f"{name}v")
     whole = operation(f"{name}{abs(order)}") if abs(order) < 2 else partial(operation(f"{name}n"), float(abs(order)))
     value = whole(x)
@@ -132,7 +136,7 @@ def _first_or_second_kind(name: str, n: Any, x: Any) -> Any:
 
 
 def _third_kind(n: Any, x: Any, name: str, first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Any:
-    """Return Kₙ, by its recurrence, of which all terms are positive."""
+    """Return Kₙ by its recurrence, in which all terms are positive; K₋ₙ = Kₙ."""
     order = abs(_order(n, name))
     before, now = first(x), second(x)
     for k in range(1, order):
@@ -141,7 +145,7 @@ def _third_kind(n: Any, x: Any, name: str, first: Callable[[Any], Any], second: 
 
 
 def _modified(n: Any, x: Any, name: str) -> Any:
-    """Return Iₙ, the same for -n."""
+    """Return Iₙ; I₋ₙ = Iₙ."""
     order = abs(_order(n, name))
     if order > _LARGEST_ORDER:
         raise refuse(f"scipy.special.{name} is recorded for orders up to {_LARGEST_ORDER}, {order} was given.")
@@ -176,7 +180,7 @@ def _inv_boxcox(y: Any, power: Any) -> Any:
 
 
 def _rel_entr(x: Any, y: Any) -> Any:
-    """Return x log(x / y) for positive x and y, 0 for x = 0, infinite beyond."""
+    """Return x log(x / y) for positive x and y; 0 for x = 0 and y ≥ 0; else infinity."""
     inside = _and(0 < x, 0 < y)
     safe_x, safe_y = _select(inside, x, 1.0), _select(inside, y, 1.0)
     ratio = safe_x / safe_y
@@ -200,7 +204,7 @@ def _huber(delta: Any, r: Any) -> Any:
 
 
 def _pseudo_huber(delta: Any, r: Any) -> Any:
-    """Return δ² (√(1 + (r/δ)²) - 1), without its cancellation."""
+    """Return δ² (√(1 + (r/δ)²) - 1) without cancellation."""
     size = _select(_and(delta == 0, r == 0), 1.0, _hypot(delta, r) + delta)
     return _select(delta < 0, math.inf, delta * r * (r / size))
 
@@ -252,7 +256,7 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "pseudo_huber": (_pseudo_huber, (_POSITIVE, REAL)),
 }
 
-#: The same, of a constant order, their first argument.
+#: Functions whose first argument is a constant order.
 _COMPOSED_OF_ORDER: Final[dict[str, Callable[..., Any]]] = {
     "jv": partial(_first_or_second_kind, "j"),
     "yv": partial(_first_or_second_kind, "y"),
@@ -266,5 +270,5 @@ _COMPOSED_OF_ORDER: Final[dict[str, Callable[..., Any]]] = {
 }
 
 for _name, _row in _COMPOSED.items():
-    SPECIAL.setdefault(_name, composed(_name, *_row))  # an operation of the tape's table goes first
+    SPECIAL.setdefault(_name, composed(_name, *_row))  # operations in the tape's table take precedence
 OF_ORDER.update({name: composed(name, row, (_POSITIVE, REAL)) for name, row in _COMPOSED_OF_ORDER.items()})

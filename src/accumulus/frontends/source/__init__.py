@@ -1,6 +1,6 @@
-"""Transformation of the user's functions from their source: decisions on values become calls of the recorder.
+"""Source transformation of user functions: decisions on values become calls of the recorder.
 
-`syntax` transforms the syntax tree of one function, `exits` moves what follows an early exit into the other branch and
-has flags in the place of exits from loops, and `conversion` finds the source and compiles the result. They do not
-depend on a library: the functions to call are passed by name, see `accumulus.frontends.numpy.calling`.
+`syntax` transforms the syntax tree of one function. `exits` moves the statements after an early exit into the other
+branch, and replaces exits from loops by flags. `conversion` finds the source and compiles the result. These modules do
+not depend on a library: they receive the functions to call by name, see `accumulus.frontends.numpy.calling`.
 """

@@ -1,8 +1,8 @@
-"""Functions compiled from their transformed source, in place of the originals.
+"""Compilation of functions from their transformed source.
 
-The source is found by file and line, and used only if it compiles to the function's own bytecode. A function without
-source, from a file that has changed since, or rewritten by other code is not transformed. The new function has the old
-one's file, lines, global variables, closure, defaults and name.
+The source is found by file and line, and used only if it compiles to the function's own bytecode. A function is not
+transformed if it has no source, if its file has changed since, or if other code has rewritten it. The new function has
+the file, lines, global variables, closure, defaults and name of the old one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied, located
 from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
 
-#: Transformed code by the original, its file, and True if no builtin is shadowed; None for code that stays unchanged.
+#: Cache of transformed code, by original code, file, and True if no harmless builtin is shadowed; None: unchanged.
 _CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
-#: Most code objects that are kept, and most lines of one file.
+#: Maximum number of cached code objects, and maximum number of lines of a file.
 MOST_KEPT: Final = 4096
 MOST_LINES: Final = 50_000
-#: Name of a function when it is recompiled: its own name would be a local variable there.
+#: Name of a function while it is recompiled, since its own name would become a local variable there.
 _NAME: Final = "@function"
 _FUTURE: Final = 0x1FF0000  # flags of `from __future__ import …` in code objects
 
 
 def converted(function: FunctionType, runtime: Mapping[str, object]) -> FunctionType | None:
-    """Return `function` with its decisions as calls of `runtime`; None if it needs no transformation.
+    """Return `function` with its decisions replaced by calls of `runtime`; None if it needs no transformation.
 
     Args:
         function: function to transform.
@@ -55,7 +55,7 @@ def converted(function: FunctionType, runtime: Mapping[str, object]) -> Function
 
 def _transformed(function: FunctionType, runtime: Mapping[str, object]) -> CodeType | None:
     code = function.__code__
-    # codes of two files may be equal, and names mean something else there
+    # equal code objects of two files may refer to different globals
     key = code, code.co_filename, HARMLESS.isdisjoint(function.__globals__)
     if key in _CODES:
         return _CODES[key]
@@ -98,9 +98,10 @@ def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeTyp
 
 @lru_cache(maxsize=64)
 def _tree(source: str) -> tuple[ast.Module, ast.stmt]:
-    """Return the syntax tree of a file, and an import of what the file imports.
+    """Return the syntax tree of a file, and an ``import`` statement that binds the names of its imports.
 
-    Python compiles the attributes of what is imported in another way.
+    The statement is compiled together with each function, because Python compiles attributes of imported names
+    differently.
     """
     module = ast.parse(source)
     names = {
@@ -113,7 +114,7 @@ def _tree(source: str) -> tuple[ast.Module, ast.stmt]:
 
 
 def _candidates(module: ast.Module, code: CodeType) -> Iterator[tuple[ast.FunctionDef | ast.Lambda, str]]:
-    """Yield the functions of a file that begin where a code object does, each with the name of its class."""
+    """Yield the functions of a file that begin at the first line of a code object, each with the name of its class."""
     line = code.co_firstlineno
     waiting: list[tuple[ast.AST, str]] = [(module, "")]
     while waiting:
@@ -136,7 +137,7 @@ def _candidates(module: ast.Module, code: CodeType) -> Iterator[tuple[ast.Functi
 def _compiled(
     node: ast.FunctionDef | ast.Lambda, owner: str, code: CodeType, imported: ast.stmt, injected: tuple[str, ...]
 ) -> CodeType | None:
-    """Return the code of a function whose free variables are those of the original, and the injected ones."""
+    """Compile a function with the free variables of the original and the injected names; None if it is not found."""
 
     def nothing(_: object) -> ast.expr:
         return ast.copy_location(ast.Constant(None), node)
@@ -150,11 +151,11 @@ def _compiled(
     inner: ast.stmt
     if isinstance(node, ast.Lambda):
         inner = ast.Expr(ast.copy_location(ast.Lambda(arguments, node.body), node))
-    else:  # decorators are not run, but the code begins at the line of the first
+    else:  # decorators are dropped, but set the first line of the code
         decorators = [ast.copy_location(nothing(d), d) for d in node.decorator_list]
         inner = ast.FunctionDef(_NAME, arguments, node.body, decorators)
     body: list[ast.stmt] = [ast.copy_location(inner, node)]
-    if owner:  # names that begin with two underscores are mangled by it
+    if owner:  # the class name mangles names that begin with two underscores
         body = [ast.ClassDef(owner, [], [], body, [])]
     free = [ast.arg(name) for name in (*(n for n in code.co_freevars if n != "__class__"), *injected)]
     factory = ast.FunctionDef("factory", ast.arguments([], free, None, [], [], None, []), body, [])
@@ -168,7 +169,7 @@ def _compiled(
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code objects in another, outermost first."""
+    """Yield the code objects inside of another, outermost first."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield constant
@@ -176,7 +177,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _is_same(one: CodeType, other: CodeType) -> bool:
-    """Return True if two codes do the same at the same places."""
+    """Return True if two code objects have the same instructions, names, constants and positions."""
     if (one.co_code, one.co_names, one.co_varnames) != (other.co_code, other.co_names, other.co_varnames):
         return False
     if one.co_freevars != other.co_freevars or len(one.co_consts) != len(other.co_consts):
@@ -193,13 +194,13 @@ def _is_same(one: CodeType, other: CodeType) -> bool:
 
 
 def _qualified(name: str, around: str) -> str:
-    """Return the qualified name of a function within one that is called `around`."""
+    """Return the qualified name of a function inside of one with the qualified name `around`."""
     _, _, within = name.rpartition(_NAME)
     return around + within if within != name else name
 
 
 def _named(code: CodeType, name: str, qualified: str) -> CodeType:
-    """Return the code in which the functions of the transformation have the name of the function around them."""
+    """Return code with original names: functions that the transformation made are named like the one around them."""
     constants = tuple(
         constant
         if not isinstance(constant, CodeType)

@@ -1,4 +1,4 @@
-"""Exits from functions and loops: moved to the ends of branches; exits from loops become flags."""
+"""Movement of exits to the ends of branches, and replacement of exits from loops by flags."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from accumulus.frontends.source.nodes import assigned, constant_node, copied, lo
 
 # Exits at the ends of branches ----------------------------------------------------------------------------------------
 #
-# ``if c: return a`` and then ``return b`` is ``if c: return a`` ``else: return b``: after that every exit is at the end
-# of its branch, where it is the assignment of a result. The same is done with ``continue`` in the bodies of loops.
-# Where an exit is deeper, the statements that follow are copied into both branches as long as they are short.
+# ``if c: return a`` followed by ``return b`` becomes ``if c: return a`` ``else: return b``. Afterwards every exit is at
+# the end of its branch, where it is equivalent to the assignment of a result. The same applies to ``continue`` in the
+# bodies of loops. If an exit is deeper inside of a branch, the statements that follow are copied into both branches, as
+# long as they are short.
 
 #: Nodes with a scope of their own.
 SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-#: Most nodes of the syntax tree that are copied into a second branch.
+#: Maximum number of syntax-tree nodes that are copied into a second branch.
 MOST_COPIED: Final = 120
 
 Exit = type[ast.stmt] | tuple[type[ast.stmt], ...]
 
 
 def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes, and all within them in the same scope; nested functions and classes without their insides."""
+    """Yield nodes and their descendants in the same scope; nested functions and classes without their contents."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
@@ -35,7 +36,7 @@ def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
-    """Return True if a block always ends by an exit of this kind."""
+    """Return True if every path through a block ends with an exit of this kind."""
     if not block:
         return False
     last = block[-1]
@@ -45,7 +46,7 @@ def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
 
 
 def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
-    """Return a block whose statements after a branch that exits are moved into the other branch, where possible."""
+    """Return a block in which statements after a branch that exits are moved into the other branch, if possible."""
     for index, statement in enumerate(block):
         if not isinstance(statement, ast.If):
             continue
@@ -54,7 +55,7 @@ def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
         rest = block[index + 1 :]
         then, other = statement.body, statement.orelse
         if not _leaves(then, kind):
-            if not _leaves(other, kind) and rest:  # an exit within: the rest follows either branch
+            if not _leaves(other, kind) and rest:  # an exit deeper inside: the rest follows both branches
                 if sum(1 for each in rest for _ in ast.walk(each)) > MOST_COPIED:
                     return block
                 other = other + copied(rest)
@@ -67,7 +68,7 @@ def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
 
 
 def _exits(statement: ast.If, kind: Exit) -> bool:
-    """Return True if there is an exit of this kind at the end of some branch."""
+    """Return True if a branch ends with an exit of this kind."""
     for block in (statement.body, statement.orelse):
         if block and (isinstance(block[-1], kind) or any(isinstance(s, ast.If) and _exits(s, kind) for s in block)):
             return True
@@ -75,7 +76,7 @@ def _exits(statement: ast.If, kind: Exit) -> bool:
 
 
 def exits_at_end(block: Sequence[ast.stmt], kind: Exit) -> set[int]:
-    """Return identities of the exits that are at the end of a block or of a branch there."""
+    """Return the identities of exits at the end of a block or of its last branches."""
     if not block:
         return set()
     last = block[-1]
@@ -85,7 +86,7 @@ def exits_at_end(block: Sequence[ast.stmt], kind: Exit) -> set[int]:
 
 
 def without_exits(block: list[ast.stmt]) -> list[ast.stmt]:
-    """Return the body of a loop without a ``continue`` at the end of it or of a branch there."""
+    """Return the body of a loop without ``continue`` at its end or at the end of its last branches."""
     if not block:
         return block
     *rest, last = block
@@ -98,7 +99,7 @@ def without_exits(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def exits_outside(nodes: Sequence[ast.AST]) -> bool:
-    """Return True if there is a ``break`` or ``continue`` of a loop around these nodes."""
+    """Return True if nodes contain a ``break`` or ``continue`` of a loop outside of them."""
     for node in nodes:
         if isinstance(node, ast.Break | ast.Continue):
             return True
@@ -112,8 +113,8 @@ def exits_outside(nodes: Sequence[ast.AST]) -> bool:
 
 # Flags instead of exits from loops ------------------------------------------------------------------------------------
 #
-# ``break`` and ``return`` in a ``for`` loop would have to end it for all points at once. So they set a flag. The rest
-# of the loop becomes the other branch of a decision on that flag, and both branches can be recorded::
+# ``break`` and ``return`` in a ``for`` loop would have to end it for all points at once. They set a flag instead. The
+# rest of the loop becomes the other branch of a decision on that flag, so that both branches can be recorded::
 #
 #     for i in values:                @loop1, @stop1, @returns1 = @loop(…), False, False
 #         if x < i:                   for @item1 in values:
@@ -133,20 +134,20 @@ def exits_outside(nodes: Sequence[ast.AST]) -> bool:
 #                                         return @value1
 #                                     return y
 #
-# A flag that is a plain truth ends the loop at once, as the exit itself would have done. Loops whose exits are not all
-# at the ends of branches, after the statements that follow have been moved into the other branch, are not transformed,
-# nor are those with an exit in a ``try`` or ``with``, and ``while`` loops, whose number of turns is not known.
+# A flag that is a plain boolean ends the loop at once, like the exit itself. Loops are not transformed if an exit is
+# not at the end of a branch after the movement above, if an exit is inside of a ``try`` or ``with``, or if they are
+# ``while`` loops, whose number of iterations is unknown.
 
 EXITS: Final = (ast.Return, ast.Break, ast.Continue)
 
 
 def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | None = None) -> list[ast.stmt]:
-    """Return the statements of a function or block, with flags in place of early exits from loops where possible.
+    """Return the statements of a function or block with flags instead of early exits from loops, where possible.
 
     Args:
         block: statements to transform.
-        file: file that they come from.
-        numbers: numbers that distinguish the flags of one function.
+        file: file of the statements.
+        numbers: iterator of numbers that distinguish the flags of one function.
     """
     numbers = count(1) if numbers is None else numbers
     statements: list[ast.stmt] = []
@@ -160,14 +161,14 @@ def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | No
 
 
 def is_own_call(function: ast.expr) -> bool:
-    """Return True if a method of a `@loop` is called."""
+    """Return True if the called function is a method of a `@loop` object."""
     return (
         isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and is_temporary(function.value.id)
     )
 
 
 def is_temporary(name: str) -> bool:
-    """Return True if a variable is set wherever it is read, in the same branch."""
+    """Return True if a variable of the transformation is set in the same branch before it is read."""
     return name.startswith(("@loop", "@item"))
 
 
@@ -183,7 +184,7 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
     name, item, stop, returns, value = (f"@{role}{number}" for role in ("loop", "item", "stop", "returns", "value"))
 
     def without(block: list[ast.stmt]) -> list[ast.stmt]:
-        """Return a block whose exits are assignments."""
+        """Return a block with assignments instead of its exits."""
         if not block:
             return block
         *rest, last = block
@@ -222,7 +223,7 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
 
 
 def _exits_of_loop(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield exits from a loop with this body: also those of functions within loops within."""
+    """Yield the exits from a loop with this body, including ``return`` statements in inner loops."""
     waiting: list[tuple[ast.AST, bool]] = [(statement, False) for statement in block]
     while waiting:
         node, inner = waiting.pop()

@@ -1,4 +1,4 @@
-"""Nodes of the syntax tree that the transformation makes, and queries of the user's."""
+"""Construction of syntax-tree nodes for the transformation, and queries of user code."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ast
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
-#: Name of an argument that marks lambdas of the transformation, which the user's lambdas do not have.
+#: Name of an argument that marks lambdas of the transformation; user lambdas cannot have it.
 MARK: Final = "@"
 
 Node = TypeVar("Node", bound=ast.AST)
 
 
 def copied(value: Any) -> Any:
-    """Return a syntax tree, or a list of them, that can be changed."""
+    """Return a copy of a syntax tree, or of a list of trees."""
     if isinstance(value, list):
         return [copied(item) for item in value]
     if not isinstance(value, ast.AST) or not value._fields:  # nodes without fields are shared by Python, too
@@ -24,7 +24,7 @@ def copied(value: Any) -> Any:
 
 
 def chain_of(node: ast.If) -> tuple[list[ast.expr], list[list[ast.stmt]], list[ast.stmt]]:
-    """Return conditions and branches of an ``if``, its ``elif``, and its ``else``."""
+    """Return the conditions and branches of an ``if`` and its ``elif`` clauses, and the ``else`` branch."""
     tests, bodies = [node.test], [node.body]
     while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
         node = node.orelse[0]
@@ -34,7 +34,7 @@ def chain_of(node: ast.If) -> tuple[list[ast.expr], list[list[ast.stmt]], list[a
 
 
 def assigned_in(nodes: Sequence[ast.AST]) -> set[str]:
-    """Return names of variables of the function that are set or deleted."""
+    """Return the names that nodes assign or delete in the scope of the function."""
     names: set[str] = set()
     waiting = list(nodes)
     while waiting:
@@ -61,17 +61,17 @@ def assigned_in(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def is_bound_to_scope(node: ast.AST) -> bool:
-    """Return True if an expression cannot be put into a function: it sets variables, or waits."""
+    """Return True if an expression cannot be moved into a lambda, since it assigns variables, yields or awaits."""
     return any(isinstance(n, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(node))
 
 
 def is_truth(node: ast.expr) -> bool:
-    """Return True if an expression is True or False."""
+    """Return True if an expression is the literal True or False."""
     return isinstance(node, ast.Constant) and isinstance(node.value, bool)
 
 
 def variable(name: str) -> ast.Name:
-    """Return the value of a variable."""
+    """Return a node that loads a variable."""
     return ast.Name(name, ast.Load())
 
 
@@ -101,13 +101,13 @@ def assigned(name: str, value: ast.expr) -> ast.stmt:
 
 
 def postponed(value: ast.expr) -> ast.expr:
-    """Return a function of no arguments that evaluates an expression."""
+    """Return a lambda that evaluates an expression."""
     arguments = ast.arguments([], [], None, [], [], ast.arg(MARK), [])
     return located(ast.Lambda(arguments, value), value)
 
 
 def located(new: Node, old: ast.AST) -> Node:
-    """Put `new` at the place of `old`, as far as it has no place of its own."""
+    """Give nodes of `new` without a position the position of `old`, and return `new`."""
     waiting: list[ast.AST] = [new]
     while waiting:
         node = waiting.pop()
@@ -120,7 +120,7 @@ def located(new: Node, old: ast.AST) -> Node:
 
 
 def run_over(iterable: ast.expr) -> ast.expr:
-    """Return the iterable of a loop, in a call that announces it if it may be an iterator that was made before."""
+    """Return the iterable of a loop, wrapped in ``@over`` if it may be an iterator that exists before the loop."""
     if isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript):
         return located(call_of("@over", iterable), iterable)
     return iterable
@@ -129,5 +129,5 @@ def run_over(iterable: ast.expr) -> ast.expr:
 def constant_node(value: tuple[str | int, ...]) -> ast.expr:
     """Return a constant tuple."""
     node = ast.Constant(None)
-    node.value = value  # type: ignore[assignment]  # which the compiler takes
+    node.value = value  # type: ignore[assignment]  # the compiler accepts tuples
     return node

@@ -1,7 +1,7 @@
-"""The syntax tree of a function with its decisions on values as calls.
+"""Transformation of a function's syntax tree: decisions on values become calls.
 
-An ``if`` runs once if its condition is a plain truth. Otherwise whoever records may run it several times, once for each
-branch, and join what the branches have assigned::
+An ``if`` runs once if its condition is a plain boolean. Otherwise the recorder may run it several times, once for each
+branch, and join the variables that the branches assign::
 
     if x > 0:               @1 = None
         y = x               while True:
@@ -19,17 +19,17 @@ branch, and join what the branches have assigned::
                                 if @1.finished:
                                     break
 
-so that the function keeps its one frame, its lines and its local variables. Conditional expressions, ``and``, ``or``,
-``not`` and chained comparisons become calls, with what may not be evaluated in lambdas; calls ask first what is to be
-called, ``@call(f)(x)``; what is written into is announced, ``@written(a)[i] = v``, and so is what stands in a ``try``.
-Names begin with ``@``, which no name of the user's does.
+The function thus keeps its frame, its lines and its local variables. Conditional expressions, ``and``, ``or``, ``not``
+and chained comparisons become calls; operands that may not be evaluated are passed as lambdas. Calls first resolve the
+callee, ``@call(f)(x)``. Assignments to entries announce the array, ``@written(a)[i] = v``, and the body of a ``try`` is
+announced, too. Injected names begin with ``@``, which user names cannot.
 
-Exits from ``for`` loops are flags before that (`accumulus.frontends.source.exits`).
+Before this, exits from ``for`` loops are replaced by flags (`accumulus.frontends.source.exits`).
 
-Left as they are, and then decided by a plain truth: an ``if`` with an exit from a loop around it or from within a
-loop that has none, with a branch that ends by ``raise``, with ``yield``, or that assigns global or nonlocal variables;
-an ``if`` so deep inside others that Python has no more blocks; and what is in classes, which are converted as they are
-called.
+The following stay unchanged, so that a plain boolean decides them: an ``if`` with an exit from an enclosing loop, or
+with an exit inside of a loop that has no flag; an ``if`` with a branch that ends with ``raise``, with ``yield``, or
+that assigns global or nonlocal variables; an ``if`` at the limit of Python's nested blocks. Methods of classes are
+converted when they are called.
 """
 
 # ruff: noqa: D102  # the name of a method is the node that it is for
@@ -68,31 +68,31 @@ from accumulus.frontends.source.nodes import (
     variable,
 )
 
-#: Functions that decide nothing and change nothing, and are called as they are.
+#: Builtins that neither decide on nor change values; they are called unchanged.
 HARMLESS: Final = frozenset(
     (
         *("callable", "classmethod", "getattr", "hasattr", "id", "isinstance", "issubclass", "len", "property"),
         *("staticmethod", "super", "type"),
     )
 )
-#: Functions that see the frame they are called in, or need it: code that names them is not transformed.
+#: Builtins that inspect the calling frame: code that names them is not transformed.
 FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
-#: Most nested blocks (Python allows 20), and the number that an `if` takes.
+#: Maximum number of nested blocks (Python allows 20), and the number of blocks that a transformed `if` takes.
 MOST_BLOCKS: Final = 18
 BLOCKS: Final = 2
 
 
 def is_refused(function: ast.AST) -> bool:
-    """Return True if a function is not transformed because it looks at its own frame."""
+    """Return True if a function is not transformed, since it inspects its own frame."""
     return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
 
 
 class Transformer(ast.NodeTransformer):
-    """The transformation of one function.
+    """Transformer of one function.
 
     Args:
-        builtin: True if a name stands for Python's builtin of that name.
-        file: that it is from.
+        builtin: function that returns True if a name refers to Python's builtin of that name.
+        file: file of the function.
     """
 
     def __init__(self, builtin: Callable[[str], bool], file: str = "") -> None:
@@ -100,18 +100,18 @@ class Transformer(ast.NodeTransformer):
         self.file = file
         self._count = 0
         self._depth = 0
-        #: Names that the function around declares global or nonlocal.
+        #: Names that the current function declares global or nonlocal.
         self._outside: frozenset[str] = frozenset()
-        #: Return statements that set the result instead.
+        #: Identities of return statements that become assignments of the result.
         self._results: set[int] = set()
 
     # Expressions --------------------------------------------------------------------------------------------------
     #
-    # A conditional expression, ``and``, ``or`` and a chained comparison become calls that are given what may not be
-    # evaluated as functions; a call asks first what is to be called; what is written into is announced.
+    # Conditional expressions, ``and``, ``or`` and chained comparisons become calls, with lambdas for operands that may
+    # not be evaluated. Calls resolve the callee first, and assignments to entries announce the array.
 
     def is_plain(self, test: ast.expr) -> bool:
-        """Return True if a condition is surely no traced value."""
+        """Return True if a condition cannot be a traced value."""
         match test:
             case ast.Constant():
                 return True
@@ -200,7 +200,7 @@ class Transformer(ast.NodeTransformer):
     # Functions ----------------------------------------------------------------------------------------------------
 
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
-        """Return the function itself, without the defaults, decorators and annotations evaluated at its definition."""
+        """Return the transformed function; defaults, decorators and annotations are left to its definition."""
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
             return node
@@ -233,7 +233,7 @@ class Transformer(ast.NodeTransformer):
     # Statements -----------------------------------------------------------------------------------------------
 
     def block(self, statements: Sequence[ast.stmt], *, at_end: bool = False) -> list[ast.stmt]:
-        """Return the statements of a block; `at_end` of a function, of which the last may return."""
+        """Return the transformed statements of a block; `at_end` is True for the block that ends the function."""
         transformed: list[ast.stmt] = []
         for index, statement in enumerate(statements):
             if isinstance(statement, ast.If):
@@ -245,7 +245,7 @@ class Transformer(ast.NodeTransformer):
         return transformed
 
     def _announced(self, statement: ast.stmt) -> list[ast.stmt]:
-        """Return the call to insert before an augmented assignment, or before one to a global or nonlocal name."""
+        """Return a call to insert before an augmented assignment, or an assignment of a global or nonlocal name."""
         match statement:
             case ast.AugAssign(target=ast.Name(id=name)) if name not in self._outside:
                 return [located(ast.Expr(call_of("@written", variable(name))), statement)]
@@ -320,13 +320,13 @@ class Transformer(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.target, ast.Subscript | ast.Attribute):
-            announced = node.target.value  # its content may be changed in place, too
+            announced = node.target.value  # the object may be changed in place, too
             assert isinstance(announced, ast.Call)
             announced.args.append(located(ast.Constant(True), node))
         return node
 
     def _if(self, node: ast.If, results: set[int]) -> list[ast.stmt]:
-        """Return an ``if`` with its ``elif``, and the return behind it if it sets the result."""
+        """Return an ``if`` with its ``elif`` clauses, followed by a return if it sets the result of the function."""
         tests, bodies, other = chain_of(node)
         if not self._is_merged(tests, bodies, other, results | self._results):
             node.test = self.visit(node.test)
@@ -361,7 +361,7 @@ class Transformer(ast.NodeTransformer):
     def _is_merged(
         self, tests: Sequence[ast.expr], bodies: list[list[ast.stmt]], other: list[ast.stmt], results: set[int]
     ) -> bool:
-        """Return True if several branches of this may be recorded, as far as the source says."""
+        """Return True if the source of an ``if`` permits the recording of several branches."""
         if self._depth + BLOCKS > MOST_BLOCKS or all(map(self.is_plain, tests)):
             return False
         blocks = [*bodies, other]
@@ -376,7 +376,7 @@ class Transformer(ast.NodeTransformer):
         return self._outside.isdisjoint(assigned_in(nodes))
 
     def _truth(self, test: ast.expr, merge: str, index: int, site: tuple[str | int, ...]) -> ast.expr:
-        """Return the condition of an ``if``: the truth of its test, or the answer of the merge."""
+        """Return the condition of an ``if``: its plain truth, or the answer of the merge."""
         tested = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
         asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
         begun = call_of("@begin", variable(merge), constant_node(site), call_of("@locals"))

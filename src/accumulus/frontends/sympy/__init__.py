@@ -1,5 +1,6 @@
-"""The front end of SymPy: expressions and matrices of them, with the symbols that are their arguments.
+"""Front end for SymPy: expressions and matrices, as functions of their symbols.
 
-`model` holds what is recorded, `writing` emits it by its tables; `tracer` is the recorder, and evaluates
-expressions by SymPy's own means, for the comparison. `expressions` is the way back, from a tape to SymPy.
+`model` describes expressions with their symbols, and `writing` emits them to a tape by tables. `tracer` is the
+recorder; it also evaluates expressions with SymPy, for the comparison. `expressions` converts a tape to SymPy
+expressions.
 """

@@ -22,7 +22,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-#: Numbers are written as fractions if this multiple of them is an integer.
+#: A number is written as a fraction if its product with this number is an integer.
 _FRACTIONS: Final = 1024.0
 
 
@@ -35,10 +35,10 @@ def expressions(
         tape: tape to convert.
         inputs: symbols of its inputs.
         names: symbols for intermediate results.
-        numbers: expressions of constants that are not written as a number.
+        numbers: value of a constant → the expression to write for it.
 
     Returns:
-        The intermediate results, each a name and an expression of earlier ones; and the outputs.
+        The intermediate results, each a name and an expression of earlier ones, and the outputs.
 
     >>> from sympy.abc import x, y
     >>> tape = Tape(2)
@@ -52,7 +52,7 @@ def expressions(
 
 
 class _Expressions(Domain):
-    """SymPy's expressions; those that are used more than once get a name."""
+    """SymPy's expressions as a domain of the interpreter; expressions that are used repeatedly get a name."""
 
     located = frozenset(("function",))
 
@@ -73,7 +73,8 @@ class _Expressions(Domain):
 
     def function(self, row: Operation, tape: Tape, reference: int, *operands: Any) -> Any:
         value = _written(row.code)(*operands)
-        # SymPy multiplies a sum out by a number, so sums that are factors have a name, and trees stay as deep as sums
+        # SymPy distributes a number over a sum, so sums that are factors get a name; this also bounds the depth of
+        # trees
         if (self._used[reference] > 1 or (value.is_Add and reference not in self._outputs)) and value.args:
             self.replacements.append((next(self._names), value))
             return self.replacements[-1][0]
@@ -83,10 +84,10 @@ class _Expressions(Domain):
 def verify_expressions(
     tape: Tape, inputs: Sequence[Any], replacements: Sequence[tuple[Any, Any]], outputs: Sequence[Any]
 ) -> None:
-    """Write expressions onto a tape of their own, and compare it with the one that they were made from, on numbers.
+    """Record expressions on a new tape, and compare it with the original tape on numbers.
 
     Raises:
-        VerificationError: if they differ by more than rounding explains.
+        VerificationError: if the values differ by more than rounding explains.
     """
     other = Tape(tape.inputs)
     places = Places(Model([list(inputs)], []), [np.arange(tape.inputs)])
@@ -102,7 +103,7 @@ def verify_expressions(
 
 
 class _Collecting(Places):
-    """Every symbol stands for itself; functions that name an operation are none."""
+    """Places in which every symbol stands for itself; undefined functions that name an operation are no symbols."""
 
     def __init__(self) -> None:
         super().__init__(Model([], []), [])
@@ -120,7 +121,7 @@ class _Collecting(Places):
 
     @property
     def symbols(self) -> list[Any]:
-        """Those that were met, in order."""
+        """The symbols, in order of appearance."""
         return list(self._of_symbol)
 
 
@@ -138,9 +139,9 @@ def free_symbols(entries: Sequence[Any]) -> list[Any]:
 
 @cache
 def _written(code: int) -> Callable[..., Any]:
-    """Return an operation on expressions: as the table has it, or a function of the operation's name.
+    """Return an operation on expressions: the formula of the table, or a function with the operation's name.
 
-    That is SymPy's own where the front end reads it, and an undefined one where SymPy has none.
+    The function is SymPy's if this front end reads it, and an undefined function otherwise.
     """
     row = OPERATIONS[code]
     if not row.sympy:

@@ -1,4 +1,4 @@
-"""SymPy's side of a recording: results, the symbols that are their arguments, and the stand-ins of these symbols."""
+"""Results and arguments of a recording in SymPy, and the references of their symbols."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.active import refuse
 from accumulus.tape.operations import BY_NAME, Operation
 
-#: Objects that stand for one number: symbols, functions of time, their derivatives, and entries of symbolic arrays.
+#: Types of objects that stand for one number: symbols, functions of time, derivatives, and entries of symbolic arrays.
 SYMBOLS: Final = (sp.Symbol, AppliedUndef, sp.Derivative, MatrixElement, sp.Indexed)
 
-#: Arrays that have a name only.
+#: Types of symbolic arrays that consist of a name.
 NAMES: Final = (sp.MatrixSymbol, sp.IndexedBase)
 
 
@@ -37,26 +37,26 @@ class Array:
 class Argument:
     """One argument: a symbol, an array of them, or the name of an array."""
 
-    symbols: tuple[Any, ...]  # in C order; of a `sympy.MatrixSymbol` or `sympy.IndexedBase` it is that alone
-    shape: tuple[int, ...] | None  # of the array; None for any with that many entries
+    symbols: tuple[Any, ...]  # in C order; only the object itself for a `sympy.MatrixSymbol` or `sympy.IndexedBase`
+    shape: tuple[int, ...] | None  # of the array; None for any shape with as many entries
 
     @property
     def text(self) -> str:
-        """The argument as it is written, shortened."""
+        """Text of the argument, shortened."""
         shown = ", ".join(map(str, self.symbols[:8])) + (", …" if len(self.symbols) > 8 else "")
         return shown if self.shape is not None or self.is_name else f"[{shown}]"
 
     @property
     def is_name(self) -> bool:
-        """Return True if it is the name of an array, whose entries are written ``A[i, j]``."""
+        """True for the name of an array, whose entries are written ``A[i, j]``."""
         return len(self.symbols) == 1 and isinstance(self.symbols[0], NAMES)
 
     @property
     def entries(self) -> tuple[Any, ...]:
-        """The symbols one by one, those of a matrix without entries, too.
+        """All symbols, including the entries of a `sympy.MatrixSymbol`.
 
         Raises:
-            ArgumentError: for the name of an array whose size is not known.
+            ArgumentError: for the name of an array of unknown size.
         """
         if not self.is_name:
             return self.symbols
@@ -68,16 +68,20 @@ class Argument:
 
     @property
     def ndim(self) -> int:
-        """The number of axes that an array has for it, at least."""
+        """Minimum number of axes of an array that is passed for this argument."""
         return 1 if self.shape is None else len(self.shape)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """Return True if an array of this shape can be given."""
+        """Return True if an array of this shape may be passed."""
         return self.shape == shape if self.shape is not None else self.is_name or math.prod(shape) == len(self.symbols)
 
     @classmethod
     def of(cls, argument: Any, position: int) -> Argument:
-        """Return an argument as `sympy.lambdify` takes it: a symbol, a matrix, or nested lists of symbols."""
+        """Convert an argument in the form of `sympy.lambdify`: a symbol, a matrix, or nested lists of symbols.
+
+        Raises:
+            ArgumentError: for anything else.
+        """
         if isinstance(argument, sp.MatrixSymbol):
             sizes = argument.shape
             return cls((argument,), tuple(map(int, sizes)) if all(size.is_Integer for size in sizes) else None)
@@ -107,18 +111,18 @@ def _symbols_in(items: Any, symbols: list[Any]) -> None:
 
 
 class Model:
-    """Expressions as a function of their symbols.
+    """SymPy expressions as a function of their symbols.
 
-    A symbol is a number, a list or a matrix of symbols is an array. Results are a number for an expression, an array
-    for a matrix and for a list or tuple of expressions, where a column is a vector of shape (n,); and lists, tuples and
-    dicts of those.
+    A symbol stands for a number; a list or a matrix of symbols stands for an array. The result is a number for an
+    expression; an array for a matrix, and for a list or tuple of expressions; or lists, tuples and dicts of these. A
+    matrix with one column is a vector of shape (n,).
 
     Args:
-        arguments: one of those, or a list or tuple of them, nested as in ``sympy.lambdify``.
+        arguments: symbol, list or matrix of symbols, or a list or tuple of these, nested as in ``sympy.lambdify``.
         results: expressions, matrices, or lists, tuples and dicts of those.
 
     Raises:
-        ArgumentError: for an argument that is no symbol, or there twice; for a result that is no expression.
+        ArgumentError: for an argument that is not a symbol, or occurs twice; for a result that is not an expression.
 
     >>> from sympy.abc import x, y
     >>> Model([x, [y]], x * y)
@@ -133,18 +137,18 @@ class Model:
         if len(set(symbols)) < len(symbols):
             twice = next(symbol for k, symbol in enumerate(symbols) if symbol in symbols[:k])
             raise ArgumentError(f"{twice} is an argument twice; expected every symbol once")
-        #: The structure, with expressions and `Array`s as leaves.
+        #: Structure of the results, with expressions and `Array`s as leaves.
         self.results = _structured(results)
         self.__name__ = "expressions"
         self.__doc__ = "SymPy expressions."
 
     def map(self, of_each: Callable[[Sequence[Any]], Any]) -> Any:
-        """Return the structure of the results, with the values of `of_each` for each leaf's entries, in its shape."""
+        """Apply `of_each` to the entries of each leaf, and return the values in the structure of the results."""
         return _mapped(self.results, of_each)
 
     @property
     def text(self) -> str:
-        """The arguments as they are written, shortened."""
+        """Text of the arguments, shortened."""
         shown = [argument.text for argument in self.arguments]
         return ", ".join(shown if len(shown) <= 12 else [*shown[:12], "…"])
 
@@ -217,7 +221,7 @@ def _mapped(results: Any, of_each: Callable[[Sequence[Any]], Any]) -> Any:
 
 
 def named_row(node: Any) -> Operation | None:
-    """Return the row of the table of operations that an undefined function names, with as many arguments.
+    """Return the table row that an undefined function names, if the number of arguments fits; else None.
 
     >>> named_row(sp.Function("erfcx")(sp.Symbol("x"))).name
     'erfcx'
@@ -229,10 +233,14 @@ def named_row(node: Any) -> Operation | None:
 
 
 class Places:
-    """The arguments of a model as arrays of stand-ins for their entries.
+    """Lookup of the references, or numbers, of a model's symbols.
+
+    Args:
+        model: model with the arguments.
+        arrays: references, or numbers, of the entries of each argument.
 
     Raises:
-        ArgumentError: for another number of arguments, or one of another shape.
+        ArgumentError: for a wrong number of arguments, or an argument of a wrong shape.
     """
 
     def __init__(self, model: Model, arrays: Sequence[NDArray[Any]]) -> None:
@@ -255,14 +263,14 @@ class Places:
                 self._of_symbol.update(zip(argument.symbols, array.ravel().tolist(), strict=True))
 
     def add(self, symbol: Any, reference: Any) -> None:
-        """Add a symbol with the reference that stands for it."""
+        """Add a symbol with its reference."""
         self._of_symbol[symbol] = reference
 
     def of(self, node: Any) -> Any:
-        """Return the reference of a symbol or of an array's entry; None if it is no argument.
+        """Return the reference of a symbol or of an array's entry; None if it is not an argument.
 
         Raises:
-            TraceError: for an entry that an array does not have.
+            TraceError: for an entry outside of an array.
         """
         reference = self._of_symbol.get(node)
         if reference is not None or not self._of_name or not isinstance(node, sp.Indexed | MatrixElement):

@@ -1,4 +1,4 @@
-"""Front end of SymPy: its expressions are written onto a tape, and nothing is run.
+"""Front end for SymPy: expressions are translated to operations on a tape, without calling a function.
 
 For the comparison, expressions are evaluated on numbers by independent means: Python's arithmetic, and SymPy's
 functions.
@@ -26,7 +26,7 @@ from accumulus.tape.tape import Tape
 
 
 def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
-    """Return the results of a model for numbers; NaN where they are not real.
+    """Return the results of a model on numbers; NaN where they are not real.
 
     >>> from sympy.abc import x, y
     >>> _evaluated(Model([x, y], [x * y, x / 2]), [3.0, 2.0])
@@ -45,7 +45,7 @@ def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
 
 
 class _Constant(float):
-    """The value of an expression without symbols; values computed from others are plain floats."""
+    """The value of an expression without symbols, distinguished from values that depend on arguments."""
 
 
 def _value(places: Places, node: Any, parts: list[Any]) -> Any:
@@ -65,7 +65,7 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
             return elementary(*parts)
         if (implementation := getattr(node, "_imp_", None)) is not None:
             return float(implementation(*parts))
-        # the parts are doubles, and so is the result: at more digits a sine of 1e5 is that of another number
+        # operands and result are doubles: with more digits, a sine near 1e5 would be the sine of another number
         value = node.func(*map(_as_sympy, parts))
         return float(value if value.is_Number else sp.expand_func(value.rewrite(sp.erf)).evalf())
     except (ArithmeticError, TypeError, ValueError):
@@ -74,7 +74,7 @@ def _value(places: Places, node: Any, parts: list[Any]) -> Any:
 
 @cache
 def _elementary() -> dict[str, Callable[..., float]]:
-    """Return functions of the standard library by SymPy's class names, as SymPy's Python printer maps them."""
+    """Return functions of `math` by SymPy's class names, as SymPy's Python printer maps them."""
     functions = PythonCodePrinter().known_functions
     return {name: getattr(math, theirs[5:]) for name, theirs in functions.items() if str(theirs).startswith("math.")}
 
@@ -95,7 +95,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 _NAMED: Final = SYMBOLS + UNDONE
-#: Classes whose values are Python's own.
+#: Classes that Python's operators and functions evaluate.
 _PYTHONS: Final[dict[Any, Callable[..., Any]]] = {
     sp.Add: lambda *terms: sum(terms),
     sp.Sum: lambda *terms: sum(terms),
@@ -125,7 +125,7 @@ _PYTHONS: Final[dict[Any, Callable[..., Any]]] = {
 
 
 class _Expressions(Recorder):
-    """Takes a `sympy.Lambda`, and a `Model`."""
+    """Recorder for `sympy.Lambda` and `Model` objects."""
 
     def takes(self, function: object) -> bool:
         return isinstance(function, sp.Lambda | Model)

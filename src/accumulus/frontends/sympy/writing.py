@@ -1,10 +1,10 @@
-"""Writing of expressions onto a tape, bottom up: sums, products and powers one by one, functions by tables.
+"""Translation of expressions to operations on a tape, bottom up: arithmetic directly, functions by tables.
 
-There is no recursion, since trees that programs generate may be arbitrarily deep. The parts of an expression are its
-arguments as they are written, or as SymPy writes them out.
+There is no recursion, since generated expressions may be arbitrarily deep. The operands of an expression are its
+arguments, or its expansion by SymPy.
 
-Most functions are rows of the tape's table; the others are formulas of NumPy's and SciPy's functions, which are
-recorded as they are in Python functions.
+Most functions are rows of the tape's table of operations. The others are formulas of NumPy and SciPy functions,
+recorded like a Python function.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from accumulus.tape.tape import Tape
 
 T = TypeVar("T")
 
-# Parts of expressions -------------------------------------------------------------------------------------------------
+# Operands of expressions ----------------------------------------------------------------------------------------------
 
-#: Unevaluated expressions that SymPy works out in bounded time: neither integrals nor limits.
+#: Unevaluated expressions that SymPy evaluates in bounded time, unlike integrals and limits.
 UNDONE: Final = (sp.Derivative, sp.Subs, MatrixElement)
-#: Most terms of a sum, or factors of a product.
+#: Maximum number of terms of a sum, or of factors of a product.
 MOST_TERMS: Final = 1_000_000
-#: Digits to which constant parts are evaluated before they are rounded to a double.
+#: Number of digits in the evaluation of constant subexpressions, before they are rounded to a double.
 DIGITS: Final = 30
 
 
 def bottom_up(
     roots: Iterable[Any], parts: Callable[[Any], Sequence[Any]], make: Callable[[Any, list[T]], T], cache: dict[int, T]
 ) -> list[T]:
-    """Return the result of `make` for each root, from the results for its parts; each object is made once.
+    """Return the result of `make` for each root, from the results for its operands; `make` is called once per object.
 
-    Objects are told apart by identity: to compare or to hash a tree, SymPy walks through it by recursion. Equal parts
-    that are different objects are made twice; a tape finds out that they are the same.
+    Objects are compared by identity, because SymPy compares and hashes trees by recursion. Equal subexpressions that
+    are different objects are made twice; a tape merges equal operations.
 
     Args:
-        roots: expressions; whoever calls holds on to them and to their parts.
+        roots: expressions; the caller keeps them and their operands alive.
         parts: function that returns the operands of an expression.
         make: function of an expression and the results for its operands.
         cache: results by the identity of their expressions; new ones are added.
@@ -75,23 +75,23 @@ def bottom_up(
 
 
 class Nodes:
-    """Parts of expressions, as `bottom_up` wants them.
+    """Operands of expressions, for `bottom_up`.
 
     Args:
-        places: what symbols stand for.
+        places: references of the symbols.
     """
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        #: Expressions that were made on the way; they live as long as their identities are used.
+        #: Expressions created here, kept alive since `bottom_up` uses their identities.
         self._made: list[Sequence[Any]] = []
         self._kinds: dict[type, type | None] = {}
 
     def parts(self, node: Any) -> Sequence[Any]:
-        """Return the operands of `node`: nothing for numbers and for arguments.
+        """Return the operands of `node`; none for numbers and for arguments of the model.
 
         Raises:
-            TraceError: for a symbol that is no argument, and for what cannot be written out.
+            TraceError: for a symbol that is not an argument, and for an expression that SymPy cannot evaluate.
         """
         parts: Sequence[Any] = node.args
         if not parts and not isinstance(node, sp.Symbol):
@@ -155,7 +155,7 @@ class Nodes:
 
 
 def _kind(kind: type) -> type | None:
-    """Return the class that decides which operands its objects have; None where they are the arguments."""
+    """Return the class that determines the operands of its objects; None if the operands are the arguments."""
     if issubclass(kind, SYMBOLS + UNDONE):
         return object
     bases: tuple[type, ...] = (sp.Piecewise, sp.Sum, sp.Product)
@@ -163,7 +163,7 @@ def _kind(kind: type) -> type | None:
 
 
 def constant(node: Any) -> float | None:
-    """Return the value of an expression without symbols, rounded once; None where SymPy gives no number.
+    """Return the value of an expression without symbols, rounded once; None if SymPy finds no number.
 
     Raises:
         TraceError: for a complex number.
@@ -186,7 +186,7 @@ def constant(node: Any) -> float | None:
 
 # Tables ---------------------------------------------------------------------------------------------------------------
 
-#: Class → row of the tape's table, on the same arguments; SymPy has some under C's names, too.
+#: Class → name in the tape's table of operations, with the same arguments; some classes of SymPy have C's names.
 ROWS: Final[dict[Any, str]] = {
     kind: row.name
     for row in OPERATIONS
@@ -205,14 +205,14 @@ def _sinc(x: Any) -> Any:
     return sine_by_argument(x)
 
 
-#: Class → formula on the stand-ins of its arguments.
+#: Class → formula of its arguments.
 FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
     sp.sec: lambda x: 1.0 / np.cos(x),
     sp.csc: lambda x: 1.0 / np.sin(x),
     sp.cot: lambda x: np.cos(x) / np.sin(x),
     sp.asec: lambda x: np.arccos(1.0 / x),
     sp.acsc: lambda x: np.arcsin(1.0 / x),
-    # SymPy's, between -π/2 and π/2: it jumps at zero
+    # SymPy's branch of acot, between -π/2 and π/2, which jumps at zero
     sp.acot: lambda x: np.where(x == 0, 0.5 * math.pi, np.arctan(1.0 / np.where(x == 0, 1.0, x))),
     sp.sech: lambda x: 1.0 / np.cosh(x),
     sp.csch: lambda x: 1.0 / np.sinh(x),
@@ -256,17 +256,17 @@ FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
 
 
 class Writer(Nodes):
-    """Writes expressions onto a tape.
+    """Translator of expressions to operations on a tape.
 
-    Constant parts, such as ``sqrt(2)*pi/4``, are evaluated by SymPy and rounded once. A product is that of the factors
-    with positive exponents, divided by that of the others, as SymPy prints it.
+    SymPy evaluates constant subexpressions, such as ``sqrt(2)*pi/4``, which are rounded once. A product is the product
+    of factors with positive exponents divided by the product of the others, as SymPy prints it.
     """
 
     def __init__(self, tape: Tape, places: Places) -> None:
         super().__init__(places)
         self._tape = tape
         self._known: dict[int, int] = {}
-        #: Written constants, by value.
+        #: Expressions of recorded constants, by value.
         self.numbers: dict[float, Any] = {}
         self._writers: dict[type, Callable[[Any, list[int]], int]] = {
             sp.Add: self._sum,
@@ -275,18 +275,18 @@ class Writer(Nodes):
         }
 
     def references(self, expressions: Sequence[Any]) -> list[int]:
-        """Return references of expressions; truth values are 1 and 0."""
+        """Return the references of expressions, as numbers; truth values become 1 and 0."""
         written = bottom_up(expressions, self.parts, self._make, self._known)
         return [self._real(reference) for reference in written]
 
     def parts(self, node: Any) -> Sequence[Any]:
-        """Return the operands; only the base of powers with a constant exponent, also within products."""
+        """Return the operands; for a power with a constant exponent only the base, also inside of products."""
         kind = type(node)
         if kind is sp.Mul:
             return [factor.args[0] if _has_number(factor) else factor for factor in node.args]
         if _has_number(node):
             return [node.args[0]]
-        if kind not in self._writers:  # before its parts are looked at, which may be no expressions
+        if kind not in self._writers:  # before its operands are visited, which may be no expressions
             self._writers[kind] = self._writer_of(kind)
         return super().parts(node)
 
@@ -297,7 +297,11 @@ class Writer(Nodes):
         return self._writers[type(node)](node, parts)
 
     def _writer_of(self, kind: type) -> Callable[[Any, list[int]], int]:
-        """Return the function that writes objects of a class."""
+        """Return the function that translates objects of a class.
+
+        Raises:
+            TraceError: for a class that has none.
+        """
         for base in kind.__mro__:
             if base in _WRITERS:
                 return getattr(self, _WRITERS[base])  # type: ignore[no-any-return]
@@ -315,7 +319,7 @@ class Writer(Nodes):
     # Leaves -----------------------------------------------------------------------------------------------------
 
     def _symbol(self, node: Any, parts: list[int]) -> int:
-        """Return the reference of a symbol; else of the node's row, its implementation, or its evaluated form."""
+        """Return the reference of a symbol, or of another node's row, implementation, or evaluated form."""
         if not parts:
             return int(self.places.of(node))
         if (row := named_row(node)) is not None:
@@ -323,7 +327,7 @@ class Writer(Nodes):
         return self._by(node._imp_, parts) if hasattr(node, "_imp_") else parts[0]
 
     def _row(self, node: Any, row: Operation, parts: list[int]) -> int:
-        """Apply the row that an undefined function names."""
+        """Emit the operation that an undefined function names."""
         operands = []
         for kind, reference, argument in zip(row.arguments, parts, node.args, strict=True):
             if kind == "order":
@@ -407,7 +411,7 @@ class Writer(Nodes):
 
 
 def _has_number(factor: Any) -> bool:
-    """Return True if a factor is a power with a number as its exponent."""
+    """Return True if a factor is a power with a numeric exponent."""
     return type(factor) is sp.Pow and isinstance(factor.args[1], sp.Rational | sp.Float)
 
 

@@ -1,10 +1,9 @@
-"""Implicit functions, Cholesky's factor and QR: no step of either is decided by values, except for signs.
+"""Implicit functions, Cholesky's factor and QR, without decisions on values except for signs.
 
 Values that are computed in one way and differentiated in another are implicit functions. A Cholesky factor is
-differentiated as it is computed. Q and R are implicit functions of a matrix A with independent columns: with
-C = dA·R⁻¹, M = Qᵀ·C and Ω the skew-symmetric matrix with M's lower triangle, dR is (M - Ω)·R and dQ is Q·(Ω - M) + C.
-Only the further columns of a complete Q, which this does not determine, are differentiated as Householder's reflections
-are computed.
+differentiated as it is computed. Q and R are implicit functions of a matrix A with independent columns: with C =
+dA·R⁻¹, M = Qᵀ·C and Ω the skew-symmetric matrix with M's lower triangle, dR is (M - Ω)·R and dQ is Q·(Ω - M) + C. This
+does not determine the additional columns of a complete Q; these are differentiated through Householder's reflections.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from accumulus.tape.tape import Tape
 
 
 def attached(tape: Tape, value: Any, derivative: Any) -> Any:
-    """Return the array `value` with the derivative of the array `derivative`; its constants stay constants."""
+    """Return the array `value` with the derivative of the array `derivative`; constant entries stay constant."""
     values = references_of(tape, value)
     with_derivative = map_references(
         tape, lambda body: partial(body.apply, "attach"), [values, references_of(tape, derivative)]
@@ -35,7 +34,7 @@ def attached(tape: Tape, value: Any, derivative: Any) -> Any:
 
 
 def fixed(tape: Tape, value: Any) -> Any:
-    """Return the array `value`, with derivative zero."""
+    """Return the array `value` with derivative zero."""
     return attached(tape, value, np.zeros(np.shape(value)))
 
 
@@ -66,7 +65,7 @@ def is_structural_zero(entry: Any) -> bool:
 
 
 def matrices_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
-    """Return matrices, in a stack with one axis, that can be changed; and the axes that the stack has had.
+    """Return a writeable copy of matrices as a stack with one axis, and the shape of the original stack.
 
     Raises:
         numpy.linalg.LinAlgError: for fewer than two axes.
@@ -79,7 +78,11 @@ def matrices_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
 
 
 def square_of(tape: Tape, a: Any, name: str) -> tuple[Any, tuple[int, ...]]:
-    """Do as `matrices_of`, for square matrices."""
+    """Return the results of `matrices_of` for square matrices.
+
+    Raises:
+        numpy.linalg.LinAlgError: for matrices that are not square.
+    """
     matrices, stack = matrices_of(tape, a, name)
     if matrices.shape[-1] != matrices.shape[-2]:
         shape = stack + matrices.shape[1:]
@@ -98,17 +101,17 @@ def check_constant(name: str, **options: Any) -> None:
 
 
 def by_lapack(tape: Any, code: int, matrices: Any) -> list[Any]:
-    """Return the parts of a factorisation of each matrix of a stack, as equations of the program."""
+    """Return the factors of each matrix of a stack, as equations of the program that LAPACK computes."""
     factorisations = [tape.factorise(code, each) for each in references_of(tape, matrices)]
     return [TracedArray(tape, np.stack(factor)) for factor in zip(*factorisations, strict=True)]
 
 
 @implements(np.linalg.cholesky)
 def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
-    """Return the triangular factor with a positive diagonal; only one triangle of the matrix is read, as NumPy does.
+    """Return the triangular factor with a positive diagonal; only one triangle of the matrix is read, as in NumPy.
 
-    It is NaN from the first row on where the matrix is not positive definite; NumPy raises `LinAlgError`, and so does
-    LAPACK at a call, which factorises large matrices (`Program.cholesky`).
+    If the matrix is not positive definite, the factor is NaN from the first affected row on. NumPy raises
+    `LinAlgError`, and so do calls of the program for large matrices, which LAPACK factorises (`Program.cholesky`).
     """
     with tape.unsigned_zeros():
         matrices, stack = square_of(tape, a, "cholesky")
@@ -122,7 +125,7 @@ def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
 
 
 def lower_factor(tape: Tape, matrices: Any) -> Any:
-    """Return the factor of a stack of matrices of which the lower triangles are given, column by column."""
+    """Return Cholesky's factors of a stack of matrices, whose lower triangles are read, column by column."""
     n = matrices.shape[-1]
     factor = zeros(tape, *matrices.shape)
     for j in range(n):
@@ -144,7 +147,7 @@ def result_type(name: str) -> Any:
 
 @implements(np.linalg.qr)
 def qr(tape: Tape, a: Any, mode: str = "reduced") -> Any:
-    """Return Q and R, with LAPACK's signs; derivatives are not finite if columns are linearly dependent."""
+    """Return Q and R with LAPACK's signs; derivatives are not finite for linearly dependent columns."""
     if mode not in ("reduced", "complete", "r"):
         raise refuse(f"np.linalg.qr: mode={mode!r} is not recorded; 'reduced', 'complete' and 'r' are.")
     with tape.unsigned_zeros():
@@ -173,10 +176,10 @@ def qr(tape: Tape, a: Any, mode: str = "reduced") -> Any:
 
 
 def householder(tape: Tape, a: Any) -> tuple[Any, list[tuple[Any, Any]]]:
-    """Return the square upper triangle that reflections make of the first columns of matrices, and the reflections.
+    """Triangularise stacked matrices by Householder reflections; return the square upper triangle and the reflections.
 
-    Each is its scale τ, of shape (stack), and its vector v with a one on top, of shape (stack, m - k): I - τ·v·vᵀ.
-    Where all below the diagonal is zero there is none, as in LAPACK.
+    Each reflection I - τ·v·vᵀ is its scale τ, of shape (stack,), and its vector v with first entry one, of shape
+    (stack, m - k). If all entries below the diagonal are zero there is no reflection, as in LAPACK.
     """
     a = a.copy()
     m, n = a.shape[1:]
@@ -208,7 +211,7 @@ def _reflected_once(a: Any, scale: Any, vector: Any) -> Any:
 
 
 def reflected(reflections: list[tuple[Any, Any]], columns: Any) -> Any:
-    """Return Q times the columns of each matrix of a stack."""
+    """Return Q, given by reflections, times the columns of each matrix of a stack."""
     result = columns.copy()
     for k, (scale, vector) in reversed(list(enumerate(reflections))):
         result[:, k:] = _reflected_once(result[:, k:], scale, vector)
@@ -216,7 +219,7 @@ def reflected(reflections: list[tuple[Any, Any]], columns: Any) -> Any:
 
 
 def _by_rule(tape: Tape, a: Any, q: Any, r: Any) -> tuple[Any, Any]:
-    """Return Q and R as computed, with the derivatives of the implicit functions."""
+    """Return the computed Q and R with their derivatives as implicit functions."""
     fixed_q, fixed_r = fixed(tape, q), fixed(tape, r)
     scaled = a @ inverse_of_triangular(tape, fixed_r)
     along = fixed_q.mT @ scaled
@@ -229,7 +232,7 @@ def _by_rule(tape: Tape, a: Any, q: Any, r: Any) -> tuple[Any, Any]:
 
 
 def solve_triangular(tape: Tape, a: Any, b: Any, *, lower: bool = False, unit: bool = False) -> Any:
-    """Return the solutions of stacked triangular systems, of which the other triangle is not read."""
+    """Return the solutions of stacked triangular systems; the other triangle is not read."""
     n = a.shape[-1]
     result = zeros(tape, *b.shape)
     for i in range(n) if lower else reversed(range(n)):

@@ -1,32 +1,32 @@
-"""Eigenvalues of symmetric matrices and singular values, by Jacobi's rotations; least squares, norms and ranks.
+"""Eigenvalues of symmetric matrices, singular values, least squares, pseudoinverses, norms and ranks.
 
-A rotation turns two columns such that one entry of a symmetric matrix becomes zero, or such that they are orthogonal.
-Of the two angles that do so it takes the smaller one, or the one that sorts the two as well: equal values that stand
-apart would slow down the convergence, which is quadratic otherwise. A sweep is one rotation of each pair. The number of
-sweeps is fixed, one more than matrices of all kinds have needed: random, clustered, graded, of many magnitudes.
+Small matrices are decomposed by Jacobi's rotations. A rotation turns two columns such that one entry of a symmetric
+matrix becomes zero, or such that the columns are orthogonal. Two angles do so. A rotation takes the smaller one, or the
+one that also sorts the two values: equal values at distant positions would slow down the convergence, which is
+quadratic otherwise. A sweep rotates each pair once. The number of sweeps is fixed: one more than random, clustered,
+graded and badly scaled matrices have needed.
 
-* Symmetric n×n matrices take n + 2 sweeps, of which the first three do not sort: some 6·n³·(n + 2) operations.
-* For singular values, it is the rows of R that are turned, in A = Q·R, for which n // 2 + 4 sweeps suffice, since
-  they are nearly orthogonal: some 7·n³·(n // 2 + 4) operations.
+* Symmetric n×n matrices take n + 2 sweeps, of which the first three do not sort: about 6·n³·(n + 2) operations.
+* For singular values, the rows of R in A = Q·R are rotated. They are nearly orthogonal, so that n // 2 + 4 sweeps
+  suffice: about 7·n³·(n // 2 + 4) operations.
 
-Larger matrices are LAPACK's, as equations of the program (`accumulus.tape.factorisations`), with the same signs and the
-same derivatives; where a program is operations alone they are refused.
+LAPACK decomposes larger matrices, as equations of the program (`accumulus.tape.factorisations`), with the same signs
+and derivatives. In programs of operations alone they are refused.
 
 Values and vectors are implicit functions. For a symmetric A with eigenvectors v, dλᵢ is vᵢᵀ·dA·vᵢ, and vᵢ turns towards
-vⱼ by vⱼᵀ·dA·vᵢ / (λᵢ - λⱼ). So values always have derivatives; of equal ones they are those along the vectors found, as
-in JAX, and right for what is the same in all of them, such as their sum. Vectors of equal values have none: they are
-infinite or NaN. A singular value of 0 has derivative 0, of the slopes between -1 and 1 on its sides the middle one.
+vⱼ by vⱼᵀ·dA·vᵢ / (λᵢ - λⱼ). Values therefore always have derivatives. For equal values these are derivatives along the
+computed vectors, as in JAX, and correct for functions that treat equal values alike, such as their sum. Vectors of
+equal values have no derivatives: these are infinite or NaN. The derivative of a singular value of 0 is 0, the middle of
+the slopes -1 and 1 on both sides.
 
-Vectors are determined up to their sign. Here the last entry of each is positive or zero (for singular vectors, of the
-right ones), in LAPACK it is left to chance.
+Vectors are determined up to their sign. Here the last entry of each vector is positive or zero (for singular vectors,
+of the right one); LAPACK's sign is arbitrary.
 
-Least squares: the solution of least residual (`lstsq`) and the pseudoinverse (`pinv`).
+`lstsq` returns the solution of a least-squares problem from Q and R of the matrix, or of its transpose if it is wide.
+Columns, or rows, must be linearly independent; otherwise results are NaN. `pinv` returns the pseudoinverse from
+singular values, except for values that NumPy cuts off as small. It accepts matrices of any rank, but only small ones.
 
-`lstsq` goes by Q and R of the matrix, or of its transpose if it is wide, and needs independent columns, or rows; where
-they depend on each other, its results are NaN. `pinv` goes by singular values, of which it cuts off the small ones as
-NumPy does, and so takes matrices of any rank, but only small ones.
-
-Both are implicit functions, of matrices of constant rank. With P the pseudoinverse and r = b - A·x,
+Both are implicit functions of matrices of constant rank. With P the pseudoinverse and r = b - A·x,
 dP is -P·dA·P + P·Pᵀ·dAᵀ·(I - A·P) + (I - P·A)·dAᵀ·Pᵀ·P, and dx is P·(db - dA·x) + P·Pᵀ·dAᵀ·r + (I - P·A)·dAᵀ·Pᵀ·x.
 """
 
@@ -62,12 +62,12 @@ from accumulus.frontends.numpy.table import implements
 from accumulus.tape.blocks import EIGENVECTORS, ORTHOGONAL, SINGULAR_VECTORS
 from accumulus.tape.tape import Tape
 
-#: Most columns.
+#: Maximum number of columns, or of rows of a wide matrix, in decompositions by rotations.
 LARGEST: Final = 8
 
 
 def _sweeps(n: int, count: int, unsorted: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield the pairs of columns of `count` sweeps, and True if they are to be sorted: not in the first `unsorted`."""
+    """Yield the pairs of columns of `count` sweeps, each with True if the sweep sorts: not the first `unsorted`."""
     for sweep in range(count):
         yield from ((p, q, sweep >= unsorted) for p, q in combinations(range(n), 2))
 
@@ -83,7 +83,7 @@ def _check_size(columns: int, name: str) -> None:
 
 @implements(np.linalg.eigh)
 def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
-    """Return eigenvalues of symmetric matrices, ascending, and their vectors in columns; one triangle is read."""
+    """Return ascending eigenvalues of symmetric matrices, and their vectors in columns; one triangle is read."""
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigh")
         shape = (*stack, *matrices.shape[1:])
@@ -101,7 +101,7 @@ def eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
 
 @implements(np.linalg.eigvalsh)
 def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
-    """Return eigenvalues of symmetric matrices, ascending; one triangle is read."""
+    """Return ascending eigenvalues of symmetric matrices; one triangle is read."""
     with tape.unsigned_zeros():
         matrices, stack = _symmetric(tape, a, UPLO, "np.linalg.eigvalsh")
         if _is_large(tape, matrices):
@@ -112,7 +112,7 @@ def eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
 
 
 def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple[int, ...]]:
-    """Return stacked symmetric matrices of which one triangle, "L" or "U", is given."""
+    """Return stacked symmetric matrices from one triangle, "L" or "U", and the shape of the original stack."""
     if triangle.upper() not in ("L", "U"):
         raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
     matrices, stack = square_of(tape, a, name)
@@ -123,13 +123,13 @@ def _symmetric(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, tuple
 
 
 def _is_large(tape: Any, matrices: Any) -> bool:
-    """Return True if stacked matrices are factorised by LAPACK, as equations of the program."""
+    """Return True if LAPACK decomposes stacked matrices, as equations of the program."""
     n = min(matrices.shape[1:])
     return len(matrices) > 0 and n > LARGEST and is_equation(tape, 6 * n**3 * (n + 2))
 
 
 def _singular_parts(tape: Tape, matrices: Any) -> list[Any]:
-    """Return singular values, left and right vectors of large matrices."""
+    """Return singular values, left vectors and right vectors of large matrices."""
     if matrices.shape[1] >= matrices.shape[2]:
         return by_lapack(tape, SINGULAR_VECTORS, matrices)
     values, right, left = by_lapack(tape, SINGULAR_VECTORS, matrices.mT)
@@ -137,12 +137,12 @@ def _singular_parts(tape: Tape, matrices: Any) -> list[Any]:
 
 
 def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
-    """Return eigenvalues, sorted, and the matrices of their vectors, as numbers: with derivative zero."""
+    """Return sorted eigenvalues and the matrices of their vectors, with derivative zero."""
     n = a.shape[-1]
     a, scale = _scaled(fixed(tape, a))
     vectors = constant_matrix(tape, len(a), np.eye(n))
     is_sorted = False
-    # of two columns one rotation is all
+    # one rotation diagonalises two columns
     for p, q, sorts in _sweeps(n, n + 2, 3) if n > 2 else _sweeps(n, 1, 0):
         if not sorts and is_structural_zero(a[:, p, q]):
             continue
@@ -157,13 +157,13 @@ def _diagonalised(tape: Tape, a: Any) -> tuple[Any, Any]:
         a[:, p, p], a[:, q, q] = diagonal
         a[:, p, q] = a[:, q, p] = 0.0
         vectors[:, :, p], vectors[:, :, q] = _turned(vectors[:, :, p], vectors[:, :, q], cosine, sine)
-    values = np.maximum.accumulate(np.stack([a[:, k, k] for k in range(n)], axis=-1), axis=-1)  # to the last digit
+    values = np.maximum.accumulate(np.stack([a[:, k, k] for k in range(n)], axis=-1), axis=-1)  # corrects rounding
     _make_positive(vectors, [])
     return values * scale[:, np.newaxis], vectors
 
 
 def _scaled(a: Any) -> tuple[Any, Any]:
-    """Return matrices divided by their greatest entries, so that fourth powers do not overflow; and these entries."""
+    """Return matrices divided by their largest entries, so that fourth powers do not overflow, and these entries."""
     entries = np.unique(a.references.reshape(len(a), -1), axis=1)
     scale = reduce(np.maximum, (abs(a._like(column)) for column in entries.T)) if entries.size else a[:, 0, 0]
     scale = np.where(scale == 0.0, 1.0, scale)
@@ -171,9 +171,9 @@ def _scaled(a: Any) -> tuple[Any, Any]:
 
 
 def _rotation(first: Any, second: Any, between: Any, sorts: bool) -> tuple[Any, Any, Any, Any]:
-    """Return cosine and sine of an angle that turns a symmetric 2×2 matrix into a diagonal one, and that diagonal.
+    """Return cosine and sine of an angle that diagonalises a symmetric 2×2 matrix, and the resulting diagonal.
 
-    The angle is the smaller one, or, if it `sorts`, the one that makes the diagonal ascend.
+    The angle is the smaller of two; if the rotation `sorts`, it is the angle that makes the diagonal ascending.
     """
     apart, twice = second - first, between + between
     reach = abs(apart) + np.sqrt(apart * apart + twice * twice)
@@ -197,14 +197,14 @@ def _turned(p: Any, q: Any, cosine: Any, sine: Any) -> tuple[Any, Any]:
 
 
 def _make_positive(columns: Any, matrices: list[Any]) -> None:
-    """Give each column the sign that makes its last entry positive or zero, and the same to those of `matrices`."""
+    """Flip columns, and the same ones in `matrices`, such that their last entries in `columns` are positive or zero."""
     negative = (columns[:, -1] < 0.0)[:, np.newaxis]
     for matrix in (*matrices, columns):
         matrix[...] = np.where(negative, -matrix, matrix)
 
 
 def _values_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
-    """Return eigenvalues, with the derivatives of implicit functions; each entry of a triangle counts once."""
+    """Return eigenvalues with their derivatives as implicit functions; each pair of symmetric entries counts twice."""
     derivative = zeros(tape, *values.shape)
     n = a.shape[-1]
     for i in range(n):
@@ -215,7 +215,7 @@ def _values_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
 
 
 def _vectors_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
-    """Return eigenvectors, with the derivatives of implicit functions."""
+    """Return eigenvectors with their derivatives as implicit functions."""
     products = vectors.mT @ (a @ vectors)
     turning = zeros(tape, *a.shape)
     for i, j in combinations(range(a.shape[-1]), 2):
@@ -229,7 +229,7 @@ def _vectors_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
 
 @implements(np.linalg.svdvals)
 def svdvals(tape: Tape, x: Any, /) -> Any:
-    """Return singular values, descending."""
+    """Return descending singular values."""
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, x, "np.linalg.svdvals")
         if _is_large(tape, matrices):
@@ -268,9 +268,9 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
 
 
 def singular(tape: Tape, a: Any, name: str) -> tuple[Any, Any, Any]:
-    """Return left vectors, singular values and right vectors of a stack of matrices, as numbers: with derivative zero.
+    """Return left vectors, singular values and right vectors of stacked matrices, with derivative zero.
 
-    Vectors are in columns, as many as there are values. Of a value that is exactly 0 one vector is zero.
+    Vectors are in columns, as many as there are values. If a value is exactly 0, one of its vectors is zero.
     """
     _check_size(min(a.shape[1:]), name)
     tall = a.shape[1] >= a.shape[2]
@@ -282,7 +282,7 @@ def singular(tape: Tape, a: Any, name: str) -> tuple[Any, Any, Any]:
 
 
 def _tall(tape: Tape, a: Any) -> tuple[Any, Any, Any]:
-    """Do as `singular` for at least as many rows as columns."""
+    """Return left vectors, singular values and right vectors of matrices with at least as many rows as columns."""
     count, m, n = a.shape
     a, scale = _scaled(a)
     upper, reflections = householder(tape, a)
@@ -292,7 +292,7 @@ def _tall(tape: Tape, a: Any) -> tuple[Any, Any, Any]:
         if (p, q) == (0, 1):  # a new sweep
             squares = [np.sum(rows[:, :, k] * rows[:, :, k], axis=-1) for k in range(n)]
         product = np.sum(rows[:, :, p] * rows[:, :, q], axis=-1)
-        # ascending when negated: the greatest comes first
+        # negated values ascend: the largest comes first
         cosine, sine, *negated = _rotation(-squares[p], -squares[q], -product, sorts)
         squares[p], squares[q] = -negated[0], -negated[1]
         for matrix in (rows, turns):
@@ -304,13 +304,13 @@ def _tall(tape: Tape, a: Any) -> tuple[Any, Any, Any]:
 
 
 def _singular_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any) -> Any:
-    """Return singular values, with the derivatives of implicit functions: uᵢᵀ·dA·vᵢ."""
+    """Return singular values with their derivatives as implicit functions, uᵢᵀ·dA·vᵢ."""
     weights = left[:, :, np.newaxis] * right[:, np.newaxis]
     return attached(tape, values, np.sum(weights * a[..., np.newaxis], axis=(1, 2)))
 
 
 def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: bool) -> tuple[Any, Any]:
-    """Return left and right vectors of matrices with at least as many rows as columns, with their derivatives."""
+    """Return the vectors of matrices with at least as many rows as columns, with their derivatives."""
     m, n = a.shape[1:]
     scaled = a @ right
     products = left.mT @ scaled
@@ -327,7 +327,7 @@ def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: 
         by_left += (scaled - left @ products) * inverse
     u = attached(tape, left, by_left)
     if full and m > n:
-        # the rest of the space: its derivative is towards the vectors found, and it does not turn in itself
+        # the complement of the vectors turns towards the vectors, but not in itself
         columns = constant_matrix(tape, len(a), np.eye(m)[:, n:])
         rest = fixed(tape, reflected(householder(tape, a)[1], columns))
         u = np.concatenate([u, attached(tape, rest, -((left * inverse) @ (scaled.mT @ rest)))], axis=-1)
@@ -339,9 +339,9 @@ def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: 
 
 @implements(np.linalg.lstsq)
 def lstsq(tape: Tape, a: Any, b: Any, rcond: Any = None) -> Any:
-    """Return solution, sums of squared residuals, rank, which is taken to be full, and singular values.
+    """Return the solution, sums of squared residuals, the rank, which is assumed to be full, and singular values.
 
-    Singular values of more than `LARGEST` columns are NaN where the program is operations alone.
+    In programs of operations alone, the singular values of matrices with more than `LARGEST` columns are NaN.
     """
     check_constant("np.linalg.lstsq", rcond=rcond)
     matrix, sides = as_array(tape, a), as_array(tape, b)
@@ -363,7 +363,7 @@ def lstsq(tape: Tape, a: Any, b: Any, rcond: Any = None) -> Any:
 
 
 def _solved(tape: Tape, a: Any, b: Any) -> Any:
-    """Return the solutions of stacked problems, as implicit functions."""
+    """Return the solutions of stacked least-squares problems as implicit functions."""
     m, n = a.shape[1:]
     tall = m >= n
     if is_equation(tape, m * n * min(m, n) * 2 // 3):
@@ -419,7 +419,7 @@ def pinv(tape: Tape, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol
 
 
 def _pseudoinverse(tape: Tape, a: Any, p: Any) -> Any:
-    """Return the pseudoinverses of stacked matrices of constant rank, with their derivatives."""
+    """Return pseudoinverses of stacked matrices of constant rank, with their derivatives."""
     m, n = a.shape[1:]
     at = fixed(tape, a)
     rest, kernel = np.eye(m) - at @ p, np.eye(n) - p @ at
@@ -432,7 +432,7 @@ def _pseudoinverse(tape: Tape, a: Any, p: Any) -> Any:
 
 @implements(np.linalg.norm)
 def norm(tape: Tape, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """Return any norm of vectors or matrices; 2, -2 and "nuc" of matrices by their singular values."""
+    """Return any norm of vectors or matrices; singular values give the norms 2, -2 and "nuc" of matrices."""
     array = as_array(tape, x)
     if depends(ord):
         raise refuse("np.linalg.norm: ord must be a constant.")
@@ -466,7 +466,7 @@ def _squares(array: TracedArray, axis: Any, keepdims: bool = False) -> Any:
 
 @implements(np.linalg.vector_norm)
 def _vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
-    """Return a norm of vectors: inf, -inf, 0, or any power."""
+    """Return a vector norm of order inf, -inf, 0 or any power."""
     array = as_array(tape, x)
     if depends(ord):
         raise refuse("np.linalg.norm: ord must be a constant.")
@@ -486,7 +486,7 @@ def _vector_norm(tape: Tape, x: Any, /, *, axis: Any = None, keepdims: bool = Fa
 
 @implements(np.linalg.cond)
 def _cond(tape: Tape, x: Any, p: Any = None) -> Any:
-    """Return the condition number: a quotient of singular values, or the norms of a matrix and its inverse."""
+    """Return the condition number: a quotient of singular values, or the product of the norms of x and its inverse."""
     check_constant("np.linalg.cond", p=p)
     if p in (None, 2, -2):
         values = svdvals(tape, x)
@@ -497,7 +497,7 @@ def _cond(tape: Tape, x: Any, p: Any = None) -> Any:
 
 @implements(np.linalg.matrix_rank)
 def _matrix_rank(tape: Tape, A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Return the number of singular values greater than `tol`, or than `rtol` times the greatest."""
+    """Return the number of singular values above `tol`, or above `rtol` times the largest one."""
     array = as_array(tape, A)
     if array.ndim < 2:
         return np.any(array != 0.0) * 1.0

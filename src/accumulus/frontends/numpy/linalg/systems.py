@@ -1,9 +1,9 @@
-"""Linear systems: solve, inv, det, slogdet.
+"""Linear systems: solve, inv, det, slogdet, tensorsolve.
 
-Small systems are written out (`accumulus.tape.systems`), which makes calls quicker. If that takes many operations, a
-system is one equation of the program, which LAPACK solves (`Program.solve`); then a singular matrix raises NumPy's
-`LinAlgError`, as in the function itself. The same holds for determinants; those that are written out have derivatives
-at singular matrices, too.
+Small systems are written out (`accumulus.tape.systems`), which makes calls faster. A system that would take many
+operations becomes one equation of the program, which LAPACK solves (`Program.solve`). A singular matrix then raises
+NumPy's `LinAlgError`, as in the function itself. This also holds for determinants; written-out ones have
+derivatives at singular matrices, too.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from accumulus.tape.program import MOST_UNROLLED_SYSTEM
 from accumulus.tape.systems import Rows, determinant, logarithm, solutions
 from accumulus.tape.tape import Tape
 
-#: Operations for each product of an elimination with pivots: of 20 rows 17,844 of 41,087 choose between rows.
+#: Operations for each product of an elimination with pivoting: for 20 rows, 17,844 of 41,087 select between rows.
 PIVOTED: Final = 3
 
 
 @implements(np.linalg.solve)
 def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
-    """Return the solutions of a·x = b, or stacks; elimination of banded matrices is differentiated itself."""
+    """Return the solutions of a·x = b, also for stacks; the elimination of banded matrices is itself differentiated."""
     matrices, sides = _square(tape, a), references_of(tape, b)
     vector = sides.ndim == 1
     if vector:
@@ -59,17 +59,17 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
 
 @implements(np.linalg.inv)
 def inv(tape: Tape, a: Any) -> Any:
-    """Return the inverse, of stacks of matrices too."""
+    """Return the inverse of a matrix, or of each matrix of a stack."""
     return solve(tape, a, np.eye(_square(tape, a).shape[-1]))
 
 
 @implements(np.linalg.det)
 def det(tape: Any, a: Any) -> Any:
-    """Return the determinant, of stacks of matrices too."""
+    """Return the determinant of a matrix, or of each matrix of a stack."""
     matrices = _square(tape, a)
     *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
-        if is_equation(tape, 4 * n * n * (n // 3)):  # minors are most of what is written out
+        if is_equation(tape, 4 * n * n * (n // 3)):  # most of the written-out operations are minors
             result = np.empty(stack, np.int64)
             for k in np.ndindex(*stack):
                 result[k] = tape.factorise(DETERMINANT, matrices[k])[0]
@@ -81,7 +81,7 @@ def det(tape: Any, a: Any) -> Any:
 
 @implements(np.linalg.tensorsolve)
 def _tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
-    """Return the array x for which the product of `a` and x over all axes of x is `b`."""
+    """Return the array x whose product with `a`, summed over all axes of x, is `b`."""
     array, side = as_array(tape, a), as_array(tape, b)
     if axes is not None:
         array = np.moveaxis(array, axes, range(array.ndim - len(axes), array.ndim))
@@ -91,7 +91,7 @@ def _tensorsolve(tape: Tape, a: Any, b: Any, axes: Any = None) -> Any:
 
 @implements(np.linalg.slogdet)
 def _slogdet(tape: Tape, a: Any) -> Any:
-    """Return the sign of the determinant and the logarithm of its magnitude: 0 and -inf of a singular matrix."""
+    """Return the sign of the determinant and the logarithm of its magnitude: 0 and -inf for a singular matrix."""
     matrices = _square(tape, a)
     *stack, n, _ = matrices.shape
     with tape.unsigned_zeros():
@@ -112,7 +112,7 @@ def _slogdet(tape: Tape, a: Any) -> Any:
 def _for_each(
     tape: Any, entries: References, results: int, write: Callable[[Tape, list[int]], list[int]]
 ) -> References:
-    """Return results computed for each row of a stack; by a loop if the stack is long."""
+    """Return the results of `write` for each row of a stack, in a loop if the stack is long."""
     stack = entries.shape[:-1]
     rows = entries.reshape(math.prod(stack), entries.shape[-1])
     if len(rows) < 2 or not results or not tape.in_loops(len(rows), rows.size):
@@ -129,7 +129,7 @@ def _rows(entries: list[int], count: int, length: int) -> Rows:
 
 
 def is_equation(tape: Any, products: int) -> bool:
-    """Return True if a system with this many products is an equation of the program, rather than written out."""
+    """Return True if a system with this many products is an equation of the program, and not written out."""
     return products > MOST_UNROLLED_SYSTEM and tape.in_loops(products, products)
 
 
