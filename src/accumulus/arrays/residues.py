@@ -2,7 +2,7 @@
 
 Sums, products (of matrices, too), negations and choices are computed modulo the prime, and so are gathers, scatters,
 and recurrences of these operations; an index is a residue modulo the number of rows. Random matrices stand for inverses
-of matrices, by which systems are solved, and for Jacobians of opaque functions that are not formed. Each result of any
+of matrices, which solve systems, and for Jacobians of opaque functions that are not formed. Each result of any
 other operation, or of a call of an opaque function, is a random residue, the same wherever it is used. A choice by c of
 a or b is b + c·(a − b), where c is a residue as any other. Truth values are stored as numbers, so the test that one is
 not 0 is the same residue. Every finite constant is an integer times a power of two, and so has an exact residue.

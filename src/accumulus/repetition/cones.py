@@ -492,7 +492,7 @@ def _distinct(labels: Integers, operations: Integers) -> int:
 
 
 def _edges(cones: Cones, labels: Integers) -> tuple[Integers, Integers]:
-    """Return pairs of classes, the second of which takes a result of the first."""
+    """Return pairs of classes: one whose result is used, and one that uses it."""
     leaves, offsets = cones.leaves
     count = max(int(labels.max(initial=-1)) + 1, 1)
     users = np.repeat(labels, np.diff(offsets))
@@ -510,7 +510,7 @@ def _components(around: NDArray[np.bool_], starts: Integers, to: Integers) -> In
     Args:
         around: True for each class that may depend on itself through others.
         starts: for each pair of classes, the one whose result is used.
-        to: for each pair of classes, the one that uses it.
+        to: for each pair of classes, the user of that result.
     """
     chosen = np.flatnonzero(around)
     if len(chosen) > MOST_MUTUAL:

@@ -47,7 +47,7 @@ _KIND: Final = np.array(
 #: Operations with jumps, which are not odd at signed zeros: the sign of either zero is 0.
 _JUMPS: Final = PROPERTIES & JUMPS != 0
 THRESHOLDS: Final = thresholds(THRESHOLD_COUNT)
-#: Rounds of annealing, the best of which counts; one round from `LARGE` nodes on.
+#: Number of annealing rounds, from which the best result is kept; one round from `LARGE` nodes on.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
 #: Visits per node in a round, and least number of visits of a window. Larger networks are annealed in windows of

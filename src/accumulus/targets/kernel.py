@@ -88,7 +88,7 @@ class Segment:
 
     @classmethod
     def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
-        """Return the segment whose outputs and positions are given as arrays or slices."""
+        """Return a segment from arrays or slices of outputs and positions."""
         of_outputs, places = [
             tuple(range(each.start, each.stop)) if isinstance(each, slice) else tuple(each.tolist())
             for each in (outputs, positions)
@@ -114,7 +114,7 @@ class LongSegment(Segment):
 
     @classmethod
     def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
-        """Return the segment whose outputs and positions are given as arrays or slices, and stay such."""
+        """Return a segment from arrays or slices of outputs and positions, without copies."""
         return cls(length, outputs, positions, name)
 
 
@@ -510,7 +510,7 @@ class LoopKernel(Kernel):
 
     @property
     def most_points(self) -> int:
-        """No limit: points are computed one by one."""
+        """No limit, since every point is a separate call."""
         return sys.maxsize
 
     def threads_for(self, count: int, threads: int) -> int:
@@ -553,7 +553,7 @@ class LoopKernel(Kernel):
         return compute
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points one by one in the result arrays, or in a separate row if points are columns."""
+        """Compute each point in its row of the result arrays, or in a separate row if points are columns."""
         first = self._loops.run(batch, first, last)
         rows = [np.zeros(segment.length) for segment in self.segments] if batch.transposed else []
         for point in range(first, last):

@@ -11,8 +11,8 @@ order. All other returned values are copied at the end, by nests with an empty b
 
 Products of matrices may be left to NumPy, which calls BLAS, on the numbers between loops; LAPACK solves systems of
 equations; opaque functions are called. Operands that lie row by row or column by column, also with gaps between rows,
-are used in place; others are gathered first. So a product computes what the function itself would, to the last bit if
-its operands have the same layout.
+are used in place; others are gathered first. So a product has the same result as in the function itself, to the last
+bit if its operands have the same layout.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
-#: Least average length of consecutive stretches of references for which these are copied one by one.
+#: Least average length of consecutive stretches of references for which each stretch is copied separately.
 LONG: Final = 256
 #: Number of references that are examined at once.
 PART: Final = 1 << 16
-#: An array of which less than one part in this number is filled is cleared, and its entries are stored one by one.
+#: If less than one entry in this many of an array is filled, it is cleared, and its entries are scattered.
 SPARSE: Final = 4
 
 
@@ -156,10 +156,10 @@ class Nests:
     """The nests of a program whose results are arrays in memory.
 
     Args:
-        unit: the program. References of the nests are those of its tape; -1 - the number of constants is a zero.
+        unit: the program. Nests have the references of its tape; -1 - the number of constants is a zero.
 
     Attributes:
-        every: the nests, with those that copy at the end.
+        every: the nests, including the copies at the end.
         kept: number of results that stay in memory for other nests, by the first reference.
         cleared: for each segment, True if it has to hold zeros before.
     """

@@ -84,7 +84,7 @@ def targets() -> tuple[str, ...]:
 
 
 def languages() -> tuple[str, ...]:
-    """Return the names of all targets that source can be written for, including those of `targets`.
+    """Return the names of all targets that source can be written for, including all `targets`.
 
     >>> languages()
     ('llvm', 'numpy', 'c', 'cuda', 'jax')
@@ -125,7 +125,7 @@ def compile_tape(
         tape: the program; ``tape.outputs`` are references of reals, which may be constants and inputs.
         segments: the result arrays, and the position of each output in them.
         target: name of the target, see `targets`.
-        dtype: dtype in which points are given, computed and returned.
+        dtype: dtype of points, results and computations.
         exact: references of operations that must be rounded separately, as IEEE 754 requires. Operations that reach
             floor, ceil, sign, fmod or a comparison always are. A target may fuse any other product with the sum that
             uses it.
