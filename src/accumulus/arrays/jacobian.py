@@ -765,10 +765,10 @@ class _Accumulating:
         return [written_out(each) for key in keys for each in self.edges[key]]
 
     def _pass_through(self, vertex: int) -> None:
-        """Replace derivatives with respect to the steps of a recurrence by derivatives through all of it.
+        """Replace the derivatives on one side of a recurrence by derivatives through all its steps.
 
-        These are derivatives of its results with respect to its outside operands, or, in reverse, derivatives of the
-        values that depend on it with respect to its outside terms.
+        Forward, these are derivatives of its results with respect to outside operands; in reverse, derivatives of its
+        dependents with respect to its results.
         """
         above, below = self._edges_at(vertex)
         if not above or not below:

@@ -49,7 +49,7 @@ STALLED: Final = 3
 #: `LAST` rounds left, the last one begins.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
-#: Most terms of one factor of a product that is multiplied out, tried in turn.
+#: Largest numbers of terms of the shorter factor of a product that is multiplied out, tried in turn.
 FACTORS: Final = (TERMS, 1)
 #: Number of rounds for which work is reserved while starting programs are made.
 KEPT: Final = 2.5

@@ -39,7 +39,7 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
-#: Factor by which programs may be more uncertain outside the relevant part of the domain.
+#: Factor on allowed error bounds outside the relevant part of the domain.
 OUTSIDE: Final = 8.0
 
 
@@ -246,7 +246,7 @@ _SQRT: Final = BY_NAME["sqrt"].code
 
 
 class Divisors:
-    """Test that new divisions are defined wherever their values were.
+    """Test for new divisions, which must be defined wherever their values were.
 
     Args:
         values: known values and their definitions.
@@ -308,7 +308,7 @@ class Divisors:
 
 # Candidates ----------------------------------------------------------------------------------------------------------
 
-#: Largest factor by which the error bound of a result may grow.
+#: Largest factor for the growth of a result's error bound.
 WORSE: Final = 4.0
 #: Further factors for definitions of given programs, if a value has no others.
 MORE: Final = (4.0, 16.0, math.inf)

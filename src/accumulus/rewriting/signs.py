@@ -106,7 +106,7 @@ def with_few_changes(tape: Tape) -> Tape:
 
 def _network(tape: Tape) -> Definitions:
     """Return the operations of a tape as nodes; changes of sign become signs of arguments."""
-    # node 0 is none; then come inputs and operations, then constants
+    # node 0 is unused; then come inputs and operations, then constants
     rows, size, constants = rows_of(tape), len(tape), len(tape.constants)
     codes = rows[:, 0]
     value = np.arange(1, size + 1)
