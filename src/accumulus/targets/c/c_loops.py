@@ -398,7 +398,7 @@ class LoopSource(Source):
     def _stepped(
         self, count: int, steps: NDArray[np.int64] | None, *, narrow: bool
     ) -> tuple[list[str], str, str | None]:
-        """Return the head of a loop over the steps of a recurrence, and the first and last instance of a step.
+        """Return the head of a loop over the steps of a recurrence, a step's first instance, and its end.
 
         Args:
             count: number of instances.
