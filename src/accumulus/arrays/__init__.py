@@ -1,1 +1,1 @@
-"""Derivatives of programs over arrays: elimination inside of bodies, then between arrays."""
+"""Derivatives of programs over arrays: elimination inside bodies, then between arrays."""

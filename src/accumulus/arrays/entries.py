@@ -1,4 +1,4 @@
-"""Sparse derivatives of one array by another: columns of entries, with chain rule and sums."""
+"""Sparse derivatives of one array with respect to another: columns of entries, with chain rule and sums."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _SELECT: Final = BY_NAME["select"].code
-#: Parts of the derivatives of one array by another that stay apart, at most: each is multiplied on its own.
+#: Largest number of separate parts of the derivatives between two arrays: each part is multiplied on its own.
 FEW_PARTS: Final = 8
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Derivatives of results by what they depend on: entry k is that of `heads[k]` by `tails[k]`.
+    """Derivatives of results: entry k is the derivative of `heads[k]` with respect to `tails[k]`.
 
     Attributes:
-        heads, tails: references to the program that is differentiated.
-        values: references to the program that computes the derivatives; None if all are 1.
+        heads, tails: references of the program that is differentiated.
+        values: references of the program that computes the derivatives; None if all are 1.
     """
 
     heads: Column
@@ -42,7 +42,7 @@ class Entries:
         return len(self.heads)
 
     def chosen(self, which: NDArray[np.bool_]) -> Entries:
-        """Return some of the entries."""
+        """Return the entries that a mask selects."""
         if which.all():
             return self
         values = None if self.values is None else selected(self.values, which)
@@ -78,11 +78,10 @@ class Products:
 
     Args:
         tape: the program.
-        most: entries that one product of two arrays may have.
 
     Attributes:
-        count: scalar products so far, those that are free included.
-        rounded: constants that were rounded, and the residues of what they stand for.
+        count: number of scalar products so far, free ones included.
+        rounded: residue of the exact value of each constant that was rounded, by reference.
     """
 
     def __init__(self, tape: Program) -> None:
@@ -112,12 +111,12 @@ class Products:
         return Entries(selected(outer.heads, left), selected(inner.tails, right), values)
 
     def product(self, a: Column | None, b: Column | None) -> Column | None:
-        """Return derivatives times others, one by one; None are ones."""
+        """Return the elementwise product of two columns of derivatives; None stands for ones."""
         if a is None or b is None:
             return b if a is None else a
         for one, other in ((a, b), (b, a)):
             guard = self.guard(one)
-            if guard is not None:  # what a branch that is not taken has is 0, whatever it is multiplied by
+            if guard is not None:  # an untaken branch contributes exactly zero, even if the other factor is NaN
                 condition, inner, sense = guard
                 product = self.product(inner, other)
                 assert product is not None
@@ -133,14 +132,14 @@ class Products:
         return self.tape.compute(_where if sense else _where_not, [condition, values])
 
     def sum(self, a: Column, b: Column) -> Column:
-        """Return derivatives plus others, one by one."""
+        """Return the elementwise sum of two columns of derivatives."""
         return self._combined("add", a, b)
 
     def _combined(self, name: str, a: Column, b: Column) -> Column:
-        """Return an operation on two columns; of constants that are combined, what they stand for is known."""
+        """Apply an operation to two columns; fold constants, with the residue of their exact result."""
         x, y = self.tape.uniform(a), self.tape.uniform(b)
         if x is None or y is None:
-            if self._is_rounded(a) or self._is_rounded(b):  # what is written by its value is another constant
+            if self._is_rounded(a) or self._is_rounded(b):  # folding by value would lose the residue
                 return self.tape.apply_code(BY_NAME[name].code, [a, b])
             return self.tape.compute(lambda tape: partial(tape.apply, name), [a, b])
         assert isinstance(a, Range)
@@ -150,7 +149,7 @@ class Products:
         residue = (first * second if name == "multiply" else first + second) % PRIME
         if self._exact(number) == residue:
             return Range(self.tape.constant(number), 0, len(a))
-        if number in (0.0, 1.0, -1.0):  # what is simplified by it must not be, here
+        if number in (0.0, 1.0, -1.0):  # the rounded number must not trigger simplifications
             return self.tape.apply_code(BY_NAME[name].code, [a, b])
         constant = self._apart.get((name, a.start, b.start))
         if constant is None:
@@ -169,7 +168,7 @@ class Products:
         return int(of_numbers(np.array([number]))[0]) % PRIME
 
     def guard(self, values: Column) -> tuple[Column, Column, bool] | None:
-        """Return the condition, value and sense of a derivative of which one branch is 0, if it is one."""
+        """Return condition, value and sense if a derivative is 0 in one branch of a choice; else None."""
         first, last = _ends(values)
         if first < self.tape.inputs:
             return None
@@ -185,7 +184,7 @@ class Products:
         return None
 
     def added(self, entries: Sequence[Entries]) -> list[Entries]:
-        """Return these derivatives with no place twice."""
+        """Return these derivatives with equal positions added."""
         left: list[Entries] = []
         marks: list[Hashable] = []
         for each in entries:
@@ -201,7 +200,7 @@ class Products:
         if len(left) == 1 and _is_increasing(left[0].heads):
             return left
         ends = [end for each in left for end in _ends(each.heads)]
-        of_one = min(ends) == max(ends)  # of one row a sort by columns is one by rows of the transposed
+        of_one = min(ends) == max(ends)  # a single row is sorted by columns: as the rows of its transpose
         if of_one:
             ends = [end for each in left for end in _ends(each.tails)]
         first, rows = min(ends), max(ends) - min(ends) + 1
@@ -218,20 +217,20 @@ class Products:
                 (single if is_one else several).append(each)
             if len(several) <= FEW_PARTS:
                 return left
-            if single:  # what is one number stays known to be
+            if single:  # uniform values stay apart, so that they stay known as one number
                 return [*single, *self.added(several)]
         heads, tails = column(merged.rows() + first), column(merged.columns)
         return [Entries(*((tails, heads) if of_one else (heads, tails)), column(merged.values))]
 
     def sums(self, terms: Integers, offsets: Integers) -> Integers:
-        """Return the sum of each group of several terms, given where groups begin and where the last one ends."""
+        """Return the sum of each group of two or more terms; `offsets` are where groups begin and the last one ends."""
         if len(terms) == 2 * (len(offsets) - 1):  # an addition needs no loop of its own
             pairs = terms.reshape(-1, 2)
             return references_in(self._combined("add", column(pairs[:, 0].copy()), column(pairs[:, 1].copy())))
         return self.tape.sums(terms, offsets)
 
     def grouped(self, terms: Integers, first: Integers) -> Integers:
-        """Return the sum of each group of terms, whose first ones are at `first`; a single term is its own sum."""
+        """Return the sum of each group of terms; group k begins at ``first[k]``, and a single term is its own sum."""
         lengths = np.diff(np.append(first, len(terms)))
         several = lengths > 1
         results = terms[first]
@@ -264,7 +263,7 @@ def _ends(operands: Column) -> tuple[int, int]:
 
 
 def _matches(outer: Column, inner: Column, size: int) -> tuple[Column, Column]:
-    """Return entries of both that name the same place of an array of so many: positions in the one and in the other."""
+    """Return pairs of matching entries: positions in two columns of places in an array of `size` entries."""
     if (isinstance(inner, Range) and inner.step == 1) or (isinstance(inner, Range) and inner.count == 1):
         low, high = inner.start, inner.start + inner.count
         if isinstance(outer, Range):
@@ -292,19 +291,19 @@ def _is_increasing(heads: Column) -> bool:
 
 # Order ---------------------------------------------------------------------------------------------------------------
 #
-# Entries of sparse matrices in order: sorted by rows and columns, taken together, and matched, in compiled code.
+# Sort, merge and match entries of sparse matrices in compiled code.
 
-#: Marks places that are named several times; far from all references.
+#: Marks positions that several entries share; far from all references.
 _MARK: Final = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Entries row by row, each place once.
+    """Entries in row order, each position once.
 
     Attributes:
-        begins: where those of each row begin, and where those of the last end.
-        columns, values: of each entry.
+        begins: (rows + 1,), first entry of each row, then the number of entries.
+        columns, values: column and value of each entry.
     """
 
     begins: Integers
@@ -322,14 +321,14 @@ def sorted_entries(
     rows: int,
     sums: Callable[[Integers, Integers], Integers],
 ) -> Sorted:
-    """Return entries in order, each place once.
+    """Return entries in row-column order, each position once.
 
     Args:
-        entries: columns of rows, of columns and of values.
-        first: the first row.
-        rows: how many there are.
-        sums: what values become whose places are the same: given all of them, place by place, and where those of each
-            begin, and those of the last end.
+        entries: (rows, columns, values) of each part.
+        first: number of the first row.
+        rows: number of rows.
+        sums: function of the values with shared positions, grouped, and of the groups' offsets; returns one value for
+            each group.
     """
     state = _placed(entries, first, rows)
     _sort(state)
@@ -341,14 +340,14 @@ def sorted_entries(
     state.writes = 1
     _run(state, COMPRESS)
     columns, values = state.columns, state.placed
-    for array in (columns, values):  # in place: they may be most of the memory that there is
+    for array in (columns, values):  # in place: they may fill most of the memory
         array.resize(state.total, refcheck=False)
     values[values <= _MARK] = sums(state.terms, state.offsets)
     return Sorted(state.begins[:-1], columns, values)
 
 
 def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
-    """Return an order of places by rows and columns, and where in it each place comes first."""
+    """Return the order of positions by rows, then columns, and the first index in it of each distinct position."""
     state = _placed([(rows, columns, Range(0, 1, len(rows)))], 0, int(rows.max(initial=-1)) + 1)
     _sort(state)
     order = state.placed
@@ -358,7 +357,7 @@ def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
 
 
 def joined(outer: Integers, inner: Integers, size: int) -> tuple[Integers, Integers]:
-    """Return matching positions in two lists of places below a size, in the order of the first."""
+    """Return all matching pairs of positions in two lists of numbers below `size`, in the order of the first."""
     state = _placed([(inner, Range(0, 0, len(inner)), Range(0, 1, len(inner)))], 0, size)
     _give(state, "head", outer)
     state.count = len(outer)
@@ -370,7 +369,7 @@ def joined(outer: Integers, inner: Integers, size: int) -> tuple[Integers, Integ
 
 
 def _placed(entries: Sequence[tuple[Column, Column, Column]], first: int, rows: int) -> EntriesState:
-    """Return entries row by row, those of a row in the order in which they are given."""
+    """Return entries row by row; entries of a row keep their order."""
     total = sum(len(heads) for heads, _, _ in entries)
     state = EntriesState(rows=rows, begins=np.zeros(rows + 2, np.int64))
     for heads, _, _ in entries:
@@ -394,7 +393,7 @@ def _sort(state: EntriesState) -> None:
 
 
 def _give(state: EntriesState, name: str, operands: Column, first: int = 0) -> None:
-    """Let the kernel read a column."""
+    """Pass a column to the kernel."""
     if isinstance(operands, Range):
         setattr(state, f"{name}_start", operands.start - first)
         setattr(state, f"{name}_step", operands.step)

@@ -2,7 +2,7 @@
 
 A rule takes a factorisation, and returns derivatives between arrays. Their factors are the parts of the factorisation,
 so that second derivatives need no further rule. If eigenvalues or singular values are equal, derivatives of vectors are
-infinite or NaN, and those of values are along the computed vectors.
+infinite or NaN, and derivatives of values hold for the computed vectors.
 
 Sources: S. P. Smith, Differentiation of the Cholesky algorithm, 1995; M. B. Giles, Collected matrix derivative results
 for forward and reverse mode algorithmic differentiation, 2008; S. F. Walter, L. Lehmann, Algorithmic differentiation of
@@ -34,10 +34,10 @@ class Factored:
 
     Attributes:
         made: the program that computes derivatives.
-        given: references of the matrix in the program that is differentiated; (m, n).
-        matrix: those in the program that is made.
-        values, results: references of the parts, in the program that is made and in the one that is differentiated.
-        inner: references of arrays that are never computed, each as long as all parts.
+        given: (m, n), references of the matrix in the program that is differentiated.
+        matrix: its references in `made`.
+        values, results: references of the parts in `made`, and in the program that is differentiated.
+        inner: references of arrays that are never computed, each as long as all parts together.
     """
 
     made: Program
@@ -48,25 +48,25 @@ class Factored:
     inner: list[Integers]
 
     def between(self, *shapes: tuple[int, int]) -> list[Integers]:
-        """Return the arrays that are never computed, in these shapes."""
+        """Return the arrays that are never computed, each cut to one of these shapes."""
         return [
             every[: rows * columns].reshape(rows, columns)
             for every, (rows, columns) in zip(self.inner, shapes, strict=True)
         ]
 
 
-#: Derivatives of one array by another: the places of both among the arrays in between, the last being the results; no
-#: place for the matrix.
+#: (head, tail, derivatives of the one with respect to the other). Positions count the arrays that are never computed,
+#: then the results; None stands for the matrix.
 Link = tuple[int, int | None, Edge]
 
 
 def _from_left(heads: Integers, tails: Integers, matrix: Integers | Inverse) -> Dense:
-    """Return derivatives of M·X by X."""
+    """Return derivatives of M·X with respect to X."""
     return Dense(heads[np.newaxis], tails[np.newaxis], matrix)
 
 
 def _from_right(heads: Integers, tails: Integers, matrix: Integers | Inverse) -> Dense:
-    """Return derivatives of X·M by X."""
+    """Return derivatives of X·M with respect to X."""
     return Dense(heads[:, :, np.newaxis], tails[:, :, np.newaxis], matrix.T)
 
 
@@ -75,7 +75,10 @@ def _entries(heads: Integers, tails: Integers, values: Integers | None = None) -
 
 
 def lower_factor(factored: Factored) -> list[Link]:
-    """Return dL = L·Φ(L⁻¹·dA·L⁻ᵀ), Φ being the lower triangle with half the diagonal; A's lower triangle counts."""
+    """Return dL = L·Φ(L⁻¹·dA·L⁻ᵀ).
+
+    Φ is the lower triangle with half the diagonal. Only the lower triangle of A is used.
+    """
     made, matrix, n = factored.made, factored.given, len(factored.given)
     symmetric, left, whole, halved = factored.between(*[(n, n)] * 4)
     lower = np.tri(n, dtype=bool)
@@ -128,10 +131,10 @@ def orthogonal(factored: Factored) -> list[Link]:
 
 
 def singular_vectors(factored: Factored) -> list[Link]:
-    """Write the derivatives of a singular value decomposition.
+    """Return the derivatives of a singular value decomposition.
 
-    W = dA·V, P = Uᵀ·W; ds is its diagonal. With F_ij = 1 / (s_j² - s_i²), X_ij = F_ij·(s_j·P_ij + s_i·P_ji) and
-    Y_ij = F_ij·(s_i·P_ij + s_j·P_ji): dV = V·Y, and dU = U·X + (W - U·P)·S⁻¹, the last for more rows than columns.
+    W = dA·V, P = Uᵀ·W, and ds is its diagonal. With F_ij = 1 / (s_j² - s_i²), X_ij = F_ij·(s_j·P_ij + s_i·P_ji) and
+    Y_ij = F_ij·(s_i·P_ij + s_j·P_ji): dV = V·Y, and dU = U·X + (W - U·P)·S⁻¹, the last term if m > n.
     """
     made, (m, n), (values, u, v) = factored.made, factored.given.shape, factored.values
     matrix, scaled, along, first, second = factored.between((m, n), (m, n), (n, n), (n, n), (n, n))
@@ -171,7 +174,7 @@ def determinant(factored: Factored) -> list[Link]:
     return [(0, None, Dense.of(factored.results[0].reshape(-1), factored.given.reshape(-1), row.reshape(1, -1)))]
 
 
-#: How many arrays there are in between, and the rule, by the code of a block.
+#: Number of arrays that are never computed, and the rule, by the code of a block.
 RULES: Final[dict[int, tuple[int, Callable[[Factored], list[Link]]]]] = {
     CHOLESKY: (4, lower_factor),
     EIGENVECTORS: (4, eigenvectors),

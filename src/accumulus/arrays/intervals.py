@@ -1,4 +1,4 @@
-"""Intervals of the results of a program over arrays for all inputs, as far as the operations tell."""
+"""Bounds on the results of a program over arrays for all finite inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accumulus.tape.operations import Operation
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 
-#: The least and the greatest value; None if there may be no number. Sums and products of finite numbers are taken to be
+#: Lower and upper bound; None if a result may be NaN, or nothing is known. Sums and products of finite numbers count as
 #: finite, however large.
 Bounds = tuple[float, float]
 Interval = Bounds | None
@@ -25,10 +25,10 @@ ANY: Final[Bounds] = (-MOST, MOST)
 
 
 class Intervals(Partial):
-    """Intervals of the results of each block of a program, while it grows.
+    """Intervals of the results of each block of a program, extended as it grows.
 
     Args:
-        tape: the program; its inputs are finite.
+        tape: the program; its inputs are taken to be finite.
     """
 
     located = frozenset(("multiply",))
@@ -38,7 +38,7 @@ class Intervals(Partial):
         self._known: list[Interval] = []
 
     def is_finite(self, values: Column) -> bool:
-        """Return True if values are finite numbers."""
+        """Return True if all values are finite numbers."""
         return _is_finite(self.of(values))
 
     def of(self, values: Column) -> Interval:
@@ -46,7 +46,7 @@ class Intervals(Partial):
         resume(self._tape, self, None, len(self._known), memory=lambda *_: self)
         return self._of(values, owners_in(self._tape.starts, values))
 
-    # As what holds the values of a program
+    # Interface of the interpreter's memory
 
     def read(self, operands: Column, *, is_whole: bool = True) -> Interval:
         """Return the interval of a block's operand."""
@@ -57,11 +57,11 @@ class Intervals(Partial):
         self._known.append(interval)
 
     def run_steps(self, block: Block, domain: Domain) -> None:
-        """Say nothing of recurrences."""
+        """Append None: nothing is known about recurrences."""
         self._known.append(None)
 
     def _of(self, operands: Column, owners: Sequence[int]) -> Interval:
-        """Return the intervals as `of` does, given the blocks that the references are results of."""
+        """Return the interval as `of` does, given the blocks that own the references."""
         if not len(operands):
             return (0.0, 0.0)
         return _hull(self._outside(operands) if block < 0 else self._known[block] for block in owners)
@@ -78,7 +78,7 @@ class Intervals(Partial):
     # Rules
 
     def rule(self, row: Operation) -> Callable[..., Interval]:
-        """Return the rule of an operation; of finite numbers, results are finite, but for exponentials."""
+        """Return the rule of an operation; of finite operands all results but exponentials count as finite."""
         compute = super().rule(row)
         if row.name in ("exp", "select"):
             return compute
@@ -98,7 +98,7 @@ class Intervals(Partial):
         return a[0] + b[0], a[1] + b[1]
 
     def subtract(self, a: Bounds, b: Bounds) -> Interval:
-        """Subtract, likewise."""
+        """Subtract, unless infinities of equal sign may meet."""
         return self.add(a, self.negative(b))
 
     def multiply(self, tape: Program, block: Block, a: Bounds, b: Bounds) -> Interval:
@@ -110,7 +110,7 @@ class Intervals(Partial):
         return max(min(corners), 0.0) if are_equal(*block.operands) else min(corners), max(corners)
 
     def divide(self, a: Bounds, b: Bounds) -> Interval:
-        """Divide by numbers other than 0."""
+        """Divide, unless the divisor may be 0 or both may be infinite."""
         if b[0] <= 0.0 <= b[1] or not (_is_finite(a) or _is_finite(b)):
             return None
         corners = [x / y for x in a for y in b]
@@ -121,7 +121,7 @@ class Intervals(Partial):
         return -a[1], -a[0]
 
     def exp(self, a: Bounds) -> Interval:
-        """Return powers of e, which may overflow."""
+        """Return e to these powers, which may overflow."""
         return math.exp(min(a[0], 709.0)), math.exp(a[1]) if a[1] < 709.0 else math.inf
 
     def abs(self, a: Bounds) -> Interval:
@@ -129,19 +129,19 @@ class Intervals(Partial):
         return (0.0 if a[0] <= 0.0 <= a[1] else min(map(abs, a))), max(map(abs, a))
 
     def sqrt(self, a: Bounds) -> Interval:
-        """Return roots of numbers that are not negative."""
+        """Return square roots; None if an argument may be negative."""
         return (math.sqrt(a[0]), math.sqrt(a[1])) if a[0] >= 0.0 else None
 
     def log(self, a: Bounds) -> Interval:
-        """Return logarithms of positive numbers."""
+        """Return logarithms; None if an argument may be 0 or negative."""
         return (math.log(a[0]), math.log(a[1])) if a[0] > 0.0 else None
 
     def minimum(self, a: Bounds, b: Bounds) -> Interval:
-        """Return the smaller ones."""
+        """Return the interval of the smaller operand."""
         return min(a[0], b[0]), min(a[1], b[1])
 
     def maximum(self, a: Bounds, b: Bounds) -> Interval:
-        """Return the larger ones."""
+        """Return the interval of the larger operand."""
         return max(a[0], b[0]), max(a[1], b[1])
 
     def select(self, condition: Interval, a: Interval, b: Interval) -> Interval:
@@ -149,7 +149,7 @@ class Intervals(Partial):
         return _hull([a, b])
 
     def function(self, row: Operation, *operands: Bounds) -> Interval:
-        """Return the bounds in the table, for finite arguments; floors and ceilings have none, and are finite."""
+        """Return the bounds in the table for finite arguments, else None; floors and ceilings are finite."""
         bounds = ANY if row.name in ("floor", "ceil") else row.bounds
         return bounds if bounds[1] < math.inf and all(map(_is_finite, operands)) else None
 
@@ -162,15 +162,15 @@ class Intervals(Partial):
         return ANY if _is_finite(left) and _is_finite(right) else None
 
     def solve(self, matrix: Interval, sides: Interval, shape: Any) -> Interval:
-        """Return that nothing is known: matrices may be singular."""
+        """Return None: matrices may be singular."""
         return None
 
     def log_determinant(self, matrix: Interval, shape: Any) -> Interval:
-        """Return that nothing is known: determinants may be 0."""
+        """Return None: determinants may be 0."""
         return None
 
     def cholesky(self, matrix: Interval, shape: Any) -> Interval:
-        """Return that nothing is known: matrices may not be positive definite."""
+        """Return None: matrices may not be positive definite."""
         return None
 
     def gather(self, matrix: Interval, indices: Interval, shape: Any) -> Interval:
@@ -182,11 +182,11 @@ class Intervals(Partial):
         return ANY if _is_finite(terms) else None
 
     def factorise(self, row: Factorisation, matrix: Interval, shape: Any) -> Interval:
-        """Return that nothing is known: LAPACK may find nothing."""
+        """Return None: LAPACK may fail."""
         return None
 
     def sparse_solve(self, system: SparseSystem, data: Interval, sides: Interval, shape: Any) -> Interval:
-        """Return that nothing is known: matrices may be singular."""
+        """Return None: matrices may be singular."""
         return None
 
     def sparse_product(self, matrix: SparseMatrix, x: Interval, shape: Any) -> Interval:
@@ -194,7 +194,7 @@ class Intervals(Partial):
         return ANY if matrix.is_finite and _is_finite(x) else None
 
     def call(self, opaque: Opaque, numbers: Interval, shape: Any) -> Interval:
-        """Return that nothing is known."""
+        """Return None: nothing is known about opaque functions."""
         return None
 
 

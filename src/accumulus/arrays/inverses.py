@@ -1,4 +1,4 @@
-"""Derivatives that are matrices which are not formed, since products with them are blocks.
+"""Derivatives that are matrices without stored entries: a program computes products with them as blocks.
 
 They are inverses, whose products are solutions of systems; constant sparse matrices; and Jacobians of opaque functions,
 whose products are calls.
@@ -18,7 +18,7 @@ from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 
 Integers = NDArray[np.int64]
-#: Rows of an inverse, at most, that is formed.
+#: Largest number of rows of an inverse that is formed.
 MOST_ROWS: Final = 10_000
 
 
@@ -28,9 +28,9 @@ class Inverse:
 
     Attributes:
         tape: the program.
-        matrix: references of the matrix; of a sparse one those of its stored entries.
-        system: of a sparse matrix, where these are.
-        rows: rows of the matrix.
+        matrix: references of the matrix; for a sparse matrix, of its stored entries.
+        rows: number of rows.
+        system: positions of the stored entries of a sparse matrix; None for a dense one.
         is_transposed: True if it is the inverse of the transpose.
     """
 
@@ -42,12 +42,12 @@ class Inverse:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return self.rows, self.rows
 
     @property
     def work(self) -> int:
-        """Products that a solution for one right-hand side takes."""
+        """Number of products that the solution for one right-hand side takes."""
         return self.rows**2 if self.system is None else self.system.work
 
     @property
@@ -57,12 +57,12 @@ class Inverse:
 
     @property
     def given(self) -> Integers:
-        """References of the matrix that it is the inverse of; of a sparse one of its stored entries."""
+        """References of the inverted matrix; for a sparse matrix, of its stored entries."""
         return self.matrix.T if self.is_transposed and self.system is None else self.matrix
 
     @property
     def direct(self) -> SparseSystem | None:
-        """Return the positions of the stored entries of the matrix `given`; None if it is dense."""
+        """Positions of the stored entries of the matrix `given`; None if it is dense."""
         return self.system.T if self.is_transposed and self.system is not None else self.system
 
     def times(self, sides: Integers) -> Integers:
@@ -74,10 +74,10 @@ class Inverse:
 
     @property
     def formed(self) -> Integers:
-        """All entries: the solutions for all columns of the unit matrix.
+        """All entries: the solutions for all columns of the identity matrix.
 
         Raises:
-            SizeError: if they are too many.
+            SizeError: if there are more than `MOST_ROWS` rows.
         """
         if self.rows > MOST_ROWS:
             raise SizeError(
@@ -95,8 +95,8 @@ class Held:
 
     Attributes:
         tape: the program.
-        given: the matrix, or its transpose.
-        is_transposed: True if that.
+        given: the matrix before transposition.
+        is_transposed: True if this is the transpose of `given`.
     """
 
     tape: Program
@@ -105,23 +105,23 @@ class Held:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         m, k = self.given.shape
         return (k, m) if self.is_transposed else (m, k)
 
     @property
     def work(self) -> int:
-        """Products that its product with a vector takes."""
+        """Number of products that a product with a vector takes."""
         return self.given.nnz
 
     @property
     def T(self) -> Held:  # noqa: N802
-        """The transpose, which is not written before it is needed."""
+        """The transpose, which is formed only when needed."""
         return replace(self, is_transposed=not self.is_transposed)
 
     @property
     def matrix(self) -> SparseMatrix:
-        """The matrix, which the program holds."""
+        """The matrix, transposed if this is."""
         return self.given.T if self.is_transposed else self.given
 
     def times(self, x: Integers) -> Integers:
@@ -130,7 +130,7 @@ class Held:
 
     @property
     def formed(self) -> Integers:
-        """All entries, also those that are not stored."""
+        """References of all entries, zeros included."""
         return self.tape.constant_array(self.matrix.stored.toarray())
 
 
@@ -141,11 +141,11 @@ class Slopes:
     Attributes:
         tape: the program.
         opaque: the function, with a method `product`.
-        numbers: references of a condition and its arguments.
-        by: positions of the arguments that derivatives are wanted by, in one call.
-        chosen: columns of these.
-        calls: by the reference where results of a call begin, whose Jacobian it has; None for the number of vectors
-            where that is formed.
+        numbers: references of a condition and of the function's arguments.
+        by: positions of the arguments to differentiate with respect to, in one call.
+        chosen: positions in `by` of this matrix's columns.
+        calls: by the reference of a call's first result, its Jacobian and its number of vectors; None instead of the
+            number if the call returns the whole Jacobian.
         is_transposed: True if it is the transpose.
     """
 
@@ -159,13 +159,13 @@ class Slopes:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         shape = self.opaque.result_count, len(self.chosen)
         return shape[::-1] if self.is_transposed else shape
 
     @property
     def work(self) -> int:
-        """Products that its product with a vector takes, as if it were formed."""
+        """Number of products that a product with a vector would take if the matrix were formed."""
         return self.shape[0] * self.shape[1]
 
     @property
@@ -174,11 +174,11 @@ class Slopes:
         return replace(self, is_transposed=not self.is_transposed)
 
     def columns(self, chosen: Integers) -> Slopes:
-        """Return some of the columns of what is not transposed."""
+        """Return some columns of the matrix, before any transposition."""
         return replace(self, chosen=self.chosen[chosen])
 
     def product(self, count: int) -> Opaque | None:
-        """Return the opaque function of `count` products with vectors; None where forming the matrix takes less."""
+        """Return the opaque function of `count` products with vectors; None if forming the matrix is cheaper."""
         product: Opaque | None = self.opaque.product(  # type: ignore[attr-defined]  # which not all have
             tuple(self.by.tolist()), count, self.is_transposed
         )
@@ -186,7 +186,7 @@ class Slopes:
 
     @property
     def has_products(self) -> bool:
-        """Return True if products with single vectors, on either side, need no matrix."""
+        """Return True if products with single vectors, on at least one side, need no matrix."""
         return hasattr(self.opaque, "product") and not self.product(1) is self.T.product(1) is None
 
     def times(self, sides: Integers) -> Integers:
@@ -202,7 +202,7 @@ class Slopes:
 
     @property
     def formed(self) -> Integers:
-        """All entries: one call."""
+        """References of all entries, computed by one call."""
         jacobian = self._called(slopes_by(self.opaque, self.by), self.numbers, None)
         jacobian = jacobian.reshape(self.opaque.result_count, -1)
         jacobian = (jacobian if jacobian.shape[1] == len(self.by) else jacobian[:, self.by])[:, self.chosen]
@@ -216,11 +216,11 @@ class Slopes:
 
 
 def slopes_by(opaque: Opaque, by: Integers) -> Opaque:
-    """Return the opaque function of the Jacobian's columns with respect to some arguments; or of all columns."""
+    """Return the opaque function of the Jacobian's columns with respect to some arguments, or, without one, of all."""
     chosen = getattr(opaque, "derivative_by", None)
     derivative: Opaque = opaque.derivative if chosen is None else chosen(tuple(by.tolist()))
     return derivative
 
 
-#: Matrices that are not formed.
+#: Matrices whose entries are not formed.
 Unformed = Inverse | Held | Slopes

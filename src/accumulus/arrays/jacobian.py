@@ -2,8 +2,8 @@
 
 Inside each body, the Jacobian of its results with respect to its operands is planned and accumulated like that of any
 function, once for all instances. Between bodies there is a graph whose vertices are arrays and whose edges are sparse
-derivatives of one array by another, entry by entry. A vertex is eliminated by the products of all entries through it;
-the vertex with the fewest products is always next.
+derivatives of one array with respect to another, entry by entry. Eliminating a vertex multiplies all entries through
+it; the vertex with the fewest products is always next.
 """
 
 from __future__ import annotations
@@ -61,38 +61,38 @@ from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
-#: Owner of entries by inputs, and of those of the results that are asked for.
+#: Vertex of the inputs, and vertex of the outputs.
 _INPUTS: Final = -1
 _OUTPUTS: Final = -2
-#: Owner of entries by directions, which the inputs depend on.
+#: Vertex of the directions, on which the inputs depend.
 _DIRECTIONS: Final = -3
-#: Owner of constants and of inputs that derivatives are not with respect to.
+#: Owner of constants, and of inputs that derivatives are not taken with respect to.
 _NO_ARRAY: Final = -4
-#: Arrays that derivatives go through and that are never computed: how many there are, by the code of a block.
+#: Number of arrays, by the code of a block, that derivatives pass through but that are never computed.
 _RESIDUALS: Final = {
     **dict.fromkeys((SOLVE, SPARSE_SOLVE, SPARSE_PRODUCT, GATHER, SCATTER), 1),
     **{code: count for code, (count, _) in RULES.items()},
 }
-#: Products between arrays, at most: their indices have to fit into memory.
+#: Largest number of products in one elimination between arrays: their indices must fit into memory.
 MOST: Final = 200_000_000
-#: Operations of a body with its derivatives from which it stays one block: what is multiplied by them is no part of it
-#: then, and nothing is done for each of its operations in Python.
+#: Size, in operations, above which a body with its derivatives stays one block. Products with its derivatives are then
+#: separate blocks, and Python does no work for each of its operations.
 LONG_BODY: Final = 2_000
-#: Times that an opaque function takes one number, at most, where its Jacobian is not formed.
+#: Largest number of times that one number may be an argument of an opaque function whose Jacobian is not formed.
 MOST_REPEATS: Final = 8
-#: Products up to which ways through recurrences are looked for at first, where nothing else is left.
+#: First limit on products in the search for ways through recurrences, if only recurrences are left.
 FIRST: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Columns of a Jacobian whose places depend on indices: the inputs that were taken by these, an entry for each.
+    """Inputs chosen by indices that the program computes; each is one column of the Jacobian.
 
     Attributes:
-        columns: references of the inputs' numbers.
-        groups: of those that one index has chosen together.
-        ranks: among these, in the order of their places.
-        first, last: input, at least and at most, that the group may have.
+        columns: references of values that hold the input's number.
+        groups: group of each column; one index chooses all columns of a group.
+        ranks: rank of each column within its group, by the input's number.
+        first, last: smallest and largest input number that a column may hold.
     """
 
     columns: Integers
@@ -107,11 +107,11 @@ class ArrayJacobian:
     """A program that computes values and the Jacobian's nonzeros."""
 
     tape: Program  # its outputs are the function's own, then the nonzeros row by row
-    values: int  # how many outputs are the function's own
-    # rows, columns: output and input that each nonzero belongs to, sorted; behind the inputs come those of `opened`
+    values: int  # number of outputs that are the function's own
+    # rows, columns: output and input of each nonzero, sorted; columns of `opened` are numbered after the inputs
     rows: Integers
     columns: Integers
-    bodies: tuple[tuple[int, int], ...]  # of how many instances, and how many operations, each body of the function is
+    bodies: tuple[tuple[int, int], ...]  # (instances, operations with derivatives) of each body of the function
     products: int  # scalar products between bodies
     opened: Opened | None = None
 
@@ -125,29 +125,30 @@ def differentiate(
     *,
     by_products: bool = False,
 ) -> ArrayJacobian:
-    """Accumulate the Jacobian of a program's outputs by some of its inputs, or its product with directions.
+    """Accumulate the Jacobian of a program's outputs with respect to some inputs, or its product with directions.
 
     Args:
         tape: program to differentiate.
         inputs: inputs to differentiate with respect to.
         context: options and deadline.
-        directions: rows of inputs that are the entries of a direction; then columns of the result are directions.
-            Directions are one more array that the inputs depend on, so the Jacobian is formed only if that is cheaper.
-        owners: for each input, the argument that it belongs to, if the places of nonzeros may depend on indices; None
-            to return all entries that may be nonzero.
-        by_products: if True, products with Jacobians of opaque functions may be calls, which cannot be differentiated;
-            attached derivatives that last (`accumulus.tape.live.lasting`) are dropped, too.
+        directions: (directions, inputs), the inputs that hold the entries of each direction. Columns of the result are
+            then directions. They are one more array that the inputs depend on, so the Jacobian is formed only if that
+            is cheaper.
+        owners: argument that each input belongs to, if positions of nonzeros may depend on indices; None to return
+            every entry that may be nonzero.
+        by_products: if True, products with Jacobians of opaque functions may be calls, which cannot be differentiated.
+            Attached derivatives that last (`accumulus.tape.live.lasting`) are dropped, too.
 
     Raises:
-        OpenIndicesError: where they may, if inputs by indices are of several arguments, or no inputs at all.
-        SizeError: if the products between arrays are too many for memory, or a `ManyBlocksError`.
-        VerificationError: if what was made of the derivatives of bodies is not the Jacobian.
+        OpenIndicesError: if `owners` is given and rows at indices are not inputs of one argument.
+        SizeError: if the products between arrays do not fit into memory, or a `ManyBlocksError`.
+        VerificationError: if the result differs from the Jacobian in the exact check.
     """
     return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners, by_products).result()
 
 
 def _parts(references: Integers, shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
-    """Return parts that follow each other, in their shapes."""
+    """Split references into consecutive parts of the given shapes."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     return [segment.reshape(shape) for segment, shape in zip(np.split(references, ends[:-1]), shapes, strict=True)]
 
@@ -163,41 +164,41 @@ class _Accumulating:
         by_products: bool,
     ) -> None:
         self._by_products = by_products
-        #: Calls for derivatives of opaque functions, see `Slopes`.
+        #: Calls for derivatives of opaque functions; see `Slopes`.
         self.calls: dict[int, tuple[Slopes, int | None]] = {}
         self.given, self.context = tape, context
         self.made = Program(tape.inputs, most=MANY_BLOCKS)
         self.products = Products(self.made)
         self.structured = Structured(self.products)
-        #: Where what the given program computes is in the one that is made.
+        #: Map from references in the given program to references in the new one.
         self.moving = Moving(tape, self.made, np.arange(tape.inputs))
-        #: Inputs that derivatives are not with respect to.
+        #: True for inputs that derivatives are not taken with respect to.
         self._held = np.ones(tape.inputs, bool)
         self._held[inputs] = False
-        #: Derivatives go through arrays that are never computed, whose references and numbers come after all others:
-        #: residuals of systems and factors, factors of products, and what rows are taken of by indices, by the
-        #: positions of these.
+        #: Derivatives pass through arrays that are never computed. Their references are numbered after all others. They
+        #: are residuals of systems and factorisations, factors of products, and the rows that indices select from. Keys
+        #: are positions of blocks.
         beside = [(k, size) for k, block in enumerate(tape.blocks) for size in self._sizes_beside(block)]
         self._factors = [position for position, _ in beside]
         self._residual_sizes = [size for _, size in beside]
         self._residuals: dict[int, list[int]] = {}
         for vertex, position in enumerate(self._factors, len(tape.blocks)):
             self._residuals.setdefault(position, []).append(vertex)
-        #: Matrices whose inverses derivatives take anyway, for determinants: references, row by row.
+        #: Matrices (references, row by row) whose inverses the derivatives of determinants need in any case.
         self._inverted = {
             references_in(block.operands[0]).tobytes() for block in tape.blocks if block.code == LOG_DETERMINANT
         }
         *self._residual_starts, end = accumulate(self._residual_sizes, initial=len(tape) + len(tape.outputs))
-        #: True if derivatives by each input are wanted, and then which results depend on any.
+        #: True for inputs to differentiate with respect to, and for results that depend on them.
         self.active = np.zeros(end, bool)
         self.active[inputs] = True
         self.edges: dict[tuple[int, int], list[Edge]] = {}
-        #: Those that go by indices, by the array of the rows that are taken or added, and that of what comes of them.
+        #: Derivatives whose positions depend on indices, by (head, tail).
         self.lookups: dict[tuple[int, int], Lookup] = {}
-        #: Arrays of inputs by indices, by which derivatives are, and the table of these inputs.
+        #: Gathers from inputs whose derivatives stay open, with the table of these inputs; by block.
         self._owners = owners
         self.open: dict[int, tuple[Lookup, Integers]] = {}
-        #: The derivatives of the inputs by directions, if there are any, and what is differentiated by in the end.
+        #: Derivatives of the inputs with respect to directions, if any; then the vertex and size of the final tails.
         self.directions: list[Edge] = []
         self.ends, self.end_count = _INPUTS, tape.inputs
         if directions is not None:
@@ -206,15 +207,15 @@ class _Accumulating:
             self.directions += [
                 Entries(heads, Range(k, 0, len(inputs)), column(row)) for k, row in enumerate(directions) if len(inputs)
             ]
-        #: Arrays that depend on each, and those that each depends on, while arrays are eliminated.
+        #: Heads and tails of the edges at each array, while arrays are eliminated.
         self._heads_of: dict[int, set[int]] = {}
         self._tails_of: dict[int, set[int]] = {}
         self._accumulated: dict[object, tuple[Tape, list[tuple[int, int, int]]]] = {}
         self.bodies: list[tuple[int, int]] = []
-        #: Vertices whose results depend on earlier ones of their own, and the ways through them, as far as known.
+        #: Recurrences (results depend on earlier results of the same block), and the ways through them found so far.
         self.recurrences: dict[int, Recurrence] = {}
         self._ways: dict[int, Way] = {}
-        #: What eliminations cost, and the products up to which ways through a recurrence were looked for.
+        #: Cost of each elimination, and the limit on products of the last search for a way through each recurrence.
         self._costs: dict[int, tuple[float, int]] = {}
         self._tried: dict[int, int] = {}
 
@@ -225,7 +226,7 @@ class _Accumulating:
             with self.made.located(self.given.lines_of(each.blocks)):
                 self._add(each)
         outputs = self.given.outputs
-        ends = Range(len(self.given), 1, len(outputs))  # of rows, so that what is returned twice has two
+        ends = Range(len(self.given), 1, len(outputs))  # rows, so that a value that is returned twice has two
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
         vertices = [vertex for each in maps for block in each.results for vertex in self._vertices(block)]
         heads = self._heads([*vertices, _OUTPUTS])
@@ -245,7 +246,7 @@ class _Accumulating:
         return ArrayJacobian(self.made, len(outputs), rows, columns, bodies, self.products.count, opened)
 
     def _opened(self) -> tuple[Opened | None, Integers]:
-        """Return the inputs taken by open indices, and references of the program by which derivatives are wanted."""
+        """Return the inputs at open indices, and the references of the program that stand for them."""
         parts: list[Opened] = []
         taken: list[Integers] = []
         groups = 0
@@ -268,7 +269,7 @@ class _Accumulating:
         whole = Opened(*(np.concatenate([getattr(opened, name) for opened in parts]) for name in fields))
         return whole, np.concatenate(taken)
 
-    # What bodies compute, and their derivatives ------------------------------------------------------------------
+    # Values and derivatives of bodies ----------------------------------------------------------------------------
 
     def _add(self, each: Map) -> None:
         if each.is_sum:
@@ -290,7 +291,7 @@ class _Accumulating:
         self._add_edges(position, column(heads), terms, None)
 
     def _sizes_beside(self, block: Block) -> list[int]:
-        """Return the lengths of the arrays that derivatives through a block go through and that are never computed."""
+        """Return the lengths of the arrays that derivatives of a block pass through and that are never computed."""
         if block.code == MATMUL:
             return [
                 len(operand) for operand, is_mixed in zip(block.operands, self._mixed(block), strict=True) if is_mixed
@@ -299,10 +300,10 @@ class _Accumulating:
         return [length] * _RESIDUALS.get(block.code, 0)
 
     def _mixed(self, block: Block) -> list[bool]:
-        """Return True for factors of a product whose entries are of several arrays, or constants, in no order.
+        """Return True for factors of a product whose entries come from several arrays, or constants, in no order.
 
-        Derivatives by such a factor would be entries one by one. By an array that is the factor they are matrices; few
-        active entries cost less one by one.
+        Derivatives with respect to such a factor would be single entries. With respect to an array that is the factor
+        they are matrices. If few entries are active, single entries cost less.
         """
         mixed = []
         for operand, shape in zip(block.operands, block.operand_shapes, strict=True):
@@ -370,7 +371,7 @@ class _Accumulating:
             self._add_dense(position, Dense.of(logarithm, factors[0].reshape(-1), inverse.T.reshape(1, -1)))
 
     def _slopes(self, opaque: Opaque, numbers: Integers, by: Integers) -> Integers | Slopes:
-        """Return columns of the Jacobian of an opaque function, by the arguments at some positions."""
+        """Return columns of the Jacobian of an opaque function with respect to the arguments at positions `by`."""
         slopes = Slopes(self.made, opaque, numbers, by, np.arange(len(by)), self.calls)
         return slopes if self._by_products and slopes.has_products else slopes.formed
 
@@ -384,8 +385,8 @@ class _Accumulating:
     ) -> None:
         """Add the derivatives of X, where A·X = B.
 
-        By the residual R = B - A·X they are A⁻¹, and those of R are -Xᵀ by A and 1 by B, X being held constant. Of a
-        sparse A those by stored entries are rows of -X.
+        With respect to the residual R = B - A·X they are A⁻¹. The residual's derivatives, at constant X, are -Xᵀ with
+        respect to A and 1 with respect to B. For a sparse A, they are rows of -X with respect to stored entries.
         """
         (by, sides), (vertex,) = operands, self._residuals[position]
         if not any(self._is_active(column(each)) for each in operands):
@@ -408,13 +409,13 @@ class _Accumulating:
         self.edges[position, vertex] = [Dense(results[np.newaxis], residuals[np.newaxis], factor)]
 
     def _add_through(self, position: int, vertex: int, taken: Integers, dense: Dense) -> None:
-        """Add derivatives by an operand through an array that is the operand, which is never computed.
+        """Add derivatives with respect to an operand through an array that equals it and is never computed.
 
         Args:
-            position: block that the derivatives are of.
-            vertex: the array.
+            position: block that is differentiated.
+            vertex: vertex of the array.
             taken: references of the operand.
-            dense: derivatives by the operand; its tails have the operand's entries in order.
+            dense: derivatives with respect to the operand; its tails have the operand's entries in order.
         """
         if not self._is_active(column(taken)):
             return
@@ -424,7 +425,7 @@ class _Accumulating:
         self.edges.setdefault((position, vertex), []).append(replace(dense, tails=every.reshape(dense.tails.shape)))
 
     def _add_lookup(self, position: int, rows: Integers, indices: Integers) -> None:
-        """Add the derivatives of rows by indices, or of their sums: by an array that is the rows."""
+        """Add derivatives of a gather or scatter with respect to an array that equals its rows."""
         if not self._is_active(column(rows)):
             return
         block, (vertex,) = self.given.blocks[position], self._residuals[position]
@@ -502,7 +503,7 @@ class _Accumulating:
             return [self.moving.column_at(leaf) for leaf in each.leaves]
 
         results = self.made.scan(body, operands, each.steps)
-        columns = operands(results)  # an equal one may have been there before
+        columns = operands(results)  # `scan` may have returned an equal, earlier one
         places: dict[int, Column] = dict(enumerate(columns))
         places.update(zip(labels, results[len(each.starts) :], strict=True))
         slots = [leaf for leaf in active if from_itself[leaf].any()]
@@ -542,12 +543,12 @@ class _Accumulating:
         self._add_edges(position, column(heads), column(tails), None if values is None else column(values))
 
     def _active_parts(self, each: Map, from_itself: Sequence[NDArray[np.bool_]]) -> tuple[list[int], list[int]]:
-        """Return outputs and leaves of a recurrence that depend on what derivatives are wanted by."""
+        """Return outputs and leaves of a recurrence that depend on inputs to differentiate with respect to."""
         leaves = [references_in(leaf) for leaf in each.leaves]
         count, first = each.count, each.starts[0]
         outside = [r[~mine & (r >= 0)] for r, mine in zip(leaves, from_itself, strict=True)]
         active = {k for k, references in enumerate(outside) if self.active[references].any()}
-        # results lie one after the other, those of all instances together
+        # results lie one after the other, each with all its instances
         from_own = [
             set((first + (r[mine] - first) // count * count).tolist())
             for r, mine in zip(leaves, from_itself, strict=True)
@@ -569,7 +570,7 @@ class _Accumulating:
         return bool(self.active[references[references >= 0]].any())
 
     def _accumulate(self, body: Tape, active: tuple[int, ...]) -> tuple[Tape, list[tuple[int, int, int]]]:
-        """Return a body's values, then its derivatives: the result, leaf and output position of each."""
+        """Return a tape of a body's values and derivatives, with (result, leaf, output position) of each derivative."""
         key = to_bytes(body), active
         if key not in self._accumulated:
             linearization = linearize(body, active, keeping=not self._by_products)
@@ -587,7 +588,7 @@ class _Accumulating:
         return self._accumulated[key]
 
     def _heads(self, vertices: Sequence[int]) -> list[Heads]:
-        """Return the derivatives of arrays by those that they depend on, as they are now."""
+        """Return the current derivatives of arrays with respect to the arrays that they depend on."""
         of: dict[int, list[AnyEdge]] = {}
         for (head, _), entries in self.edges.items():
             of.setdefault(head, []).extend(entries)
@@ -596,7 +597,7 @@ class _Accumulating:
         return [(*self._place(vertex), of.get(vertex, []), self.recurrences.get(vertex)) for vertex in vertices]
 
     def _place(self, vertex: int) -> tuple[int, int]:
-        """Return the first entry of an array, and how many there are."""
+        """Return the first entry of an array, and its size."""
         if vertex == _INPUTS:
             return 0, self.given.inputs
         if vertex == _OUTPUTS:
@@ -618,7 +619,7 @@ class _Accumulating:
     # Elimination between arrays ----------------------------------------------------------------------------------
 
     def _add_edges(self, head: int, heads: Column, tails: Column, values: Column | None) -> None:
-        """Add entries, separated by the arrays of their tails, without those of constants."""
+        """Add entries, separated by the arrays of their tails; entries whose tails are constants are dropped."""
         sources = owners_in(self.given.starts, tails)  # the first, -1, are inputs and constants
         stretch, marked = _stretch(tails), _stretch(heads)
         if stretch is not None and marked is not None and len(sources) == 1 and self.active[stretch].all():
@@ -661,7 +662,7 @@ class _Accumulating:
         parts = parted(dense, self._sources)
         if parts is None and isinstance(dense.factor, Slopes):
             again = repeats(dense.columns)
-            if again.max() < MOST_REPEATS:  # which share a call, if it is of the transpose
+            if again.max() < MOST_REPEATS:  # these share one call, if it is of the transpose
                 for k in range(int(again.max()) + 1):
                     (chosen,) = np.nonzero(again == k)
                     factor = dense.factor.columns(chosen)
@@ -676,7 +677,7 @@ class _Accumulating:
             self.edges.setdefault((head, source), []).append(piece)
 
     def _sources(self, references: Integers) -> Integers:
-        """Return the arrays that references are in, and `_NO_ARRAY` where they depend on no input."""
+        """Return the array that owns each reference, `_NO_ARRAY` if it depends on no input."""
         inside = (references >= 0) & self.active[np.maximum(references, 0)]
         return np.where(inside, np.searchsorted(self.given.starts, references, side="right") - 1, _NO_ARRAY)
 
@@ -684,16 +685,16 @@ class _Accumulating:
         for head, tail in self.edges:
             self._heads_of.setdefault(tail, set()).add(head)
             self._tails_of.setdefault(head, set()).add(tail)
-        # by one direction, going forward takes a product for each entry of an edge, and no array gets wider than it is
+        # with one direction, forward elimination takes one product for each entry of an edge, and no array gets wider
         forward = self.ends == _DIRECTIONS and self.end_count == 1 < len(self.given.outputs)
-        # of one result, going backward does; what is cheapest now may be a matrix that is never needed
+        # with one result, reverse elimination does so; the cheapest vertex now may form a matrix that is never needed
         backward = len(self.given.outputs) == 1
         going_forward = forward or not (backward or len(self.given.outputs) <= self.end_count)
         ordered = sorted(vertices, key=self._rank, reverse=going_forward)  # the next one is the last
         while vertices:
             while ordered[-1] not in vertices:
                 ordered.pop()
-            # what rows by indices depend on is known where there is nothing else left on one side of them
+            # derivatives at indices are known once nothing is left on one side of them
             free = vertices if forward or backward else vertices.difference(*self.lookups)
             free = {each for each in free if not self._has_mixed_tails(each)}
             in_order = forward or backward or not free
@@ -707,14 +708,15 @@ class _Accumulating:
             self._eliminate_vertex(vertex)
 
     def _has_mixed_tails(self, vertex: int) -> bool:
-        """Return True for a recurrence that depends on directions and on other arrays, whose numbers may be the same."""
+        """Return True for a recurrence that depends on directions and other arrays, whose numbers may be equal."""
         tails = self._tails_of.get(vertex, set())
         return vertex in self.recurrences and _DIRECTIONS in tails and len(tails) > 1
 
     def _cheapest(self, vertices: set[int]) -> tuple[int, int]:
-        """Return the array whose elimination costs least, and its products.
+        """Return the array whose elimination costs least, and its number of products.
 
-        What a recurrence costs takes long to find where it is much; so it is looked for as far as it may be the least.
+        The search for a way through an expensive recurrence takes long, so it is limited to the products that could
+        still be the fewest.
         """
         recurrent = {v for v in vertices if v in self.recurrences and all(self._edges_at(v))}
         for vertex in vertices - recurrent - self._costs.keys():
@@ -745,7 +747,7 @@ class _Accumulating:
         return above, below
 
     def _cost(self, vertex: int) -> tuple[float, int]:
-        """Return the cost of eliminating an array, and the number of its products that are written one by one."""
+        """Return the cost of eliminating an array, and the number of its products that are written entry by entry."""
         start, size = self._place(vertex)
         keys = self._edges_at(vertex)
         above, below = ([each for ends in side for each in self.edges[ends]] for side in keys)
@@ -769,9 +771,10 @@ class _Accumulating:
         return [written_out(each) for key in keys for each in self.edges[key]]
 
     def _pass_through(self, vertex: int) -> None:
-        """Put derivatives through a recurrence as a whole in the place of those by its steps.
+        """Replace the derivatives on one side of a recurrence by derivatives through all its steps.
 
-        They are those of its results by what it takes from outside, or of what depends on it by its results.
+        Forward, these are derivatives of its results with respect to outside operands; in reverse, derivatives of its
+        dependents with respect to its results.
         """
         above, below = self._edges_at(vertex)
         if not above or not below:
@@ -782,7 +785,7 @@ class _Accumulating:
         ends = references_in(passed.heads if way.is_reverse else passed.tails)
         for key in keys:
             other = key[0] if way.is_reverse else key[1]
-            if other == _DIRECTIONS:  # there is nothing else then: what depends on inputs no longer depends on these
+            if other == _DIRECTIONS:  # the only tails then: inputs have been eliminated
                 inside = np.ones(len(ends), bool)
             else:
                 start, size = self._place(other)
@@ -806,7 +809,7 @@ class _Accumulating:
                     for inner in self.edges[vertex, tail]:
                         made += self.structured.chained(outer, inner, first, size)
                 if made:
-                    # of what is no more multiplied, places may come twice: they are added in the end
+                    # edges that are not multiplied again may repeat positions: `_collected` adds them
                     final = head == _OUTPUTS and tail == self.ends
                     self._heads_of[tail].add(head)
                     self._tails_of[head].add(tail)
@@ -820,7 +823,7 @@ class _Accumulating:
             self._heads_of[tail].discard(vertex)
 
     def _look_up(self, head: int, tail: int, lookup: Lookup, *, going_back: bool) -> None:
-        """Give what depends on rows by indices the derivatives by the rows; or the former those of the latter."""
+        """Multiply a lookup with the derivatives of its dependents (`going_back`), or of its rows."""
         above, below = self._edges_at(head)[0], self._edges_at(tail)[1]
         for outer, inner in [(each[0], tail) for each in above] if going_back else [(head, each[1]) for each in below]:
             if going_back:
@@ -834,7 +837,7 @@ class _Accumulating:
         """Return rows, columns and values of the nonzeros, row by row."""
         edges = self.edges.get((_OUTPUTS, self.ends), [])
         after = self.end_count
-        for position in self.open:  # as if they were further inputs
+        for position in self.open:  # numbered as further inputs
             first, size = self._place(position)
             for each in map(written_out, self.edges.get((_OUTPUTS, position), [])):
                 edges = [*edges, Entries(each.heads, positions(each.tails, first - after), each.values)]
@@ -852,7 +855,7 @@ class _Accumulating:
         return nonzeros.rows(np.int32), nonzeros.columns, nonzeros.values
 
     def _collected_dense(self, edges: Sequence[Edge]) -> tuple[Integers, Integers, Integers] | None:
-        """Return the nonzeros as `_collected` does if they are one rectangle; else None."""
+        """Return the nonzeros as `_collected` does if they form one rectangle; else None."""
         rectangle = self.structured.rectangle(edges)
         if rectangle is None:
             return None
@@ -865,7 +868,7 @@ class _Accumulating:
 
 
 def _stretch(operands: Column) -> slice | None:
-    """Return the references of a column as a slice, in any order; None for tables, constants, and empty columns."""
+    """Return the references of a column as an ascending slice; None for tables, constants, and empty columns."""
     if not isinstance(operands, Range) or not operands.count:
         return None
     low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))

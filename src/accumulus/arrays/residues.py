@@ -1,12 +1,11 @@
 """Evaluation of programs over arrays modulo a prime, with random residues for nonlinear operations.
 
-Sums, products, also of matrices, negations, choices, and what goes by indices, which are residues like any other modulo
-the number of rows, are computed, and recurrences of nothing else; inverses of matrices are random matrices, which
-solutions of systems are multiplied with, and so are Jacobians of opaque functions that are not formed. Every other
-operation, and a call of an opaque function, is a random residue for each of its results, the same wherever it is used.
-A choice by c of a or b is b + c·(a − b), c being a residue like any other; in memory truth values are numbers, so
-whether one is not 0 is that residue again. Every finite constant is a whole number times a power of two, and so has a
-residue of its own.
+Sums, products (of matrices, too), negations and choices are computed modulo the prime, and so are gathers, scatters,
+and recurrences of these operations; an index is a residue modulo the number of rows. Random matrices stand for inverses
+of matrices, which solve systems, and for Jacobians of opaque functions that are not formed. Each result of any
+other operation, or of a call of an opaque function, is a random residue, the same wherever it is used. A choice by c of
+a or b is b + c·(a − b), where c is a residue as any other. Truth values are stored as numbers, so the test that one is
+not 0 is the same residue. Every finite constant is an integer times a power of two, and so has an exact residue.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
-#: Instances of a recurrence that are worked on at once.
+#: Number of instances of a recurrence that one call processes.
 CHUNK: Final = 1 << 14
-#: Terms of sums of products of halves, at most, that are exact in double precision.
+#: Largest number of terms for which sums of products of halves are exact in double precision.
 TERMS: Final = 1 << 20
 
-#: Residues as they are kept, from 0 to `PRIME`, which stands for 0, too; in whole words they are multiplied.
+#: Stored residues: 0 to `PRIME`, which stands for 0, too. They are multiplied as 64-bit integers.
 Residues = NDArray[np.int32]
 Integers = NDArray[np.int64]
-#: Bits of the lower half of a residue, and all of them set.
+#: Bits of the lower half of a residue, and their mask.
 _HALF: Final = 16
 _LOW: Final = 2**16 - 1
 _ONE: Final = np.ones(1, np.int32)
@@ -113,11 +112,11 @@ def _operand(name: str, values: Residues, operands: Column) -> dict[str, Any]:
 def add_products(
     total: Residues, places: Column, tails: tuple[Residues, Column], factors: tuple[Residues, Column] | None
 ) -> None:
-    """Add residues times factors to a total, one by one.
+    """Add products of residues and factors to a total.
 
     Args:
         total: residues to add to.
-        places: place in `total` of each product.
+        places: position in `total` of each product.
         tails: residues, and the column of those to multiply.
         factors: the same for the factors; None for ones.
     """
@@ -131,13 +130,14 @@ def _run(state: ColumnsState) -> None:
 
 
 class RandomInverses:
-    """Residues in the place of inverses: a random diagonal, and a product of two random vectors, for each matrix.
+    """Random residues in place of inverses: for each matrix, a random diagonal plus an outer product of two vectors.
 
-    Transposed matrices have transposed ones, and symmetric matrices symmetric ones; they do not commute. Jacobians of
-    opaque functions are the same.
+    Transposed matrices have transposed inverses, symmetric matrices symmetric ones; they do not commute. Jacobians of
+    opaque functions are random matrices of the same form.
 
     Args:
-        calls: that compute these, or products with them, by the reference of their first result.
+        generator: source of random residues.
+        calls: calls that compute such Jacobians, or products with them, by the reference of their first result.
     """
 
     def __init__(self, generator: np.random.Generator, calls: Mapping[int, tuple[Slopes, int | None]]) -> None:
@@ -146,7 +146,7 @@ class RandomInverses:
         self._entries: dict[SparseMatrix, tuple[Integers, Integers, Residues]] = {}
 
     def slopes_times(self, slopes: Slopes, taken: NDArray[Any]) -> Any:
-        """Multiply the Jacobian of an opaque function, or its transpose, with a matrix of residues."""
+        """Return the product of an opaque function's Jacobian, or its transpose, and a matrix of residues."""
         diagonal, left, right = self._slopes(slopes)
         columns, rows = slopes.by[slopes.chosen], taken
         if slopes.is_transposed:
@@ -160,7 +160,7 @@ class RandomInverses:
         return products[columns] if slopes.is_transposed else products
 
     def called(self, start: int, arguments: Integers) -> Any:
-        """Return the results of one of the calls, of the residues of all that it is given."""
+        """Return the results of one of the calls, given the residues of its arguments."""
         slopes, count = self.calls[start]
         if count is not None:
             sides = arguments[len(slopes.numbers) :].reshape(count, -1).T
@@ -182,19 +182,19 @@ class RandomInverses:
         return self._known[key]
 
     def times(self, matrix: Integers, system: SparseSystem | None, taken: NDArray[Any]) -> Any:
-        """Return the product with a matrix of residues.
+        """Return the product of an inverse and a matrix of residues.
 
         Args:
-            matrix: references of the inverted matrix; for a sparse one of its stored entries.
-            system: places of the stored entries of a sparse matrix; None for a dense one.
-            taken: residues of the matrix to multiply.
+            matrix: references of the inverted matrix; for a sparse one, of its stored entries.
+            system: positions of the stored entries of a sparse matrix; None for a dense one.
+            taken: (rows, columns), residues of the matrix to multiply.
         """
         diagonal, left, right = self._of(matrix, system, len(taken))
         inner = matrix_product(right[np.newaxis], taken)
         return reduced(reduced(diagonal[:, np.newaxis] * taken) + reduced(left[:, np.newaxis] * inner))
 
     def product(self, matrix: SparseMatrix, taken: Any) -> Any:
-        """Return the product of a constant sparse matrix, whose entries have residues, and one of residues."""
+        """Return the product of a constant sparse matrix and a matrix of residues."""
         stored = self._entries.get(matrix)
         if stored is None:
             entries = of_numbers(matrix.entries)
@@ -242,11 +242,11 @@ def residues(
         tape: program to evaluate.
         columns: columns whose values are needed.
         apart: constants that were rounded, with the residues of their exact values.
-        generator: generator of the inputs' random residues.
+        generator: generator of random residues.
         inverses: residues that represent inverses of matrices.
 
-    Returns:
-        An array of which negative references, as indices from its end, are those of constants.
+        Returns:
+            An array indexed by reference; negative references, as indices from its end, are constants.
     """
     constants = of_numbers(tape.constants)
     for reference, residue in apart.items():
@@ -307,7 +307,7 @@ def _of_matrices(block: Block, operands: Sequence[Integers], inverses: RandomInv
 
 
 def matrix_product(left: Any, right: Any) -> Any:
-    """Return a product of matrices of residues: by halves, as many terms at once as have exact sums."""
+    """Return the product of two matrices of residues, by halves, over chunks of terms whose sums are exact."""
     total = np.zeros((left.shape[0], right.shape[1]), np.int64)
     for first in range(0, right.shape[0], TERMS):
         terms = slice(first, first + TERMS)
@@ -321,13 +321,13 @@ def matrix_product(left: Any, right: Any) -> Any:
 
 
 def gathered(rows: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
-    """Return rows of k × n residues by m indices."""
+    """Return m rows of n residues, gathered from k rows by indices."""
     _, k, n = shape
     return rows.reshape(k, n)[indices % PRIME % k].reshape(-1)
 
 
 def scattered(terms: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
-    """Return the sums of k rows of n residues by their indices, in m rows."""
+    """Return m rows of n residues: the sums of k rows, scattered by indices."""
     m, k, n = shape
     total = np.zeros((m, n), np.int64)
     np.add.at(total, indices % PRIME % m, terms.reshape(k, n))
@@ -335,7 +335,7 @@ def scattered(terms: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
 
 
 def _is_computed(body: Tape) -> bool:
-    """Return True if a body is sums, products, negations and choices by truth values that it is given."""
+    """Return True if a body has only sums, products, negations, choices, and tests of given truth values."""
     for reference in range(body.inputs, len(body)):
         code, arguments = body.codes[reference], body.arguments(reference)
         if code not in _KINDS:
@@ -359,7 +359,7 @@ def _scan(block: Block, values: Residues, result: Residues) -> None:
             else:
                 references = operands[instances]
             source[k] = np.where(references >= block.start, references - block.start, -1)
-            numbers[k] = values[references]  # of its own results nothing that is used
+            numbers[k] = values[references]  # values of the block's own results are not used
         return numbers, source
 
     result[:] = by_steps(body, count, inputs).reshape(-1)
@@ -371,8 +371,8 @@ def by_steps(body: Tape, count: int, inputs: Callable[[slice], tuple[NDArray[Any
     Args:
         body: sums, products, negations and choices.
         count: number of instances.
-        inputs: for some instances, the inputs that are given, and for those that are results of earlier instances,
-            output · count + instance, else -1; (inputs, instances) both.
+        inputs: function of a slice of instances that returns two arrays, (inputs, instances): the given inputs, and,
+            for results of earlier instances, output · count + instance, else -1.
     """
     size = len(body)
     arguments = np.zeros((size - body.inputs, 4), np.int64)

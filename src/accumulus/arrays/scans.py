@@ -1,10 +1,10 @@
 """Derivatives through recurrences: forward, or reverse, whichever makes fewer products.
 
-Let N be the derivatives of a recurrence's results by its own earlier ones, B those by its outside operands, and C those
-of the values that depend on it. The result is C (1 - N)⁻¹ B. Forward computes X = (1 - N)⁻¹ B first, reverse Y = C (1 -
-N)⁻¹. The columns of X, and the rows of Y, are independent of each other: each is a recurrence of as many steps, from
-where it is first not zero, and all that are alive in a step are its instances. What is computed for that is written by
-`accumulus.arrays.through`.
+Let N be the derivatives of a recurrence's results with respect to its earlier results, B those with respect to its
+outside operands, and C the derivatives of its dependents with respect to its results. The result is C (1 - N)⁻¹ B.
+Forward computes X = (1 - N)⁻¹ B first, reverse Y = C (1 - N)⁻¹. The columns of X, and the rows of Y, are independent of
+each other. Each is a recurrence over the same steps that begins with its first nonzero; the columns that are nonzero in
+a step are the instances of that step. `accumulus.arrays.through` writes the computation.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
-#: Operands that take one result, at most, for derivatives to go through a recurrence in reverse.
+#: Largest number of operands that may take one result, for derivatives to go through a recurrence in reverse.
 MOST_USERS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """Derivatives through a recurrence as a recurrence of their own, its instances in their order.
+    """Derivatives through a recurrence as another recurrence, with its instances in order.
 
-    The outputs of an instance are the entries of its results; in reverse, then those of its operands.
+    The outputs of an instance are the entries of its results; in reverse, then the entries of its operands.
 
     Attributes:
-        source, source_output: (slots, instances), the instance that each operand is a result of, and which output.
-        targets: the output that each operand is a term of; forward, where it is multiplied by factors before: -1.
-        wakes, list_wakes: (slots, outputs) and (results, outputs), which outputs depend on what.
+        source, source_output: (slots, instances), the instance and the output that each operand comes from.
+        targets: the output that each operand is a term of; -1 if factors multiply it first (forward).
+        wakes, list_wakes: (slots, outputs) and (results, outputs), True if the output depends on the operand or list.
         step_of: step of each instance.
     """
 
@@ -57,25 +57,25 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way in which derivatives go through a recurrence."""
+    """Direction in which derivatives go through a recurrence, with all entries that it computes."""
 
-    is_reverse: bool  # from what depends on it, else from what it depends on
-    products: int  # how many this takes
-    lists: Lists  # the entries that it begins with, their values by position among all that are given
-    # order, first: see `accumulus.arrays.entries.distinct`: of these, those of one place are added
+    is_reverse: bool  # True from dependents to operands, False from operands to dependents
+    products: int  # number of scalar products
+    lists: Lists  # entries to begin with; their values are positions among the distinct ones
+    # order, first: see `accumulus.arrays.entries.distinct`; entries of one position are added
     order: Integers
     first: Integers
-    ends: Integers  # what is at their other ends: references, by column
-    reached: Reached  # the entries that are computed
+    ends: Integers  # references at the other ends, by column
+    reached: Reached  # entries that are computed
 
 
 class Recurrence:
     """Recurrence that is differentiated.
 
     Args:
-        start, count, steps: first result, instances and steps, in the program that is differentiated.
-        outputs: outputs of the block's body, those that depend on what derivatives are taken by.
-        operands: columns of the operands that may be results of its own.
+        start, count, steps: first result, number of instances, and offsets of steps, in the given program.
+        outputs: outputs of the block's body that depend on inputs to differentiate with respect to.
+        operands: columns of the operands that may be results of the recurrence.
         factors: local derivatives, by position among the outputs and among the operands.
     """
 
@@ -90,7 +90,7 @@ class Recurrence:
     ) -> None:
         self.start, self.count, self.steps = start, count, steps
         self.outputs, self.factors = np.array(outputs, np.int64), factors
-        #: For each operand and instance the result that it is, output · instances + instance; -1 for anything else.
+        #: Result that each operand of each instance is, as output · instances + instance; -1 for anything else.
         self._taken = np.full((len(operands), count), -1)
         for row, references in zip(self._taken, map(references_in, operands), strict=True):
             is_result = (references >= start) & (references < start + (self.outputs[-1] + 1) * count)
@@ -105,14 +105,14 @@ class Recurrence:
 
     @property
     def columns(self) -> list[Column]:
-        """Columns that local derivatives are made of, in the program that is made."""
+        """Columns that the local derivatives consist of, in the derivative program."""
         return [each for factor in self.factors.values() for each in factor.columns]
 
     def tangents(self, outside: Residues, values: Residues) -> Residues:
-        """Return the residues of the tangents of all results, given those of the operands from outside.
+        """Return the residues of the tangents of all results.
 
         Args:
-            outside: residues of the operands from outside the recurrence.
+            outside: residues of each result's tangent through operands from outside the recurrence.
             values: residues of the derivative program.
         """
         slots, results = len(self._taken), len(self.outputs)
@@ -140,18 +140,18 @@ class Recurrence:
         return rows.reshape(-1)
 
     def direction(self, is_reverse: bool) -> Direction | None:
-        """Return derivatives as a recurrence; None where there is none."""
+        """Return derivatives as a recurrence; None if one result has too many users in reverse."""
         return self._reverse if is_reverse else self._forward
 
     # Which way --------------------------------------------------------------------------------------------------
 
     def cheapest(self, above: Sequence[Entries], below: Sequence[Entries], most: int) -> Way | None:
-        """Return the way of fewer products.
+        """Return the direction with fewer products; None if both exceed `most`.
 
         Args:
-            above: derivatives of what depends on it.
-            below: derivatives of its results by what they take from outside.
-            most: products, at most.
+            above: derivatives of the values that depend on the recurrence.
+            below: derivatives of its results with respect to outside operands.
+            most: largest number of products.
         """
         limit = min(4 * (self.count + sum(map(len, above)) + sum(map(len, below))) + 1000, most)
         while True:
@@ -202,7 +202,7 @@ class Recurrence:
         return None if products > limit else Way(is_reverse, products, lists, order, first, different, reached)
 
     def _turned(self, nodes: Integers) -> Integers:
-        """Return results, instances being counted from the last."""
+        """Return results with their instances counted from the last."""
         output, instance = np.divmod(nodes, self.count)
         return output * self.count + self.count - 1 - instance
 
@@ -222,7 +222,7 @@ class Recurrence:
 
     @cached_property
     def _reverse(self) -> Direction | None:
-        """Each result has the operands that take it as operands; None if they are too many."""
+        """Make the operands that take a result its operands; None if there are too many."""
         results, count = len(self.outputs), self.count
         slot, instance = np.nonzero(self._taken >= 0)
         nodes = self._taken[slot, instance]
@@ -252,19 +252,19 @@ class Recurrence:
 
 # Local derivatives ---------------------------------------------------------------------------------------------------
 #
-# Local derivatives inside of recurrences: numbers or columns, with the conditions but for which they are 0.
+# Local derivatives inside recurrences: numbers or columns, with the conditions outside which they are 0.
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Local derivatives of one result by one operand, in the program that is made."""
+    """Local derivatives of one result with respect to one operand, in the derivative program."""
 
-    number: float | None  # what they all are, if they are constant
+    number: float | None  # their common value, if they are constant
     values: Column | None = None  # of all instances
-    conditions: tuple[Column, ...] = ()  # under which they count; else they are 0, whatever they are multiplied by
+    conditions: tuple[Column, ...] = ()  # where one fails, products are exactly 0, even with NaN
 
     def closed(self, products: Products, count: int) -> Column | None:
-        """Return the derivatives as entries have them: None if they are all 1."""
+        """Return the derivatives as the values of `Entries`: None if they are all 1."""
         if self.number is not None:
             return None if self.number == 1.0 else Range(products.tape.constant(self.number), 0, count)
         assert self.values is not None
@@ -272,7 +272,7 @@ class Factor:
 
     @property
     def is_free(self) -> bool:
-        """Return True if a product with it is none."""
+        """Return True if multiplying by it needs no multiplication."""
         return self.number in (1.0, -1.0)
 
     @property
@@ -281,18 +281,18 @@ class Factor:
         return () if self.values is None else (self.values, *self.conditions)
 
     def times(self, body: Tape, inputs: Sequence[int], other: int) -> int:
-        """Return the product, on the tape of a body; `inputs` are those of `columns`."""
+        """Return the product with `other` on the tape of a body; `inputs` are the body's inputs for `columns`."""
         if self.number is not None:
             return body.multiply(body.constant(self.number), other)
         product, zero = body.multiply(inputs[0], other), body.constant(0.0)
-        for condition in inputs[1:]:  # in memory, truth values are numbers
+        for condition in inputs[1:]:  # truth values are stored as floats
             product = body.select(body.apply("not_equal", condition, zero), product, zero)
         return product
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLabel:
-    """A derivative on the tape of a body: its value, and conditions but for which it is 0."""
+    """A derivative on the tape of a body: its value, and conditions outside which it is 0."""
 
     value: int
     number: float | None
@@ -300,11 +300,11 @@ class BodyLabel:
 
     @property
     def references(self) -> tuple[int, ...]:
-        """Of what it is made of."""
+        """Return the references that it consists of; none if it is a constant."""
         return (self.value, *self.conditions) if self.number is None or self.conditions else ()
 
     def factor(self, made: Program, places: Mapping[int, Column], count: int) -> Factor:
-        """Return factors of all instances, of which `places` are the columns."""
+        """Return the factor for all instances; `places` maps references of the body to their columns."""
         if self.number is not None and not self.conditions:
             return Factor(self.number)
         one_for_all = None if self.number is None else Range(made.constant(self.number), 0, count)
@@ -313,7 +313,7 @@ class BodyLabel:
 
 
 def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[BodyLabel]]:
-    """Return a copy of a body's tape and of some outputs, choices between a value and 0 taken apart."""
+    """Return a copy of a body's tape, and labels of some outputs, with choices between a value and 0 taken apart."""
     body, labels = tape.copy(), []
     for output in [tape.outputs[position] for position in places]:
         label = guarded(body, output)
@@ -323,7 +323,7 @@ def opened_labels(tape: Tape, places: Sequence[int]) -> tuple[Tape, list[BodyLab
 
 
 class _Dependences(Domain):
-    """Inputs that values depend on, a bit for each."""
+    """Domain of input sets: the inputs that values depend on, as bits."""
 
     def number(self, number: float) -> int:
         return 0
@@ -333,44 +333,44 @@ class _Dependences(Domain):
 
 
 def dependences(body: Tape) -> list[set[int]]:
-    """Return a truth value for each output and input: True if the output depends on the input."""
+    """Return, for each output, the set of inputs that it depends on."""
     depending = run(body, _Dependences(), [1 << k for k in range(body.inputs)])
     return [{k for k in range(body.inputs) if on >> k & 1} for on in depending]
 
 
-# Entries that there will be ------------------------------------------------------------------------------------------
+# Structure of the entries -------------------------------------------------------------------------------------------
 #
 # Which entries sparse derivatives through a recurrence have, before any of them is computed.
 
-#: Instances of one call of the kernel; between calls Ctrl-C is heard.
+#: Number of instances in one call of the kernel; Ctrl-C is handled between calls.
 CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """For each of several places and each instance a list of entries."""
+    """Lists of entries, one for each place and instance."""
 
-    begins: Integers  # (places * instances + 1,), where the lists begin
-    columns: Integers  # of the entries, increasing in each list
-    values: Integers  # of the entries
+    begins: Integers  # (places * instances + 1,), first entry of each list, then the number of entries
+    columns: Integers  # column of each entry, increasing in each list
+    values: Integers  # value of each entry
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Pairs of an instance and a column that it has something of, by instances, then by columns."""
+    """Pairs of an instance and a column in which it has nonzeros, sorted by instance, then column."""
 
     # instances, columns: of each pair
     instances: Integers
     columns: Integers
     operands: NDArray[np.int32]  # (pairs, slots), the earlier pair that each operand is a result of, -1 where it is 0
     lists: NDArray[np.int32]  # (pairs, places), the entry of each list, -1 where it is 0
-    marks: Integers  # words of marks of the outputs that are not 0
+    marks: Integers  # (pairs, words), bits of the outputs that are not 0
 
     def __len__(self) -> int:
         return len(self.columns)
 
     def has(self, output: int) -> NDArray[np.bool_]:
-        """Return the mask of the outputs that are not 0."""
+        """Return the mask of the pairs in which an output is not 0."""
         bits: NDArray[np.bool_] = (self.marks[:, output // BITS] >> (output % BITS)) & 1 != 0
         return bits
 

@@ -1,17 +1,17 @@
 """Hessians of partially separable programs: sums of loops, each planned as one scalar function.
 
 The Lagrangian of an optimal-control problem is a sum of one term for each stage, and so is an energy over elements. The
-adjoints of what such loops return do not depend on the variables, so the Hessian is the sum of the Hessians of
+adjoints of the results of such loops do not depend on the variables, so the Hessian is the sum of the Hessians of
 
     ψ(leaves) = Σ_r w_r · φ_r(leaves)
 
-over all instances of all bodies φ, where w are the adjoints (Griewank and Toint 1982). Each ψ is planned as every
-other scalar function is, on a graph with a mirror, so one triangle is computed; no derivative between arrays is ever
-formed. The plan's size and the time it takes do not depend on the number of instances.
+over all instances of all bodies φ, where w are the adjoints (Griewank and Toint 1982). Each ψ is planned as a scalar
+function is, on a graph with a mirror, so only one triangle is computed; no derivative between arrays is formed. The
+plan's size and the time it takes do not depend on the number of instances.
 
-Plans of bodies and the sum of entries are verified exactly. How adjoints and entries are handed from body to body is
-compared with differences of the function and of its gradient, at the recording's points; where it differs, derivatives
-are taken between arrays.
+Plans of bodies and the sum of entries are verified exactly. The passing of adjoints and entries between bodies is
+compared with differences of the function and of its gradient, at the recording's points. If they differ, derivatives
+are accumulated between arrays instead.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
-#: Values that a result depends on, at most, for second derivatives with respect to it to be handed on to these one by
-#: one: shifted and scaled variables have one.
+#: Largest number of values that a result may depend on, for second derivatives with respect to it to be passed on to
+#: these entry by entry: shifted and scaled variables have one.
 MOST_BEHIND: Final = 2
-#: Steps of differences relative to the inputs, of which one has to do: there may be a kink within a step.
+#: Steps of differences relative to the inputs; agreement at one is enough, since there may be a kink within a step.
 STEPS: Final = 1e-4, 1e-5, 1e-6
-#: Errors of differences: relative to the magnitudes that are added, and, by rounding, to the largest value.
+#: Tolerances of differences: relative to the magnitudes that are added, and, for rounding, to the largest value.
 TRUNCATION: Final = 1e-2
 ROUNDING: Final = 1e-11
-#: Turns of so much of a circle give signs without a pattern.
+#: Golden ratio's fraction; its multiples modulo 1 give signs without a pattern.
 GOLDEN: Final = 0.6180339887498949
 
 
@@ -57,14 +57,14 @@ class SeparableHessian:
     tape: Program
     value: int  # reference of the number
     gradient: Integers  # reference of each derivative
-    # positions among the inputs that are differentiated by, row by row, the column not above the row; references
+    # positions among the differentiated inputs, in row-column order, with column ≤ row; and references of the values
     rows: Integers
     columns: Integers
     values: Integers
     products: int  # scalar products and sums between bodies
 
     def times(self, tangent: NDArray[np.float64], entries: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product of a vector and the matrix whose lower triangle has these entries."""
+        """Return the product of a vector and the symmetric matrix with these entries in its lower triangle."""
         product = np.zeros(len(tangent))
         np.add.at(product, self.rows, entries * tangent[self.columns])
         apart = self.rows != self.columns
@@ -75,7 +75,7 @@ class SeparableHessian:
 def separable_hessian(
     program: Program, inputs: Integers, context: Context, points: NDArray[np.float64]
 ) -> SeparableHessian | None:
-    """Return the Hessian of a program's only output; None if it is no sum of loops over the inputs alone.
+    """Return the Hessian of a program's only output; None if it is not a sum of loops over the inputs alone.
 
     Args:
         program: program with one output.
@@ -84,7 +84,7 @@ def separable_hessian(
         points: points of the function's domain, (points, inputs).
 
     Raises:
-        VerificationError: if what was made of the Hessians of bodies is not the Hessian.
+        VerificationError: if the result differs from the Hessian in the exact check.
     """
     maps = fuse(program)
     if len(program.outputs) != 1 or not all(each.is_sum or each.is_body for each in maps):
@@ -97,9 +97,9 @@ def separable_hessian(
 
 
 def _agrees(hessian: SeparableHessian, program: Program, inputs: Integers, points: NDArray[np.float64]) -> bool:
-    """Return True if differences of the function and of its gradient are those of the gradient and of the Hessian.
+    """Return True if differences of the function and its gradient agree with the gradient and the Hessian.
 
-    Each has to be so at one of the steps; what is not finite agrees.
+    Each has to agree at one of the steps; entries that are not finite count as agreeing.
     """
     gradient = slice(1, 1 + len(inputs))
     signs = np.where(np.arange(len(inputs)) * GOLDEN % 1.0 < 0.5, -1.0, 1.0)
@@ -112,7 +112,7 @@ def _agrees(hessian: SeparableHessian, program: Program, inputs: Integers, point
         after, before = (evaluate(hessian.tape, each) for each in (ahead, behind))
         tangent = (ahead - behind)[inputs]
         with np.errstate(all="ignore"):
-            here = (after + before) / 2  # in the middle, but for the square of the step
+            here = (after + before) / 2  # the value at the middle, up to the square of the step
             slopes, entries = here[gradient], here[gradient.stop :]
             differences = np.append(evaluate(program, ahead) - evaluate(program, behind), (after - before)[gradient])
             products = np.append(slopes @ tangent, hessian.times(tangent, entries))
@@ -125,10 +125,13 @@ def _agrees(hessian: SeparableHessian, program: Program, inputs: Integers, point
 
 
 class _Sweep:
-    """The reverse sweep over the bodies of a program.
+    """Reverse sweep over the bodies of a program.
 
     Args:
-        inputs: that are differentiated by.
+        program: program to differentiate.
+        inputs: inputs to differentiate with respect to.
+        context: options and deadline.
+        maps: bodies of the program, in order.
     """
 
     def __init__(self, program: Program, inputs: Integers, context: Context, maps: list[Map]) -> None:
@@ -142,13 +145,13 @@ class _Sweep:
             self._copy(each)
             self._activate(each)
         one = np.array([self.made.constant(1.0)])
-        #: Adjoints so far: of which results, and references of their terms.
+        #: Adjoints so far: references of results, and references of the terms of their adjoints.
         self.adjoints: list[tuple[Integers, Integers]] = [(program.outputs.copy(), one)]
-        #: Second derivatives so far: by two references each, and the references of their values.
+        #: Second derivatives so far: pairs of references, and the references of their values.
         self.entries: list[tuple[Integers, Integers, Integers]] = []
 
     def _copy(self, each: Map) -> None:
-        """Write what a map computes onto the program that is made."""
+        """Copy the blocks of a map to the new program."""
         for position in each.blocks:
             self.moving.copy(self.given.blocks[position])
 
@@ -170,7 +173,7 @@ class _Sweep:
         return (references >= 0) & self.active[np.maximum(references, 0)]
 
     def _taken(self, start: int, count: int) -> Integers | None:
-        """Return the adjoints of some results; None if they are all 0."""
+        """Return references of the adjoints of consecutive results; None if they are all 0."""
         parts = []
         for heads, values in self.adjoints:
             inside = _inside(heads, start, count)
@@ -190,7 +193,7 @@ class _Sweep:
         """Add the derivatives of the output through a map; False if its adjoints depend on the inputs."""
         if each.is_sum:
             return self._add_sum(each)
-        if each.steps is not None and len(each.steps) > 2:  # instances take results of others
+        if each.steps is not None and len(each.steps) > 2:  # instances depend on each other
             return not any(self.active[start : start + each.count].any() for start in each.starts)
         for row, start in enumerate(each.starts):
             for _ in range(2):  # both ends of an entry may be results of the map
@@ -247,14 +250,14 @@ class _Sweep:
         return True
 
     def _enter(self, one: Integers, other: Integers, values: Integers, *, is_diagonal: bool) -> None:
-        """Add entries of a symmetric matrix, each of which stands for its mirror, too."""
+        """Add entries of a symmetric matrix; each one also stands for its mirror image."""
         if len(one):
             self.entries.append((one, other, values))
-            if not is_diagonal and (same := one == other).any():  # one value is two of the leaves
+            if not is_diagonal and (same := one == other).any():  # one value may be passed as two leaves
                 self.entries.append((one[same], one[same], values[same]))
 
     def _hand_on(self, each: Map, row: int, start: int) -> bool:
-        """Put what a result of a map depends on in its place among the second derivatives; False if it is much."""
+        """Replace a map's result among the second derivatives by its operands; False if it has too many."""
         local = [
             (k, entry)
             for k, entry in enumerate(self.entries)
@@ -294,7 +297,7 @@ class _Sweep:
         return references_in(products)
 
     def _slopes(self, each: Map, row: int) -> list[tuple[Integers, NDArray[np.bool_], Column | None]] | None:
-        """Return derivatives of a result: references of a leaf, which are active, and values; None if many."""
+        """Return derivatives of a result, (leaf's references, their activity, values); None for too many."""
         body = each.body.copy()
         body.outputs = [each.body.outputs[row]]
         on = [self._is_active(leaf) for leaf in each.leaves]
@@ -316,7 +319,7 @@ class _Sweep:
         return slopes
 
     def hessian(self) -> SeparableHessian:
-        """Return the Hessian that the sweep has summed, verified."""
+        """Return the Hessian that the sweep has summed, after verifying it."""
         program, inputs = self.given, self.inputs
         gradient = self._taken(0, program.inputs)
         zero = self.made.constant(0.0)

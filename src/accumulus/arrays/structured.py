@@ -1,4 +1,4 @@
-"""Products and sums of derivatives between arrays, dense ones as products of matrices."""
+"""Products and sums of derivatives between arrays; dense derivatives use products of matrices."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from accumulus.tape.program import Program
 
 # Dense derivatives ---------------------------------------------------------------------------------------------------
 #
-# Dense derivatives: matrices of references, once for as many copies as they are derivatives of.
+# Dense derivatives: one matrix of references for all copies.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dense:
-    """Derivatives of arrays of shape (p, m, q) by arrays of shape (p, k, q): one matrix, whatever the outer axes.
+    """Derivatives of arrays of shape (p, m, q) with respect to arrays of shape (p, k, q): one matrix for all p and q.
 
-    That of ``heads[a, i, b]`` by ``tails[a, l, b]`` is ``matrix[i, l]``; all others are 0. No reference is twice among
-    the heads, nor among the tails. Where p and q are 1, it is a *rectangle*: everything by everything.
+    The derivative of ``heads[a, i, b]`` with respect to ``tails[a, l, b]`` is ``matrix[i, l]``; all others are 0. Heads
+    are distinct, and so are tails. If p and q are 1, the edge is a *rectangle*: every head depends on every tail.
 
     Attributes:
-        heads, tails: references to the program that is differentiated.
-        factor: references to the program that computes the derivatives; (m, k). Or a matrix that is not formed.
-        is_factor: True if the matrix is a factor of a product, as the function has it, rather than a derivative.
+        heads, tails: references of the program that is differentiated.
+        factor: (m, k), references of the program that computes the derivatives, or a matrix that is not formed.
+        is_factor: True if the matrix is a factor of a product in the function itself, rather than a derivative.
     """
 
     heads: Integers
@@ -47,12 +47,12 @@ class Dense:
 
     @property
     def matrix(self) -> Integers:
-        """The references of its entries."""
+        """References of the matrix's entries; forms the matrix."""
         return self.factor.formed if isinstance(self.factor, Unformed) else self.factor
 
     @property
     def work(self) -> int:
-        """Products that its product with a vector takes."""
+        """Number of scalar products that its product with a vector takes."""
         if isinstance(self.factor, Unformed):
             return int(self.heads.size) // self.factor.shape[0] * self.factor.work
         return len(self)
@@ -74,17 +74,17 @@ class Dense:
 
     @property
     def transposed(self) -> Dense:
-        """Tails as heads, and heads as tails."""
+        """The edge with heads and tails exchanged."""
         return replace(self, heads=self.tails, tails=self.heads, factor=self.factor.T)
 
     @property
     def values(self) -> Column:
-        """The matrix, row by row."""
+        """References of the matrix's entries, row by row."""
         return column(self.matrix)
 
     @property
     def entries(self) -> Entries:
-        """Its entries, one by one."""
+        """The edge as single entries."""
         p, m, q = self.heads.shape
         if isinstance(self.factor, Held):
             held = self.factor.given
@@ -107,13 +107,13 @@ class Dense:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup:
-    """Derivatives of rows by indices, or of sums of rows by indices, by the rows: ones whose places are not known.
+    """Derivatives of a gather or scatter with respect to its rows, at positions known only at run time.
 
     Attributes:
-        code: which of the two.
+        code: `GATHER` or `SCATTER`.
         shape: see `accumulus.tape.program.Block`.
-        heads, tails: references to the program that is differentiated, of two whole arrays.
-        indices: references to the program that computes the derivatives.
+        heads, tails: references, in the program that is differentiated, of two whole arrays.
+        indices: references of the program that computes the derivatives.
     """
 
     code: int
@@ -143,10 +143,10 @@ def of_product(left: Integers, right: Integers, results: Integers, matrices: tup
 
 
 def separating_axis(owners: Integers, tails: Integers) -> int | None:
-    """Return an axis along which all tails of one position have one owner; None if there is none, or tails repeat.
+    """Return an axis on which each position's tails have one owner; None if there is none, or tails repeat.
 
     Args:
-        owners: array that each tail belongs to, (p, k, q); below -1 for tails that are left out, which may repeat.
+        owners: (p, k, q), array that owns each tail; values below -1 mark tails that are left out, which may repeat.
         tails: references, in the same shape.
     """
     active = tails[owners >= -1]
@@ -160,11 +160,11 @@ def separating_axis(owners: Integers, tails: Integers) -> int | None:
 
 
 def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[int, Dense]] | None:
-    """Return derivatives for each array of the tails; None if no axis separates the arrays, or tails repeat.
+    """Split derivatives by the arrays that own the tails; None if no axis separates the arrays, or tails repeat.
 
     Args:
         dense: derivatives to separate.
-        owner: function from references to the array of each; entries with values below -1 are left out.
+        owner: function from references to the owner of each; entries with values below -1 are left out.
     """
     owners = owner(dense.tails)
     axis = separating_axis(owners, dense.tails)
@@ -190,12 +190,12 @@ def parted(dense: Dense, owner: Callable[[Integers], Integers]) -> list[tuple[in
 
 
 def _order(references: Integers) -> Integers:
-    """Return their order, soon found where they are mostly ranges one after the other."""
+    """Return the stable sorting order; fast for references that are mostly consecutive ranges."""
     return np.argsort(references, kind="stable")
 
 
 def _are_distinct(references: Integers) -> bool:
-    """Return True if none is there twice."""
+    """Return True if no reference repeats."""
     if (np.diff(references) > 0).all():
         return True
     low = int(references.min())
@@ -214,7 +214,7 @@ def repeats(references: Integers) -> Integers:
 
 
 def places(references: Integers, among: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return places of references among others, none of which is twice; and which of them are there at all."""
+    """Return the positions of references in `among`, which has no duplicates, and the mask of those found."""
     if len(among) and int(among[-1]) - int(among[0]) == len(among) - 1 and (np.diff(among) == 1).all():
         positions = references - among[0]
         is_there = (positions >= 0) & (positions < len(among))
@@ -226,13 +226,13 @@ def places(references: Integers, among: Integers) -> tuple[Integers, NDArray[np.
 
 
 def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | None:
-    """Return these entries as a rectangle, if every head depends on every tail, once."""
+    """Return these entries as a rectangle if every head depends on every tail exactly once; else None."""
     count = len(entries)
     for one, other in ((entries.heads, entries.tails), (entries.tails, entries.heads)):
         if isinstance(one, Range) and one.step == 1 and isinstance(other, Range) and other.step == 0:
             edge = Dense.of(one.references, np.array([other.start]), references_in(values(entries)).reshape(-1, 1))
             return edge if one is entries.heads else edge.transposed
-        # each head is there once: so all tails have to be one
+        # each head occurs once, so all tails have to be equal
         if isinstance(one, Range) and one.step and count > 1 and not (isinstance(other, Range) and other.step == 0):
             return None
     heads, tails = references_in(entries.heads), references_in(entries.tails)
@@ -251,7 +251,7 @@ def rectangle(entries: Entries, values: Callable[[Entries], Column]) -> Dense | 
 
 
 def beside(parts: Sequence[Dense]) -> Dense | None:
-    """Return rectangles of the same rows and adjacent columns, joined, in order; None if they are anything else."""
+    """Join rectangles with equal rows side by side, rows and columns in order; None if they do not fit together."""
     rows = np.sort(parts[0].rows)
     matrices = []
     for edge in parts:
@@ -272,22 +272,22 @@ def beside(parts: Sequence[Dense]) -> Dense | None:
 
 
 Integers = NDArray[np.int64]
-#: Derivatives of one array by another.
+#: Derivatives of one array with respect to another.
 Edge = Entries | Dense
 
-#: What one product inside of a product of matrices costs, and one that scales a row, by what it costs one by one.
+#: Cost of one product inside a product of matrices, and of one that scales a row; a single product costs 1.
 IN_MATRICES: Final = 0.05
 IN_ROWS: Final = 0.5
-#: Results by so many rows are products of matrices of their own, where their parts would have to be moved for one.
+#: Up to this number of rows, each row is a product of matrices of its own; a joint product would move its parts.
 FEW_ROWS: Final = 8
-#: Entries of a rectangle by those that are there, at most, if the others are filled with zeros.
+#: Largest size of a rectangle relative to the entries in it, for the others to be filled with zeros.
 FILLED: Final = 64
-#: Lengths of sums, at most, that are told apart.
+#: Largest number of distinct lengths of sums that get separate blocks.
 MOST_LENGTHS: Final = 16
-#: Entries of derivatives by what indices choose, at most: which of them are zero is not known.
+#: Largest number of derivatives with respect to values chosen by indices: their zeros are unknown.
 MOST_OF_LOOKUPS: Final = 20_000_000
-#: Dense derivatives of one array by another, at most, before they are written out and added; of more than `FEW_PARTS`,
-#: those beside each other are put together.
+#: Largest number of dense derivatives between two arrays before they are written out and added; from more than
+#: `FEW_PARTS` on, adjacent ones are joined.
 MOST_PARTS: Final = 24
 
 
@@ -295,7 +295,7 @@ class Structured:
     """Products and sums of derivatives, written onto a program.
 
     Args:
-        products: of what is not dense.
+        products: products and sums of sparse derivatives.
     """
 
     def __init__(self, products: Products) -> None:
@@ -307,7 +307,7 @@ class Structured:
     # Costs -------------------------------------------------------------------------------------------------------
 
     def cost(self, outer: Edge, inner: Edge) -> tuple[float, int]:
-        """Return the cost of the product of two edges, one dense, and the number of products written one by one."""
+        """Return the cost of the product of two edges, one dense, and its number of products of single entries."""
         if _is_held(outer) and _is_held(inner):
             return self._cost_one_by_one(outer, inner)
         if isinstance(outer, Entries) and isinstance(inner, Dense):
@@ -349,7 +349,7 @@ class Structured:
         return float(count), count
 
     def forget(self) -> None:
-        """Let go of derivatives that were looked at."""
+        """Drop cached rectangles."""
         self._rectangles.clear()
 
     def _rectangle(self, entries: Entries) -> Dense | None:
@@ -397,7 +397,7 @@ class Structured:
         if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return _renamed(outer, inner)
         rectangle = self._rectangle(outer)
-        if _is_held(inner):  # where few of its rows are taken, what they have is
+        if _is_held(inner):  # single entries are cheaper if few of its rows are used
             enough = rectangle is not None and FILLED * len(rectangle.columns) >= inner.heads.size
             return self._by_rectangle(rectangle, inner) if rectangle is not None and enough else None
         if rectangle is None and isinstance(inner.factor, Unformed) and inner.is_rectangle:
@@ -409,7 +409,7 @@ class Structured:
         return _renamed(outer, inner) if _renames(outer, inner) else None
 
     def _by_rectangle(self, outer: Dense, inner: Dense) -> Dense | None:
-        """Return a rectangle times anything dense: a product of matrices."""
+        """Return the product of a rectangle and a dense edge, as a product of matrices; None if not possible."""
         if _is_held(outer):
             return None
         p, m, q = inner.heads.shape
@@ -433,7 +433,7 @@ class Structured:
         return Dense.of(outer.rows, tails.reshape(-1), product.reshape(rows, p * q * k))
 
     def _filled(self, entries: Entries) -> Dense | None:
-        """Return single derivatives as a rectangle with zeros; None if one comes twice, or if few of them are there."""
+        """Return entries as a rectangle filled with zeros; None if a position repeats, or few entries are there."""
         heads, row = np.unique(references_in(entries.heads), return_inverse=True)
         tails, column_of = np.unique(references_in(entries.tails), return_inverse=True)
         keys, size = row * len(tails) + column_of, len(heads) * len(tails)
@@ -444,7 +444,7 @@ class Structured:
         return Dense.of(heads, tails, matrix.reshape(len(heads), len(tails)))
 
     def _by_rows(self, outer: Entries, inner: Dense) -> Dense | None:
-        """Return single derivatives times a rectangle: rows that are scaled, and added where they come to one place."""
+        """Return the product of entries and a rectangle: scaled rows, added where heads repeat."""
         at, is_there = places(references_in(outer.tails), inner.rows)
         heads = references_in(outer.heads)[is_there]
         matrix = inner.matrix[at[is_there]]
@@ -473,7 +473,7 @@ class Structured:
         return Dense.of(rows, inner.columns, sums)
 
     def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed) -> Integers:
-        """Multiply two matrices of references, or one that is not formed and such a matrix."""
+        """Return the product of two matrices of references; one or both may be matrices that are not formed."""
         if isinstance(left, Unformed) and isinstance(right, Unformed):
             right = right.formed
         if isinstance(left, Slopes) and left.product(right.shape[1]) is None:
@@ -491,7 +491,7 @@ class Structured:
         return self._scaled(np.broadcast_to(left, (m, n)), np.broadcast_to(right, (m, n)))
 
     def _scaled(self, left: Integers, right: Integers) -> Integers:
-        """Return the products of entries of two matrices."""
+        """Return the elementwise product of two matrices."""
         products = self.products.product(column(left.copy()), column(right.copy()))
         assert products is not None
         return references_in(products).reshape(left.shape)
@@ -499,7 +499,7 @@ class Structured:
     # Rows by indices ---------------------------------------------------------------------------------------------
 
     def above_lookup(self, outer: Sequence[Edge], lookup: Lookup) -> Dense:
-        """Return derivatives of some results by what rows are taken of, or added of: sums, or rows, by index."""
+        """Return derivatives with respect to a lookup's rows, from derivatives with respect to its results."""
         rows, matrix = self._as_matrix(outer, lookup.heads)
         m, k, n = lookup.shape
         count = len(rows)
@@ -510,7 +510,7 @@ class Structured:
         )
 
     def below_lookup(self, lookup: Lookup, inner: Sequence[Edge]) -> Dense:
-        """Return derivatives of rows by indices, or of their sums, by what the rows depend on: rows of derivatives."""
+        """Return derivatives of a lookup's results, from derivatives of its rows."""
         columns, matrix = self._as_matrix([_turned(each) for each in inner], lookup.tails)
         m, k, n = lookup.shape
         count = len(columns)
@@ -519,7 +519,7 @@ class Structured:
         return Dense.of(lookup.heads.references, columns, moved.reshape(m * n, count))
 
     def together(self, outer: Sequence[Edge], inner: Sequence[Edge], vertex: Range) -> Sequence[Edge]:
-        """Make one rectangle of derivatives by an array, if their product with a Jacobian is a call, or of matrices."""
+        """Join derivatives with respect to an array into one rectangle if their next product is a call or a matmul."""
         if len(outer) < 2:
             return outer
         slopes = [each.factor for each in inner if isinstance(each, Dense) and isinstance(each.factor, Slopes)]
@@ -528,7 +528,7 @@ class Structured:
             joins = slopes[0].T.product(len(heads)) is not None
         else:
             are_matrices = all(isinstance(each, Dense) and not each.is_rectangle for each in inner)
-            joins = are_matrices and self._are_of_equal_rows(outer, MOST_OF_LOOKUPS // len(vertex))
+            joins = are_matrices and self._are_of_equal_rows(outer, MOST_OF_LOOKUPS // max(len(vertex), 1))
         if not joins:
             return outer
         if any(each.values is not None and self.products.guard(each.values) is not None for each in outer):
@@ -554,10 +554,10 @@ class Structured:
         return self.tape.scatter(terms, indices, rows)
 
     def _as_matrix(self, edges: Sequence[Edge], tails: Range) -> tuple[Integers, Integers]:
-        """Return the heads of derivatives by an array, and these as a matrix of references.
+        """Return the heads of derivatives with respect to an array, and the derivatives as a matrix of references.
 
         Raises:
-            SizeError: if it is too large.
+            SizeError: if the matrix is too large.
         """
         parts = self.products.added([written_out(each) for each in edges])
         rows = np.unique(np.concatenate([references_in(each.heads) for each in parts]))
@@ -573,16 +573,16 @@ class Structured:
             matrix[at] = references_in(self.products.values(each))
         return rows, matrix
 
-    # What branches that are not taken have -----------------------------------------------------------------------
+    # Untaken branches ---------------------------------------------------------------------------------------------
 
     def _is_guarded(self, one: Dense, other: Dense) -> bool:
-        """Return True if a branch that is not taken has 0 in one matrix, while in the other there may be no number.
+        """Return True if an untaken branch makes one matrix 0 while the other may be infinite or NaN.
 
-        What is multiplied one by one is 0 there; in a sum of products it would be NaN.
+        Single products select an exact 0 there; a product of matrices would return NaN.
         """
         for guarded, factor in ((one, other), (other, one)):
             if isinstance(guarded.factor, Unformed) or isinstance(factor.factor, Inverse):
-                continue  # LAPACK raises for singular matrices; all that depends on others is NaN
+                continue  # LAPACK raises for singular matrices; all that depends on any other bad inverse is NaN
             if guarded.is_factor or self.products.guard(guarded.values) is None:
                 continue
             held = factor.factor
@@ -595,7 +595,7 @@ class Structured:
     # Sums --------------------------------------------------------------------------------------------------------
 
     def added(self, edges: Sequence[Edge]) -> list[Edge]:
-        """Return these derivatives, those of equal places added."""
+        """Return these derivatives with equal positions added."""
         held = [each for each in edges if _is_held(each)]
         if 0 < len(held) <= FEW_PARTS:
             rest = [each for each in edges if not _is_held(each)]
@@ -635,7 +635,7 @@ class Structured:
         return [*dense, *(self.products.added(single) if single else [])]
 
     def rectangle(self, edges: Sequence[Edge]) -> Dense | None:
-        """Return derivatives as one rectangle, rows and columns in order; None if they are something else."""
+        """Return derivatives as one rectangle, rows and columns in order; None if they do not form one."""
         if any(map(_is_held, edges)):
             return None
         parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
@@ -644,7 +644,7 @@ class Structured:
 
 
 def written_out(edge: Edge) -> Entries:
-    """Return its entries, one by one."""
+    """Return an edge as single entries."""
     return edge.entries if isinstance(edge, Dense) else edge
 
 
@@ -662,12 +662,12 @@ def _transposed(entries: Entries) -> Entries:
 
 
 def _is_aligned(outer: Dense, inner: Dense) -> bool:
-    """Return True if one depends on what the other is of, with the same copies."""
+    """Return True if the tails of one edge are the heads of the other, with the same copies."""
     return outer.tails.shape == inner.heads.shape and np.array_equal(outer.tails, inner.heads)
 
 
 def _renames(outer: Entries, inner: Dense) -> bool:
-    """Return True if entries are ones, one for each head and tail, that give all heads of a dense edge another name."""
+    """Return True if entries are ones that map each head of a dense edge to one new head."""
     if outer.values is not None:
         return False
     heads, tails = references_in(outer.heads), references_in(outer.tails)
@@ -692,7 +692,7 @@ def _mark(edge: Dense) -> tuple[int, ...]:
 
 
 def _aligned_matrix(edge: Dense, other: Dense) -> Integers | None:
-    """Return the matrix of an edge in the order of another of the same places; None if their places differ."""
+    """Return the matrix of an edge in the order of another edge at the same positions; None if positions differ."""
     if edge.heads.shape != other.heads.shape or edge.tails.shape != other.tails.shape:
         return None
     if np.array_equal(edge.heads, other.heads) and np.array_equal(edge.tails, other.tails):

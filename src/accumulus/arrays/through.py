@@ -1,8 +1,8 @@
-"""Writes derivatives through recurrences onto a program: tangents of all columns, or adjoints of all rows.
+"""Derivatives through recurrences, written onto a program: tangents of all columns, or adjoints of all rows.
 
-Where a column begins, entries are those that it is given, or products of them; all others are recurrences. One body
-computes all entries of an instance in a column; columns in which other terms are zero have other bodies, but for those
-that are the same computation on other terms.
+The first nonzeros of a column are incoming entries, or products of them; all later ones are recurrences. One body
+computes all entries of an instance in a column. Columns in which other terms are zero have other bodies, unless the
+computation is the same on other terms.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
-#: Bodies, at most, of the columns of one matrix; where there would be more, all have that of all terms.
+#: Largest number of bodies for the columns of one matrix; beyond it, all columns share the body with all terms.
 MOST_BODIES: Final = 512
 
 
 def through(recurrence: Recurrence, way: Way, entries: Sequence[Entries], products: Products) -> Entries:
-    """Return derivatives that go through the recurrence: those of its results, or in reverse, by its results.
+    """Return derivatives of a recurrence's results through all its steps; in reverse, with respect to its results.
 
     Args:
         recurrence: recurrence that is differentiated.
@@ -55,25 +55,25 @@ def through(recurrence: Recurrence, way: Way, entries: Sequence[Entries], produc
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Pairs that have the same terms."""
+    """Pairs with the same terms."""
 
     pairs: Integers  # in the order of their instances
     slots: list[int]  # operands that are terms
-    body: _Body  # what computes the pairs
-    # from_lists, factors: what they take besides operands
+    body: _Body  # computes the pairs
+    # from_lists, factors: inputs of the body besides operands
     from_lists: list[Column]
     factors: list[Column]
 
 
 def _parted(pairs: Integers, kinds: Integers) -> list[Integers]:
-    """Return pairs by their kinds; all together if there are too many kinds."""
+    """Split pairs by their kinds; keep them together if there are too many kinds."""
     order = np.argsort(kinds, kind="stable")
     parts = np.split(pairs[order], np.flatnonzero(np.diff(kinds[order])) + 1)
     return parts if len(parts) <= MOST_BODIES else [pairs]
 
 
 def _joined(parts: Sequence[Column]) -> Column:
-    """Return columns one after the other."""
+    """Concatenate columns."""
     if len(parts) == 1:
         return parts[0]
     starts = {piece.start if isinstance(piece, Range) and not piece.step else None for piece in parts}
@@ -83,10 +83,10 @@ def _joined(parts: Sequence[Column]) -> Column:
 
 
 class _Writer:
-    """Writes the entries of a way onto a program.
+    """Writer of the entries of a way onto a program.
 
     Attributes:
-        references: (outputs, pairs), of what is computed.
+        references: (outputs, pairs), references of the entries.
     """
 
     def __init__(self, recurrence: Recurrence, way: Way, values: Integers, made: Program) -> None:
@@ -98,7 +98,7 @@ class _Writer:
         self.references = np.full((direction.wakes.shape[1], len(way.reached)), self.zero)
         self.results = len(recurrence.outputs)
         instances = self.reached.instances
-        #: In the order of the recurrence itself, in which the factors are.
+        #: Instances in the order of the recurrence itself, as the factors have them.
         self.instances = recurrence.count - 1 - instances if way.is_reverse else instances
 
     def write(self) -> None:
@@ -110,7 +110,7 @@ class _Writer:
             self._write_rest(groups)
 
     def _alike(self, pairs: Integers) -> Iterator[Integers]:
-        """Yield pairs whose terms are from the same lists."""
+        """Yield pairs grouped by the lists that their terms come from."""
         if not len(pairs):
             return
         continuing = self.reached.lists[pairs] >= 0
@@ -121,7 +121,7 @@ class _Writer:
         yield from _parted(pairs, kinds)
 
     def _columns_alike(self, pairs: Integers) -> Iterator[Integers]:
-        """Yield pairs of columns that have the same terms, somewhere in each."""
+        """Yield pairs grouped by column, columns with the same kinds of terms together."""
         if not len(pairs):
             return
         columns = self.reached.columns[pairs]
@@ -132,7 +132,7 @@ class _Writer:
         yield from _parted(pairs, kinds.reshape(-1)[columns])
 
     def _grouped(self, parts: Iterable[Integers]) -> list[list[_Group]]:
-        """Return pairs with what computes them; those that have one body, of whatever terms, are together."""
+        """Return pairs with their bodies; pairs with equal bodies are together, even if their terms differ."""
         groups: dict[object, list[_Group]] = {}
         for pairs in parts:
             slots, lists = (
@@ -146,7 +146,7 @@ class _Writer:
         return list(groups.values())
 
     def _write_first(self, groups: Sequence[_Group]) -> None:
-        """Write entries that become nonzero here, since no operand is."""
+        """Write entries that become nonzero here: no operand is nonzero yet."""
         computed = len(groups[0].body.computed)
         if computed:
             columns = [_joined(parts) for parts in zip(*([*g.from_lists, *g.factors] for g in groups), strict=True)]
@@ -155,7 +155,7 @@ class _Writer:
         self._follow(groups)
 
     def _write_rest(self, groups: Sequence[_Group]) -> None:
-        """Write a recurrence, in which each pair takes earlier ones of its column."""
+        """Write a recurrence in which each pair takes earlier ones of its column."""
         step = self.direction.step_of[self.reached.instances[np.concatenate([group.pairs for group in groups])]]
         order = np.argsort(step, kind="stable") if len(groups) > 1 else np.arange(len(step))
         inverse = np.empty_like(order)
@@ -180,10 +180,10 @@ class _Writer:
         offsets = np.concatenate([[0], np.flatnonzero(np.diff(step[order])) + 1, [len(order)]])
         results = self.made.scan(body.tape, operands, offsets)
         if self.references[body.computed[0], groups[0].pairs[0]] != results[0].start + inverse[0]:
-            operands(results)  # an equal one was there before
+            operands(results)  # `scan` returned an equal, earlier recurrence
 
     def _keep(self, groups: Sequence[_Group], results: Sequence[Integers]) -> None:
-        """Note references of what bodies compute, for the pairs of all groups."""
+        """Record the references of the bodies' results for the pairs of all groups."""
         first = 0
         for group in groups:
             for output, references in zip(group.body.computed, results, strict=True):
@@ -191,7 +191,7 @@ class _Writer:
             first += len(group.pairs)
 
     def _taken(self, group: _Group) -> list[Column]:
-        """Return the entries that pairs take of earlier ones."""
+        """Return the columns of entries that pairs take from earlier pairs."""
         instances, taken = self.reached.instances[group.pairs], []
         for slot in group.slots:
             earlier = self.reached.operands[group.pairs, slot]
@@ -200,7 +200,7 @@ class _Writer:
         return taken
 
     def _follow(self, groups: Sequence[_Group]) -> None:
-        """Find outputs that are copies of operands: where the first of them was computed."""
+        """Resolve outputs that are copies of operands to the entry that was first computed."""
         count = len(self.reached)
         to: Integers | None = None
         for group in groups:
@@ -249,10 +249,10 @@ class _Body:
 
     Attributes:
         tape: its inputs are the operands, the entries of the lists, then the columns of the factors; its outputs are
-            those that are `computed`.
-        factors: those that are used.
-        computed: which outputs are computed.
-        copies: of outputs that are inputs, which.
+            those listed in `computed`.
+        factors: factors that the body uses.
+        computed: outputs that the body computes.
+        copies: input that each other nonzero output equals, by output.
     """
 
     def __init__(self, writer: _Writer, slots: list[int], lists: list[int]) -> None:

@@ -4,7 +4,7 @@ Each local derivative is a random residue (`accumulus.arrays.residues`), and so 
 tangents of all arrays follow edge by edge from the local derivatives, before any product. The rows of the Jacobian
 times the tangents of the inputs must equal the tangents of the outputs. Bodies are verified when they are planned.
 
-Time: that of evaluating the products once, and the edges once.
+Time: one evaluation of the products, and one of the edges.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from accumulus.tape.columns import CHUNK, Column, column
 from accumulus.tape.program import Program
 
 Integers = NDArray[np.int64]
-#: Where an array begins among the references of the function, its length, its derivatives by other arrays, and what it
-#: is if it has derivatives by itself, too.
+#: First reference of an array in the function, its length, its derivatives with respect to other arrays, and its
+#: recurrence if it depends on itself, too.
 AnyEdge = Edge | Lookup
 Heads = tuple[int, int, list[AnyEdge], Recurrence | None]
 
@@ -54,22 +54,22 @@ def verify_derivatives(
     taken: Integers | None = None,
     calls: Mapping[int, tuple[Slopes, int | None]] | None = None,
 ) -> None:
-    """Check that nonzeros are the derivatives of the outputs by the inputs, or by directions.
+    """Check that nonzeros are the derivatives of the outputs with respect to the inputs, or to directions.
 
     Args:
         made: program that computes the derivatives.
         inputs: number of inputs, or of directions, that the derivatives are with respect to.
-        edges: derivatives of each array with respect to its operands, in an order in which arrays can be computed; the
-            last are those of the outputs, one reference each.
+        edges: derivatives of each array with respect to its operands, in an order of computation; the outputs come
+            last, with one reference each.
         nonzeros: rows, columns and references of values.
         apart: constants that were rounded, with the residues of their exact values.
         seed: seed of the random residues.
         directions: derivatives of the function's inputs with respect to the directions, if there are any.
-        taken: references of further values to differentiate with respect to: columns after those of the inputs.
-        calls: for derivatives of opaque functions, see `Slopes`.
+        taken: references of further values to differentiate with respect to; their columns follow the inputs.
+        calls: calls of derivatives of opaque functions; see `Slopes`.
 
     Raises:
-        VerificationError: naming the first row that is wrong.
+        VerificationError: if a row is wrong; the message names the first one.
     """
     generator = np.random.default_rng(seed)
     rows, columns, references = nonzeros
@@ -104,7 +104,7 @@ def verify_derivatives(
 
 
 def _check_places(rows: Integers, columns: Integers, count: int, inputs: int) -> None:
-    """Refuse nonzeros that lie outside, that come twice, or that are not in order."""
+    """Raise an error for nonzeros that are out of range, repeat, or are not in order."""
     for chunk in chunks(len(rows), CHUNK):
         reach = slice(chunk.start, min(chunk.stop + 1, len(rows)))
         down, right = np.diff(rows[reach]), np.diff(columns[reach])
@@ -128,7 +128,7 @@ def _tangents(
     tangents: Residues,
     inverses: RandomInverses,
 ) -> Residues:
-    """Return the tangents of an array by those of what it depends on."""
+    """Return the tangents of an array, given the tangents of the arrays that it depends on."""
     total = np.zeros(length, np.int32)
     for each in entries:
         if isinstance(each, Lookup):

@@ -1,24 +1,24 @@
-"""A tape cut into cones: trees of operations of which only the root is used elsewhere.
+"""A tape cut into cones: trees of operations in which only the root is used elsewhere.
 
-A cone ends in an output, in a value that is used more than once, or in a term of a sum; deep ones are cut. Sums of
-many terms are no trees of additions, but cones of a kind of their own, whose terms are one column; those that reach a
-jump, or an operation that sees the signs of zeros, are computed as they were recorded, and stay trees.
+A cone's root is an output, a value that is used more than once, or a term of a sum; deep cones are cut. Sums of many
+terms are not trees of additions but cones of a separate kind, whose terms are one column. Sums that reach a jump, or an
+operation that distinguishes signed zeros, are computed as recorded, and stay trees.
 
-**Classes** are of cones of equal form: each becomes a few blocks, with one instance for each cone.
+A **class** is a set of cones of equal form: it becomes a few blocks, with one instance for each cone.
 
 Forms alone are not enough. Parts of a program that look alike but belong to different loops are separated by their
 operands and by their users, in a few rounds. Then the instances of one loop follow each other in the same order, and
 their blocks join to larger bodies (`accumulus.tape.fusion`). Each round also separates the neighbourhood of boundaries
 from the interior, so there are few rounds.
 
-Where instances take results of others of the same class, a few levels of them are classes of their own, each of which
-takes results of the one before; many are a recurrence.
+If instances take results of other instances of the same class, a few levels of them become a class each, which takes
+results of the previous level; many levels are a recurrence.
 
-**Recurrences** are cones of few classes that take each other's results, again and again in the same order.
+**Recurrences** are cones of few classes that take each other's results periodically.
 
-Cones whose classes depend on each other are looked at in the order of the program. Where the sequence of their classes
-is periodic, one period is an instance of a recurrence. Instances that do not take each other's results are one step:
-the cells of a grid that is advanced in time, or trajectories that are computed one after the other.
+Cones whose classes depend on each other are examined in program order. If the sequence of their classes is periodic,
+one period is an instance of a recurrence. Instances that do not take each other's results form one step: the cells of a
+grid that is advanced in time, or trajectories that are computed one after the other.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of, topological
 from accumulus.tape.tape import ADD, NEGATIVE, SUBTRACT, Tape
 
-#: Operations on the longest way down a cone: deeper ones, in which nothing is used twice, are recurrences themselves.
+#: Largest depth of a cone, in operations: deeper ones, in which nothing is used twice, are recurrences themselves.
 DEEPEST: Final = 256
-#: Terms from which on a tree of additions is a sum: fewer are better added where their results are needed.
+#: Least number of terms for which a tree of additions is a sum: fewer are better added where their results are used.
 LEAST_TERMS: Final = 16
-#: Arguments whose constant value decides which operation this is; those from the fourth bit on: where the constant is
-#: one of `_SPECIAL`, as of a reciprocal, or of a branch that is not taken.
+#: Arguments whose constant value is part of an operation's form, as bits. Bits from the fourth on count only if the
+#: constant is one of `_SPECIAL`, as in a reciprocal or an untaken branch.
 _LITERAL: Final = {"power": 0b010, "divide": 0b001_000, "select": 0b110_001, "attach": 0b001}
 _SPECIAL: Final = (0.0, 1.0, -1.0)
 
@@ -68,13 +68,13 @@ class Cones:
     """The live operations of a tape as cones.
 
     Attributes:
-        live: how many operations outputs need.
-        count: of cones.
-        sees_zero_signs: True if an operation tells zeros of different signs apart.
-        roots: reference of each cone's root, in an order in which they can be computed: that of the program. Beyond the
-            tape's own are negatives of terms that were subtracted in sums.
-        cone_of: by reference, the place of a root among them, else -1.
-        constants: constants of the tape, and the negatives of those that were subtracted in sums.
+        live: number of operations that outputs need.
+        count: number of cones.
+        sees_zero_signs: True if an operation distinguishes zeros of different signs.
+        roots: reference of each cone's root, in program order. References beyond the tape are negatives of terms that
+            were subtracted in sums.
+        cone_of: position in `roots` of each reference, or -1.
+        constants: constants of the tape, then negatives of constants that were subtracted in sums.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -112,14 +112,14 @@ class Cones:
     def _with_sums(
         self, live: NDArray[np.bool_], is_root: NDArray[np.bool_], places: Integers
     ) -> tuple[Integers, Integers, NDArray[np.bool_], NDArray[np.bool_], Integers]:
-        """Return codes, arguments, live marks, roots and positions in the program, with sums for their additions."""
+        """Return codes, arguments, live marks, roots and program positions, with additions replaced by sums."""
         state, tape = self._state, self.tape
         length = len(tape)
         state.sizes, state.owners, state.signs = np.zeros((3, length), np.int64)
         state.term_owners, state.terms, state.term_signs, state.term_places = np.zeros((4, 2 * self.live), np.int64)
         _perform(state, SUMS)
         count = state.term_count
-        # they were found the last first
+        # the kernel finds them from last to first
         owners, terms, signs, at = (
             column[:count][::-1] for column in (state.term_owners, state.terms, state.term_signs, state.term_places)
         )
@@ -137,7 +137,7 @@ class Cones:
         state.terms = terms
         parts = state.owners > 0
         live = live & ~parts
-        # the last addition of each sum is the sum
+        # the last addition of each sum stands for the sum
         tops = np.zeros(state.sums + 1, np.int64)
         np.maximum.at(tops, state.owners[parts], np.flatnonzero(parts))
         tops = tops[1:]
@@ -173,7 +173,7 @@ class Cones:
         roots = np.flatnonzero(state.roles == ROOT)
         self.roots = state.roots = roots[np.argsort(places[roots], kind="stable")]
         self.count = state.root_count = len(roots)
-        self.cone_of = np.full(self.length + 1, -1)  # the last stands for constants
+        self.cone_of = np.full(self.length + 1, -1)  # the last entry stands for constants
         self.cone_of[self.roots] = np.arange(len(roots))
         leaves = len(state.terms) + 3 * int(np.count_nonzero(live))
         state.labels, state.hashes, state.stamps, state.slots, state.levels = np.zeros((5, self.length), np.int64)
@@ -184,7 +184,7 @@ class Cones:
         state.forms = np.zeros(self.count, np.int64)
 
     def forms(self, labels: Integers, inputs: int = 0) -> Integers:
-        """Return a hash of each cone: of its operations, and of the labels of its operands.
+        """Return a hash of each cone's operations and its operands' labels.
 
         Args:
             labels: labels of all cones.
@@ -196,7 +196,7 @@ class Cones:
         return self._state.forms.copy()
 
     def users(self, labels: Integers) -> Integers:
-        """Return for each cone a hash, two words, of its users and their operand positions; call `forms` before."""
+        """Return a hash (two words) of each cone's users and their operand positions; call `forms` before."""
         state = self._state
         state.labels[self.roots] = labels
         state.marks = np.zeros((self.length, 2), np.int64)
@@ -205,16 +205,16 @@ class Cones:
 
     @property
     def words(self) -> tuple[Integers, Integers]:
-        """Forms of all cones one after the other, and where each begins; as `forms` has made them."""
+        """Forms of all cones, concatenated, and the offset of each; from the last call of `forms`."""
         return self._state.words, self._state.word_offsets
 
     @property
     def leaves(self) -> tuple[Integers, Integers]:
-        """Return the references that cones take, concatenated, and the offsets of each cone."""
+        """References that cones take, concatenated, and the offsets of each cone."""
         return self._state.leaves, self._state.leaf_offsets
 
     def alike(self, representatives: Integers) -> bool:
-        """Return True if all cones are of the very form of their representatives; after `forms`."""
+        """Return True if all cones have exactly the form of their representatives; call `forms` before."""
         state = self._state
         state.representatives, state.different = representatives, 0
         _perform(state, COMPARE)
@@ -224,7 +224,7 @@ class Cones:
         """Return the step of each instance of a recurrence: its longest chain of predecessors; call `forms` before.
 
         Args:
-            instances: for each cone the instance that it is part of, or -1.
+            instances: instance that each cone is part of, or -1.
         """
         state = self._state
         state.instances = np.full(self.length, -1)
@@ -234,7 +234,7 @@ class Cones:
         return state.steps
 
     def levels(self) -> Integers:
-        """Return for each cone the longest way down to the inputs; after `forms`."""
+        """Return for each cone the longest path to the inputs; call `forms` before."""
         _perform(self._state, LEVELS)
         return self._state.levels[self.roots]
 
@@ -262,26 +262,26 @@ def _perform(state: ConesState, mode: int) -> None:
 # Classes -------------------------------------------------------------------------------------------------------------
 
 
-#: Part of the cones that instances have to cover.
+#: Least fraction of the cones that instances have to cover.
 COVERED: Final = 0.8
-#: Part from which on no other period is looked for, and how many are tried.
+#: Fraction at which the search for periods ends, and the largest number of periods that are tried.
 NEARLY: Final = 0.98
 MOST_PERIODS: Final = 16
-#: Instances, at least.
+#: Least number of instances.
 FEWEST: Final = 8
-#: How many classes are asked for the period, the rarest first; and how often each may come in one.
+#: Number of classes, the rarest first, that propose periods, and the most often that each may occur in one period.
 ASKED: Final = 4
 OFTEN: Final = 64
-#: Comparisons of classes that finding where instances begin may take.
+#: Largest number of comparisons in the search for the begin of an instance.
 MOST_COMPARED: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """Instances of the same cones, in steps."""
+    """Instances of equal sequences of cones, in steps."""
 
-    cones: Integers  # of each instance, (instances, cones), in an order in which they can be computed
-    steps: Integers  # where the instances of each step begin, and where those of the last end
+    cones: Integers  # (instances, cones), cones of each instance in an order of computation
+    steps: Integers  # (steps + 1,), first instance of each step, then the number of instances
 
 
 def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrence | None:
@@ -304,11 +304,11 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
 
 
 def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) -> Recurrence | None:
-    """Return periods as instances, cut where dependencies between them are fewest; None if they cover too little."""
+    """Return periods as instances, cut where they depend on each other least; None if they cover too little."""
     pattern = _pattern(sequence, period)
     best: tuple[float, int, int] | None = None
     result = None
-    # where an instance begins decides how many are independent, and how much each hands on
+    # the begin of an instance decides how many are independent, and how much each passes on
     for turn in range(period if period**2 * len(sequence) <= MOST_COMPARED else 1):
         begins = _occurrences(sequence, np.roll(pattern, -turn))
         if len(begins) < FEWEST or period * len(begins) < COVERED * len(chosen):
@@ -326,7 +326,7 @@ def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) 
 
 
 def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
-    """Return the cones that are outputs, or taken by other instances than their own; -1 stands for no instance."""
+    """Return the mask of cones that are outputs or used by other instances; -1 stands for no instance."""
     leaves, offsets = cones.leaves
     users = np.repeat(instances, np.diff(offsets))
     taken = cones.cone_of[np.maximum(leaves[: offsets[-1]], -1)]
@@ -339,7 +339,7 @@ def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
 def _periods(sequence: Integers) -> Iterator[int]:
     """Yield distinct distances at which most of a sequence recurs, proposed by its rarest labels."""
     seen: set[int] = set()
-    begins = np.flatnonzero(np.diff(sequence, prepend=-1))  # of runs, as operations on arrays have them
+    begins = np.flatnonzero(np.diff(sequence, prepend=-1))  # of runs, which operations on arrays have
     runs = _numbered(sequence[begins], np.diff(np.append(begins, len(sequence))))
     for tokens, ends in ((sequence, np.arange(len(sequence))), (runs, begins)):
         counts = np.bincount(tokens)
@@ -356,7 +356,7 @@ def _periods(sequence: Integers) -> Iterator[int]:
 
 
 def _pattern(sequence: Integers, period: int) -> Integers:
-    """Return one period, as it begins where it comes again for longest."""
+    """Return one period: the first of the longest periodic stretch."""
     again = np.concatenate([[False], sequence[period:] == sequence[:-period], [False]]).astype(np.int8)
     begins, ends = (np.flatnonzero(np.diff(again) == turn) for turn in (1, -1))
     first = begins[np.argmax(ends - begins)]
@@ -378,10 +378,10 @@ def _occurrences(sequence: Integers, pattern: Integers) -> Integers:
 
 #: Rounds in which classes are separated by their operands, and by their users.
 ROUNDS: Final = 2
-#: Levels of one class of which each is one of its own: where there are few, and at most, where there is no recurrence.
+#: Largest number of levels that become classes: where there are few, and where there is no recurrence.
 FEW_LEVELS: Final = 3
 MOST_LEVELS: Final = 16
-#: Classes that depend on each other, at most: of more, operations are no few.
+#: Largest number of classes that may depend on each other: with more, too many operations are distinct.
 MOST_MUTUAL: Final = 1_000
 
 
@@ -389,24 +389,24 @@ MOST_MUTUAL: Final = 1_000
 class Classes:
     """Cones as instances of classes."""
 
-    labels: Integers  # the class of each cone
-    order: Integers  # classes, each after all that it takes results of
-    recurrences: dict[int, Recurrence] = field(default_factory=dict)  # by class, of those that are one
+    labels: Integers  # class of each cone
+    order: Integers  # classes in an order of computation
+    recurrences: dict[int, Recurrence] = field(default_factory=dict)  # the classes that are recurrences
 
     def distinct(self, operations: Integers) -> int:
-        """Return operations of one instance of each class together, given those of each cone."""
+        """Return the number of operations in one instance of every class, given the operations of each cone."""
         inside = sum(int(operations[each.cones[0]].sum()) for each in self.recurrences.values())
         return _distinct(self.labels, operations) + inside
 
 
 def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
-    """Yield classifications of a program, few, whose instances need each other's results in an order.
+    """Yield classifications of a program, by preference, whose instances have an order of computation.
 
-    What `cones` has of forms and leaves is of the last one.
+    The forms and leaves of `cones` belong to the classification yielded last.
 
     Args:
-        cones: of the program.
-        most: operations of one instance of each class together.
+        cones: cones of the program.
+        most: largest number of operations in one instance of every class.
     """
     previous = np.zeros(cones.count, np.int64)
     labels = coarse = _numbered(cones.forms(previous))
@@ -416,12 +416,12 @@ def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
     for _ in range(ROUNDS):
         finer = _numbered(cones.forms(labels), *cones.users(labels).T)
         if _distinct(finer, operations) > most:
-            cones.forms(previous)  # as these classes have them
+            cones.forms(previous)  # restore the forms of these classes
             break
         previous, labels = labels, finer
     blank = np.zeros(cones.count, np.int64)
-    # without their neighbourhoods the first steps of a recurrence and the last are as all others; or almost, if
-    # results computed from inputs alone come between them, and have to be distinguished from theirs
+    # without neighbourhoods the first and last steps of a recurrence are as all others; or almost, if results computed
+    # from inputs alone come between them, and must be distinguished
     for before, inputs, chosen, make in (
         (previous, 0, labels, partial(_by_levels, most=FEW_LEVELS)),
         (blank, 0, coarse, _with_recurrences),
@@ -436,7 +436,7 @@ def classes_of(cones: Cones, most: int) -> Iterator[Classes]:
 
 
 def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:
-    """Return the classes, those that take their own results separated by levels; None for more than `most` levels."""
+    """Return classes in which those on cycles are separated by levels; None for more than `most` levels."""
     around = _on_cycles(labels, *_edges(cones, labels))[labels]
     levels = np.where(around, cones.levels(), 0)
     if len(np.unique(levels[around])) > most:
@@ -445,7 +445,7 @@ def _by_levels(cones: Cones, labels: Integers, most: int) -> Classes | None:
 
 
 def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
-    """Return the classes with recurrences instead of those that depend on each other; None if they are none."""
+    """Return classes in which cycles are recurrences; None if one is not a recurrence."""
     starts, to = _edges(cones, labels)
     component = _components(_on_cycles(labels, starts, to), starts, to)
     if component is None:
@@ -464,13 +464,13 @@ def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
 
 
 def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence]) -> Classes | None:
-    """Return classes in an order of computation, if there is one and their cones have one form each."""
+    """Return classes in an order of computation; None if there is none, or a class has several forms."""
     count = int(labels.max(initial=-1)) + 1
     representatives = np.unique(labels, return_index=True)[1][labels]
     for each in recurrences.values():
         representatives[each.cones] = each.cones[:1]
     if not cones.alike(representatives):
-        return None  # a hash was that of two forms
+        return None  # two forms had the same hash
     starts, to = _edges(cones, labels)
     inside = (starts == to) & np.isin(starts, list(recurrences))
     order = topological(count, to[~inside], starts[~inside])
@@ -478,7 +478,7 @@ def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence])
 
 
 def _numbered(first: Integers, *rest: Integers) -> Integers:
-    """Return numbers of rows of words, from 0 on: equal for equal rows."""
+    """Return numbers of rows of words, from 0 on: equal rows have equal numbers."""
     numbers: Integers = np.unique(first, return_inverse=True)[1].reshape(-1)
     for column in rest:
         more = np.unique(column, return_inverse=True)[1].reshape(-1)
@@ -487,12 +487,12 @@ def _numbered(first: Integers, *rest: Integers) -> Integers:
 
 
 def _distinct(labels: Integers, operations: Integers) -> int:
-    """Return operations of one cone of each class together."""
+    """Return the number of operations in one cone of every class."""
     return int(operations[np.unique(labels, return_index=True)[1]].sum())
 
 
 def _edges(cones: Cones, labels: Integers) -> tuple[Integers, Integers]:
-    """Return pairs of classes of which the second takes a result of the first."""
+    """Return pairs of classes: one whose result is used, and one that uses it."""
     leaves, offsets = cones.leaves
     count = max(int(labels.max(initial=-1)) + 1, 1)
     users = np.repeat(labels, np.diff(offsets))
@@ -505,12 +505,12 @@ def _edges(cones: Cones, labels: Integers) -> tuple[Integers, Integers]:
 def _components(around: NDArray[np.bool_], starts: Integers, to: Integers) -> Integers | None:
     """Return for each class the number of its strongly connected component.
 
-    It is -1 for a class without mutual dependencies; None is returned if there are too many classes.
+    It is -1 for a class without mutual dependencies. Return None if there are too many classes.
 
     Args:
         around: True for each class that may depend on itself through others.
-        starts: for each pair of classes, the one whose result is taken.
-        to: for each pair of classes, the one that takes it.
+        starts: for each pair of classes, the one whose result is used.
+        to: for each pair of classes, the user of that result.
     """
     chosen = np.flatnonzero(around)
     if len(chosen) > MOST_MUTUAL:

@@ -1,13 +1,14 @@
 """Operations on arrays, regrouped by instances such as points, observations or tetrahedra.
 
-Written with NumPy, lengths of n vectors are loops over 3 n products, over n sums of three, and over n roots; each goes
-through memory, and derivatives of one array by another are entries one by one. By instances the same is three loops
-over n products each, two over n sums and one over n roots, which `accumulus.tape.fusion` makes one body of: planned as
-any function, and with few derivatives between its arguments and results. ``acc.map`` records this form directly.
+Written with NumPy, lengths of n vectors are loops over 3 n products, over n sums of three, and over n roots. Each loop
+goes through memory, and derivatives between arrays are sparse entries. Grouped by instances, the same program is three
+loops over n products each, two over n sums and one over n roots, which `accumulus.tape.fusion` makes one body. It is
+planned as any function is, and has few derivatives between its arguments and results. ``acc.map`` records this form
+directly.
 
-Every entry of an array belongs to one instance: where n numbers are computed, or summed, those are the instances, and
-entries belong to that which they are made from, or else for which they are used. However they are found, the
-program computes the same numbers by the same operations; where nothing is gained it stays unchanged.
+Every entry of an array belongs to one instance. A block that computes or sums n numbers has an instance for each.
+Other entries belong to the instance that computes them, or else to the instance that uses them. The grouped program
+computes the same numbers by the same operations; if grouping gains nothing the program stays unchanged.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ from accumulus.tape.program import LONG, Program
 
 Integers = NDArray[np.int64]
 _ADD: Final = BY_NAME["add"].code
-#: Operations of one instance, at most, and how many instances there are for each, at least: longer bodies take long to
-#: be planned and compiled.
+#: Largest number of operations of one instance, and least number of instances for each of them: longer bodies take
+#: long to plan and compile.
 MOST_OPERATIONS: Final = 600
 REPEATED: Final = 4
-#: The same where text is to be short.
+#: The same limits where program text is to be short.
 FEWEST: Final = 4
 MOST_IN_TEXT: Final = 3_000
-#: How much more text there may be then: few instances of much are more text than many of little.
+#: Largest growth of the text then: few instances of long bodies are more text than many short ones.
 LONGER: Final = 3
-#: Blocks of a program, at most: more are those of loops in Python.
+#: Largest number of blocks of a program: programs with more come from loops in Python.
 MOST_BLOCKS: Final = 2_000
-#: Terms of a sum that is part of an instance, at most.
+#: Largest number of terms of a sum that is part of an instance.
 MOST_TERMS: Final = 32
-#: Numbers of instances that are tried, at most, that of the most operations first.
+#: Largest number of instance counts that are tried, the most frequent first.
 MOST_TRIED: Final = 2
-#: Fraction of memory traffic that has to be saved.
+#: Least fraction of memory traffic that has to be saved.
 SAVED: Final = 0.25
-#: How often owners are handed on from operands to results and back, at most.
+#: Largest number of rounds that propagate owners from operands to results and back.
 ROUNDS: Final = 4
 
 
 def by_instance(program: Program, results: int | None = None, *, short: bool = False) -> Program:
-    """Return a program grouped by the first instances that save much memory traffic; itself if none do.
+    """Return the program grouped by instances if that saves enough memory traffic; else the program itself.
 
     Args:
         program: program to transform.
-        results: number of outputs before those of guards, which are computed separately; None for all.
+        results: number of outputs before the guards' outputs, which are computed separately; None for all.
         short: if True, a few instances are enough, for short program text.
 
     >>> from accumulus.tape.fusion import fuse
@@ -82,7 +83,7 @@ def by_instance(program: Program, results: int | None = None, *, short: bool = F
 
 
 def _may_be_parted(block: Block) -> bool:
-    """Return True for operations on entries, and for short sums of equally many terms."""
+    """Return True for elementwise operations, and for short sums of equally many terms."""
     if block.offsets is None:
         return not _is_whole(block)
     lengths = np.diff(block.offsets)
@@ -95,18 +96,18 @@ def _is_whole(block: Block) -> bool:
 
 
 def _is_wider(block: Block, count: int) -> bool:
-    """Return True if an instance has more than one of its results, or of its terms."""
+    """Return True if an instance would have more than one of the block's results or terms."""
     return _may_be_parted(block) and (block.count > count or block.code == SUM)
 
 
 class _Instances:
-    """The instances that the results of each block belong to, for one number of them."""
+    """Assignment of the results of each block to a given number of instances."""
 
     def __init__(self, program: Program, blocks: dict[int, Block], count: int, *, short: bool = False) -> None:
         self._program, self._blocks, self._count, self._short = program, blocks, count, short
-        #: The instance of each reference, -1 where it has none.
+        #: Instance of each reference, -1 if none.
         self._owners = np.full(len(program), -1, np.int32)
-        #: Blocks whose results are parted; those of one instance each, in the order of their positions.
+        #: Blocks whose results are split by instance.
         self._parted: set[int] = set()
         whole: set[int] = set()
         for block in blocks.values():
@@ -128,12 +129,12 @@ class _Instances:
 
     @property
     def text(self) -> int:
-        """Operations as they are written, of the program by instances."""
+        """Number of operations in the text of the grouped program."""
         parted = sum(self._blocks[position].operations // self._count for position in self._parted)
         return parted + sum(block.text for k, block in self._blocks.items() if k not in self._parted)
 
     def is_gain(self, of_results: NDArray[np.bool_]) -> bool:
-        """Return True if bodies are short, and much no longer goes through memory of the blocks that results need."""
+        """Return True if bodies are short, and enough memory traffic of the marked blocks is saved."""
         operations = sum(self._blocks[position].operations // self._count for position in self._parted)
         if operations > (MOST_IN_TEXT if self._short else min(MOST_OPERATIONS, self._count // REPEATED)):
             return False
@@ -141,7 +142,7 @@ class _Instances:
         return saved > (0 if self._short else SAVED * before)
 
     def _reads(self, block: Block) -> Iterator[tuple[Column, Integers]]:
-        """Yield columns that a block takes, and the result that each entry is an operand of."""
+        """Yield each column that a block takes, with the position of the result that each entry is an operand of."""
         places = np.arange(block.count)
         if block.offsets is not None:
             places = np.repeat(places, np.diff(block.offsets))
@@ -196,7 +197,7 @@ class _Instances:
         return is_new
 
     def _settle(self, position: int, owners: NDArray[np.int32]) -> bool:
-        """Part a block if each instance has as many of its results."""
+        """Split a block by owners if all instances have equally many results; return True if so."""
         block = self._blocks[position]
         if self._short and len(owners) and owners.min() < 0 <= owners.max():
             owners = self._filled(owners)
@@ -209,7 +210,7 @@ class _Instances:
         return True
 
     def _filled(self, owners: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return owners, with unknown ones (of inputs and constants' results) by the pattern of the others."""
+        """Return owners with the unknown ones filled in, if the known ones follow a regular pattern."""
         places, is_known = np.arange(len(owners), dtype=np.int32), owners >= 0
         for pattern in (places % self._count, places // (len(owners) // self._count)):
             if (pattern == owners)[is_known].all():
@@ -217,7 +218,7 @@ class _Instances:
         return owners
 
     def _traffic(self, counted: NDArray[np.bool_]) -> tuple[int, int]:
-        """Return the entries of some blocks that go through memory now, and how many of them grouping saves."""
+        """Return the number of entries that marked blocks read through memory, and how many grouping saves."""
         before = saved = 0
         for position, block in self._blocks.items():
             for operands, places in self._reads(block) if counted[position] and not _is_whole(block) else ():
@@ -237,7 +238,7 @@ class _Instances:
         return before, saved
 
     def program(self) -> Program:
-        """Return the program by instances."""
+        """Return the grouped program."""
         original = self._program
         made = Program(original.inputs, signed_zeros=original.signed_zeros)
         used = [column(original.outputs), *(each for block in self._blocks.values() for each in block.operands)]
@@ -252,7 +253,7 @@ class _Instances:
         return made
 
     def _write(self, block: Block, moving: Moving) -> None:
-        """Write a block for each result of an instance."""
+        """Write a block as one block for each result of an instance."""
         owners = self._owners[block.start : block.start + block.count]
         parts = np.argsort(owners, kind="stable").reshape(self._count, -1).T
         made = moving.made
@@ -271,7 +272,7 @@ class _Instances:
 
 
 def _part(operands: Column, places: Integers) -> Column:
-    """Return entries of a column."""
+    """Return the entries of a column at these positions."""
     if not isinstance(operands, Range):
         return column(operands[places])
     if operands.is_uniform:

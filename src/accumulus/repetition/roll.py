@@ -21,7 +21,7 @@ _Value = TypeVar("_Value")
 
 
 def as_blocks(cones: Cones, classes: Classes) -> Program | None:
-    """Return the program as blocks; None if a recurrence has no one body."""
+    """Return the program as blocks; None if the instances of a recurrence have no common body."""
     writing = _Writing(cones, classes)
     labels = classes.labels
     instances = np.argsort(labels, kind="stable")
@@ -41,10 +41,10 @@ class _Writing:
         self._cones = cones
         self._made = Program(tape.inputs, signed_zeros=tape.signed_zeros)
         self._constants = np.array(cones.constants, np.float64)
-        #: Reference in the program that is made of each in the given one, constants apart.
+        #: Reference in the new program of each one in the given program, without constants.
         self._moved = np.full(cones.length, np.iinfo(np.int64).min)
         self._moved[: tape.inputs] = np.arange(tape.inputs)
-        #: Of cones that are part of a recurrence, whether their results are taken by others than their own instance.
+        #: True for cones that are outputs or used outside their instance of a recurrence.
         self._is_taken = taken_elsewhere(cones, _instances(cones, classes)) if classes.recurrences else np.ones(0, bool)
 
     def result(self) -> Program:
@@ -53,7 +53,7 @@ class _Writing:
         return self._made
 
     def _at(self, references: Integers) -> Integers:
-        """Return references to the program that is made."""
+        """Return references of the new program."""
         constant = references < 0
         moved = np.where(constant, 0, self._moved[np.where(constant, 0, references)])
         if constant.any():
@@ -67,14 +67,14 @@ class _Writing:
         return column(self._at(references))
 
     def _form(self, cone: int) -> list[list[int]]:
-        """Return operations of a cone: each with where its arguments come from."""
+        """Return the operations of a cone, each with the sources of its arguments."""
         words, starts = self._cones.words
         return words[starts[cone] : starts[cone + 1]].reshape(-1, WIDTH).tolist()
 
     # Maps and sums -----------------------------------------------------------------------------------------------
 
     def add(self, instances: Integers) -> None:
-        """Add blocks for the cones at these positions, which are of one class."""
+        """Add blocks for these cones, which are of one class."""
         leaves, offsets = self._cones.leaves
         form = self._form(int(instances[0]))
         begins, ends = offsets[instances], offsets[instances + 1]
@@ -97,7 +97,7 @@ class _Writing:
         leaves: list[_Value],
         constant: Callable[[float], _Value],
     ) -> _Value:
-        """Write the operations of a form onto a program or a body; return its result, the first operation's.
+        """Write the operations of a form; return the result, which is the first operation's.
 
         Args:
             apply_code: function that writes an operation onto the program or body.
@@ -105,7 +105,7 @@ class _Writing:
             leaves: operands of the form.
             constant: function that writes a number.
         """
-        values: list[_Value] = []  # from the last operation on
+        values: list[_Value] = []  # results, from the last operation to the first
 
         def at(source: int) -> _Value:
             if source >= LITERAL:
@@ -152,7 +152,7 @@ class _Writing:
 
 
 def _instances(cones: Cones, classes: Classes) -> Integers:
-    """Return for each cone the instance of a recurrence that it is part of, or -1."""
+    """Return the instance of a recurrence that each cone is part of, or -1."""
     result = np.full(cones.count, -1)
     first = 0
     for each in classes.recurrences.values():
@@ -172,9 +172,9 @@ class _Operands:
     """Arguments of the instances of a recurrence.
 
     Attributes:
-        slots: for each cone of an instance, for each of its leaves.
+        slots: sources of each cone's leaves, by position of the cone in an instance.
         columns: references that instances take from outside, or from each other.
-        is_regular: True if all instances take the same things from themselves.
+        is_regular: True if all instances have equal internal structure.
     """
 
     def __init__(self, cones: Cones, recurrence: Recurrence) -> None:
@@ -214,14 +214,15 @@ class _Operands:
             self.slots.append(slots)
 
 
-#: Operations below which a straight-line program is prepared quickly enough, and called more quickly: results of loops
-#: go through memory. Recurrences have more to gain: written out, they are one long chain to plan and to compile.
+#: Sizes, in operations, below which a tape stays straight-line code: it is prepared quickly enough, and runs faster,
+#: since loops pass results through memory. A recurrence gains more: written out, it is one long chain to plan and
+#: compile.
 FEWEST: Final = 40_000
 FEWEST_IN_RECURRENCES: Final = 20_000
-#: How often operations are repeated on average, at least; and how many different ones there may be.
+#: Least average number of repetitions of an operation, and largest number of distinct operations.
 REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
-#: Operations simplified for each remaining one, at least, for steps to differ by their operands.
+#: Least ratio of simplified to remaining operations at which steps of a loop may differ in their operations.
 SIMPLIFIED: Final = 0.01
 
 
@@ -231,7 +232,7 @@ def are_many(operations: float) -> bool:
 
 
 def is_long_and_simplified(tape: Tape) -> bool:
-    """Return True if constants have made many operations of a long tape simpler, so that steps of a loop may differ."""
+    """Return True if constants have simplified many operations of a long tape, so that steps of a loop may differ."""
     return are_many(tape.operations) and tape.simplified >= SIMPLIFIED * tape.operations
 
 
@@ -240,8 +241,8 @@ def rolled(tape: Tape, times: float = 1.0, *, short: bool = False) -> Program | 
 
     Args:
         tape: tape to search for repetition.
-        times: factor of the operations that each one becomes in all stages of preparation.
-        short: if True, short programs are searched, too.
+        times: number of operations that each recorded one becomes in all stages of preparation.
+        short: if True, tapes of any length are searched.
 
     >>> tape = Tape(1000)
     >>> for k in range(FEWEST):

@@ -15,7 +15,7 @@ from accumulus.resubstitution.compiled.definitions_kernel import ARGUMENTS, CODE
 from accumulus.resubstitution.compiled.extraction_kernel import DEEPEST, THRESHOLD_COUNT, ExtractionState
 from accumulus.resubstitution.values import Definition, DefinitionTable
 
-#: Seconds of work of a move, and moves of a call of the kernel.
+#: Seconds of work of a move, and number of moves in one call of the kernel.
 MOVE: Final = 2.5e-7
 TOGETHER: Final = int(LOOK / 2 / MOVE)
 #: Temperatures at the start and at the end, relative to the cost of an addition.
@@ -24,15 +24,17 @@ COLD: Final = 0.15
 
 
 class Extraction:
-    """Definitions to choose from, and a choice of them.
+    """Selection of definitions, one for each value, and its search for the cheapest.
 
     Args:
-        count: numbers of values are below that.
-        definitions: some, and the numbers of those that are `allowed` to be chosen.
+        count: upper bound (exclusive) on the numbers of values.
+        definitions: table of definitions.
+        allowed: numbers of the definitions that may be selected.
         roots: values that are needed.
-        start: numbers of the definitions to begin with, by value, without circles; those of all that the roots need.
-        prices: what the definition costs, by the code of the operation.
-        unit: what an addition costs.
+        start: initial selection, number of a definition by value; acyclic, with all values that the roots need.
+        prices: cost of a definition, by the code of its operation.
+        unit: cost of an addition.
+        seed: seed of the search.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Extraction:
         unit: int,
         seed: int = 0,
     ) -> None:
-        # each only once, those of a value side by side
+        # without duplicates, definitions of a value adjacent
         rows = definitions.rows
         numbers = np.unique(np.concatenate([allowed, np.fromiter(start.values(), np.int64)]))
         numbers = numbers[np.lexsort(rows[numbers].T[::-1])]
@@ -82,7 +84,7 @@ class Extraction:
         self._run = kernel("resubstitution.extraction")
 
     def _needed(self, chosen: Integers) -> Iterable[int]:
-        """Return values that the roots are made of by chosen definitions, without given ones."""
+        """Return the values that the roots depend on under a selection, without inputs and numbers."""
         if not self._roots:
             return ()
         is_made, taken = self._is_made.tolist(), self._arguments[chosen].tolist()
@@ -97,16 +99,16 @@ class Extraction:
 
     @property
     def best_cost(self) -> int:
-        """The least cost so far."""
+        """Lowest cost so far."""
         return self._state.best
 
     def anneal(self, visits: int, deadline: Deadline, hot: float = HOT) -> None:
-        """Try so many moves, or as many as there is work left for."""
+        """Try a number of moves, or as many as the remaining work allows."""
         for _ in slices(self._state, self._search, visits, hot, COLD, self._unit, deadline, MOVE):
             pass
 
     def best(self) -> dict[int, Definition]:
-        """Return the cheapest choice so far, by value, of what the roots need."""
+        """Return the definition of each value that the roots need, in the cheapest selection so far."""
         if not self._roots:
             return {}
         chosen = self._state.best_chosen

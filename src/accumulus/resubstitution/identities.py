@@ -43,12 +43,12 @@ class Identity:
     """Two formulas for one value.
 
     Attributes:
-        given: what the program computed, in its inputs x0, x1, …, in operations t7 of the program that it became, and
-            in others a, b, … that are any numbers.
-        now: what is computed instead.
+        given: formula of the original program, in inputs x0, x1, …, operations t7 of the rewritten program, and
+            variables a, b, … that stand for any number.
+        now: formula of the rewritten program.
         where: definitions of names in both.
-        times: how many pairs of values are equal by it.
-        is_proved: True if it is, as an identity of polynomials; else the numbers were tested.
+        times: number of pairs of values that the identity makes equal.
+        is_proved: True if it is proved as an identity of polynomials; False if it was tested with numbers.
     """
 
     given: str
@@ -62,7 +62,7 @@ class Identity:
 
 
 def identities(values: Values, made: Reading) -> tuple[list[Identity], int]:
-    """Return the identities that a rewritten program relies on, and the number of those not found.
+    """Return the identities that a rewritten program relies on, and the number of pairs without one.
 
     Args:
         values: values that the original program computes.
@@ -86,7 +86,7 @@ def identities(values: Values, made: Reading) -> tuple[list[Identity], int]:
 
 
 class _Pair:
-    """Two ways to compute a value: by the given program, and now; None for a number or an input itself."""
+    """Two ways to compute a value, before and after rewriting; `now` is None for a number or an input."""
 
     def __init__(self, value: int, given: Definition, now: Definition | None) -> None:
         self.value, self.given, self.now = value, given, now
@@ -101,7 +101,7 @@ class _Finder:
         )
         self._ranks = {value: rank for rank, value in enumerate(self._own)}
         self._tried = 0
-        #: What is computed now by an operation, and its sign.
+        #: (sign, reference) of each value that an operation of the rewritten program computes.
         self._references: dict[int, tuple[int, int]] = {}
         for r in range(made.tape.inputs, len(made.tape)):
             value = made.meanings[r]
@@ -111,7 +111,7 @@ class _Finder:
     # Pairs ---------------------------------------------------------------------------------------------------------
 
     def pairs(self) -> Iterator[_Pair]:
-        """Yield the values that the given program and the rewritten one compute in different ways."""
+        """Yield the values that the original and the rewritten program compute in different ways."""
         seen = set()
         for each in self._definitions():
             value = each.node
@@ -124,7 +124,7 @@ class _Finder:
                 yield _Pair(value, each, None if is_given else now)
 
     def _definitions(self) -> Iterator[Definition]:
-        """Yield the given program, operation by operation."""
+        """Yield the definitions of the original program, operation by operation."""
         base = self._values.base
         for r in range(base.tape.inputs, len(base.tape)):
             code, arguments = base.tape.codes[r], [self._meaning(a) for a in base.tape.arguments(r)]
@@ -149,16 +149,16 @@ class _Finder:
     # Formulas ------------------------------------------------------------------------------------------------------
 
     def written_out(self, pair: _Pair) -> frozenset[int] | None:
-        """Return values whose definitions make both sides equal, no more than that takes; None if that is not found.
+        """Return values to write out for both sides to be equal, as few as possible; None if none are found.
 
-        Where both sides are known to be one, some more may be written out.
+        If both sides are equal once multiplied out, the set may be larger than needed.
         """
         written: set[int] = set()
         many = 1
         while not self._is_equal(pair, written):
             if self.is_known(pair, written):
                 return frozenset(written)
-            # the definitions of what is computed last; ever more at once
+            # write out the values that are computed last, more of them in each turn
             symbols = [symbol for symbol in self._symbols(pair, written) if symbol in self._ranks]
             if not symbols or self._tried >= MOST_TRIED:
                 return None
@@ -175,11 +175,11 @@ class _Finder:
         return frozenset(written)
 
     def is_proved(self, pair: _Pair, written: Set[int]) -> bool:
-        """Return True if both sides are equal as formulas, and not only up to rounding."""
+        """Return True if both sides are proved to be equal, not only up to rounding."""
         return prove(*self._sides(pair, written)).is_whole
 
     def is_known(self, pair: _Pair, written: Set[int]) -> bool:
-        """Return True if both sides are one when they are multiplied out, and not long then."""
+        """Return True if both sides are equal and short once multiplied out."""
         return are_equal_expanded(self._tape(pair, written, (0, 1)))
 
     def _define(self, value: int, written: Set[int]) -> Definition | None:
@@ -192,7 +192,7 @@ class _Finder:
         return self._new.get(value)
 
     def _uses(self, pair: _Pair, written: Set[int]) -> Counter[int]:
-        """Return values, and how often the formulas would write them."""
+        """Return the number of times that the formulas would write each value."""
         found: Counter[int] = Counter()
         waiting = [pair.given, *([] if pair.now is None else [pair.now])]
         if pair.now is None:
@@ -206,12 +206,12 @@ class _Finder:
         return found
 
     def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
-        """Return values that stand for any number in both formulas."""
+        """Return the values that stand for any number in both formulas."""
         numbers = self._values.numbers
         return [v for v in self._uses(pair, written) if v not in numbers and self._define(v, written) is None]
 
     def _tape(self, pair: _Pair, written: Set[int], sides: Sequence[int]) -> Tape:
-        """Return both sides as outputs, or one."""
+        """Return a tape with some sides of a pair as outputs: 0 is the original formula, 1 the new one."""
         symbols = self._symbols(pair, written)
         tape = Tape(len(symbols))
         known: dict[int, int] = {symbol: k for k, symbol in enumerate(symbols)}
@@ -240,7 +240,7 @@ class _Finder:
         return self._tape(pair, written, (0,)), self._tape(pair, written, (1,))
 
     def _is_equal(self, pair: _Pair, written: Set[int]) -> bool:
-        """Return True if both sides are equal up to rounding, whatever the symbols are."""
+        """Return True if both sides are equal up to rounding, for all values of the symbols."""
         both = self._tape(pair, written, (0, 1))
         self._tried += EACH_TRIED + both.operations
         if both.outputs[0] == both.outputs[1] or are_equal_somewhere(both):
@@ -253,7 +253,7 @@ class _Finder:
             return False
         return True
 
-    # _Text ----------------------------------------------------------------------------------------------------------
+    # Text -----------------------------------------------------------------------------------------------------------
 
     def text(self, pair: _Pair, written: Set[int], *, are_named: bool) -> Identity:
         """Return the identity of one pair as text.
@@ -261,8 +261,8 @@ class _Finder:
         Args:
             pair: pair of equal values.
             written: values whose definitions are written out.
-            are_named: if True, symbols have their names in the program, and the proof is mentioned; else all are
-                letters.
+            are_named: if True, symbols have their names in the program, and the proof is run; else all are letters, and
+                the identity counts as unproved.
         """
         unused = _letters()
         names: dict[int, tuple[int, str]] = {}
@@ -297,7 +297,7 @@ class _Finder:
         return Identity(given, now, tuple(filter(None, where.values())), 1, proved)
 
     def _name(self, value: int) -> tuple[int, str]:
-        """Return sign and name of what is an input, a function of one, or an operation of the program; else no name."""
+        """Return sign and name of an input, a function of an input, or an operation; an empty name for all others."""
         if value in self._values.inputs:
             sign, position = self._values.inputs[value]
             return sign, f"x{position}"
@@ -311,51 +311,51 @@ class _Finder:
 
 
 def _is_exact(tape: Tape) -> bool:
-    """Return True if formulas have no rounded numbers, roots or functions with laws: equal as polynomials if at all."""
+    """Return True if formulas that are equal must be equal as polynomials: no rounded numbers, roots or laws."""
     finite = [number * SHORT for number in tape.constants if math.isfinite(number)]
     has_laws = bool(_WITH_LAWS.intersection(tape.codes))
     return not has_laws and all(number == round(number) for number in finite)
 
 
 def _is_apart(tape: Tape) -> bool:
-    """Return True if both outputs are other numbers at real points, by far more than rounding."""
+    """Return True if both outputs differ at real points by far more than rounding."""
     points = np.random.default_rng(0).uniform(0.5, 1.5, (tape.inputs, POINTS))
     one, two = evaluate(tape, list(points))
     with np.errstate(all="ignore"):
         return bool((np.abs(one - two) > FAR * (np.abs(one) + np.abs(two))).all())
 
 
-# Formulas in words, with as few brackets as that takes ---------------------------------------------------------------
+# Formulas as text, with few brackets ---------------------------------------------------------------------------------
 
 
 class _Text(NamedTuple):
-    """A formula in words."""
+    """A formula as text."""
 
-    sign: int  # of it; the text is without
-    text: str  # it
-    level: int  # 0 for sums, 1 for products and quotients, 2 for what needs no brackets
+    sign: int  # sign of the formula, which the text leaves out
+    text: str
+    level: int  # 0 for sums, 1 for products and quotients, 2 for text that needs no brackets
     parts: tuple[str, ...] = ()  # factors, of a product
-    opposite: str = ""  # its negative, where that is written without brackets
+    opposite: str = ""  # text of its negative, if that needs no brackets
 
     def __str__(self) -> str:
         return self.text if self.sign > 0 else self.opposite or f"-{self.bracketed(1)}"
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """Those of a product, or all of it."""
+        """Factors of a product; any other formula is its only factor."""
         return self.parts or (self.bracketed(1),)
 
     def bracketed(self, least: int) -> str:
-        """Return the text without its sign, as a part of what has that level."""
+        """Return the text without its sign, in brackets if its level is below `least`."""
         return self.text if self.level >= least else f"({self.text})"
 
     def times(self, sign: int) -> _Text:
-        """Return the identity's value, or its negative."""
+        """Return the formula times 1 or -1."""
         return self._replace(sign=self.sign * sign)
 
 
 def _formula(definition: Definition, of: Callable[[int], _Text]) -> _Text:
-    """Return an operation on texts of its arguments."""
+    """Return the text of an operation, given a function for the text of its arguments."""
     code, sign = definition.code, definition.sign
     arguments = [of(a) for a in definition.arguments]
     if code == COPY:
@@ -365,7 +365,7 @@ def _formula(definition: Definition, of: Callable[[int], _Text]) -> _Text:
         text = f"{first} {'+' if second.sign > 0 else '-'} {second.bracketed(1)}"
         if first.sign > 0:
             return _Text(1, text, 0)
-        # of two negatives, so that the negative of that has no sign left
+        # the negative of a sum of two negatives has no sign left
         return _Text(-1, f"{first.times(-1)} + {second.bracketed(1)}", 0, opposite=text)
     if code == MULTIPLY:
         first, second = arguments
@@ -383,7 +383,7 @@ def _power(times: int) -> str:
 
 
 def _letters() -> Iterator[str]:
-    """Yield names for what has none: a, b, …, a1, b1, …, without those of inputs and operations."""
+    """Yield names for unnamed symbols: a, b, …, a1, b1, …, except the letters of inputs and operations."""
     turn = 0
     while True:
         yield from (letter + (str(turn) if turn else "") for letter in "abcdefghklmnpqrsuvw")
@@ -394,11 +394,11 @@ def _letters() -> Iterator[str]:
 
 #: Most terms of a sum.
 MOST_TERMS: Final = 8
-#: Relative difference allowed between numbers that are rounded differently, and digits of numbers within functions.
+#: Largest relative difference of numbers that are rounded differently, and digits of numbers within functions.
 ROUNDED: Final = 1e-12
 DIGITS: Final = 10
 
-#: Coefficients of products. A product is a sorted sequence of symbols or functions with their exponents.
+#: Coefficients by product. A product is a sorted sequence of symbols or functions with their exponents.
 Product = tuple[tuple[Hashable, int], ...]
 Expansion = dict[Product, float]
 
@@ -448,7 +448,7 @@ class _Expansions(Domain):
 
 
 def are_equal_expanded(tape: Tape) -> bool:
-    """Return True if both outputs of a tape are one, but for rounding, when they are multiplied out, and short then."""
+    """Return True if both outputs of a tape are short and equal up to rounding, once multiplied out."""
     one, two = run(tape, _Expansions(), [{((("symbol", k), 1),): 1.0} for k in range(tape.inputs)])
     if one is None or two is None:
         return False

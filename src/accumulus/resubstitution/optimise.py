@@ -1,4 +1,4 @@
-"""The optimiser as derivatives call it: by rules, and with enough work by resubstitution, in turns.
+"""Optimiser of tapes as derivatives use it: rules, and with enough work resubstitution, in turns.
 
 The default effort runs rules, resubstitution and rules again, in about the time that rules alone take. Candidates are
 the values of the original program and of programs that the rules find on the way. The chosen program is rewritten by
@@ -49,7 +49,7 @@ STALLED: Final = 3
 #: `LAST` rounds left, the last one begins.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
-#: Most terms of one factor of a product that is multiplied out, tried in turn.
+#: Largest numbers of terms of the shorter factor of a product that is multiplied out, tried in turn.
 FACTORS: Final = (TERMS, 1)
 #: Number of rounds for which work is reserved while starting programs are made.
 KEPT: Final = 2.5
@@ -58,7 +58,7 @@ BRIEF: Final = (280, 1200)
 
 
 def is_by_value(tape: Tape, effort: str) -> bool:
-    """Return True if a tape is rewritten by value as well as by rules."""
+    """Return True if resubstitution runs after the rules, in many rounds."""
     return effort == "thorough" and tape.operations <= MOST_OPERATIONS
 
 
@@ -68,16 +68,17 @@ def looks_at_points(tape: Tape, effort: str) -> bool:
 
 
 def is_short(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
-    """Return True if a tape is multiplied out by default: where it is rewritten by rules alone, in the usual way."""
+    """Return True if the default effort also multiplies a tape out, since it is too short for resubstitution."""
     if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
         return False
     return tape.operations < BRIEF[0] and deadline.left > ROUND * tape.operations
 
 
 def is_brief(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
-    """Return True if a tape is rewritten by value once by default: where first results come no later for it.
+    """Return True if the default effort runs resubstitution once: where that does not delay the first results.
 
-    Not what is differentiated afterwards, or has little to win, which has rounds of its own.
+    Tapes with kept outputs, which are differentiated afterwards, and tapes with special rounds, which have little to
+    gain, are excluded.
     """
     if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
         return False
@@ -97,26 +98,28 @@ def optimise(
 ) -> Tape:
     """Return a tape with the same inputs and outputs, and never more operations.
 
-    The rules are listed in ``docs/algebra-on-the-tape.md``, each with what it does to rounding. The result has been
-    verified against the tape that it was made from. Under "thorough", what rules find is rewritten by value, and that
-    by rules again, until several rounds in a row win nothing; under "balanced" once, if it is neither short nor long.
+    ``docs/algebra-on-the-tape.md`` lists the rules, each with its effect on rounding. The result is verified against
+    the tape's canonical form. Under "thorough", rules and resubstitution alternate until several rounds in a row win
+    nothing; under "balanced", resubstitution runs once, if the tape is neither short nor long.
 
     Args:
         tape: any tape.
-        effort: "fast", "balanced" or "thorough", see `accumulus.rewriting.optimise.by_rules`.
-        time_limit: seconds for the search, which ends after the work that takes an idle core about half of them.
-        seed: of the search. Same seed, same effort and same time limit, same tape, unless the clock runs out first.
-        kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
-        rounds: of annealing, by default one; more follow if the effort is thorough.
-        points: real points of the domain, (points, inputs), at which what rounding does is looked at; besides others,
-            at random.
-        dtype: what the program is computed in: where that overflows or has no digits, nothing is known of a value.
+        effort: "fast", "balanced" or "thorough"; see `accumulus.rewriting.optimise.by_rules`.
+        time_limit: seconds for the search. It ends after the work that takes an idle core about half of them.
+        seed: seed of the search. The same seed, effort and time limit give the same tape, unless the clock runs out
+            first.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
+        rounds: rounds of annealing, one by default; more follow if the effort is thorough.
+        points: (points, inputs), real points of the domain at which effects of rounding are examined, besides random
+            ones.
+        dtype: type that the program is computed in; values that overflow in it, or lose all digits, are unknown.
 
     Warns:
-        RewritingWarning: if the result is not what it was made from; that would be a mistake of this package.
+        RewritingWarning: if the verification fails, which would be a mistake of this package.
 
     Raises:
-        ArgumentError: if `tape` is none, `time_limit` negative, or `kept_outputs` more than the tape has.
+        ArgumentError: if `tape` is not a `Tape`, `time_limit` is negative, or the tape has fewer outputs than
+            `kept_outputs`.
         UnknownNameError: for an unknown effort.
 
     >>> tape = Tape(2)
@@ -144,8 +147,8 @@ def rewrite(
     Args:
         tape: tape to rewrite.
         context: options and deadline.
-        kept_outputs: number of leading outputs whose operations stay as they are.
-        rounds: rounds of the search; by default those of the effort.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
+        rounds: rounds of the search; None for the effort's default.
         points: points of the domain, (points, inputs).
         others: function that yields other programs with the same outputs, whose values are candidates, time permitting.
         notes: dict that receives facts fit for JSON: "multiplied", True if by default the tape was multiplied out,
@@ -197,11 +200,11 @@ def rewrite(
                 if other not in multiplied or cost(made) < min(map(cost, pool)):
                     sources.append(other)
                     pool.append(made)
-        # the default's program by value is where a search from it would stay
+        # without the default effort's program: resubstitution would not get away from it
         known = [rewritten("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
         while (left := context.left) > ROUND * tape.operations:
-            # at the end, and after it where that wins something
+            # at the end, and once more as long as that wins something
             is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
             has_helpers = misses >= STALLED and misses % 2 == 1
@@ -215,16 +218,16 @@ def rewrite(
             if is_last and misses:
                 break
     best = min(best, rewritten("thorough", best, 0), first, key=cost)
-    # fewer divisions may take more operations than there were
+    # fewer divisions may take more operations than the original has
     return best if best.operations <= start.operations else first
 
 
 # Multiplied out, by default ------------------------------------------------------------------------------------------
 
-#: Seconds of work to multiply a program out, for each operation, and to look at its rounding.
+#: Seconds of work to multiply a program out, per operation, and to examine its rounding.
 MULTIPLIED: Final = 1e-5
 ROUNDED: Final = 2e-3
-#: Largest relative length of a program that is tried, and moves of rules for each operation that decide.
+#: Largest relative length of a program that is tried, and moves of rules per operation in that trial.
 TRIED: Final = 1.35
 DECIDED: Final = 70
 
@@ -243,7 +246,7 @@ def from_polynomials(tape: Tape, found: Tape, context: Context) -> Tape | None:
     if multiplied is None or multiplied.operations > TRIED * start.operations:
         return None
     rough = sketch(multiplied, DECIDED, context, is_last=False)
-    # most changes of sign are still to go
+    # later stages remove most changes of sign
     if rough.operations - rough.codes.count(NEGATIVE) >= found.operations:
         return None
     try:
@@ -256,9 +259,9 @@ def from_polynomials(tape: Tape, found: Tape, context: Context) -> Tape | None:
 
 
 def is_more_uncertain(start: Tape, found: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
-    """Return True if rounding makes a program's outputs worse than another's for the same, at some point."""
+    """Return True if rounding makes an output of a program much less accurate than in another one, at some point."""
     with context.paused():
-        from accumulus.resubstitution.universe import WORSE, OutputRounding  # not what every process needs
+        from accumulus.resubstitution.universe import WORSE, OutputRounding  # only some processes need it
         from accumulus.resubstitution.values import points_of
     options = context.options
     at = points_of(start, points, np.random.default_rng(options.seed), options.dtype, few=True)
@@ -267,16 +270,16 @@ def is_more_uncertain(start: Tape, found: Tape, context: Context, points: NDArra
 
 # Once, by default ----------------------------------------------------------------------------------------------------
 
-#: Moves of rules before and after, and those of the choice, for each operation.
+#: Moves of rules before and after resubstitution, and of the selection of definitions, per operation.
 BEFORE: Final = 70
 AFTER: Final = 200
 CHOICE: Final = 40
-#: Smallest number of complex points at which values are sampled: one for each distance of points from 0.
+#: Least number of complex points at which values are sampled: one for each scale of points.
 TOLD: Final = 3
-#: Most comparisons of a program: each doubles the number of points.
+#: Largest number of comparisons in a program: each doubles the number of points.
 COMPARISONS: Final = 2
-#: Pairs of values take time with the square of their number: programs of more operations have to be such that rules
-#: leave no more than that part of them.
+#: Pairs of values take time with the square of their number: for programs of more operations, rules have to leave at
+#: most this fraction of them.
 LARGE: Final = 600
 LEFT: Final = 0.95
 
@@ -290,7 +293,7 @@ def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) ->
         points: points of the domain, (points, inputs).
     """
     with context.paused():
-        from accumulus.resubstitution.resubstitute import Resubstitution  # not what every process needs
+        from accumulus.resubstitution.resubstitute import Resubstitution  # only some processes need it
     rounds, options = Rounds(), context.options
     start = canonical(tape)
     by_value = Resubstitution.of(
@@ -315,7 +318,7 @@ def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) ->
 
 
 def optimise_bodies(maps: Sequence[Map], context: Context) -> None:
-    """Replace the bodies of maps by cheaper ones, those that run most often first; equal bodies become one."""
+    """Replace the bodies of maps by cheaper ones, most frequently run bodies first; equal bodies become one."""
     known: dict[str, Tape] = {}
     for each in sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True):
         if each.body.operations:
@@ -340,8 +343,8 @@ def tape_key(
     Args:
         tape: tape to rewrite.
         context: options and deadline.
-        kept_outputs: number of leading outputs whose operations stay as they are.
-        rounds: rounds of the search; by default those of the effort.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
+        rounds: rounds of the search; None for the effort's default.
         points: points where rounding is examined; None if it is not.
     """
     options, rounds = context.options, rounds or Rounds()
@@ -351,9 +354,9 @@ def tape_key(
 
 
 def stored_tape(key: str, tape: Tape, kept_outputs: int) -> tuple[Tape, dict[str, Any]] | None:
-    """Return the tape that is stored under the key, and notes; None if there is none, or none that is right and pays.
+    """Return the tape stored under a key, and its notes; None if there is none, or it is wrong or longer.
 
-    It is never taken on trust: it is verified against the tape that it was made from, as what has just been found is.
+    A stored tape is not trusted: it is verified against the tape that it was made from, as a new one is.
     """
     content = cache.load("tapes", key)
     if content is None:
@@ -368,27 +371,28 @@ def stored_tape(key: str, tape: Tape, kept_outputs: int) -> tuple[Tape, dict[str
 
 
 def store_tape(key: str, tape: Tape, notes: Mapping[str, Any]) -> None:
-    """Store a tape under the key, if that is possible, with what else is known of it, fit for JSON."""
+    """Store a tape under a key, if possible, with notes that are fit for JSON."""
     cache.store("tapes", key, json.dumps(notes).encode() + b"\n" + to_bytes(tape))
 
 
-# What is known of a program ------------------------------------------------------------------------------------------
+# Facts about a rewritten program -------------------------------------------------------------------------------------
 
-#: Points at which a program is tested for each way in which its comparisons come out; at least; and where these are.
+#: Points at which a program is tested for each combination of outcomes of its comparisons; least number of points in
+#: all; and scales of the points.
 POINTS: Final = 8
 FEWEST_POINTS: Final = 16
 REACHES: Final = (1.0, 6.0, 3.0)
-#: A seed that no other check has.
+#: Seed that no other check uses.
 SEED: Final = 103
 
 
 class ByValue:
-    """A program, and the one that it was made from.
+    """Tests and proofs of a rewritten program against the original one.
 
     Args:
-        given: a tape as it was given to the optimiser.
-        tape: what the optimiser made of it.
-        kept_outputs: that many of the first outputs are computed as they were.
+        given: tape before rewriting.
+        tape: tape after rewriting.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
     """
 
     def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0) -> None:
@@ -408,7 +412,7 @@ class ByValue:
 
     @cached_property
     def _verified(self) -> tuple[Verification, bool]:
-        """Test of all outputs, and True if that is for all ways in which comparisons may come out."""
+        """Test of all outputs, and True if it covers all combinations of outcomes of comparisons."""
         from accumulus.resubstitution.proofs import MOST_COMPARISONS
 
         choices = all_choices(self.base, MOST_COMPARISONS)
@@ -419,21 +423,21 @@ class ByValue:
 
     @property
     def tested(self) -> int:
-        """Tests all outputs at complex points, other ones than those of the search; at how many.
+        """Number of complex points at which all outputs are tested; the search uses other points.
 
         Raises:
-            VerificationError: if one of them is wrong.
+            VerificationError: if an output is wrong.
         """
         return self._verified[0].points
 
     @property
     def identities(self) -> list[Identity]:
-        """Those that the program relies on, but for those that are seen when short formulas are multiplied out."""
+        """Identities that the program relies on, unless they follow by multiplying out short formulas."""
         return self._identities[0]
 
     @property
     def unexplained(self) -> int:
-        """Number of values that are computed in another way for which no identity was found that is short enough."""
+        """Number of values that are computed in another way without a short identity that explains it."""
         return self._identities[1]
 
     @cached_property
@@ -443,11 +447,11 @@ class ByValue:
 
         try:
             check, is_whole = self._verified
-        except VerificationError:  # which `tested` does not keep to itself
+        except VerificationError:  # `tested` raises it
             return [], 0
         if not is_whole or not self.base.operations:
             return [], 0
-        # where the laws of exponentials and of sums of angles have been needed, these are seen
+        # the sampling uses the laws of exponentials and of sums of angles if the verification needed them
         values = Values(self.base, check, points_of(self.base, None, np.random.default_rng(SEED)), self._kept_outputs)
         made = values.read(self._tape)
         return ([], 0) if made is None else identities(values, made)

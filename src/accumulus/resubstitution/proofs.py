@@ -1,35 +1,35 @@
 """Proofs that two programs compute the same values, as identities of polynomials modulo random primes.
 
-Both run at random points, for every way in which their comparisons may come out.
-Let d be the degree, and b the bits of the coefficients, of the difference of two outputs, a polynomial in inputs,
-functions and roots. If it is not the zero polynomial, then it is zero at a random point with a probability of at most
-d/p (Schwartz, J. ACM 27, 1980; Zippel, EUROSAM 1979), p > 2⁶⁰, or because p, one of 10¹⁶ primes, is among the b/60 that
-divide all of its coefficients. Of k square roots, the product over all of their signs is such a polynomial: d and b
-count 2ᵏ times. Functions of m arguments are of these, and not of others, unless two of their at most m² differences are
-zero by chance. So a wrong output passes N points with a probability of at most
+Both run at random points, for every combination of outcomes of their comparisons. Let d be the degree, and b the bits
+of the coefficients, of the difference of two outputs, a polynomial in inputs, functions and roots. If it is not the
+zero polynomial, it is zero at a random point with a probability of at most d/p (Schwartz, J. ACM 27, 1980; Zippel,
+EUROSAM 1979), p > 2⁶⁰, or because p, one of 10¹⁶ primes, is among the b/60 that divide all of its coefficients. With k
+square roots, the product over all of their signs is such a polynomial: d and b count 2ᵏ times. Different arguments of m
+functions have different values, unless one of their at most m² differences is zero by chance. So a wrong output passes
+N points with a probability of at most
 
     ((1 + m²) 2ᵏ (d / 2⁶⁰ + b / (60 · 10¹⁶)))ᴺ,
 
 and N is so large that this is below 2⁻⁶⁴.
 
-Signs of roots are by chance, which is enough where each sign may be turned without the others: where no product of what
-roots are of is a square. The residues show it: else at every point an even number of the roots in question would be no
-residues. All signs are tried of roots of which that is not seen: of those that are within others, and of sqrt(x²).
+Signs of roots are random. That is enough if each sign can be turned without the others: if no product of radicands is a
+square. Otherwise, at every point, an even number of the radicands in question would not be squares modulo p. All signs
+are tried of roots for which the points do not exclude that: of roots within others, and of sqrt(x²).
 
-Identities of positive numbers only, such as sqrt(x²) = x, are not proved; nor identities that hold up to the rounding
-of a constant. A proved identity holds wherever both sides are defined, in exact arithmetic.
+Identities of positive numbers only, such as sqrt(x²) = x, are not proved; nor are identities that hold up to the
+rounding of a constant. A proved identity holds wherever both sides are defined, in exact arithmetic.
 
 **Residues.**
-Numbers are those of the field of p² elements, a + b·i with i² = -1, p being 3 modulo 4; inputs are residues a. Every
-finite constant is a whole number times a power of two, and is that. Sine and cosine of an argument are 2t/(1 + t²) and
-(1 - t²)/(1 + t²), t by chance. A square root is one of the two roots of its argument, by chance, but always the same of
-the same argument: every residue has some, of other numbers half. A power is one with a whole exponent times what chance
-gives for the rest of the exponent. All other functions are residues by chance, with their symmetries; so are jumps and
-comparisons, which see whether their arguments are the same numbers, and nothing else.
+Numbers are elements of the field with p² elements, a + b·i with i² = -1, where p is 3 modulo 4; inputs are residues a.
+Every finite constant is an integer times a power of two, and so has an exact residue. Sine and cosine of an argument
+are 2t/(1 + t²) and (1 - t²)/(1 + t²), with a random t. A square root is a random one of the two roots of its argument,
+the same one wherever the argument occurs: every residue has roots, and so have half of the other numbers. A power is
+the integer power times a random number for the fractional part of the exponent. All other functions are random
+residues, with their symmetries. So are jumps and comparisons, which depend on the equality of their arguments alone.
 
 **Degrees.**
-A value is N / (D₁^e₁ D₂^e₂ …), the D being numerators of what was divided by, so that sums need no more of them than
-their terms have. Roots and functions are variables of their own; a root has half the size of what it is of.
+A value is N / (D₁^e₁ D₂^e₂ …), where the D are numerators of divisors, so that a sum needs no more of them than its
+terms have. Roots and functions are separate variables; a root has half the size of its radicand.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
 #: Most comparisons: values are compared for every combination of their outcomes.
 MOST_COMPARISONS: Final = 6
-#: Certainty of a proof, −log₂ of the probability that it is wrong, and the fewest and most points that it uses.
+#: Certainty of a proof, −log₂ of its probability of error; and least and largest number of points that it uses.
 CERTAIN: Final = 64.0
 FEWEST_POINTS: Final = 2
 MOST_POINTS: Final = 8
-#: Most roots for which all signs are tried, and points at which roots are counted, besides one for each root.
+#: Largest number of roots for which all signs are tried; and points at which roots are counted, besides one per root.
 MOST_SIGNS: Final = 5
 MORE_POINTS: Final = 8
-#: Points tried to find one at which all roots can be computed; fewer where such a point is not required.
+#: Largest number of points tried to find one at which all roots exist; fewer where such a point is not required.
 TRIES: Final = 64
 FEW_TRIES: Final = 8
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE))
@@ -68,8 +68,8 @@ _Root = tuple[int, int]
 class Proof(NamedTuple):
     """Proof of a program's outputs."""
 
-    outputs: tuple[bool, ...]  # True if each is proved to be what it was
-    error: float  # the probability that one of them is not though it is proved to be, at most
+    outputs: tuple[bool, ...]  # True for each output that is proved to be unchanged
+    error: float  # upper bound on the probability that one of these is wrong
 
     @property
     def is_whole(self) -> bool:
@@ -78,7 +78,7 @@ class Proof(NamedTuple):
 
 
 def prove(tape: Tape, other: Tape, seed: int = 0) -> Proof:
-    """Return the outputs of a tape, by position, that another one with the same inputs is proved to compute.
+    """Return the proof that another tape with the same inputs computes the outputs of a tape, output by output.
 
     >>> def of(write):
     ...     tape = Tape(2)
@@ -106,7 +106,7 @@ def prove(tape: Tape, other: Tape, seed: int = 0) -> Proof:
 
 
 def _chance(tape: Tape, other: Tape) -> tuple[float, int]:
-    """Return the probability that what differs is equal at a point, as a power of two; and how many points do."""
+    """Return the probability that different outputs agree at a point, as log₂, and the number of points to use."""
     degree, height = (sum(both) for both in zip(_largest(tape), _largest(other), strict=True))
     codes = tape.codes[tape.inputs :] + other.codes[other.inputs :]
     functions, roots = sum(code not in _FIELD for code in codes), codes.count(_SQRT)
@@ -117,9 +117,9 @@ def _chance(tape: Tape, other: Tape) -> tuple[float, int]:
 
 
 def are_equal_somewhere(tape: Tape) -> bool:
-    """Return True if both outputs of a tape are equal at a point modulo a prime, however comparisons come out.
+    """Return True if both outputs of a tape are equal at a point modulo a prime, for all outcomes of comparisons.
 
-    That is no proof, but much less than one takes.
+    That is no proof, but takes much less time.
     """
 
     def are_equal(chosen: Mapping[int, bool]) -> bool:
@@ -142,14 +142,14 @@ def _prime() -> int:
 
 
 class _Comparison:
-    """Two tapes, while comparisons come out in one way."""
+    """Two tapes, for one combination of outcomes of comparisons."""
 
     def __init__(self, tape: Tape, other: Tape, chosen: Mapping[int, bool], rng: random.Random) -> None:
         self._tapes, self._chosen, self._rng = (tape, other), chosen, rng
         self._nested = [_within_roots(each) for each in self._tapes]
 
     def equal(self, points: int) -> set[int]:
-        """Return outputs that are equal at all of so many points."""
+        """Return outputs that are equal at all of a number of points."""
         found = set(range(len(self._tapes[0].outputs)))
         unsure: list[_Root] = []
         if _SQRT in self._tapes[0].codes or _SQRT in self._tapes[1].codes:
@@ -159,7 +159,7 @@ class _Comparison:
             unsure = counted
         ways = [dict(zip(unsure, way, strict=True)) for way in product((False, True), repeat=len(unsure))]
         for _ in range(points):
-            # at some point, whatever the signs of the unsure roots
+            # outputs must be equal at a point for all signs of the unsure roots
             equal = next((each for each, _ in self._tried(ways)), None)
             if equal is None:
                 return set()
@@ -167,7 +167,7 @@ class _Comparison:
         return found
 
     def _counted(self) -> list[_Root] | None:
-        """Return roots whose signs are not seen to be free; None if none of them can be computed."""
+        """Return roots whose signs may depend on each other; None if no point has all roots."""
         residues: list[Mapping[_Root, bool | None]] = []
         for _, found in self._tried([{}]):
             residues.append(found)
@@ -181,7 +181,7 @@ class _Comparison:
     def _tried(
         self, ways: Sequence[Mapping[_Root, bool]]
     ) -> Iterator[tuple[list[set[int]], Mapping[_Root, bool | None]]]:
-        """Yield outputs that are equal, by each choice of signs, and residues, where all roots can be computed."""
+        """Yield the equal outputs for each choice of signs, and the residues, at points where all roots exist."""
         for _ in range(TRIES):
             prime, seed = _random_prime(self._rng), self._rng.getrandbits(62)
             points = [_Point(prime, self._tapes[0].inputs, seed, self._chosen, signs) for signs in ways]
@@ -197,7 +197,7 @@ class _Comparison:
 
 
 def _within_roots(tape: Tape) -> list[bool]:
-    """Return for each operation True if an argument of it depends on a root."""
+    """Return True for operations with an argument that depends on a root."""
     depends, within = [False] * tape.inputs, [False] * tape.inputs
     for r in range(tape.inputs, len(tape)):
         within.append(any(a >= 0 and depends[a] for a in tape.arguments(r)))
@@ -206,11 +206,11 @@ def _within_roots(tape: Tape) -> list[bool]:
 
 
 def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
-    """Return columns of bits that are sums modulo 2 of those before them."""
+    """Return the columns of bits that are sums modulo 2 of columns before them."""
     basis: list[int] = []
     found = []
     for root, column in columns.items():
-        # a bit for each number that is no residue
+        # a bit for each radicand that is not a square
         bits = sum(1 << k for k, is_residue in enumerate(column) if not is_residue)
         for each in basis:
             bits = min(bits, bits ^ each)
@@ -228,9 +228,9 @@ LEAST_PRIME: Final = 1 << 60
 PRIMES: Final = 10**16
 #: Powers with larger exponents are treated like other functions.
 _LARGEST_POWER: Final = 1 << 16
-#: By these a number below 2⁶⁴ is shown to be a prime (Sorenson, Webster, Math. Comp. 86, 2017).
+#: These witnesses show that a number below 2⁶⁴ is a prime (Sorenson, Webster, Math. Comp. 86, 2017).
 _WITNESSES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
-#: Hashes of close numbers are close; by this they are not.
+#: Hashes of close numbers are close; this factor separates them.
 _MIXING: Final = 0x9E3779B97F4A7C15
 
 Number = tuple[int, int]
@@ -241,22 +241,22 @@ _ONE: Final = (1, 0)
 
 
 class _NoRootError(Exception):
-    """A number has no square root in the field; at another point it may have."""
+    """Error for a number without a square root in the field; it may have one at another point."""
 
 
 class _Point(Partial):
-    """Inputs, functions and comparisons by chance, for all programs that are run there.
+    """Random inputs, functions and comparisons, the same for all programs that run at the point.
 
     Args:
-        prime: 3 modulo 4.
-        inputs: how many.
-        seed: seed of everything that is by chance, roots among it.
-        chosen: comparisons of the first program that is run, by reference, and whether they hold; the rest by chance.
-        signs: which of its roots an operation is, by program (0 for the first) and reference; the rest by chance.
+        prime: prime number that is 3 modulo 4.
+        inputs: number of inputs.
+        seed: seed of all random choices, including roots.
+        chosen: outcomes of comparisons of the first program that runs, by reference; other outcomes are random.
+        signs: sign of each root, by program (0 for the first) and reference; other signs are random.
 
     Attributes:
-        residues: operations whose root was not there before, and whether what it is of is the square of a residue;
-            None where that is no residue.
+        residues: for each operation that takes a new root, True if its argument is the square of a residue; None if
+            the argument is not a residue.
     """
 
     located = frozenset(("sqrt", "power", "comparison"))
@@ -279,10 +279,10 @@ class _Point(Partial):
         self._programs = 0
 
     def run(self, tape: Tape) -> list[Any]:
-        """Return values of a tape's inputs, operations and constants, as references have them; None if undefined.
+        """Return values of a tape's inputs, operations and constants, indexed by reference; None where undefined.
 
         Raises:
-            _NoRootError: if there is a root that cannot be computed.
+            _NoRootError: if a root does not exist.
         """
         found = values(tape, self, self.inputs)
         self._programs += 1
@@ -336,7 +336,7 @@ class _Point(Partial):
         return self._holds[key] != negated
 
     def sqrt(self, tape: Tape, r: int, x: Number) -> Number:
-        """Return one of the roots, the same for the same argument."""
+        """Return one of the two roots, the same for equal arguments."""
         if x not in self._roots:
             which = self._programs, r
             (a, b), turned = x, self._signs.get(which, bool(self._by_chance(_SQRT, x) & 1))
@@ -363,17 +363,17 @@ class _Point(Partial):
         return result if whole >= 0 else self.divide(_ONE, result)
 
     def sin(self, x: Number) -> Number | None:
-        """Return 2t/(1 + t²), t by chance."""
+        """Return 2t/(1 + t²), with a random t."""
         t, _ = self._odd(_SINE, x)
         return self.divide((2 * t, 0), (1 + t * t, 0))
 
     def cos(self, x: Number) -> Number | None:
-        """Return (1 - t²)/(1 + t²), t by chance."""
+        """Return (1 - t²)/(1 + t²), with a random t."""
         t, _ = self._odd(_SINE, x)
         return self.divide((1 - t * t, 0), (1 + t * t, 0))
 
     def function(self, row: Operation, x: Number, y: Number = _ZERO) -> Number:
-        """Return a residue by chance, with the symmetries of the function."""
+        """Return a random residue, with the symmetries of the function."""
         if row.arity == 1 and row.parity == "odd":
             return self._odd(row.code, x)
         if row.arity == 1 and row.parity == "even":
@@ -387,7 +387,7 @@ class _Point(Partial):
         return (hash((mixed, self._seed)) ^ mixed >> 29) % self.prime
 
     def _some_root(self, a: int, b: int) -> tuple[Number, bool | None]:
-        """Return a root of a + b·i, and if that is a residue, whether its root is one."""
+        """Return a root of a + b·i, and True if it is a residue; None instead of True or False if b is not 0."""
         p = self.prime
         if not b:
             root = pow(a, (p + 1) // 4, p)
@@ -411,12 +411,12 @@ class _Point(Partial):
 
 
 def _holds(x: Any) -> bool:
-    """Return True if a truth holds; numbers are those that are not 0."""
+    """Return True if a truth value holds; a number holds if it is not 0."""
     return x if isinstance(x, bool) else x != _ZERO
 
 
 def _random_prime(rng: random.Random) -> int:
-    """Return a prime that is 3 modulo 4, from `LEAST_PRIME` to twice that."""
+    """Return a random prime that is 3 modulo 4, from `LEAST_PRIME` to twice that."""
     while True:
         number = rng.randrange(LEAST_PRIME, 2 * LEAST_PRIME) | 3
         half, ends = number // 2, (1, number - 1)
@@ -425,13 +425,13 @@ def _random_prime(rng: random.Random) -> int:
             return number
 
 
-# How large polynomials are -------------------------------------------------------------------------------------------
+# Sizes of polynomials ------------------------------------------------------------------------------------------------
 
 _TWO: Final = "two"
 
 
 class _Size(NamedTuple):
-    """Of a polynomial: its degree, and the logarithm to base 2 of the sum of its coefficients' magnitudes, at most."""
+    """Bounds on a polynomial's degree, and on log₂ of the sum of its coefficients' magnitudes."""
 
     degree: int
     bits: int
@@ -448,14 +448,14 @@ _NOTHING: Final = _Size(0, 0)
 
 
 class _Quotient(NamedTuple):
-    """The size of a numerator, and the exponents of what is divided by."""
+    """Size of a numerator, and the exponents of its divisors."""
 
     above: _Size
     below: Mapping[Hashable, int]
 
 
 def _largest(tape: Tape) -> _Size:
-    """Return bounds on all values of a tape, numerators and denominators together."""
+    """Return bounds on the numerators and denominators of all values of a tape, as one size."""
     domain = _Sizes()
     found = values(tape, domain, [_Quotient(_Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
     wholes = [each.above + _product(each.below, domain.sizes) for each in found]
@@ -463,7 +463,7 @@ def _largest(tape: Tape) -> _Size:
 
 
 class _Sizes(Domain):
-    """Sizes of values, and of what is divided by."""
+    """Domain of sizes: of values, and of divisors."""
 
     located = frozenset(("divide", "sin", "cos", "power"))
 
@@ -495,7 +495,7 @@ class _Sizes(Domain):
     def divide(self, tape: Tape, r: int, x: _Quotient, y: _Quotient) -> _Quotient:
         return _divided(x, y, tape.second[r], self.sizes)
 
-    def sqrt(self, x: _Quotient) -> _Quotient:  # of N/D it is that of N·D, divided by D
+    def sqrt(self, x: _Quotient) -> _Quotient:  # the root of N/D is the root of N·D, divided by D
         square = x.above + _product(x.below, self.sizes)
         return _Quotient(_Size(-(-square.degree // 2), -(-square.bits // 2)), x.below)
 

@@ -1,16 +1,15 @@
 """Relations between values of a program that shorten it: linear ones, and sines and cosines of sums.
 
-**Linear relations** are there in matrices of low rank, and by conservation laws.
-A value that sums, differences and products with numbers make of others is a linear form in these, its *atoms*: inputs,
-and results of all other operations. Where the forms of a program are the rows of a matrix of low rank, most of them are
-combinations of a few, with fewer terms than they have. A pivoted factorisation of the matrix finds the rows that the
-others are best combined from, and the coefficients.
+**Linear relations** occur in matrices of low rank, and through conservation laws. A value that is computed by sums,
+differences and products with numbers is a linear form in its *atoms*: inputs, and results of all other operations. If
+the forms of a program are the rows of a matrix of low rank, most of them are combinations of a few, with fewer terms
+than they have. A pivoted factorisation of the matrix finds the rows from which the others are best combined, and the
+coefficients.
 
-**Sums of angles.**
-cos(a)·cos(b) - sin(a)·sin(b) is cos(a + b). In a chain of links that rotate in one plane, most values are of this kind,
-and one pair of functions of the sum replaces a pair of functions of a term and four products. Such values are found
-numerically: the program runs at real points, and so do the sine and cosine of the sum and difference of any two of its
-angles.
+**Sums of angles.** cos(a)·cos(b) - sin(a)·sin(b) is cos(a + b). In a chain of links that rotate in one plane, most
+values are of this kind, and one pair of functions of the sum replaces a pair of functions of a term and four products.
+Such values are found numerically: the program runs at real points, and so do the sine and cosine of the sum and
+difference of any two of its angles.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Relative residual up to which a row is a combination of others.
+#: Largest relative residual of a row that is a combination of others.
 NOTHING: Final = 1e-13
-#: Coefficients within this of a fraction with a small denominator are rounded to it.
+#: Coefficients within this distance of a fraction with a small denominator are rounded to it.
 NEAR: Final = 1e-12
 LARGEST_DENOMINATOR: Final = 8
-#: Most rows, and most columns, of a matrix.
+#: Largest number of rows, and of columns, of a matrix.
 MOST: Final = 500
 
-#: Coefficients by atom; the constant term is that of `_ONE`.
+#: Coefficients by atom; the constant term belongs to `_ONE`.
 Form = Mapping[int, float]
 _ONE: Final = -1
 
@@ -45,9 +44,9 @@ _ONE: Final = -1
 class _Forms(NamedTuple):
     """Operations as linear forms."""
 
-    forms: list[Form]  # of each reference
-    levels: list[int]  # how many atoms each is deep: an atom is one level above the forms that it is computed from
-    # True if each is a sum, a difference or a product with a number, of what may be written otherwise
+    forms: list[Form]  # form of each reference
+    levels: list[int]  # depth of each in atoms: an atom is one level above the forms that it is computed from
+    # True if it is a sum, a difference or a product with a number, and may be rewritten
     is_linear: list[bool]
 
 
@@ -59,11 +58,11 @@ class _Relation(NamedTuple):
 
 
 def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
-    """Return the program with forms as combinations of others where that is cheaper; None if that is nowhere.
+    """Return the program with forms written as combinations of others if that is cheaper; None if it never is.
 
     Args:
-        tape: in canonical form.
-        kept_outputs: that many of the first outputs stay as they are computed.
+        tape: tape in canonical form.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
     """
     if len(seeing_zero_signs(tape)):
         return None  # rewritten values may have other signs of zeros
@@ -82,7 +81,7 @@ def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
 
 
 def _forms(tape: Tape, kept_outputs: int) -> _Forms:
-    """Return the form of each reference in atoms; what is rounded when written, or has too many, is an atom."""
+    """Return the form of each reference in atoms; values that must be rounded as written, or have many, are atoms."""
     fixed = as_written(tape, kept_outputs)
     forms: list[Form] = [{k: 1.0} for k in range(tape.inputs)]
     levels, is_linear = [0] * tape.inputs, [False] * tape.inputs
@@ -123,7 +122,7 @@ def _combined(code: int, arguments: list[Form]) -> Form | None:
 
 
 def _roots(tape: Tape, known: _Forms) -> Iterator[int]:
-    """Yield linear forms of more than one atom that something else than a linear form takes."""
+    """Yield linear forms of more than one atom that are outputs, or operands of nonlinear operations."""
     live, taken = needed(tape), set(tape.outputs)
     for reference in range(tape.inputs, len(tape)):
         if live[reference] and not known.is_linear[reference]:
@@ -134,7 +133,7 @@ def _roots(tape: Tape, known: _Forms) -> Iterator[int]:
 
 
 def _connected(roots: Iterable[int], forms: list[Form]) -> Iterator[list[int]]:
-    """Return roots grouped by common atoms: different groups have no atom in common."""
+    """Yield roots in groups that have no atom in common."""
     parts: dict[int, tuple[list[int], set[int]]] = {}
     of_atom: dict[int, int] = {}
     for root in roots:
@@ -153,8 +152,8 @@ def _connected(roots: Iterable[int], forms: list[Form]) -> Iterator[list[int]]:
 
 
 def _related(roots: list[int], forms: list[Form]) -> dict[int, _Relation]:
-    """Return those of some forms that are combinations of others, and cheaper as that."""
-    # takes a thirtieth of a second to import, and few programs are rewritten by value
+    """Return the relations of forms that are cheaper as combinations of others."""
+    # the import takes a thirtieth of a second, and few programs need it
     from scipy.linalg import qr, solve_triangular
 
     atoms = sorted({atom for root in roots for atom in forms[root]} - {_ONE})
@@ -170,7 +169,7 @@ def _related(roots: list[int], forms: list[Form]) -> dict[int, _Relation]:
         norms = np.sqrt(np.square(matrix).sum(axis=1))
     if not np.isfinite(norms).all() or not norms.all():
         return {}
-    # of rows that are as far from those before, the one that is cheaper comes first
+    # of rows at equal distance from the rows before, the cheaper one comes first
     sizes = norms * costs
     scaled = matrix / sizes[:, np.newaxis]
     triangle, order = qr(scaled.T, mode="r", pivoting=True, check_finite=False)
@@ -194,19 +193,19 @@ def _related(roots: list[int], forms: list[Form]) -> dict[int, _Relation]:
 
 
 def _simple(weight: float) -> float:
-    """Return a coefficient, or the fraction that it is but for rounding."""
+    """Return a coefficient, or the simple fraction that it equals up to rounding."""
     nearest = Fraction(weight).limit_denominator(LARGEST_DENOMINATOR)
     return float(nearest) if abs(weight - nearest) <= NEAR * max(1.0, abs(weight)) else weight
 
 
 def _operations(coefficients: Iterable[float] | NDArray[np.float64], constant: float) -> int:
-    """Return the largest number of operations that a combination takes."""
+    """Return an upper bound on the number of operations of a combination."""
     taken = [abs(float(c)) for c in coefficients if c]
     return len(taken) - 1 + sum(c != 1.0 for c in taken) + int(constant != 0.0)
 
 
 def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) -> Tape:
-    """Return the program with these forms computed by relations, level by level."""
+    """Return the program with the forms of `relations` computed by these, level by level."""
     written = Tape(tape.inputs)
     moved: dict[int, int] = {k: k for k in range(tape.inputs)}
 
@@ -240,7 +239,7 @@ def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) ->
 
 
 def _sum(tape: Tape, moved: Mapping[int, int], relation: _Relation) -> int:
-    """Return the reference of a combination."""
+    """Write a combination, and return its reference."""
     total = tape.constant(relation.constant) if relation.constant else None
     for reference, weight in relation.terms.items():
         term = moved[reference]
@@ -256,12 +255,12 @@ def _sum(tape: Tape, moved: Mapping[int, int], relation: _Relation) -> int:
 
 # Sines and cosines of sums -------------------------------------------------------------------------------------------
 
-#: Number of real points, and the number at which two equal values have to be defined.
+#: Number of real points, and least number of them at which two equal values have to be defined.
 POINTS: Final = 24
 DEFINED: Final = 8
 #: Relative difference up to which values are equal.
 EQUAL: Final = 1e-9
-#: Most angles, including sums that are found.
+#: Largest number of angles, including sums that are found.
 MOST_SUMS: Final = 32
 _SINE, _COSINE = BY_NAME["sin"].code, BY_NAME["cos"].code
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY))
@@ -272,13 +271,13 @@ Reals = NDArray[np.float64]
 class _Angle(NamedTuple):
     """An angle: a reference of the program, or the sum or difference of two angles."""
 
-    at: Reals  # its value at all points
-    last: int  # the last reference that it is made of
+    at: Reals  # value at all points
+    last: int  # last reference that it depends on
     terms: tuple[int, int, int] | None = None  # numbers of two angles, and the sign of the second
 
 
 class _Function(NamedTuple):
-    """A value as sine or cosine of an angle, by the number of that, and its sign."""
+    """A value as plus or minus the sine or cosine of an angle, given by its number."""
 
     code: int
     angle: int
@@ -286,13 +285,13 @@ class _Function(NamedTuple):
 
 
 def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
-    """Return the program with sines and cosines of sums instead of the formulas for these; None if it has none.
+    """Return the program with sines and cosines of sums in place of their formulas; None if it has none.
 
     It need not be shorter: other values may still need the functions of the terms.
 
     Args:
-        tape: in canonical form.
-        kept_outputs: that many of the first outputs stay as they are computed.
+        tape: tape in canonical form.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
 
     >>> from accumulus.rewriting.canonical import canonical
     >>> tape = Tape(2)
@@ -308,7 +307,7 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
     # rewritten values may have other signs of zeros
     if not len(own) or len(seeing_zero_signs(tape)):
         return None
-    # of all references, at random points
+    # values of all references at random points
     all_of_it = tape.copy()
     all_of_it.outputs = list(range(len(tape)))
     values = outputs_at(all_of_it, np.random.default_rng(0).normal(size=(tape.inputs, POINTS)).T)
@@ -321,10 +320,10 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
 
 
 def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) -> dict[int, _Function]:
-    """Return the sines and cosines among values, by reference, and append the angles that they take to `angles`."""
+    """Return the sines and cosines among values, by reference, and append new angles to `angles`."""
     found: dict[int, _Function] = {}
     second = 0
-    while second < len(angles):  # which are more and more
+    while second < len(angles):  # the list grows
         for first in range(second + 1):
             for sign in (1, -1) if first < second else (1,):
                 at = angles[first].at + sign * angles[second].at
@@ -349,7 +348,7 @@ def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) 
 
 
 def _matches(wanted: Reals, targets: NDArray[np.int64], values: Reals) -> list[tuple[int, int]]:
-    """Return references of which the value is a wanted one or its negative, and which of these."""
+    """Return references whose value is plus or minus the given one, with the sign."""
     near = targets[np.abs(np.abs(values[targets, 0]) - np.abs(wanted[0])) <= EQUAL]
     return [(r, way) for r in near.tolist() for way in (1, -1) if _is_equal(values[r], way * wanted)]
 

@@ -1,9 +1,11 @@
-"""Resubstitution: the cheapest choice of definitions among those of all programs for the same function.
+"""Resubstitution: the cheapest selection of definitions from all programs for the same function.
 
-**Helpers** are values that no program has, and by which several values of the cheapest one take one operation each.
+It is the numerical cousin of Boolean resubstitution in logic synthesis.
+
+**Helpers** are values that no program has, and that let several values of the cheapest program take one operation each.
 All other values of a resubstituted program are computed by some given program. A helper is a sum, a difference or a
 product of two values of the cheapest program; combined with a third value it gives two or more others. It pays if these
-cost more than one operation each before, which the choice of definitions decides.
+cost more than one operation each before, which the selection of definitions decides.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
 
-#: Most values for which pairs are searched.
+#: Largest number of values for which pairs are searched.
 MOST_VALUES: Final = 4000
-#: Factors by which a definition's error bound may exceed that of the value, and units of rounding added to it. They are
-#: tried in turn until the error bound of the whole program is small enough.
+#: Factors by which a definition's error bound may exceed the value's, and units of rounding added to the latter. They
+#: are tried in turn until the error bound of the whole program is small enough.
 TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
-#: Programs tried for each tolerance, and by default. Each excludes the definitions that failed in those before.
+#: Number of programs tried for each tolerance, and by the default effort. Each excludes definitions that failed before.
 ATTEMPTS: Final = 8
 FEW_ATTEMPTS: Final = 4
 #: Seconds of work to read an operation of a program, and to find definitions of values: a fixed part, a part for each
@@ -48,27 +50,27 @@ UNIVERSE: Final = (2e-3, 1e-5, 2.5e-8)
 #: Seconds of work to select definitions, write the program and check it, without moves: a fixed part, and a part for
 #: each value.
 ATTEMPT: Final = (3e-3, 1e-5)
-#: Part of the remaining work for the search in the last round.
+#: Fraction of the remaining work for the search in the last round.
 OF_LAST: Final = 0.3
-#: Points of a universe: seeds of checks that are not those of the verification.
+#: Seeds of the points for sampling and for verification, relative to the seed of the search.
 SEEDS: Final = (101, 102)
 TOLD, VERIFIED = range(2)
-#: Points at least.
+#: Least number of points.
 FEWEST_POINTS: Final = 8
-#: How far these are from 0: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
+#: Scales of the points: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
 REACHES: Final = (1.0, 6.0, 3.0)
 
 
 class Resubstitution:
-    """Programs by value for what one program computes.
+    """Search for cheaper programs by resubstitution, for the outputs of one program.
 
     Args:
-        base: that program, in canonical form.
-        choices: how its comparisons may come out.
-        kept_outputs: that many of the first outputs stay as they are computed.
-        points: real ones.
+        base: the program, in canonical form.
+        choices: combinations of outcomes of its comparisons.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
+        points: real points.
         seed: seed of points.
-        told: complex points where values are told, at least.
+        told: least number of complex points at which values are sampled.
         sums_of_angles: True if some values are sines and cosines of sums.
     """
 
@@ -85,14 +87,14 @@ class Resubstitution:
     ) -> None:
         self._base, self._kept_outputs, self._points, self._seed = base, kept_outputs, points, seed
         self._choices = [[*choices] * -(-each // len(choices)) for each in (told, FEWEST_POINTS)]
-        # laws of functions are not seen without these, values that overflow or lose their digits not with them
+        # stand-ins with laws show identities of functions; those without do not overflow or lose digits
         with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
         has_laws = sums_of_angles or bool(EXPONENTIALS.keys() & set(base.codes))
         self._tables = [with_laws, FUNCTIONS] if has_laws else [FUNCTIONS]
         self._checks: dict[tuple[int, int], Verification] = {}
 
     def _check(self, place: int, turn: int) -> Verification:
-        """Return the values of the program at the points of a place; laws of functions are added by turns."""
+        """Return the program's values at the points of a kind; every other turn uses laws of functions, if any."""
         key = place, turn % len(self._tables)
         if key not in self._checks:
             self._checks[key] = Verification(
@@ -115,11 +117,11 @@ class Resubstitution:
         few: bool = False,
         sums_of_angles: bool = False,
     ) -> Resubstitution | None:
-        """Return the resubstitution of a tape; None without operations, or with too many outcomes of comparisons.
+        """Return the resubstitution of a tape; None without operations, or with too many comparisons.
 
         Args:
             base: tape to rewrite.
-            kept_outputs: number of leading outputs whose operations stay as they are.
+            kept_outputs: number of leading outputs whose operations stay unchanged.
             points: points of the domain, (points, inputs).
             seed: seed of the sampled points.
             dtype: dtype of the program.
@@ -162,7 +164,7 @@ class Resubstitution:
             candidates.tolerate(*tolerance)
             for _ in range(ATTEMPTS):
                 chosen = self._chosen(candidates, moves, deadline, seed, OF_LAST if is_last else 1.0)
-                is_last = False  # where that fails, less is left
+                is_last = False  # if it fails, less work is left
                 found = self._written(candidates, chosen, lowest)
                 if found is None or cost(found) >= lowest:
                     return best
@@ -177,7 +179,7 @@ class Resubstitution:
     ) -> Tape | None:
         """Return a cheaper program, by resubstitution and then by rules; None if none is found.
 
-        It works like `cheapest`, with the widest tolerances only, and fewer attempts.
+        It works like `cheapest`, with only the widest tolerance and fewer attempts.
 
         Args:
             program: program with the same outputs; it need not be verified, since the result is.
@@ -212,7 +214,7 @@ class Resubstitution:
     ) -> Candidates:
         """Return the values that programs compute, and all candidates for computing them."""
         values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
-        # the search starts with the cheapest program, and has to find a cheaper one
+        # the search starts from the cheapest program
         start, lowest = values.base, cost(values.base.tape)
         for price, tape in sorted(zip(costs, programs, strict=True), key=itemgetter(0)):
             reading = values.read(tape)
@@ -230,7 +232,7 @@ class Resubstitution:
     def _chosen(
         self, candidates: Candidates, moves: int, deadline: Deadline, seed: int, share: float = 1.0
     ) -> dict[int, Definition]:
-        """Return the cheapest choice of definitions that is found, by value."""
+        """Return the cheapest selection of definitions found, by value."""
         extraction = candidates.extraction(seed)
         deadline.spend(ATTEMPT[0] + ATTEMPT[1] * len(candidates.values))
         extraction.anneal(moves, deadline.part(share))
@@ -239,13 +241,13 @@ class Resubstitution:
     def _written(
         self, candidates: Candidates, chosen: dict[int, Definition], lowest: int, *, is_last: bool = True
     ) -> Tape | None:
-        """Return definitions as a tape; None if it costs `lowest` or more, or signs of zeros forbid it.
+        """Return a tape of the definitions; None if it costs `lowest` or more, or signs of zeros forbid it.
 
         Args:
             candidates: candidate definitions and their values.
             chosen: chosen definition of each value.
             lowest: cost that the tape must be below.
-            is_last: if True, the tape becomes canonical, with few changes of sign; else a further search takes it.
+            is_last: if True, return the canonical form with few changes of sign; pass False if another search follows.
         """
         if sum(PRICES[each.code] for each in chosen.values()) >= lowest:
             return None
@@ -261,7 +263,7 @@ class Resubstitution:
         copies = {value: each.sign * each.arguments[0] for value, each in chosen.items() if each.code == COPY}
 
         def followed(taken: Iterable[int]) -> list[int]:
-            """Return values, or what they are copies of; negative where the negative is meant."""
+            """Return values with copies replaced by their sources; negative where the negative is meant."""
             return [(1 if a > 0 else -1) * copies.get(abs(a), abs(a)) for a in taken]
 
         for value, each in chosen.items():
@@ -281,7 +283,7 @@ class Resubstitution:
         return found if found is None or not is_last else with_fewest_signs(canonical(found, self._kept_outputs))
 
     def is_same(self, tape: Tape) -> bool:
-        """Return True if a program computes the same."""
+        """Return True if a program passes the verification against this one."""
         return any(self._is_verified(tape, turn) for turn in range(len(self._tables)))
 
     def _is_verified(self, tape: Tape, turn: int) -> bool:
@@ -300,11 +302,11 @@ def cost(tape: Tape) -> int:
 
 # Helpers -------------------------------------------------------------------------------------------------------------
 
-#: Most helpers that are added: those that the most values can use.
+#: Largest number of helpers that are added, the most widely usable first.
 MOST_HELPERS: Final = 200
-#: Most values for which helpers are searched; a random sample if there are more.
+#: Largest number of values for which helpers are searched; a random sample if there are more.
 MOST_HELPED: Final = 500
-#: Most helpers that a value can use with one other value: a sum, a difference, a product and a quotient.
+#: Largest number of helpers that a value can use with one other value: a sum, a difference, a product and a quotient.
 WISHES: Final = 4
 
 
@@ -312,7 +314,7 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
     """Return a program whose outputs are helpers for another one; None if there are none.
 
     Args:
-        values: values of the candidates.
+        values: known values and their definitions.
         program: cheapest program.
         seed: seed of the sample point, and of the choice among helpers that equally many values use.
     """
@@ -331,7 +333,7 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
         return None
     _, way, first, second = found.T
     first, second = references[first - 1], references[second - 1]
-    # values, of which a reference may be the negative
+    # helpers combine values, and a reference may be the negative of its value
     is_turned = np.sign(meanings[first]) != np.sign(meanings[second])
     codes = np.where(way == PRODUCT, MULTIPLY, np.where((way == DIFFERENCE) == is_turned, ADD, SUBTRACT))
     helped, made = extended(tape, commands(len(way), codes, first, second))
@@ -340,7 +342,7 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
 
 
 def _found(values: Values, nodes: Integers, seed: int) -> Integers:
-    """Return helpers as rows: the number of values that want it, its operation, and its two values, counted from 1."""
+    """Return helpers as rows: the number of values that can use it, its operation, and its two values, from 1 on."""
     count = len(nodes) + 1
     real, imaginary = np.ones(count), np.zeros(count)
     real[1:], imaginary[1:] = values.at_complex_point(nodes, seed)

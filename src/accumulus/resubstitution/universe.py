@@ -1,9 +1,9 @@
-"""Candidates: definitions of values that may be chosen.
+"""Candidates: definitions that may be selected for values.
 
 **Divisors.** A new divisor may be zero only where the value was infinite or undefined before.
 
-**Rounding.** Definitions that make a value much less accurate are left out. 1 - c² is s², and loses all digits of it
-where s is small. So definitions are tried at real points, near the zeros of intermediate values above all, with
+**Rounding.** Definitions that make a value much less accurate are excluded: 1 - c² equals s², and loses all its digits
+where s is small. So definitions are evaluated at real points, above all near zeros of intermediate values, with
 first-order bounds on errors.
 """
 
@@ -39,25 +39,25 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
-#: How many times more uncertain programs may be outside of the part of the domain that counts.
+#: Factor on allowed error bounds outside the relevant part of the domain.
 OUTSIDE: Final = 8.0
 
 
 class OutputRounding:
-    """Errors of a program's outputs at real points, which bound those of other programs for the same.
+    """Errors of a program's outputs at real points, as limits for other programs for the same function.
 
     Args:
-        points: real ones.
-        taken: outputs there and bounds on their errors, (outputs, points) each, of programs that may be taken as they
-            are, so that others may be as uncertain.
-        elsewhere: outputs as they may be computed in another way, where the first of the programs has none.
+        points: real points.
+        taken: outputs at the points and bounds on their errors, (outputs, points) each, of programs that are
+            acceptable; others may be as uncertain. The first one is the original.
+        elsewhere: (outputs, points), outputs of another computation, for points where the original has none.
     """
 
     def __init__(
         self, points: RealPoints, taken: Sequence[tuple[Reals, Reals]], elsewhere: Reals | None = None
     ) -> None:
         self._points, self._inside, _, self._generic, self._span = points
-        #: Outputs as the first of them has them; another may have found a way to them where that has none.
+        #: Outputs of the original, and their error bounds; another program may be defined where it is not.
         self._before, self._uncertain = taken[0]
         self._elsewhere = self._before if elsewhere is None else elsewhere
         self._limits = np.zeros(self._before.shape)
@@ -73,9 +73,9 @@ class OutputRounding:
         return cls(points, [(at[tape.outputs], bounds[tape.outputs])])
 
     def is_worse(self, tape: Tape, times: float) -> bool:
-        """Return True if an output of a program is another number anywhere, or more than so many times as uncertain.
+        """Return True if an output of a program has another value anywhere, or a much larger error bound.
 
-        Outside of the part of the domain that counts, it may be `OUTSIDE` times more uncertain than that.
+        Bounds may be `times` as large as the limits, and `OUTSIDE` times that outside the relevant part of the domain.
         """
         at, bounds = run_at_points(tape, self._points, self._span)
         places = np.array(tape.outputs, np.int64)
@@ -90,7 +90,7 @@ class OutputRounding:
         with np.errstate(invalid="ignore"):
             found: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
             allowed = np.where(self._inside, times, OUTSIDE * times) * limit
-            # at single points, bounds may be those of 0 · ∞
+            # at single points a bound may come from 0 · ∞
             found |= known & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
         return found
 
@@ -99,8 +99,8 @@ class Rounding(OutputRounding):
     """Errors of programs and definitions at real points.
 
     Args:
-        values: what programs compute.
-        taken: programs that may be taken as they are, so that others may be as uncertain.
+        values: values of programs.
+        taken: readings of acceptable programs; others may be as uncertain.
     """
 
     def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
@@ -109,9 +109,9 @@ class Rounding(OutputRounding):
         super().__init__(values.points, [(reading.at, reading.bounds) for reading in taken], elsewhere)
 
     def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
-        """Return the factor, at worst, by which definitions increase the uncertainty of their values.
+        """Return the largest factor by which each definition increases the uncertainty of its value.
 
-        It is infinite where a definition is not finite but the value is, or where both differ.
+        It is infinite if the definition is not finite where the value is, or if both differ.
 
         Args:
             definitions: table of definitions.
@@ -147,7 +147,7 @@ class Rounding(OutputRounding):
         return found
 
     def _excess(self, code: int, rows: Integers, slack: float) -> Reals:
-        """Return that for definitions by one operation, in NumPy."""
+        """Return the same for definitions by one operation, in NumPy."""
         arguments = rows[:, FIRST : FIRST + OPERATIONS[code].arity].T
         nodes, signs = np.abs(arguments), np.sign(arguments)[..., np.newaxis]
         at, bounds = operation_with_bounds(
@@ -167,7 +167,7 @@ class Rounding(OutputRounding):
         return worst
 
     def faults(self, chosen: Mapping[int, Definition], given: Set[Definition], times: float) -> set[Definition]:
-        """Return the definitions at which a program that `is_worse` loses accuracy: the worst one at each point.
+        """Return the definitions at which a program that `is_worse` loses the most accuracy, one for each point.
 
         Args:
             chosen: definitions of the program, by value.
@@ -196,7 +196,7 @@ class Rounding(OutputRounding):
         made, uncertain = np.sign(signed)[:, np.newaxis] * at[np.abs(signed)], bounds[np.abs(signed)]
         wrong = self._wrong(np.arange(len(signed)), made, uncertain, times)
         found: set[Definition] = set()
-        # points at which the same outputs go wrong have the same suspects
+        # points at which the same outputs are wrong have the same suspects
         ways, which = np.unique(wrong, axis=1, return_inverse=True)
         for way in np.flatnonzero(ways.any(axis=0)).tolist():
             outputs = [abs(self._outputs[k]) for k in np.flatnonzero(ways[:, way]).tolist()]
@@ -217,13 +217,13 @@ def _growth(definition: Definition, off: Reals) -> Reals:
         off: error of each value, in multiples of its uncertainty, (values, points).
     """
     before = off[[abs(a) for a in definition.arguments]].max(axis=0, initial=1.0)
-    with np.errstate(invalid="ignore"):  # infinite by infinite, which has no meaning
+    with np.errstate(invalid="ignore"):  # infinite divided by infinite is meaningless
         growth: Reals = np.where(np.isfinite(before), off[definition.node] / before, 0.0)
     return growth
 
 
 def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[int]:
-    """Return the values that some are made of, and these, each behind those that it is made of."""
+    """Return the values that roots depend on, and the roots, each after its operands."""
     found: list[int] = []
     seen: set[int] = set()
     waiting = [(root, False) for root in roots]
@@ -246,10 +246,11 @@ _SQRT: Final = BY_NAME["sqrt"].code
 
 
 class Divisors:
-    """Divisions that are defined wherever their value was.
+    """Test for new divisions, which must be defined wherever their values were.
 
     Args:
-        known: so many of the definitions, the first ones, are those of programs.
+        values: known values and their definitions.
+        known: number of leading definitions that belong to programs.
     """
 
     def __init__(self, values: Values, known: int) -> None:
@@ -260,14 +261,14 @@ class Divisors:
             nodes = [abs(a) for a in arguments]
             self._own.setdefault(node, []).append((code, nodes[:1] if code == _SQRT else nodes))
         has_choices = bool((rows[:, CODE] == SELECT).any())
-        #: Divisors of the base, each a bit; and for each value those that it is computed by.
+        #: A bit for each divisor of the base; and for each value the bits of the divisors that it depends on.
         self._bits: dict[int, int] = {}
-        # the division that was there may be in a branch that is not taken
+        # with choices, the existing division may be in an untaken branch
         self._divided = {} if has_choices else self._cones()
         self._is_never_zero = cache(self._looked_into)
 
     def allow(self, rows: Integers) -> NDArray[np.bool_]:
-        """Return True if each division is defined wherever its value was; other definitions are."""
+        """Return True for definitions that are not divisions, and for divisions defined wherever their value was."""
         allowed = np.ones(len(rows), bool)
         everything = (1 << len(self._bits)) - 1
         divisions = np.flatnonzero(rows[:, CODE] == DIVIDE)
@@ -280,7 +281,7 @@ class Divisors:
         return allowed
 
     def _looked_into(self, value: int, divided: int, depth: int) -> bool:
-        """Return True if a value is not zero wherever none of some others is, given as bits."""
+        """Return True if a value is nonzero wherever some divisors, given as bits, are nonzero."""
         if divided & self._bits.get(value, 0):
             return True
         if value in self._values.numbers:
@@ -291,7 +292,7 @@ class Divisors:
         )
 
     def _cones(self) -> dict[int, int]:
-        """Return all that is divided by to compute each value, as the base computes it."""
+        """Return the divisors that each value depends on in the base, as bits."""
         found: dict[int, int] = {}
         own = self._values.base.own
         rows = self._values.definitions.rows[np.fromiter(own.values(), np.int64, len(own))]
@@ -307,22 +308,22 @@ class Divisors:
 
 # Candidates ----------------------------------------------------------------------------------------------------------
 
-#: Largest factor by which the error bound of a result may grow.
+#: Largest factor for the growth of a result's error bound.
 WORSE: Final = 4.0
-#: By how many times as much definitions of given programs may be, if there are no others.
+#: Further factors for definitions of given programs, if a value has no others.
 MORE: Final = (4.0, 16.0, math.inf)
 
 
 class Candidates:
-    """Definitions of what programs compute that may be chosen.
+    """Definitions of values that may be selected.
 
     Args:
-        values: all that programs compute.
-        start: the cheapest of the programs.
-        known: so many of the definitions, the first ones, are those of programs.
+        values: known values and their definitions.
+        start: reading of the cheapest program.
+        known: number of leading definitions that belong to programs.
 
     Attributes:
-        rounding: of programs.
+        rounding: errors of programs and definitions.
     """
 
     def __init__(self, values: Values, start: Reading, known: int) -> None:
@@ -335,12 +336,12 @@ class Candidates:
         self._all = np.flatnonzero(may_be)
 
     def tolerate(self, factor: float, slack: float) -> None:
-        """Let those be chosen that make a value no more than so many times, and units of rounding, as uncertain."""
+        """Allow definitions whose error is at most a factor times the value's, with `slack` units of rounding added."""
         self._numbers, self._factor = self._all, factor
         self._excess = self.rounding.excess(self.values.definitions, self._all, slack)
 
     def extraction(self, seed: int) -> Extraction:
-        """Return the choice among them; where a value has none, more uncertain ones of programs are taken."""
+        """Return the search among them; values without an allowed definition get less accurate ones of programs."""
         values, start, known = self.values, self._start, self._known
         numbers, excess, factor = self._numbers, self._excess, self._factor
         preferred = start.own | values.fixed
@@ -367,7 +368,7 @@ class Candidates:
         """Drop the definitions that make a selection wrong at some point; return True if there are any."""
         values, numbers = self.values, self._numbers
         definitions = values.definitions
-        # a value's last definition is no fault
+        # the only definition of a value is never dropped
         ways = np.bincount(definitions.rows[numbers[self._excess <= self._factor], NODE], minlength=len(values))
         faults = self.rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
         kept = ~np.isin(numbers, [definitions.add(fault) for fault in faults])

@@ -6,11 +6,11 @@ others with the same symmetries, and sine and cosine by points of the unit circl
 not by properties of the functions. At real points they are equal as numbers.
 
 Truth values, infinite values and values without correct digits cannot be sampled; they are identified by their
-definitions. So are values that must be rounded as written (`accumulus.tape.live.as_written`), wherever that matters;
+definitions. So are values that must be rounded as written (`accumulus.tape.live.as_written`), where that matters;
 elsewhere they are copies of a sampled value.
 
-**Real points** of a function's domain are at random, around those that are given, and near the zeros of what it
-computes. Programs run there with first-order bounds on the error of each value.
+**Real points** of a function's domain are random, around the given points, and near zeros of the values that the
+program computes. Programs run there with first-order bounds on the error of each value.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
 # Definitions ---------------------------------------------------------------------------------------------------------
 
-#: What an operation costs, by its code; a copy, whose code is -1, nothing.
+#: Cost of an operation, by its code; a copy, whose code is -1, is free.
 PRICES: Final = [*(IN_SEARCH.get(row.name, ADDITION) for row in OPERATIONS), 0]
 
 
 class Definition(NamedTuple):
-    """An operation that makes a value of others."""
+    """An operation that computes a value from others."""
 
     node: int  # the value
-    code: int  # of the operation; differences are sums, and of a definition that is another value itself it is `COPY`
-    arguments: tuple[int, ...]  # values, their negatives where these are meant
-    sign: int  # what the operation's result is multiplied by
+    code: int  # of the operation; a difference is a sum, and a definition that is another value itself is a `COPY`
+    arguments: tuple[int, ...]  # values, negative where the negative is meant
+    sign: int  # factor of the operation's result
 
 
 def normal(node: int, code: int, arguments: Sequence[int], sign: int) -> Definition:
-    """Write a definition in one way: signs of products outside, first terms of sums positive, numbers sorted."""
+    """Return a definition in normal form: signs of products outside, first terms of sums positive, values sorted."""
     if code in (ADD, MULTIPLY):
         arguments = sorted(arguments, key=abs)
     if code in (MULTIPLY, DIVIDE):
@@ -88,10 +88,10 @@ def normal(node: int, code: int, arguments: Sequence[int], sign: int) -> Definit
 
 
 class DefinitionTable:
-    """Definitions, each once, numbered in the order in which they were found.
+    """Definitions without duplicates, numbered in the order in which they were found.
 
     Attributes:
-        rows: node, code, three arguments (0 where there are fewer) and sign of each, (definitions, WIDTH).
+        rows: (definitions, WIDTH), node, code, three arguments (0 if there are fewer) and sign of each.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class DefinitionTable:
         return Definition(node, code, (a, b, c) if c else (a, b) if b else (a,), sign)
 
     def enter(self, rows: Integers) -> Integers:
-        """Add definitions, rows in normal form, that are not there; the number of each."""
+        """Add rows in normal form that are new, and return the number of each."""
         known, before = self._numbers, len(self)
         keys = np.ascontiguousarray(rows).view(f"V{8 * WIDTH}").reshape(-1).tolist()
         numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, len(keys))
@@ -115,7 +115,7 @@ class DefinitionTable:
         return numbers
 
     def add(self, definition: Definition) -> int:
-        """Add one definition; its number."""
+        """Add one definition, and return its number."""
         arguments = [*definition.arguments, 0, 0][:3]
         row = [definition.node, definition.code, *arguments, definition.sign]
         return int(self.enter(np.array([row], np.int64))[0])
@@ -123,14 +123,14 @@ class DefinitionTable:
 
 # Values --------------------------------------------------------------------------------------------------------------
 
-#: What a value's error may be, as a part of it, for its equals to be found.
+#: Largest relative error of a value for which equal values are searched.
 KNOWN: Final = 1e-11
-#: Pairs that the kernel tries in one call, and definitions that there is room for: memory that is not written is free.
+#: Number of pairs that the kernel tries in one call, and capacity for definitions: memory that is not written is free.
 PAIRS: Final = 200_000
 MOST: Final = 1_000_000
-#: Numbers that definitions may take whether or not a program has them.
+#: Numbers that definitions may use even if the program does not contain them.
 NUMBERS: Final = (1.0, 2.0)
-#: Between these, bounds are compared.
+#: Range to which error bounds are clipped for comparison.
 TINY, HUGE = 1e-30, 1e30
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 #: Arrays of the kernel's state that belong to values.
@@ -138,38 +138,38 @@ _AT_COMPLEX_POINTS: Final = ("value_real", "value_imaginary", "value_errors")
 _AT_REAL_POINTS: Final = ("value_reals", "value_bounds")
 _NUMBERS: Final = ("numbers", "value_scores")
 _INTEGERS: Final = ("kinds", "known", "signs", "positions", "value_finite")
-#: Codes of definitions, by the way of a pair: sum, difference, product, quotient.
+#: Codes of definitions, by the kind of a pair: sum, difference, product, quotient.
 _CODES: Final = (ADD, ADD, MULTIPLY, DIVIDE)
 
 
 class Reading(NamedTuple):
-    """Values of a program."""
+    """Values of one program."""
 
     tape: Tape  # the program
-    meanings: list[int]  # the value of each reference, negative where the negative is meant
-    exact: list[int]  # the same, but what has to be rounded as it is written stands for itself
-    own: dict[int, int]  # definitions as the program has them first, by value; their numbers
-    outputs: list[int]  # values
+    meanings: list[int]  # value of each reference, negative where the negative is meant
+    exact: list[int]  # the same, except that operations that must be rounded as written have separate values
+    own: dict[int, int]  # number of the first definition of each value in the program
+    outputs: list[int]  # values of the outputs
     # at, bounds: outputs at the real points, and bounds on their errors, (outputs, points) each
     at: Reals
     bounds: Reals
 
 
 class Values:
-    """Values, numbered from 1 on, and definitions of them.
+    """Values, numbered from 1 on, and their definitions.
 
     Args:
-        base: the program whose outputs are wanted; others only add to what is known.
-        check: complex points at which it was run.
-        points: real ones.
-        kept_outputs: that many of its first outputs are computed as they are.
+        base: program whose outputs are needed; further programs only add values and definitions.
+        check: values of the base at complex points.
+        points: real points.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
 
     Attributes:
-        base: what the program computes.
-        definitions: all that are known, those of what has to be rounded as it is written among them.
-        numbers: values that are numbers, and what they are.
-        inputs: values that are inputs, or their negatives: with the sign, the position, by value.
-        fixed: definitions of what has to be rounded as it is written, by value; their numbers.
+        base: reading of the base program.
+        definitions: all known definitions, also of values that must be rounded as written.
+        numbers: constants, by value.
+        inputs: (sign, position) of inputs and their negatives, by value.
+        fixed: numbers of the definitions of values that must be rounded as written, by value.
         points: real points.
     """
 
@@ -193,7 +193,7 @@ class Values:
             lost=LOST,
             **arrays,
         )
-        # the value 0 is none
+        # number 0 stands for no value
         self._state.value_reals[:], self._state.value_bounds[:] = math.nan, math.inf
         read = self.read(base, is_base=True)
         assert read is not None
@@ -201,46 +201,46 @@ class Values:
         self._read_numbers()
 
     def __len__(self) -> int:
-        """Return numbers of values are below this; 0 is none."""
+        """Return the upper bound (exclusive) on the numbers of values; 0 stands for none."""
         return self._state.count
 
     @property
     def reals(self) -> Reals:
-        """Each value at the real points, (values, points)."""
+        """Values at the real points, (values, points)."""
         return self._state.value_reals[: len(self)]
 
     @property
     def bounds(self) -> Reals:
-        """Bounds on their errors, in units of rounding, (values, points)."""
+        """Bounds on the errors of `reals`, in units of rounding, (values, points)."""
         return self._state.value_bounds[: len(self)]
 
     @property
     def is_given(self) -> NDArray[np.bool_]:
-        """Return True for values that are inputs or numbers, (values,)."""
+        """Mask of values that are inputs or numbers, (values,)."""
         given: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
         return given
 
     @property
     def told(self) -> Integers:
-        """Numbers of the values that are known at complex points, after 0 for none."""
+        """Numbers of the values that can be sampled at complex points, after 0 for none."""
         return np.concatenate([[0], np.flatnonzero(self._state.known[: len(self), 0])])
 
     def at_complex_point(self, nodes: Integers, point: int) -> tuple[Reals, Reals]:
-        """Return real and imaginary parts of values at one of the complex points; these are counted round and round."""
+        """Return real and imaginary parts of values at a complex point; `point` is taken modulo their number."""
         state = self._state
         column = point % state.complex_points
         return state.value_real[nodes, column], state.value_imaginary[nodes, column]
 
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
-        """Read a program for the same; None if what is rounded as written is written in another way there."""
+        """Read a program with the same outputs; None if it compares, or must round as written, something else."""
         if not is_base:
             tape = with_short_constants(tape, self.base.tape.constants)
         try:
             complexes = self._check.run(tape)
-        except VerificationError:  # it compares something else
+        except VerificationError:  # it has a comparison that the base has not
             return None
         size, state = len(tape), self._state
-        # an operation makes two values at most: one as it is written and one as a number; and 0, 1 and 2 may be new
+        # an operation makes at most two values, as written and as a number; and 0, 1 and 2 may be new
         self._make_room(2 * size + len(tape.constants) + 3)
         reals, bounds = run_at_points(tape, self.points.at, self.points.span)
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
@@ -271,13 +271,13 @@ class Values:
         """Find all sums, differences, products and quotients of two values that are another.
 
         Args:
-            stop: asked now and then whether to leave the rest.
+            stop: function that returns True to stop early.
         """
         state, told = self._state, self.told
         real, imaginary, errors = (getattr(state, name)[told] for name in _AT_COMPLEX_POINTS)
         table_bits = max(8, (4 * len(told)).bit_length())
         inverses = np.zeros(len(told))
-        with np.errstate(over="ignore", divide="ignore"):  # a value of that size makes no quotient that is looked up
+        with np.errstate(over="ignore", divide="ignore"):  # overflow makes no quotient that is looked up
             inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
         pairs = ValuePairsState(
             points=state.complex_points,
@@ -303,13 +303,13 @@ class Values:
             search(pairs.address)
             pairs.begin = pairs.end
         place, way, i, j = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count].T
-        # but for quotients, the first of a pair is no larger than the second, and signs are those of differences only
+        # except in quotients, the first of a pair is no larger than the second; only differences have signs
         first, second = told[i], np.where(way == DIFFERENCE, -1, 1) * told[j]
         columns = told[np.abs(place)], np.array(_CODES)[way], first, second, np.zeros_like(place), np.sign(place)
         self.definitions.enter(np.stack(columns, axis=1))
 
     def _defined(self) -> dict[int, int]:
-        """Enter the definitions of the tape that has been read; the first of each value."""
+        """Enter the definitions of the tape that was read; return the number of each value's first definition."""
         state = self._state
         made = state.made.words.reshape(-1, len(Made.fields))[: state.made_count]
         numbers = self.definitions.enter(made[:, :WIDTH]).tolist()
@@ -321,7 +321,7 @@ class Values:
         return own
 
     def _name(self, before: int) -> None:
-        """Record which of the values from a number on are inputs and numbers."""
+        """Record the inputs and numbers among the values from `before` on."""
         state = self._state
         for node in range(before, state.count):
             kind = state.kinds[node, 0]
@@ -331,7 +331,7 @@ class Values:
                 self.inputs[node] = int(state.signs[node, 0]), int(state.positions[node, 0])
 
     def _read_numbers(self) -> None:
-        """Let there be the numbers that definitions may take at any time."""
+        """Add the numbers that definitions may use even if no program contains them."""
         state, before = self._state, len(self)
         state.size = state.inputs = state.kept_outputs = 0
         state.constants, state.outputs = np.array(NUMBERS), np.arange(-1, -1 - len(NUMBERS), -1)
@@ -340,7 +340,7 @@ class Values:
         self._name(before)
 
     def _make_room(self, more: int) -> None:
-        """Let there be room for so many more values, and forms of them."""
+        """Grow the arrays to hold `more` further values, and as many forms."""
         state = self._state
         if state.count + more <= self._room and state.form_count + more <= self._form_room:
             return
@@ -361,7 +361,7 @@ class Values:
 
 
 def _told(run: Run, size: int) -> NDArray[np.bool_]:
-    """Return True for references with known values: finite, accurate, and no truth values."""
+    """Return True for references that can be sampled: finite, accurate, and not truth values."""
     sizes, errors = run.sizes[:size], run.errors[:size]
     with np.errstate(invalid="ignore"):
         told = (sizes > 0.0) & (sizes < math.inf) & (UNIT * errors <= KNOWN * sizes)
@@ -382,36 +382,36 @@ def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
 # Real points ---------------------------------------------------------------------------------------------------------
 
 
-#: Points at random, around those that are given and around none.
+#: Number of random points, around given points or around 0.
 AT_RANDOM: Final = 12
-#: Values of single inputs at further points, and the most such points: functions approach their limits there.
+#: Values of single inputs at points far away, where functions approach limits; and the largest number of such points.
 FAR: Final = {DOUBLE: (-300.0, -30.0, 30.0, 300.0), SINGLE: (-80.0, -30.0, 30.0, 80.0)}
 MOST_FAR: Final = 48
-#: Values whose zeros are searched, distances of points from a zero as parts of the segment, and steps to find it.
+#: Number of values whose zeros are searched, relative distances of points from a zero, and steps to find it.
 ZEROS: Final = 24
 NEAR: Final = (1e-3, 1e-7)
 HALVINGS: Final = 4
 SECANTS: Final = 9
-#: Points that are drawn from, at least.
+#: Least number of points to draw from.
 FEWEST: Final = 2
 
 
 class RealPoints(NamedTuple):
-    """Real points."""
+    """Real points of evaluation, and their kinds."""
 
-    at: Reals  # them, (points, inputs)
-    # True if each is in the part of the domain that counts: around those that are given, if some are
+    at: Reals  # (points, inputs)
+    # (points,), True in the relevant part of the domain: around the given points, if there are any
     inside: NDArray[np.bool_]
-    # True if each is one where programs are run, neither far away nor on the way to a limit, (points,)
+    # (points,), True for typical points of programs, neither far away nor close to a limit
     common: NDArray[np.bool_]
-    generic: NDArray[np.bool_]  # True if what is undefined at each is so all around, (points,)
-    span: Span = DOUBLE  # of the numbers that programs are computed in
+    generic: NDArray[np.bool_]  # (points,), True if a value that is undefined there is undefined all around
+    span: Span = DOUBLE  # range of the type that programs are computed in
 
 
 def points_of(
     tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64", *, few: bool = False
 ) -> RealPoints:
-    """Return points of evaluation, some of them in the domain, in the numbers of a dtype.
+    """Return real points of evaluation, some of them in the domain, rounded to a dtype.
 
     Args:
         tape: tape that is evaluated.
@@ -450,7 +450,7 @@ def points_of(
 
 
 def _rare(inputs: int, span: Span, rng: np.random.Generator, most: int) -> Reals:
-    """Return points with a number far from 0, limited in number, and some near to it, (points, inputs)."""
+    """Return points close to 0, and at most `most` points with one input far from 0, (points, inputs)."""
     near = rng.normal(size=(AT_RANDOM, inputs))
     far = rng.permutation([(k, x) for k in range(inputs) for x in FAR[span]])[:most].reshape(-1, 2)
     single = near[rng.integers(AT_RANDOM, size=len(far))]
@@ -459,9 +459,9 @@ def _rare(inputs: int, span: Span, rng: np.random.Generator, most: int) -> Reals
 
 
 def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Generator) -> list[Reals]:
-    """Return for each set of points others near zeros of an intermediate value between them, but not at the zeros.
+    """Return, for each set of points, further points near zeros of an intermediate value, but not at the zeros.
 
-    Those of all sets are looked for together.
+    The zeros of all sets are searched together.
     """
     finite = [points[np.isfinite(points).all(axis=1)] for points in sets]
     enough = [len(points) >= FEWEST and tape.operations > 0 for points in finite]
@@ -470,7 +470,7 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
         return [next(found) if some else points[:0] for points, some in zip(sets, enough, strict=True)]
     if not sets:
         return []
-    # values that may be zero between two points each
+    # values that may have a zero between two points
     drawn = []
     for each in finite:
         values = rng.integers(tape.inputs, len(tape), size=4 * ZEROS)
@@ -484,7 +484,7 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
 
     before, after = value_at(low), value_at(high)
     crosses = (np.sign(before) * np.sign(after) < 0).reshape(len(sets), -1)
-    # at most `ZEROS` of each set
+    # at most `ZEROS` per set
     crossing = np.flatnonzero(crosses & (np.cumsum(crosses, axis=1) <= ZEROS))
     counts = np.bincount(crossing // crosses.shape[1], minlength=len(sets))
     values, low, way = values[crossing], low[crossing], high[crossing] - low[crossing]
@@ -499,7 +499,7 @@ def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:
     """Return zeros of functions between 0 and 1, (functions,): by halving, then Illinois (Dowell, Jarratt, 1971).
 
     Args:
-        f: all functions, each at a point of its own.
+        f: function that evaluates all functions, each at its own point.
         before: values at 0, (functions,).
         after: values at 1, (functions,), of the opposite signs.
     """
@@ -512,7 +512,7 @@ def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:
             t = np.where((left < secant) & (secant < right), secant, t)
         at = f(t)
         moves_left = np.sign(at) == np.sign(before)
-        # the end that stays counts half, so that the other does not stay for ever
+        # halve the value at the end that stays, so that it does not stay forever
         at_left, at_right = np.where(moves_left, at, 0.5 * at_left), np.where(moves_left, 0.5 * at_right, at)
         left, right = np.where(moves_left, t, left), np.where(moves_left, right, t)
     return t

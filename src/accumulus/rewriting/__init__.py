@@ -1,1 +1,1 @@
-"""Optimiser by rules: the same outputs by fewer or cheaper operations."""
+"""Optimiser by rules: the same outputs with fewer or cheaper operations."""

@@ -1,19 +1,20 @@
-"""The canonical form of a tape: without dead operations, with powers and quotients spelt out.
+"""Canonical form of a tape: no dead operations, powers and quotients written as products.
 
 Forward passes rebuild the operations that outputs need, until nothing changes, with these rewrites:
 
-* powers with a whole or half exponent become chains of products that are shared between all exponents of one
-  base (``x³`` and its derivative ``3x²`` take three products); other real powers one apart share one call of pow;
+* powers with an integer or half-integer exponent become chains of products, which all exponents of one base share
+  (``x³`` and its derivative ``3x²`` take three products); other powers whose exponents differ by one share one call
+  of pow;
 * where the reciprocal of a divisor is needed anyway (as a partial derivative it usually is), a/b becomes a · (1/b);
 * division by a constant becomes a product with its reciprocal;
-* ``attach(x, d)`` is x, the derivative having been taken.
+* ``attach(x, d)`` becomes x, since the derivative has been taken.
 
-What reaches floor, ceil, sign, fmod or a comparison is not rewritten: it has to be rounded as it was recorded.
+Values that reach floor, ceil, sign, fmod or a comparison are not rewritten: they have to be rounded as recorded.
 
-Rounding: a chain for xⁿ is off by at most n/2 units in the last place (the condition number of xⁿ is n), for
-negative n by n, for negative halves by 3n; a quotient by at most 1.5 instead of 0.5. A divisor below 6e-309 in
-magnitude, whose reciprocal overflows, is not supported by the shared form. The square root of -∞ is NaN, so halves of
--∞ are, where pow takes |x|.
+Rounding: a chain for xⁿ has an error of at most n/2 units in the last place (the condition number of xⁿ is n), of n for
+negative n, and of 3n for negative half-integers; a quotient of at most 1.5 instead of 0.5. The shared form does not
+support divisors below 6e-309 in magnitude, whose reciprocal overflows. Half-integer powers of -∞ are NaN, as its square
+root is; pow would return that power of +∞.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from accumulus.tape.tape import DIVIDE, POWER, Tape
 
 _ATTACH: Final = BY_NAME["attach"].code
 
-#: Larger whole exponents are left to pow, which is then as fast and more accurate.
+#: Largest integer exponent that becomes a chain; beyond it pow is as fast and more accurate.
 LARGEST_CHAIN: Final = 64
 
 
 def canonical(tape: Tape, kept_outputs: int = 0, *, differentiated: bool = False) -> Tape:
-    """Return an equivalent tape without dead operations; the module's text lists the rewrites.
+    """Return an equivalent tape without dead operations, after the rewrites of this module.
 
     Args:
         tape: tape to rewrite.
-        kept_outputs: number of leading outputs whose operations stay as they are.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
         differentiated: if True, derivatives of the tape are taken: fractional powers stay, since their roots have no
             derivative at 0, and attached derivatives that last stay, too.
     """
@@ -68,12 +69,12 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
         powers = powers[np.array(tape.constants)[-1 - second[powers]] % 1.0 == 0.0]
 
     base = tape.emptied()
-    # of values; those of constants are constants
+    # values whose reciprocals are needed; reciprocals of constants are constants
     inverted = np.zeros(len(tape) + len(tape.constants), bool)
     inverted[second[(codes == DIVIDE) & (first == base.constant(1.0)) & (second >= 0)]] = True
     chains, kinds = _chains(base, first[powers], np.array(tape.constants)[-1 - second[powers]])
 
-    # the value of an operation is the last of those that it becomes
+    # the last operation of a replacement has the value of the original
     lengths = np.ones(len(live), np.int64)
     lengths[powers] = np.array([len(chain) for chain in chains], np.int64)[kinds]
     ends = np.cumsum(lengths) + inputs - 1
@@ -91,11 +92,11 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
         for k, (code, *operands) in enumerate(chain.tolist()):
             recorded[starts - inputs + k, 0] = code
             for column, operand in enumerate(operands, 1):
-                # of a chain's tape: the base, an operation before, or a constant
+                # operand on the chain's tape: the base, an earlier operation, or a constant
                 value = arguments[chosen, 0] if operand == 0 else starts + operand - 1 if operand > 0 else operand
                 recorded[starts - inputs + k, column] = value
 
-    # no operation that is rewritten above is among these
+    # none of the operations rewritten above is marked here
     recorded[ends - inputs, 0] += SIGNED * signed_zeros(tape)[live]
 
     result, values = extended(base, recorded)
@@ -128,7 +129,7 @@ def _chains(tape: Tape, bases: Integers, exponents: NDArray[np.float64]) -> tupl
 
 
 def _power(tape: Tape, x: int, exponent: float, beside: bool) -> int:
-    """Return x to that power; `beside` is True if the power one nearer to 0 is needed, too."""
+    """Return x to a power; `beside` is True if the power with an exponent nearer to 0 by one is needed, too."""
     twice = 2 * exponent
     if twice.is_integer() and abs(exponent) <= LARGEST_CHAIN:
         if exponent.is_integer():

@@ -1,19 +1,19 @@
-"""Equivalence of tapes: both run at random complex points, with bounds on rounding errors.
+"""Equivalence of tapes: evaluation of both at random complex points, with bounds on rounding errors.
 
 At complex points no operation leaves its domain, and identities that hold there hold everywhere. Functions are replaced
 by others with the same symmetries, and each value has a bound on its rounding error (`accumulus.rewriting.running`).
-Values may differ within these bounds only, and the bounds themselves may not differ by much.
+Values may only differ within these bounds, and the bounds themselves may not grow by much.
 
-Values that reach floor, ceil, sign, fmod or a comparison have to be the same to the last bit. Which comparisons hold is
-chosen: at random, and then so that one branch of the tape after the other is taken. A select is reached if it is an
-output, an argument of a reached operation, or the taken branch of a reached select.
+Values that reach floor, ceil, sign, fmod or a comparison have to be equal to the last bit. Outcomes of comparisons are
+chosen: first at random, then so that every branch of the tape is taken. A select is reached if it is an output, an
+argument of a reached operation, or the taken branch of a reached select.
 
-Values that are real up to rounding do not depend on the point. They may have become numbers, and functions of numbers
-are folded, so of these it is the functions' own value that counts.
+Values that are real up to rounding do not depend on the point. Rewriting may have turned them into numbers, and
+functions of numbers are folded, so these functions are evaluated themselves, without stand-ins.
 
-A mistake passes where the bound of an output is as large as its value, at all points: where the tape's numbers have
-lost all their digits. Where an output is infinite, NaN or without a bound at all of them, points nearer to zero are
-tried; one that is so there, too, has to be the very same expression. `with_expressions_of` makes it that.
+A mistake passes only if the bound of an output is as large as its value at all points: the tape's numbers have lost all
+their digits. If an output is infinite, NaN or without a bound at all points, points nearer to zero are tried. If it is
+so there, too, it has to be the very same expression; `with_expressions_of` restores it.
 """
 
 from __future__ import annotations
@@ -46,29 +46,31 @@ from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import SELECT, Tape
 
-#: Points at which tapes are compared; one if they are large.
+#: Number of points at which tapes are compared; one from `LARGE` operations on.
 POINTS: Final = 2
 LARGE: Final = 100_000
-#: The same where something has to be the same to the last bit; then as many more as it takes to see every branch, at
-#: most, and how many operations these may be together.
+#: Number of random points if values have to be equal to the last bit, largest number of further points to take every
+#: branch, and largest number of operations at these together.
 AT_RANDOM: Final = 6
 MOST: Final = 40
 OPERATIONS_OF_BRANCHES: Final = 1_000_000
-#: How much nearer to zero points are where results grew beyond all numbers, as products of products do.
+#: Scales of points nearer to zero, for results that overflow, as products of products do.
 NEARER_ZERO: Final = (0.3, 0.1, 0.03)
-#: By how much the bound may grow: over `examples/` and `benchmarks/suite/` it does by 15 at most.
+#: Largest growth of the bound: over `examples/` and `benchmarks/suite/` it grows by 15 at most.
 FAR: Final = 1e3
-#: Operations at points together, after which the deadline is looked at; seconds of work for a point, and for each
-#: operation there.
+#: Number of operations, at all points, that are evaluated together; seconds of work per point, and per operation at
+#: a point.
 TOGETHER: Final = 200_000
 RUN: Final = (5e-4, 5e-7)
 
 
 class IncomparableError(VerificationError):
-    """Some outputs could not be compared with the original's, nor are their expressions equal; no other differs.
+    """Error for outputs that cannot be compared with the original's, and whose expressions differ from them.
+
+    All other outputs are equal.
 
     Attributes:
-        outputs: which.
+        outputs: positions of these outputs.
     """
 
     def __init__(self, outputs: Sequence[int]) -> None:
@@ -89,7 +91,7 @@ def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> 
         kept_outputs: number of leading outputs that must be equal to the last bit.
 
     Raises:
-        VerificationError: naming the first output that differs.
+        VerificationError: if an output differs; the message names the first one.
     """
     Verification(tape, seed, kept_outputs=kept_outputs).check(other)
 
@@ -115,20 +117,19 @@ def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Ver
 
 
 class Verification:
-    """Values of a tape, against which other tapes are checked.
+    """Values of a tape at points, against which other tapes are checked.
 
-    Half of the work is done when this is made, and takes about as long as the other half.
+    The constructor does half of the work, and takes about as long as `check`.
 
     Args:
         tape, seed, kept_outputs: as for `verify`.
-        deadline: when to give up; it is looked at now and then, and the work of `check` is counted here, too.
-        choices: for each point, which comparisons have to hold and which may not, by reference, instead of those by
-            which every branch is taken once.
-        reaches: how far points are from 0, in turn.
-        functions: stand-ins for functions there.
+        deadline: end of the time for this, checked after each evaluation; the work of `check` is counted in advance.
+        choices: for each point, outcomes of comparisons by reference, instead of choices that take every branch once.
+        reaches: scales of the points, in turn.
+        functions: stand-ins for functions, by the code of the operation.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes before the constructor is done.
     """
 
     def __init__(
@@ -148,7 +149,7 @@ class Verification:
         #: Outputs, and bounds on their errors, (points, outputs) each.
         self._outputs: NDArray[np.complex128] = np.zeros((0, len(tape.outputs)), complex)
         self._errors: Reals = np.zeros((0, len(tape.outputs)))
-        #: The tape itself at all points, if it was run at all of them together.
+        #: Evaluation of the tape itself, if it covers all points.
         self._own: Run | None = None
 
         def run(at: Sequence[At], chosen: Sequence[Mapping[int, bool]]) -> None:
@@ -168,7 +169,7 @@ class Verification:
 
         waiting, chosen = [], []
         for turn, each in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
-            # at first on one side of the cuts of roots, then on both: identities of positive numbers alone fail there
+            # first on one side of the roots' branch cuts, then on both, where identities of positive numbers fail
             waiting.append(drawn(reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
             chosen.append(each)
         for chunk in _parts(tape, len(waiting)):
@@ -184,10 +185,10 @@ class Verification:
         return len(self._at)
 
     def run(self, other: Tape) -> Run:
-        """Run another tape at all points.
+        """Evaluate another tape at all points.
 
         Raises:
-            VerificationError: if it compares values that the first tape does not, to the last bit.
+            VerificationError: if it has a comparison that the first tape has not, to the last bit.
         """
         if other is self._tape and self._own is not None:
             return self._own
@@ -197,8 +198,8 @@ class Verification:
         """Check that another tape with the same inputs has the same outputs.
 
         Raises:
-            VerificationError: naming the first output that differs.
-            IncomparableError: if none does, but some could not be compared.
+            VerificationError: if an output differs; the message names the first one.
+            IncomparableError: if none differs, but some cannot be compared.
         """
         tape = self._tape
         if (tape.inputs, len(tape.outputs)) != (other.inputs, len(other.outputs)):
@@ -231,7 +232,7 @@ class Verification:
             changed[:, self._kept_outputs :] = False
             seen = _are_bounded(a, errors)
             sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
-            # exclude values that are 0 at every point; the bound of a product of these is too small
+            # skip values that are 0 in both tapes: the bound of a product of such values is too small
             informative = seen & ~((a == 0) & (b == 0))
             are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
             most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
@@ -254,7 +255,7 @@ class Verification:
 
 
 def _parts(tape: Tape, points: int) -> Iterator[slice]:
-    """Yield slices of the points at which a tape is run together."""
+    """Return slices of the points at which a tape is evaluated together."""
     together = max(1, TOGETHER // len(tape)) if len(tape) else max(1, points)
     return (slice(first, first + together) for first in range(0, points, together))
 
@@ -267,7 +268,7 @@ def _are_bounded(outputs: NDArray[np.complex128], errors: Reals) -> NDArray[np.b
 
 
 def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
-    """Return another tape in which some outputs are computed as by the first tape; and both with all they need."""
+    """Return the second tape with some outputs computed by the first tape's expressions."""
     both, moved = _side_by_side(tape, other)
     both.outputs = moved
     for k in outputs:
@@ -276,7 +277,7 @@ def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape
 
 
 def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
-    """Return a tape with another beside it, common operations once, and the references of the other's outputs on it."""
+    """Return both tapes as one, equal operations once, and the references of the second tape's outputs on it."""
     both = tape.copy()
     marks, signed = needed(other), signed_zeros(other)
     moved = list(range(len(other)))
@@ -306,7 +307,7 @@ def all_choices(tape: Tape, most: int) -> list[dict[int, bool]] | None:
 
 
 def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapping[int, bool]]:
-    """Return for each point the comparisons that must hold and those that must not; the others are random."""
+    """Yield for each point the outcomes of comparisons; others are random."""
     if not kept_outputs and not (COMPARISONS | JUMPS).intersection(tape.codes):
         yield from [{}] * (POINTS if tape.operations < LARGE else 1)
         return
@@ -322,7 +323,7 @@ _AND, _OR, _NOT = (BY_NAME[name].code for name in ("logical_and", "logical_or", 
 
 
 class Branches:
-    """Branches of a tape, and those that have been taken."""
+    """Branches of a tape that have not been taken."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -336,7 +337,7 @@ class Branches:
         return not self._missing
 
     def choose(self, rng: random.Random) -> dict[int, bool]:
-        """Choose comparisons by reference, with outcomes that take more branches."""
+        """Return outcomes of comparisons, by reference, that take more branches."""
         tape, missing = self._tape, self._missing
         leads = bytearray(len(tape))  # to a branch that has not been taken
         for r in self._live:
@@ -371,7 +372,7 @@ class Branches:
         return chosen
 
     def _force(self, condition: int, outcome: bool, chosen: dict[int, bool]) -> bool:
-        """Choose free comparisons so that a condition has an outcome, if possible; return its value then."""
+        """Choose free comparisons so that a condition has an outcome, if possible; return the condition's value."""
         tape = self._tape
         if condition < 0:
             return bool(tape.value_of(condition))

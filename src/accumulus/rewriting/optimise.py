@@ -1,4 +1,4 @@
-"""The tape's optimiser as it is called: the canonical form, a search for a cheaper one, and its verification.
+"""Optimiser of tapes by rules: the canonical form, a search for a cheaper tape, and its verification.
 
 The search works on the tape as a network of nodes, and drives `rewrite_kernel`.
 """
@@ -49,31 +49,32 @@ from accumulus.tape.tape import Tape
 # Networks ------------------------------------------------------------------------------------------------------------
 
 
-#: Writes of a move that can be undone: for each node, and besides.
+#: Capacity of the undo log of a move, in writes: per node, and in addition.
 LOG_PER_NODE: Final = 8
 LOG: Final = 200_000
-#: Parts of a unit by which chances to look into shared sums and products are given.
+#: Resolution of the chance to look into shared sums and products.
 CHANCES: Final = 1024
-#: Seconds of work of a move: times that power of the number of nodes, by which moves spread in memory; and for each
-#: node, beyond caches. Over `examples/` and large programs within a factor of two.
+#: Seconds of work of a move: a factor and its power of the number of nodes, since moves spread in memory; then a part
+#: per node, beyond caches. Accurate within a factor of two over `examples/` and large programs.
 MOVE: Final = (1.5e-8, 0.4)
 FAR: Final = 1e-11
-#: Seconds of work to make a network, or to write one out: at least, and for each node.
+#: Seconds of work to make a network, or to write one out: a constant, and per node.
 MAKE: Final = (5e-4, 2e-6)
-#: Moves of a call of the kernel, at least.
+#: Least number of moves in one call of the kernel.
 FEWEST: Final = 256
 
 
 class Network:
-    """The operations of a tape as nodes that can be rewritten.
+    """Network of the operations of a tape as nodes that can be rewritten.
 
-    Zeros have no sign here. Operations that see it never die, nor does what they are computed from, so that all is
-    there still when the network is written.
+    Nodes do not distinguish signs of zeros. Operations that do, and all that they depend on, are never removed, so that
+    `emitted` can restore them.
 
     Args:
-        weights: what each operation costs, by its name, in whole numbers; under `FUSED`, what a sum and a product that
-            only it uses cost less together.
-        kept_outputs: that many of the first outputs stay as they are computed.
+        tape: tape to rewrite.
+        weights: integer cost of each operation, by name; under `FUSED`, the saving if a sum is the only user of a
+            product.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
         seed: seed of the search.
     """
 
@@ -85,7 +86,7 @@ class Network:
         table_bits, log = (2 * nodes - 1).bit_length(), LOG_PER_NODE * nodes + LOG
 
         stays = np.frombuffer(as_written(tape, kept_outputs), np.uint8).astype(np.int64)
-        # not only what sees the signs of zeros: without them ``0 / x`` is 0, and x would be gone
+        # their operands, too: without signs of zeros ``0 / x`` is 0, and x would be removed
         stays[np.frombuffer(needed(tape, seeing_zero_signs(tape).tolist()), bool)] = FOR_LIFE
         arrays = zeros(nodes, "codes signs uses heads frozen fused queued freed stack queue free best_codes best_signs")
         arrays |= zeros(3 * nodes, "nexts previous")
@@ -123,32 +124,32 @@ class Network:
         )
         self._run = kernel("rewriting.rewrite")
         self._perform(BUILD)
-        #: Seconds of work of a move, and moves of a call of the kernel.
+        #: Seconds of work of a move, and number of moves in one call of the kernel.
         self._price = MOVE[0] * self.size ** MOVE[1] + FAR * self.size
         self._together = max(FEWEST, int(LOOK / 2 / self._price))
 
     @property
     def size(self) -> int:
-        """Numbers of nodes in use, and some that are free."""
+        """Number of nodes in use, including some free ones."""
         return self._state.next
 
     @property
     def cost(self) -> int:
-        """Of the network as it is, without changes of sign."""
+        """Cost of the current network, without changes of sign."""
         return self._state.cost
 
     @property
     def best_cost(self) -> int:
-        """Cost of the best that was found, without changes of sign."""
+        """Cost of the best network found, without changes of sign."""
         return self._state.best
 
     def sweep(self, visits: int, inline: float = 0.0, deadline: Deadline = FOREVER) -> None:
-        """Try one move at each of so many nodes in turn, and keep those that win.
+        """Try one move at each of `visits` nodes in turn, and keep the moves that win.
 
         Args:
-            visits: moves to try.
-            inline: chance to look into a sum or product that is used elsewhere, too.
-            deadline: when to stop, whatever is left.
+            visits: number of moves to try.
+            inline: chance to look into a sum or product that has other users.
+            deadline: end of the search; it may stop before all moves are tried.
         """
         while visits > 0 and not deadline.passed:
             tried = self._search(SWEEP, inline, visits)
@@ -157,14 +158,14 @@ class Network:
         self._perform(KEEP)
 
     def anneal(self, visits: int, hot: float, cold: float, inline: float, deadline: Deadline = FOREVER) -> None:
-        """Try moves at random nodes; at temperature T one that costs c more is kept with probability exp(-c/T).
+        """Try moves at random nodes; at temperature T, accept one that costs c more with probability exp(-c/T).
 
         Args:
             visits: number of moves to try.
             hot: temperature at the start, in the unit of the weights.
             cold: temperature at the end, in the same unit.
             inline: as for `sweep`.
-            deadline: end of the search; it cools faster if not all moves fit before.
+            deadline: end of the search; it cools faster if not all moves fit.
         """
         moves = partial(self._search, ANNEAL, inline)
         for _ in slices(self._state, moves, visits, hot, cold, 1.0, deadline, self._price):
@@ -172,9 +173,9 @@ class Network:
         self._perform(KEEP)
 
     def emitted(self) -> Tape:
-        """Return the best that was found, as a tape with the same inputs and outputs.
+        """Return the best network found, as a tape with the same inputs and outputs.
 
-        That is the tape as it was where operations that see the signs of zeros differ by these alone.
+        Return the original tape if two operations that see the signs of zeros differ in these signs alone.
         """
         state = self._state
         count, first = state.best_next, state.first_output
@@ -191,7 +192,7 @@ class Network:
         return self._tape if found is None else found
 
     def _search(self, mode: int, inline: float, visits: int) -> int:
-        """Try that many moves, or as many as take as long as a search may without a look at the clock; how many."""
+        """Try up to `visits` moves, as many as fit between two looks at the clock; return their number."""
         tried = min(visits, self._together)
         self._state.inline, self._state.visits = int(CHANCES * inline), tried
         self._perform(mode)
@@ -205,31 +206,31 @@ class Network:
 # Rounds of a search --------------------------------------------------------------------------------------------------
 
 
-#: Times that all nodes are tried in turn, at most; after how many in a row that stall it ends; and what part of the
-#: cost a sweep has to win not to stall.
+#: Largest number of sweeps over all nodes, number of stalled sweeps in a row that ends them, and the fraction of the
+#: cost that a sweep has to win not to stall.
 SWEEPS: Final = 40
 STALLS: Final = 5
 MINIMUM_GAIN: Final = 2e-4
-#: Moves at random for each node.
+#: Random moves per node: in a round, and in a preview.
 MOVES: Final = 520
 PREVIEW: Final = 200
-#: Tapes that take more moves than these are annealed in rounds: moves for each node in the first, how many times as
-#: many in each that follows, and what part of the cost a million moves have to win for another round.
+#: Tapes that take more than this number of moves are annealed in rounds: moves per node in the first, growth of each
+#: round after it, and the fraction of the cost that a million moves have to win for another round.
 MANY: Final = 4_000_000
 FIRST: Final = 4
 LONGER: Final = 2
 WORTH: Final = 0.01
-#: Temperatures at the start and at the end, as parts of what an addition costs; at the start of the rounds of a
-#: thorough search in turn: some programs have to melt before they get better, others only lose by that.
+#: Temperatures at the start and at the end, relative to the cost of an addition; and at the start of the rounds of a
+#: thorough search, in turn: some programs have to melt before they get better, others only get worse.
 HOT: Final = 0.35
 HOTS: Final = (0.35, 0.6, 0.2, 0.45)
 COLD: Final = 0.16
-#: Chance to look into a sum or product that is used elsewhere, too.
+#: Chance to look into a sum or product that has other users.
 INLINE: Final = 0.3
-#: How much longer each round of a thorough search takes than the one before, and after how many without a gain it ends.
+#: Growth of each round of a thorough search, and number of rounds without a gain after which it ends.
 GROWTH: Final = 1.3
 PATIENCE: Final = 12
-#: Seconds of work to choose signs of what a round has found: at least, and for each operation.
+#: Seconds of work to choose signs in the result of a round: a constant, and per operation.
 SIGNS: Final = (1e-3, 5e-6)
 
 
@@ -238,9 +239,9 @@ class Rounds:
     """Rounds of annealing of a tape.
 
     Attributes:
-        moves: at random, for each operation and input, in each round.
-        hots: the temperature that each round begins with, as a part of what an addition costs. Every second round
-            begins with the best tape so far, the others with the tape as it was.
+        moves: random moves per operation and input in each round.
+        hots: temperature at the start of each round, relative to the cost of an addition. Every second round begins
+            with the best tape so far, the others with the original tape.
     """
 
     moves: int = MOVES
@@ -257,26 +258,26 @@ def by_rules(
 ) -> Tape:
     """Return a tape with the same inputs and outputs, and never more operations.
 
-    The rules are listed in ``docs/algebra-on-the-tape.md``, each with what it does to rounding. The result has been
-    verified against the tape that it was made from.
+    ``docs/algebra-on-the-tape.md`` lists the rules, each with its effect on rounding. The result is verified against
+    the tape's canonical form.
 
     Args:
         tape: any tape.
-        context: of the search; by default that of the default options. Effort "fast" tries each operation in turn
-            until nothing is won, in near-linear time; "balanced" then anneals for a number of moves, of large tapes so
-            long as that wins enough; "thorough" goes on, in longer and longer rounds, until several in a row win
-            nothing. Same seed, same effort and same work that is left, same tape, unless the clock runs out first. A
-            tape that is too large to be searched comes back in its canonical form.
-        kept_outputs: that many of the first outputs stay as they are computed, operation by operation.
-        rounds: of annealing, by default one; more follow if the effort is thorough.
-        begin_with: a tape for the same in canonical form, which the first round begins with instead.
+        context: options and deadline of the search; default options if None. Effort "fast" tries each operation in turn
+            until nothing is won, in near-linear time. "balanced" then anneals for a number of moves; on large tapes, as
+            long as that wins enough. "thorough" goes on in longer and longer rounds, until several in a row win
+            nothing. The same seed, effort and remaining work give the same tape, unless the clock runs out first. A
+            tape that is too large to be searched is returned in canonical form.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
+        rounds: rounds of annealing, one by default; more follow if the effort is thorough.
+        begin_with: equivalent tape in canonical form that these rounds begin with, instead of the given one.
 
     Warns:
-        RewritingWarning: if the result is not what it was made from; that would be a mistake of this package. The
-            canonical form is returned then.
+        RewritingWarning: if the verification fails, which would be a mistake of this package. The canonical form is
+            returned then.
 
     Raises:
-        ArgumentError: if `tape` is none, or `kept_outputs` more than the tape has.
+        ArgumentError: if `tape` is not a `Tape`, or has fewer than `kept_outputs` outputs.
 
     >>> tape = Tape(3)
     >>> tape.outputs = [tape.add(tape.multiply(0, 1), tape.multiply(0, 2))]
@@ -297,7 +298,7 @@ def by_rules(
     if search.best_cost == 0 or search.left <= 0:
         return start
     try:
-        # half of the work is done beforehand
+        # half of the verification's work is done beforehand
         until = context.within(search.left / 2)
         verification = Verification(start, kept_outputs=kept_outputs, deadline=until)
     except OutOfTimeError:
@@ -307,7 +308,7 @@ def by_rules(
     for turn, hot in enumerate(rounds.hots if tried else rounds.hots[:1]):
         wins = search.round(search.best if turn % 2 else begin_with or start, tried, hot)
         if not wins and search.may_win and tried and not turn:
-            # annealing has lost more than it won; what can be had without it, can
+            # changes of sign cost more than annealing won; a search without annealing may still win
             search.round(start, 0, hot)
     if effort == "thorough":
         moves = max(tried, MOVES * search.size)
@@ -322,7 +323,7 @@ def by_rules(
     try:
         verification.check(best)
     except IncomparableError as error:
-        # what cannot be compared is computed as it was
+        # outputs that cannot be compared keep their original expressions
         kept = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
         return min(start, kept, key=lambda tape: tape.operations)
     except VerificationError as error:
@@ -332,24 +333,24 @@ def by_rules(
 
 
 class _Search:
-    """Rounds of a search, each from the tape as it was or from the best so far, and the best of all."""
+    """Rounds of a search, each from the original tape or from the best so far; the best result is kept."""
 
     def __init__(self, start: Tape, kept_outputs: int, context: Context) -> None:
         self.best, self.best_cost = start, start.operations
         self.size = start.operations + start.inputs
         self._kept_outputs, self._seed, self._context = kept_outputs, context.options.seed, context
-        #: Seconds of work around the moves of a round: to make a network, to write it out, to choose signs.
+        #: Seconds of work of a round besides its moves: make a network, write it out, choose signs.
         self._around = 2 * (MAKE[0] + MAKE[1] * self.size) + SIGNS[0] + SIGNS[1] * self.size
-        #: True if moves have won something in the last round, before changes of sign were counted.
+        #: True if the moves of the last round won something, before changes of sign were counted.
         self.may_win = True
 
     @property
     def left(self) -> float:
-        """Seconds of work that are left for moves."""
+        """Seconds of work left for moves."""
         return self._context.left - self._around
 
     def round(self, tape: Tape, moves: int, hot: float) -> bool:
-        """Rewrite a tape, annealing for so many moves; return True if the result is the best so far."""
+        """Rewrite a tape, with a number of annealing moves; return True if the result is the best so far."""
         if self.left <= 0:
             return False
         network = Network(tape, kept_outputs=self._kept_outputs, seed=self._seed)
@@ -373,14 +374,14 @@ def sketch(
     hot: float = HOT,
     is_last: bool = True,
 ) -> Tape:
-    """Return a tape after one round of a search, not verified.
+    """Return a tape after one round of a search, without verification.
 
     Args:
         tape: tape in canonical form.
         moves: random moves for each operation and input.
         context: options and deadline.
         hot: temperature at the start.
-        is_last: if True, the tape becomes canonical, with few changes of sign; else a further search takes it.
+        is_last: if True, return the canonical form with few changes of sign; pass False if another search follows.
     """
     network = _network(tape, context)
     _search(network, moves * (tape.operations + tape.inputs), hot, context)
@@ -393,18 +394,18 @@ def sketch(
 
 
 def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:
-    """Return a tape with its numbers where they save products, and short ones beside which rounding has left others.
+    """Return a tape with forms scaled to save products, and short constants in place of rounded ones.
 
     Args:
-        tape: without dead operations. It need not be verified.
-        start: what it was made from, whose numbers stay.
-        kept_outputs: that many of the first outputs stay as they are computed.
+        tape: tape without dead operations; it need not be verified.
+        start: original tape, whose constants stay.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
     """
     return with_short_constants(with_scaled_forms(tape, kept_outputs), start.constants)
 
 
 def preview(tape: Tape, context: Context, moves: int = PREVIEW) -> int:
-    """Return the cost that a short search reaches, in a unit of its own, to compare tapes by.
+    """Return the cost that a short search reaches, in units of the search's weights, to compare tapes.
 
     Args:
         tape: tape to estimate.
@@ -426,7 +427,7 @@ def _network(tape: Tape, context: Context) -> Network:
 
 
 def _search(network: Network, moves: int, hot: float, deadline: Deadline) -> None:
-    """Try all nodes in turn, then anneal, large networks in rounds, until one wins too little for its moves; again."""
+    """Sweep, then anneal (a large network in rounds, until one wins too little for its moves), then sweep again."""
     _sweep(network, deadline)
     if not moves:
         return
@@ -441,13 +442,13 @@ def _search(network: Network, moves: int, hot: float, deadline: Deadline) -> Non
             if before - network.best_cost < WORTH * tried / 1e6 * before:
                 break
             tried = min(LONGER * tried, moves)
-        if network.cost != network.best_cost:  # it was left worse than it was, and sweeps take long
+        if network.cost != network.best_cost:  # annealing ended above its best, and sweeps take long
             return
     _sweep(network, deadline)
 
 
 def _sweep(network: Network, deadline: Deadline) -> None:
-    """Try all nodes in turn until that wins nothing."""
+    """Sweep over all nodes until sweeps stall."""
     for _ in islice(until_stalled(STALLS, lambda: network.cost, MINIMUM_GAIN), SWEEPS):
         network.sweep(network.size, deadline=deadline)
         if deadline.passed:

@@ -1,22 +1,22 @@
-"""Programs multiplied out: another start for the search by rules, and a source of candidates.
+"""Programs multiplied out into sums of products: another start for the search by rules, and a source of candidates.
 
-Rules multiply out one product at a time, and the search has to climb over all that this costs before terms cancel. In
+Rules multiply out one product at a time, and the search has to accept all the extra cost before terms cancel. In
 derivatives of rotations with respect to their tangent vectors, in products of matrices that are inverse to each other,
 and in sums of such products, terms cancel only after several products have been multiplied out.
 
-Each value is a polynomial over *atoms*: inputs, results of all operations but sums and products, constants that are no
-short binary fractions, and values that have too many terms. Like terms are added, so coefficients have to be exact:
-they are multiples of 1/256 below 4,096, whose sums of products double precision holds without rounding. The program is
-written with products and equal sums shared, and the factor that all terms of a sum have taken out. Further common
-factors are left to the search: started from this form it finds shorter programs than from one that was factored
-greedily (measured on rotations: 78 operations against 89).
+Each value is a polynomial over *atoms*: inputs, results of operations other than sums and products, constants that are
+not short binary fractions, and values that have too many terms. Like terms are added, so coefficients have to be exact:
+they are multiples of 1/256 below 4,096, whose sums of products are exact in double precision. The written program
+shares products and equal sums, and takes out the factor that all terms of a sum have. Further common factors are left
+to the search: from this form it finds shorter programs than from one that was factored greedily (measured on rotations:
+78 operations against 89).
 
-A sum of many products cancels where a product of few sums does not. Callers compare the effect of
-rounding on such a program and on the given one. A sum with a number among its terms stays a factor: (1 - s)·(1 - t) is
-exact where s and t are close to 1, where few comparisons look. Programs that take a term from a sum that it is in are
-left alone: in this way they see rounding errors, as compensated sums do.
+A sum of many products may suffer from cancellation where a product of few sums does not. Callers compare the effect of
+rounding on the new program and on the given one. A sum with a number among its terms stays a factor: (1 - s)·(1 - t) is
+accurate where s and t are close to 1, which few comparisons sample. Programs that subtract a term from a sum that
+contains it are left alone: they measure rounding errors, as compensated sums do.
 
-Time: in proportion to the products of terms, which are bounded by a multiple of the program's length.
+Time: proportional to the products of terms, which are bounded by a multiple of the program's length.
 """
 
 from __future__ import annotations
@@ -28,33 +28,35 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Terms of a polynomial, at most; a value with more is an atom.
+#: Largest number of terms of a polynomial; a value with more is an atom.
 TERMS: Final = 32
-#: Products of terms for each operation, at most, and how many times as long as it was a program may be.
+#: Largest number of products of terms per operation, and largest length of the result relative to the tape's.
 WORK: Final = 8
 LENGTH: Final = 1.5
-#: Coefficients are multiples of one over the first, and below the second.
+#: Coefficients are multiples of one over the first number, and below the second.
 DENOMINATOR: Final = 256.0
 LARGEST: Final = 4096.0
 
-#: Coefficients that are seen to be exact without a look.
+#: Coefficients that are known to be exact without a test.
 PLAIN: Final = frozenset(sign * size for sign in (1.0, -1.0) for size in (0.25, 0.5, 1.0, 2.0, 4.0))
 
 #: References of atoms, sorted, each repeated by its multiplicity.
 Monomial = tuple[int, ...]
-#: Coefficients, by the number of a monomial.
+#: Coefficient of each monomial, by its number.
 Polynomial = dict[int, float]
 
 
 def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, length: float = LENGTH) -> Tape | None:
-    """Return a program for the same with its sums of products multiplied out; None if it is long, or sees rounding.
+    """Return an equivalent program with sums of products multiplied out; None if that is too long, or unsafe.
+
+    It is unsafe if the tape distinguishes signs of zeros, or measures rounding errors.
 
     Args:
-        tape: in canonical form.
-        factors: terms that one of two factors may have for their product to be multiplied out; if both have more, they
-            are atoms.
-        kept_outputs: that many of the first outputs stay as they are computed.
-        length: most operations of the result, as a multiple of those of the tape.
+        tape: tape in canonical form.
+        factors: largest number of terms of one of two factors for their product to be multiplied out; if both have
+            more, they are atoms.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
+        length: largest number of operations of the result, as a multiple of the tape's.
 
     >>> tape = Tape(2)
     >>> total, difference = tape.add(0, 1), tape.subtract(0, 1)
@@ -73,7 +75,7 @@ def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, leng
 
 
 class _Monomials(dict[Monomial, int]):
-    """Numbers of monomials, that of 1 being 0."""
+    """Numbers of monomials; the monomial 1 has number 0."""
 
     def __init__(self) -> None:
         super().__init__({(): 0})
@@ -86,7 +88,7 @@ class _Monomials(dict[Monomial, int]):
         return number
 
     def product(self, a: Polynomial, b: Polynomial) -> Polynomial:
-        """Multiply two polynomials."""
+        """Return the product of two polynomials."""
         factors, products = self.factors, self._products
         terms: Polynomial = {}
         for m, x in a.items():
@@ -103,7 +105,7 @@ def _is_exact(coefficient: float) -> bool:
 
 
 def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomials) -> list[Polynomial] | None:
-    """Return the polynomial of each reference, a single atom where it is one; None if they should not be written."""
+    """Return the polynomial of each reference, an atom if it is one; None if they should not be written."""
     live, codes, first, second = needed(tape), tape.codes, tape.first, tape.second
     polynomials: list[Polynomial] = [{monomials[k,]: 1.0} for k in range(tape.inputs)]
     left = WORK * tape.operations
@@ -145,7 +147,7 @@ def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomia
 
 
 def _takes_back(tape: Tape, r: int) -> bool:
-    """Return True if a term is subtracted from its own sum: the rest is the other term plus the rounding error."""
+    """Return True if a term is subtracted from its own sum, which leaves the other term plus a rounding error."""
     a, b = tape.arguments(r)
     return a == b or any(
         x >= tape.inputs and tape.codes[x] in (ADD, SUBTRACT) and y in tape.arguments(x) for x, y in ((a, b), (b, a))
@@ -153,11 +155,12 @@ def _takes_back(tape: Tape, r: int) -> bool:
 
 
 class _Writer:
-    """Polynomials as a program.
+    """Writer of polynomials as a program.
 
     Args:
         tape: tape that the polynomials describe.
-        polynomials: of each reference, with numbers of monomials.
+        polynomials: polynomial of each reference, with numbers of monomials.
+        monomials: the numbers of monomials.
     """
 
     def __init__(self, tape: Tape, polynomials: list[Polynomial], monomials: _Monomials) -> None:
@@ -208,7 +211,7 @@ class _Writer:
         return self._monomials.get((r,)) in self._polynomials[r]
 
     def _place(self, r: int) -> int:
-        """Return the reference in the result of a value of the program."""
+        """Return the reference, in the new program, of a value of the given program."""
         return self._places[r] if r >= 0 else self._result.constant(self._tape.value_of(r))
 
     def _product(self, monomial: Monomial) -> int:
@@ -221,7 +224,7 @@ class _Writer:
         return reference
 
     def _sum(self, terms: dict[Monomial, float]) -> int:
-        """Write a polynomial: the common factor of its terms outside, and terms with one coefficient together."""
+        """Write a polynomial: take out the common factor, and group terms with equal coefficients."""
         result = self._result
         if len(terms) > 1 and (common := _common(terms)):
             return result.multiply(
@@ -237,7 +240,7 @@ class _Writer:
         total = result.constant(0.0)
         for size, group in sorted(groups.items()):
             subtotal = result.constant(0.0)
-            for monomial, x in sorted(group, key=lambda term: term[1] < 0):  # a sum does not begin with a negative
+            for monomial, x in sorted(group, key=lambda term: term[1] < 0):  # begin with a positive term
                 subtotal = (result.add if x > 0 else result.subtract)(subtotal, self._product(monomial))
             total = result.add(total, result.multiply(result.constant(size), subtotal))
         self._sums[key] = total

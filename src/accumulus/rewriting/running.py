@@ -1,14 +1,14 @@
 """Evaluation of tapes with a bound on each value's rounding error: at random complex points, and at real ones.
 
-Arithmetic is done at all points in compiled code (`running_kernel`), the few functions that a tape has in Python.
+Compiled code (`running_kernel`) does the arithmetic at all points; Python computes the few functions of a tape.
 
-**Stand-ins.** At complex points functions are given others in their place that have the same symmetries, sine and
-cosine points of the unit circle, and none of them overflows: identities of these hold because of the form of the
-program alone, and no part of it is out of sight. Only the operations that identities join stand for themselves. Floor,
-ceil, sign and fmod are arbitrary functions of the last bits of their arguments, and so are comparisons: values that
-reach them are not rewritten, and any other choice would hide branches.
+**Stand-ins.** At complex points, functions are replaced by others that have the same symmetries and never overflow;
+sine and cosine become points of the unit circle. Identities of the stand-ins hold because of the form of the program
+alone, and no part of it is hidden. Only operations that identities connect stand for themselves. Floor, ceil, sign,
+fmod and comparisons are arbitrary functions of the last bits of their arguments: values that reach them are not
+rewritten, and any other choice would hide branches.
 
-At real points functions are themselves, and bounds are those of first order.
+At real points functions are themselves, and bounds are of first order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-#: By how many units of rounding of the running bound results may differ; first-order bounds hold to a small factor.
+#: Largest difference of results relative to the running bound; first-order bounds hold up to a small factor.
 SLACK: Final = 16.0
 UNIT: Final = 2.0**-53
 Complexes = NDArray[np.complex128]
@@ -38,7 +38,7 @@ Function = Callable[..., Any]
 
 
 def _size(z: Any) -> float:
-    """Return the magnitude; infinite where that of Python raises."""
+    """Return the magnitude; infinite where Python's `abs` raises an error."""
     return math.hypot(z.real, z.imag)
 
 
@@ -77,8 +77,9 @@ def _cosine(z: Any) -> Any:
     return (1.0 - w) / (1.0 + w)
 
 
-#: What stands for itself, or for points of the unit circle; all others get something with their symmetries. Identities
-#: that are no rules must not hold, and no argument may lead to infinity: they grow like logarithms.
+#: Functions that stand for themselves, or for points of the unit circle. All others have stand-ins with their
+#: symmetries, which must not satisfy identities that are not rules, and which grow like logarithms, so that no argument
+#: leads to infinity.
 _THEMSELVES: Final[dict[str, Function]] = {
     "sqrt": cmath.sqrt,
     "sin": _sine,
@@ -100,10 +101,10 @@ def _stand_in(row: Operation) -> Function:
     return {"odd": _odd, "even": _even, None: _general}[row.parity](k)
 
 
-#: By the code of the operation.
+#: Stand-ins, by the code of the operation.
 FUNCTIONS: Final = {row.code: _stand_in(row) for row in OPERATIONS}
 #: Factor of the exponent in the stand-in for exponentials, so that none overflows: their laws hold for b^x with any b.
-#: No number that programs have.
+#: It is a number that programs do not contain.
 _SLOWER: Final = 0.0937214856130
 
 
@@ -115,7 +116,7 @@ def _logarithm(z: Any) -> Any:
     return cmath.log(z) / _SLOWER
 
 
-#: In place of some of these: equal, too, under the laws of exponentials and logarithms.
+#: Stand-ins that also satisfy the laws of exponentials and logarithms.
 EXPONENTIALS: Final[dict[int, Function]] = {
     BY_NAME[name].code: run
     for name, run in {
@@ -135,7 +136,7 @@ EXPONENTIALS: Final[dict[int, Function]] = {
     }.items()
 }
 WITH_EXPONENTIALS: Final = FUNCTIONS | EXPONENTIALS
-#: The same for sines and cosines of sums; these angles have to go around some of the circle.
+#: Stand-ins that also satisfy the laws of sines and cosines of sums; the angles have to cover part of the circle.
 _TURNS: Final = 0.7318504926
 ANGLES: Final[dict[int, Function]] = {
     BY_NAME["sin"].code: lambda z: cmath.sin(_TURNS * z),
@@ -150,8 +151,8 @@ _EQUAL, _NOT_EQUAL = BY_NAME["equal"].code, BY_NAME["not_equal"].code
 
 
 def _bits(z: Any) -> tuple[float | None, float | None]:
-    """Return parts that are equal where two values are the same to the last bit; zeros of both signs are one."""
-    # NaN is not equal to itself
+    """Return parts that are equal if two values are equal to the last bit; zeros of both signs are equal."""
+    # None, since NaN is not equal to itself
     return z.real + 0.0 if math.isfinite(z.real) else None, z.imag + 0.0 if math.isfinite(z.imag) else None
 
 
@@ -164,7 +165,7 @@ def _comparison(code: int, x: Any, y: Any) -> tuple[Hashable, bool]:
 
 
 def _jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
-    """Return an arbitrary number for each value of the arguments, with the parity of the operation."""
+    """Return an arbitrary number that depends on the arguments, with the parity of the operation."""
     sign = 1.0
     if OPERATIONS[code].parity == "odd":
         (z,) = arguments
@@ -178,14 +179,14 @@ def _jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
 
 # Complex points ------------------------------------------------------------------------------------------------------
 
-#: The relative step that shows how an elementary function magnifies errors.
+#: Relative step of the differences that show how an elementary function magnifies errors.
 STEP: Final = 1e-6
 _SQRT, _POWER, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "power", "attach"))
 _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
 
 
 class At(NamedTuple):
-    """A complex point: inputs, the seed of arbitrary functions, and known outcomes of comparisons, which grow."""
+    """A complex point: inputs, the seed of arbitrary functions, and known outcomes of comparisons, which accumulate."""
 
     inputs: list[complex]
     oracle: int
@@ -193,20 +194,21 @@ class At(NamedTuple):
 
 
 class Run:
-    """One tape at some complex points.
+    """Evaluation of a tape at some complex points.
 
     Args:
+        tape: tape to evaluate.
         at: the points.
-        chosen: of each point: comparisons by reference, and whether they are to hold. If None, a comparison that is not
-            known is refused.
+        chosen: for each point, outcomes of comparisons, by reference; other outcomes are random. If None, an unknown
+            comparison is an error.
         functions: stand-ins for functions, by the code of the operation.
 
     Attributes:
-        real, imaginary: values of inputs, operations and constants in the order of `RunningState`, (places, points);
-            of truths 0 or 1.
+        real, imaginary: (places, points), values of inputs, operations and constants in the order of `RunningState`;
+            truth values are 0 or 1.
         errors: bounds on their errors, in units of rounding.
         sizes: their magnitudes.
-        is_truth: 1 for those that are truths, else 0.
+        is_truth: 1 for truth values, else 0.
     """
 
     def __init__(
@@ -231,7 +233,7 @@ class Run:
         for r in np.flatnonzero((rows[:, 0] == SELECT) | (rows[:, 0] == _ATTACH)).tolist():
             code, *arguments = rows[r].tolist()
             self.is_truth[r] = any(self.is_truth[k] for k in (arguments[1:] if code == SELECT else arguments[:1]))
-        # numbers are read and written one by one faster there than in arrays
+        # memory views read and write single numbers faster than arrays do
         numbers: Any = [each.reshape(-1) for each in (real, imaginary, self.errors, self.sizes)]
         self._parts = tuple(memoryview(each) for each in numbers)
         state = RunningState(
@@ -241,7 +243,7 @@ class Run:
         _complete(state, self._compute)
 
     def outputs(self) -> tuple[Complexes, Reals]:
-        """Return outputs and bounds on their errors, that of a constant being its own size, (points, outputs) each."""
+        """Return outputs and bounds on their errors, (points, outputs) each; the bound of a constant is its size."""
         places = np.array(self.tape.outputs, np.int64)
         values = np.empty((len(places), len(self._at)), complex)
         values.real, values.imag = self.real[places], self.imaginary[places]
@@ -277,13 +279,13 @@ class Run:
         run = self._functions[code]
         if isinstance(arguments[0], bool):
             return run(*arguments), 0.0
-        # real up to rounding: a value that does not depend on the point
+        # real up to rounding: the value does not depend on the point
         if all(abs(z.imag) <= SLACK * UNIT * dz for z, dz in zip(arguments, errors, strict=True)):
             return _of_reals(code, arguments, errors)
         by_errors = 0.0
         v = run(*arguments)
         for k, (z, dz) in enumerate(zip(arguments, errors, strict=True)):
-            # where rounding has left no digit, bounds of first order mean nothing
+            # first-order bounds mean nothing if rounding has left no digit
             is_divisor = dz * UNIT > STEP or (k == 0 and code in (_SQRT, _POWER))
             if is_divisor and 2 * SLACK * UNIT * dz >= _size(z):
                 raise ZeroDivisionError
@@ -306,7 +308,7 @@ class Run:
 
 
 def _complete(state: RunningState, compute: Callable[[int], None]) -> None:
-    """Run a tape: compiled code as far as that goes, then one operation in Python, by turns."""
+    """Run a tape, alternating between compiled code and single operations in Python."""
     arithmetic, end = kernel("rewriting.running"), state.end
     while (r := arithmetic(state.address)) < end:
         compute(r)
@@ -314,7 +316,7 @@ def _complete(state: RunningState, compute: Callable[[int], None]) -> None:
 
 
 def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) -> tuple[Any, float]:
-    """Return the table's function of values that folding would make numbers."""
+    """Return the operation's own function, with an error bound, for values that folding would turn into numbers."""
     run = OPERATIONS[code].evaluate
     if not all(map(math.isfinite, errors)):
         raise OverflowError
@@ -323,7 +325,7 @@ def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) 
     error = 4 * abs(v)
     for k, dx in enumerate(errors):
         step = SLACK * UNIT * dx
-        for x in (reals[k] - step, reals[k] + step):  # jumps between them count as errors, too
+        for x in (reals[k] - step, reals[k] + step):  # a jump between them counts as an error, too
             other = float(run(*reals[:k], x, *reals[k + 1 :]))
             error += abs(other - v) / (SLACK * UNIT)
     return complex(v), error
@@ -333,10 +335,10 @@ def _of_reals(code: int, arguments: tuple[Any, ...], errors: tuple[float, ...]) 
 
 
 class Span(NamedTuple):
-    """Numbers of a type with all their digits: the `largest` and the `smallest` that is positive.
+    """Range of a type's numbers with full precision: the `largest`, and the `smallest` positive one.
 
     Attributes:
-        has_rounded_angles: whether angles are never known better than to a unit of rounding, or none could be a sum.
+        has_rounded_angles: True if the error of an angle is at least a unit of rounding; else none could be a sum.
     """
 
     largest: float
@@ -344,23 +346,25 @@ class Span(NamedTuple):
     has_rounded_angles: bool = False
 
 
-#: Doubles that overflow are infinite here, too.
+#: Overflow of doubles is infinite in the evaluation itself.
 DOUBLE: Final = Span(math.inf, float(np.finfo(np.float64).tiny))
 SINGLE: Final = Span(float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny))
 SPANS: Final = {"float64": DOUBLE, "float32": SINGLE}
-#: The relative step that shows how an elementary function magnifies errors.
+#: Relative step of the differences that show how an elementary function magnifies errors.
 REAL_STEP: Final = 1e-7
 _OF_ANGLES: Final = frozenset(BY_NAME[name].code for name in ("sin", "cos", "tan"))
-#: Of two values that have lost more than this, as a part of themselves, nothing can be said.
+#: Largest relative error bound up to which two values are compared.
 LOST: Final = 1e-3
 
 
 class RealRuns:
-    """Runs of a tape at a fixed number of real points each, in the same memory.
+    """Evaluations of a tape at a fixed number of real points each, in the same memory.
 
     Args:
-        count: of the points.
-        bounds: True if there are bounds on errors, too.
+        tape: tape to evaluate.
+        count: number of points of an evaluation.
+        span: range of the type.
+        bounds: True to compute bounds on errors, too.
     """
 
     def __init__(self, tape: Tape, count: int, span: Span = DOUBLE, *, bounds: bool = True) -> None:
@@ -375,7 +379,7 @@ class RealRuns:
         self._give(slice(len(tape), None), np.array(tape.constants[::-1]).reshape(-1, 1))
 
     def _give(self, places: slice, numbers: Reals) -> None:
-        """Set inputs or constants to some numbers."""
+        """Set inputs or constants, rounded to the type."""
         self._values[places] = numbers
         values = self._values[places]
         self._values[places], uncertain = within(self._span, values, np.zeros_like(values))
@@ -422,7 +426,7 @@ def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
 
 
 def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:
-    """Return True if two values are one up to rounding, as far as their bounds say anything."""
+    """Return True where two values are equal up to rounding, or their bounds are too large to compare them."""
     with np.errstate(all="ignore"):
         allowed = SLACK * UNIT * (bound + other)
         says = np.isfinite(a) & np.isfinite(b) & (allowed < LOST * np.fmax(np.abs(a), np.abs(b)))
@@ -431,7 +435,7 @@ def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:
 
 
 def _as_given(code: int, at: Sequence[Reals]) -> list[Any]:
-    """Return arguments as the operation takes them: truths are numbers here."""
+    """Return arguments as the operation expects them: truth values are stored as numbers."""
     kinds = OPERATIONS[code].arguments
     return [x != 0 if kind == "boolean" else x for x, kind in zip(at, kinds, strict=True)]
 
@@ -471,5 +475,5 @@ def operation_with_bounds(
 
 
 def _times(size: Reals, error: Reals) -> Reals:
-    """Return the product of an error and a factor; 0 if either is 0 and the other unbounded."""
+    """Return the product of an error and a factor; 0 if either is 0, even if the other is infinite."""
     return np.where((size == 0) | (error == 0), 0.0, size * error)

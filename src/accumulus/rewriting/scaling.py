@@ -1,13 +1,13 @@
 """Constants of a tape: scaled forms that save products, and short numbers in place of rounded ones.
 
-**Scaled forms.** Some values are only used times numbers, and could as well be computed times one of these. A
-derivative of a network's hidden unit is a product of (1 - t²) and of a form whose coefficients are numbers, and then
-goes into every output times a weight. One of the weights can be in the coefficients from the beginning: the form is as
-long as it was, and that product is saved.
+**Scaled forms.** Some values are only multiplied by numbers, and can be computed with one of these numbers included. A
+derivative of a network's hidden unit is a product of (1 - t²) and a linear form with constant coefficients, which every
+output multiplies by a weight. If the coefficients include one of the weights, the form has the same length, and the
+product with that weight is saved.
 
-**Short constants.** Constants that are multiplied and added when a program is rewritten are rounded: √½·√½ is
-0.5000000000000001, and 0.17·312.5 is 53.12500000000001. The short number is as near to the exact one, equal to others
-that are written in another way, and the one that a person would write.
+**Short constants.** Constants that are multiplied or added during rewriting are rounded: √½·√½ is 0.5000000000000001,
+and 0.17·312.5 is 53.12500000000001. The short number is as close to the exact one, equals constants that were computed
+in another way, and reads as a person would write it.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Operations, at most.
+#: Largest number of operations of a tape that is scaled.
 MOST: Final = 20_000
-#: Operations behind each other that a factor passes, at most.
+#: Largest number of nested operations that a factor passes through.
 DEEP: Final = 100
-#: Factors are no larger than that, and no smaller than one by it: sums stay in the range of numbers.
+#: Largest factor, and reciprocal of the smallest: sums stay within the range of floating point.
 LARGEST: Final = 1e6
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 _SCALED: Final = (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE)
 
 
 def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
-    """Return the tape with values times the number that one of their users multiplies by; itself if none can be.
+    """Return the tape with values scaled by a number that a user multiplies them by; itself if that saves nothing.
 
     Args:
-        tape: without dead operations.
-        kept_outputs: that many of the first outputs stay as they are computed.
+        tape: tape without dead operations.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
 
     >>> tape = Tape(2)
     >>> form = tape.add(tape.multiply(tape.constant(2.0), 0), tape.multiply(tape.constant(3.0), 1))
@@ -52,7 +52,7 @@ def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
     t5 = multiply(1.4, t4)
     return t4, t5
     """
-    # a sum that is zero has no sign to be turned by a negative number
+    # a negative factor would not change the sign of a sum that is zero
     if not 0 < tape.operations <= MOST or len(seeing_zero_signs(tape)):
         return tape
     candidates = _candidates(tape, kept_outputs)
@@ -66,7 +66,7 @@ def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
 
 
 def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
-    """Return results of arithmetic whose only uses are products with numbers, and that may absorb a factor."""
+    """Return results of arithmetic whose only uses are products with numbers, and that can absorb a factor."""
     rows = rows_of(tape)
     count = len(tape)
     used = np.zeros(count, np.int64)
@@ -89,7 +89,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
     may, once, taken = is_form.tolist(), (used == 1).tolist(), rows[:, :3].tolist()
 
     def takes(r: int, depth: int = DEEP) -> bool:
-        """Return True if its numbers, and those of operands that it alone uses, may take a factor."""
+        """Return True if the numbers of an operation, or of operands without other users, can absorb a factor."""
         code, *arguments = taken[r]
         if not may[r] or not depth:
             return False
@@ -102,7 +102,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
 
 
 class _Forms:
-    """A tape whose numbers are changed.
+    """A tape with scaled constants.
 
     Args:
         tape, kept_outputs: as for `with_scaled_forms`.
@@ -112,7 +112,7 @@ class _Forms:
         self._tape = tape
         self._free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
         self._arguments = [list(tape.arguments(r)) if r >= tape.inputs else [] for r in range(len(tape))]
-        #: Numbers that are arguments, by operation and position.
+        #: Constant arguments, by operation and position.
         self._numbers = {
             (r, k): tape.value_of(a) for r, taken in enumerate(self._arguments) for k, a in enumerate(taken) if a < 0
         }
@@ -122,11 +122,11 @@ class _Forms:
                 if a >= 0:
                     self._users[a].append(r)
         self._is_output = set(tape.outputs)
-        #: What operations have become that are another value now.
+        #: Operations that now equal another operation.
         self._same: dict[int, int] = {}
 
     def scale(self, form: int) -> None:
-        """Compute a value times the number by which most of its users multiply it, if its own numbers can take that."""
+        """Scale a value by the number that most of its users multiply it by, if its own numbers can absorb that."""
         if form in self._same or form in self._is_output:
             return
         places: dict[int, int] = {}
@@ -154,7 +154,7 @@ class _Forms:
         self._users[form] = left
 
     def _place(self, user: int, form: int) -> int | None:
-        """Return the place of the number by which an operation multiplies a value; None if it does something else."""
+        """Return the position of the number that a user multiplies a value by; None if it does anything else."""
         if self._tape.codes[user] != MULTIPLY or not self._free[user]:
             return None
         arguments = self._arguments[user]
@@ -170,7 +170,7 @@ class _Forms:
     def _times(
         self, r: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int = DEEP
     ) -> dict[tuple[int, int], float] | None:
-        """Return edits that multiply an operation's value by a factor, added to others; None if there are none."""
+        """Return edits that multiply an operation's value by a factor, with the given edits; None if impossible."""
         code = self._tape.codes[r]
         if r < self._tape.inputs or code not in _SCALED or not self._free[r] or not depth:
             return None
@@ -180,7 +180,7 @@ class _Forms:
             for position in places:
                 scaled = None if scaled is None else self._argument_times(r, position, factor, scaled, depth)
             return scaled
-        # a number takes the factor, or else an argument that nothing else uses
+        # a number absorbs the factor, or else an argument without other users
         for position in sorted(places, key=lambda k: (r, k) not in self._numbers):
             scaled = self._argument_times(r, position, factor, edits, depth)
             if scaled is not None:
@@ -198,7 +198,7 @@ class _Forms:
         return self._times(argument, factor, edits, depth - 1)
 
     def written(self) -> Tape:
-        """Write the tape."""
+        """Return the scaled tape."""
         tape, written = self._tape, Tape(self._tape.inputs)
         moved = list(range(tape.inputs))
         for r in range(tape.inputs, len(tape)):
@@ -216,9 +216,9 @@ class _Forms:
         return written
 
 
-#: Digits of a short number: one number in 300,000 has such a neighbour by chance.
+#: Number of digits of a short number: one number in 300,000 has such a neighbour by chance.
 DIGITS: Final = 10
-#: How far away that is, at most, in units in the last place.
+#: Largest distance of a short number, in units in the last place.
 UNITS: Final = 2.0
 
 
@@ -243,7 +243,7 @@ def with_short_constants(tape: Tape, source_constants: Iterable[float]) -> Tape:
     shorter.constants = constants
     if len({*map(abs, constants)}) == len({*map(abs, tape.constants)}) or len(seeing_zero_signs(tape)):
         return shorter
-    # numbers that have become equal may make operations equal
+    # constants that have become equal may make operations equal
     again = Tape(tape.inputs)
     again.outputs = copied(shorter, again, range(tape.inputs))
     return min(shorter, again, key=lambda each: each.operations)

@@ -1,16 +1,16 @@
 """Emission of a network of nodes as a tape, with as few changes of sign as possible.
 
-Signs are free while a network is rewritten. On a tape they are operations, but most need none: a difference can be
-taken either way round, a constant takes the sign of its product or sum, products and odd functions hand theirs on.
-There remain changes of sign of outputs, of choices between values of different signs, and of arguments of
-functions that are neither odd nor even. Which nodes are computed with which sign is searched for by
-`accumulus.rewriting.compiled.signs_kernel`, last of all: builders move signs outwards, and one that is best changed
-where many products begin would be changed at the end of each.
+Signs are free while a network is rewritten. On a tape they are operations, but most can be avoided: a difference can be
+taken either way round, a constant takes the sign of its product or sum, products and odd functions pass signs on.
+Changes of sign remain at outputs, at choices between values of different signs, and at arguments of functions that are
+neither odd nor even. `accumulus.rewriting.compiled.signs_kernel` searches for the signs with which nodes are computed.
+This comes last: builders move signs outwards, so a sign that is best changed once, before many products, would be
+changed after each of them.
 
-**Signs of zeros.** In the search zeros have no sign. Operands of arctan2 stay unchanged while a network is rewritten,
-up to rewrites that are exact for zeros without signs: ``x + 0`` has become x, and ``b - a`` the negative of ``a - b``.
-So in the end each of its nodes is defined anew, by the operation on the tape that it was made from, and operations that
-share a node with another get one of their own.
+**Signs of zeros.** The search ignores signs of zeros. Operands of arctan2 stay unchanged while a network is rewritten,
+up to rewrites that are exact for unsigned zeros: ``x + 0`` becomes x, and ``b - a`` the negative of ``a - b``. So in
+the end each of these nodes is redefined by the operation of the tape that it was made from, and operations that share a
+node get separate nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from accumulus.tape.operations import INPUT, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, commands, extended, moved, rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-#: By code: number of arguments, which of them are numbers, and the effect on signs.
+#: By code: number of arguments, mask of the arguments that are numbers, and effect on signs.
 _ARITY: Final = PROPERTIES & ARITY
 _REAL: Final = np.array([[k < row.arity and row.arguments[k] != "boolean" for k in range(3)] for row in OPERATIONS])
 _KIND: Final = np.array(
@@ -44,14 +44,14 @@ _KIND: Final = np.array(
         for row in OPERATIONS
     ]
 )
-#: The sign of either zero is 0.
+#: Operations with jumps, which are not odd at signed zeros: the sign of either zero is 0.
 _JUMPS: Final = PROPERTIES & JUMPS != 0
 THRESHOLDS: Final = thresholds(THRESHOLD_COUNT)
-#: Rounds of annealing, of which the best counts; one from `LARGE` nodes on.
+#: Number of annealing rounds, from which the best result is kept; one round from `LARGE` nodes on.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
-#: Visits of each node in a round, and of all together at least. Of larger networks `WINDOW` nodes are annealed at a
-#: time, half of them once more with those that follow; and visits of each among these.
+#: Visits per node in a round, and least number of visits of a window. Larger networks are annealed in windows of
+#: `WINDOW` nodes, each overlapping half of the one before; and visits per node there.
 VISITS: Final = 40
 FEWEST: Final = 4_000
 WINDOW: Final = 2048
@@ -62,16 +62,16 @@ COLD: Final = 0.05
 
 @dataclass(frozen=True)
 class Definitions:
-    """Definitions of nodes, see `accumulus.rewriting.compiled.rewrite_kernel`.
+    """Definitions of nodes; see `accumulus.rewriting.compiled.rewrite_kernel`.
 
     Attributes:
-        codes: operation of each node, (n,).
-        signs: 1 or -1 each: the value of a node is that times its operation on its arguments, (n,).
-        arguments: numbers of nodes, negative where the negative is meant; of an input, its position, (n, 3).
-        numbers: value of each node that is a constant, (n,).
-        outputs: the values that the program returns.
-        exact: True if zeros of a node have the sign that its operation gives them, (n,). The negative of a sum is
-            computed as such then: a + b and -a - b are both 0 where a is -b.
+        codes: (n,), operation of each node.
+        signs: (n,), 1 or -1: a node's value is this factor times its operation on its arguments.
+        arguments: (n, 3), nodes, negative where the negative is meant; for an input, its position.
+        numbers: (n,), value of each node that is a constant.
+        outputs: nodes of the outputs, negative where the negative is returned.
+        exact: (n,), True if zeros of a node must have the sign that its operation gives them. The negative of a sum is
+            then computed as such: a + b and -a - b are both 0 if a is -b.
     """
 
     codes: Integers
@@ -83,21 +83,21 @@ class Definitions:
 
 
 def signed_tape(network: Definitions, tape: Tape) -> Tape:
-    """Return the network as a tape with the inputs and constants of another, whose operations do not matter."""
-    # an exact sum is computed as it stands: x - y where the node is its negative, and not y - x
+    """Return the network as a tape with the inputs and constants of another tape, whose operations are ignored."""
+    # an exact sum is computed as defined: x - y where the node is its negative, and not y - x
     signs = np.where(network.exact & (network.codes == ADD), network.signs, 1)
     return _emitted(network, _order(network), signs, tape)
 
 
 def with_fewest_signs(tape: Tape) -> Tape:
-    """Return the tape with the fewest changes of sign: itself, or the one that moves them."""
+    """Return the tape, or an equivalent one with fewer changes of sign if that has fewer operations."""
     return min(tape, with_few_changes(tape), key=lambda each: each.operations)
 
 
 def with_few_changes(tape: Tape) -> Tape:
-    """Return the tape with as few changes of sign as can be found, its other operations being the same up to signs.
+    """Return the tape with few changes of sign; its other operations stay the same up to signs.
 
-    Builders would leave another tape: they move signs outwards.
+    Operations are recorded verbatim: builders would move signs outwards.
     """
     network = _network(tape)
     order = _order(network)
@@ -105,8 +105,8 @@ def with_few_changes(tape: Tape) -> Tape:
 
 
 def _network(tape: Tape) -> Definitions:
-    """Return the operations of a tape as nodes, for which changes of sign are signs of arguments."""
-    # node 0 is none; then come inputs and operations, then constants
+    """Return the operations of a tape as nodes; changes of sign become signs of arguments."""
+    # node 0 is unused; then come inputs and operations, then constants
     rows, size, constants = rows_of(tape), len(tape), len(tape.constants)
     codes = rows[:, 0]
     value = np.arange(1, size + 1)
@@ -131,7 +131,7 @@ def _network(tape: Tape) -> Definitions:
 
 
 def _order(network: Definitions) -> Integers:
-    """Return operations that the outputs need, arguments first."""
+    """Return the operations that outputs need, arguments first."""
     arities = _ARITY[network.codes]
     state = SignsState(
         arguments=np.ascontiguousarray(network.arguments),
@@ -139,7 +139,7 @@ def _order(network: Definitions) -> Integers:
         roots=np.ascontiguousarray(network.outputs),
         root_count=len(network.outputs),
         seen=np.zeros(len(arities), np.int64),
-        # each node is entered once, and once for each use
+        # each node is pushed once, and once for each use
         stack=np.empty(len(arities) + arities.sum() + 1, np.int64),
         order=np.empty(len(arities), np.int64),
         thresholds=THRESHOLDS,
@@ -148,7 +148,7 @@ def _order(network: Definitions) -> Integers:
 
 
 def _signs(network: Definitions, order: Integers) -> Integers:
-    """Return the sign with which each node is computed: 1 as its value, -1 as the negative of that."""
+    """Return 1 for each node that is computed as its value, and -1 for each computed as the negative of that."""
     signs = np.ones(len(network.codes), np.int64)
     # operations by position, then the outputs, then one node that stands for all inputs and never turns
     count, outputs = len(order), len(network.outputs)
@@ -186,7 +186,7 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     for _ in range(ROUNDS if count < LARGE else 1):
         if fewest == 0:
             break
-        # node by node in the order of the program, so that nodes of a window are together in memory
+        # nodes in the order of the program, so that a window's nodes are adjacent in memory
         for first in range(1, count + 1, WINDOW // 2):
             together = min(WINDOW, count + 1 - first)
             state.first, state.nodes = first, together
@@ -203,7 +203,7 @@ def _signs(network: Definitions, order: Integers) -> Integers:
 
 
 def _kinds(network: Definitions, order: Integers) -> Integers:
-    """Return the kind of each node: how it treats signs."""
+    """Return how each node treats signs, as a kind of `signs_kernel`."""
     codes, exact = network.codes[order], network.exact[order]
     kinds = _KIND[codes]
     kinds[exact & (kinds == kind.SUM)] = kind.EXACT_SUM
@@ -217,7 +217,7 @@ def _perform(state: SignsState, mode: int) -> int:
 
 
 def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first use of each node, and the next use of the node that is used at each place; 0 ends a list."""
+    """Return the first use of each node, and for each use the next use of the same node; 0 ends a list."""
     heads, nexts = np.zeros(count + 1, np.int64), np.zeros(len(arguments), np.int64)
     places = np.flatnonzero(arguments)
     places = places[np.argsort(arguments[places], kind="stable")]
@@ -230,7 +230,7 @@ def _uses(arguments: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], 
 
 
 def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape, *, verbatim: bool = False) -> Tape:
-    """Return a tape with the operations, each with the changes of sign of its arguments and its result.
+    """Return a tape of the operations, with the changes of sign of their arguments and results.
 
     Args:
         network: definitions of the nodes.
@@ -248,8 +248,8 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     nodes, turned = np.abs(rows), np.sign(rows)
     is_number = network.codes[nodes] == CONSTANT
 
-    # factors of the operation and of each argument; the signs with which arguments come, and those that this leaves
-    # them; numbers come with any
+    # sign: factor of each operation; comes: signs of its arguments as computed; by: factors of the arguments; left:
+    # signs that remain to be applied. Numbers take any sign.
     sign = signs[order] * network.signs[order]
     comes = turned * signs[nodes]
     by = np.ones_like(rows)
@@ -315,7 +315,7 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
 
 def _constants(tape: Tape, numbers: NDArray[np.float64]) -> Integers:
     """Return references of numbers as constants of the tape."""
-    # by their bits, so that zeros of both signs are distinguished
+    # by their bits: zeros of both signs are distinct
     distinct, which = np.unique(numbers.view(np.int64), return_inverse=True)
     return np.array([tape.constant(value) for value in distinct.view(np.float64)], np.int64)[which]
 
@@ -329,8 +329,7 @@ def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None
     Args:
         network: definitions of the nodes.
         tape: tape that the network was made from.
-        meanings: node of each of the tape's references; all operands of operations that depend on signs of zeros are
-            still there.
+        meanings: node of each of the tape's references; operands of operations that see signs of zeros still have one.
 
     Returns:
         The tape; None if two operations differ in the signs of zeros only, since they are one node.
@@ -348,13 +347,13 @@ def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None
     codes = rows[signed, 0]
     turned, plain = signed[codes == NEGATIVE], signed[codes != NEGATIVE]
 
-    # one operation for each node, the first; the others get new nodes
+    # the first operation of each node keeps it; the others get new nodes
     nodes, loses = np.abs(value[plain]), _LOSES[rows[plain, 0]]
     computed = ~np.isin(network.codes[nodes], (INPUT, CONSTANT))
     operations = np.flatnonzero(computed)
     has_node = np.zeros(len(plain), bool)
     has_node[operations[np.unique(nodes[operations], return_index=True)[1]]] = True
-    # operations without a sign of zeros to keep stay rewritten, unless that is another operation
+    # operations that lose the sign of zeros stay rewritten, unless their node belongs to another operation
     retained = ~loses | (computed & ~has_node)
     plain, has_node = plain[retained], has_node[retained]
     if not has_node[np.isin(plain, seeing)].all():

@@ -1,9 +1,9 @@
-"""The `jax` language: a function of JAX's arrays as source, for `jax.jit`, `jax.vmap` and `jax.grad`, on any device.
+"""The `jax` language: source of a function of JAX arrays, for `jax.jit`, `jax.vmap` and `jax.grad`, on any device.
 
-One operation of JAX for each of the tape, spelled as the table of operations spells it. It computes in the precision of
-its arguments. Programs over arrays are operations on whole arrays, and recurrences `jax.lax.fori_loop`: the printer is
-NumPy's (`accumulus.targets.numpy_source`), with JAX's words where they differ. `jax_function` calls JAX at once, for
-`accumulus.jax`, instead of writing source.
+Each operation of the tape becomes one operation of JAX, spelled as the table of operations says. It computes in the
+precision of its arguments. Programs over arrays are operations on whole arrays, and recurrences are
+`jax.lax.fori_loop`. The printer is NumPy's (`accumulus.targets.numpy_source`), with JAX's spelling where they differ.
+`jax_function` calls JAX directly, for `accumulus.jax`, instead of writing source.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LINE: Final = 110
 
 
 def source(unit: Unit, name: str = "f") -> str:
-    """Return a Python module with the function `name`, as text: of one point's arguments, to a tuple of flat arrays.
+    """Return a Python module with the function `name`, from one point's arguments to a tuple of flat arrays.
 
-    Numbers are those of the arguments' dtype, and XLA rounds as it likes.
+    It computes in the dtype of the arguments, and XLA decides on rounding.
 
     Raises:
         ArgumentError: if `name` is not a Python identifier.
@@ -132,14 +132,14 @@ class _JaxArrays(ArrayPrinter):
 
 
 def jax_function(tape: Tape, segments: Sequence[Segment], dtype: str) -> Callable[..., tuple[Any, ...]]:
-    """Return results of a tape.
+    """Return a function of JAX arrays that computes the results of a tape.
 
     Returns:
-        A function of the arrays of all arguments at one point that returns an array of shape (length,) for each
+        A function of the arrays of all arguments at one point, which returns an array of shape (length,) for each
         segment.
 
     Raises:
-        ArgumentError: at the call, for an operation that JAX does not have.
+        ArgumentError: when the function is called, for an operation that JAX does not have.
     """
     import jax.numpy as jnp
 

@@ -1,8 +1,8 @@
-"""Kernels, which every target makes: compiled code that maps points to result arrays, one for each segment.
+"""Kernels of all targets: compiled code that maps points to result arrays, one for each segment.
 
-A kernel reads each argument in place, from an array of its own. It allocates results or checks given ones, and divides
-the points of a batch among threads; the target computes a range of points. `LoopKernel` is the kernel of loops over
-arrays, of any target, which are called point by point, or for several points at once if the target supports that.
+A kernel reads each argument in place, from its own array. It allocates results or checks given ones, and divides the
+points of a batch among threads; the target computes a range of points. `LoopKernel` is the kernel of loops over arrays
+for any target. It is called point by point, or for several points at once if the target supports that.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ Floats = NDArray[np.float64]
 #: Positions of outputs, or places in an array.
 Positions = NDArray[np.intp] | slice
 
-#: What a kernel is called with: one point, a batch of them in C order, or a transposed batch.
+#: How a kernel is called: with one point, a batch of points in C order, or a transposed batch.
 Call = Literal["point", "batch", "transposed"]
 
 DTYPES: Final = ("float64", "float32")
-#: Threads compute multiples of this number of points.
+#: The points of a thread are a multiple of this number, except in the last thread.
 FEWEST_POINTS: Final = 64
-#: Seconds of work for which another thread is worth it: waking it up takes up to 80 microseconds by itself.
+#: Least seconds of work for another thread: waking it up alone takes up to 80 microseconds.
 MINIMUM_WORK: Final = 2e-4
-#: Seconds to load or store an entry of an argument or a result, roughly.
+#: Approximate seconds to load or store an entry of an argument or a result.
 MOVING: Final = 1e-10
-#: Seconds that a thread computes points without a look at whether it was interrupted, roughly.
+#: Approximate seconds for which a thread computes points before it checks for an interruption.
 SLICE: Final = 0.1
-#: Result arrays start at a multiple of this: a cache line, so that no vector that is stored straddles two.
+#: Result arrays start at a multiple of this number of bytes, a cache line, so that no stored vector straddles two.
 ALIGNMENT: Final = 64
-#: For fewer entries that costs more time than it saves.
+#: Least number of entries for which the alignment saves more time than it costs.
 WORTH_ALIGNING: Final = 4096
-#: Whole numbers up to here are doubles.
+#: Largest integer up to which all integers are doubles.
 EXACT: Final = 1 << 53
 
 
@@ -62,13 +62,13 @@ class Segment:
     """One result array of a kernel, such as the values, or the Jacobian in C order.
 
     Args:
-        length: entries a point.
+        length: entries per point.
         outputs: positions in the tape's outputs.
-        positions: where in the array's row each of them goes; all other entries are structural zeros.
+        positions: position of each of these in the array's row; all other entries are structural zeros.
         name: name of the array in emitted source.
 
     Raises:
-        ArgumentError: if a position is out of range or given twice.
+        ArgumentError: if outputs and positions differ in number, or a position is out of range or repeats.
     """
 
     length: int
@@ -88,7 +88,7 @@ class Segment:
 
     @classmethod
     def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
-        """Return the segment of positions in arrays or slices."""
+        """Return a segment from arrays or slices of outputs and positions."""
         of_outputs, places = [
             tuple(range(each.start, each.stop)) if isinstance(each, slice) else tuple(each.tolist())
             for each in (outputs, positions)
@@ -109,12 +109,12 @@ class LongSegment(Segment):
 
     @property
     def is_filled(self) -> bool:
-        """Return True if outputs are consecutive in the array, without gaps."""
+        """True if outputs are consecutive in the array, without gaps."""
         return isinstance(self.positions, slice) and self.positions == slice(0, self.length)
 
     @classmethod
     def of(cls, length: int, outputs: Positions, positions: Positions, name: str = "result") -> Self:
-        """Return the segment of positions in arrays or slices, which are kept."""
+        """Return a segment from arrays or slices of outputs and positions, without copies."""
         return cls(length, outputs, positions, name)
 
 
@@ -134,17 +134,17 @@ class Unit:
 
     Attributes:
         tape: operations in a straight line, or blocks of them.
-        segments: the result arrays, and which output goes where in them.
+        segments: the result arrays, and the position of each output in them.
         dtype: dtype of points and results.
-        arguments: shapes of the arrays that the tape's inputs are the entries of, in order and in C order; by default
-            one row of them all.
-        exact: references of operations that are rounded by themselves.
-        cache: True if machine code is cached on disk, and taken from there.
-        maps: of blocks, the bodies in their order (`accumulus.tape.fusion`).
-        compact: True if C is written for the least machine code.
+        arguments: shapes of the arrays whose entries are the tape's inputs, in order and in C order; one row of all
+            inputs by default.
+        exact: references of operations that must be rounded separately.
+        cache: if True, machine code is stored in the cache on disk, and loaded from it.
+        maps: for blocks, the bodies in order (`accumulus.tape.fusion`).
+        compact: if True, C is written for the smallest machine code.
 
     Raises:
-        ArgumentError: if the arguments do not hold as many entries as the tape has inputs.
+        ArgumentError: if the arguments do not have as many entries as the tape has inputs.
     """
 
     tape: Any
@@ -173,12 +173,12 @@ class Unit:
 
     @property
     def lengths(self) -> list[int]:
-        """Entries of each result array."""
+        """Number of entries of each result array at one point."""
         return [segment.length for segment in self.segments]
 
     @property
     def operations(self) -> int:
-        """Operations of one call, of loops those of all instances."""
+        """Number of operations of one call, over all instances of loops."""
         if self.maps is None:
             return int(self.tape.operations)
         return sum(
@@ -188,14 +188,14 @@ class Unit:
 
 
 class Batch(NamedTuple):
-    """The arrays of a batch, checked; a tuple, which small batches make in less time than a dataclass.
+    """The checked arrays of a batch; a tuple, which takes less time to make than a dataclass.
 
     Attributes:
         X: the arguments.
         out: the arrays to write to.
-        shared: for each argument, whether it is the same at all points and has no axis of them.
-        transposed: points run along the last axis, not along the first.
-        zeroed: the structural zeros of `out` hold zeros already.
+        shared: for each argument, True if all points share it, so that it has no axis of points.
+        transposed: True if points are on the last axis instead of the first.
+        zeroed: True if the structural zeros of `out` are already zero.
     """
 
     X: Sequence[NDArray[Any]]
@@ -205,7 +205,7 @@ class Batch(NamedTuple):
     zeroed: bool = False
 
     def at(self, points: int | slice) -> Any:
-        """Return the index of points in an array that has an axis of them."""
+        """Return the index of points in an array with an axis of points."""
         return (..., points) if self.transposed else points
 
     def arguments(self, points: int | slice) -> list[NDArray[Any]]:
@@ -214,25 +214,25 @@ class Batch(NamedTuple):
         return [x if same else x[at] for x, same in zip(self.X, self.shared, strict=True)]
 
     def store(self, points: slice, columns: Sequence[NDArray[Any]]) -> None:
-        """Write results at some points, given with points along the last axis."""
+        """Write results of some points, whose arrays have points on the last axis."""
         for array, result in zip(self.out, columns, strict=True):
             array[self.at(points)] = result if self.transposed else result.T
 
 
 class Kernel(ABC):
-    """Compiled program: the arguments of a point → one row in each result array.
+    """Compiled program that maps the arguments of a point to one row in each result array.
 
-    In a batch, arguments have an axis of points in front, or behind all others if the batch is transposed. Those that
-    are the same at all points, the *shared* ones, have none.
+    In a batch, arguments have an axis of points in front, or behind all others if the batch is transposed. *Shared*
+    arguments are the same at all points, and have no such axis.
 
     Attributes:
         arguments: shape of each argument at one point.
         segments: the result arrays.
         dtype: dtype of points and results.
         source: the emitted program, in the target's language.
-        seconds: time that emitting the source took ("emit"), compiling it ("compile"), and, for targets that cache
-            code, taking it from there ("load").
-        lanes: how many points of a batch one vector instruction takes, if the target knows.
+        seconds: time to emit the source ("emit"), to compile it ("compile"), and, for targets that cache code, to load
+            it from the cache ("load").
+        lanes: number of points of a batch in one vector instruction, if the target knows.
     """
 
     arguments: tuple[Shape, ...]
@@ -248,49 +248,49 @@ class Kernel(ABC):
         self.seconds = {"emit": 0.0, "compile": 0.0}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # machine code is not pickled: the receiving machine compiles its own
+        # machine code is not pickled: the receiving machine compiles it
         return type(self), (self._unit,)
 
     @property
     def from_cache(self) -> bool:
-        """Return True if its code so far was taken from the cache."""
+        """True if its code so far was loaded from the cache."""
         return self.seconds.get("load", 0.0) > 0 and not self.seconds["compile"]
 
     @cached_property
     def point_seconds(self) -> float:
-        """Return seconds for a point of a batch, by typical times of operations and entries; within a few times."""
+        """Approximate seconds per point of a batch, from typical times of operations and entries."""
         entries = self._tape.inputs + sum(segment.length for segment in self.segments)
         return float(SECONDS * time_of(self._tape) + MOVING * entries)
 
     @cached_property
     def most_points(self) -> int:
-        """Return the number of points computed between two checks for Ctrl-C: whole cache lines."""
+        """Number of points computed between two checks for Ctrl-C: whole cache lines."""
         return max(1, int(SLICE / FEWEST_POINTS / max(self.point_seconds, MOVING))) * FEWEST_POINTS
 
     def threads_for(self, count: int, threads: int) -> int:
-        """Return the number of threads that a batch is worth, at most those available."""
+        """Return the number of threads that pay for a batch of `count` points, at most `threads`."""
         if threads == 1:
             return 1
         return max(1, min(threads, -(-count // FEWEST_POINTS), int(count * self.point_seconds / MINIMUM_WORK)))
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
-        """Compile now the code that the first call of this kind would compile."""
+        """Compile in advance the code that the first call of this kind needs."""
         return
 
     def point(self) -> Callable[..., Any] | None:
         """Return a compiled function of arguments and result arrays for calls at one point; None if there is none.
 
-        It takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if the
-        arguments have to be checked or converted in Python; then nothing was stored.
+        The function takes arrays, and numbers for arguments of shape (). It returns None, or NotImplemented if the
+        arguments have to be checked or converted in Python; then it has stored nothing.
         """
         return None
 
     @abstractmethod
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
+        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
 
     def _point(self, x: Sequence[Any]) -> list[NDArray[Any]]:
-        """Return the arguments of one point as arrays of the kernel's dtype, or `ArgumentError` for a wrong shape."""
+        """Return the arguments of a point as arrays of the kernel's dtype; raise `ArgumentError` for a wrong shape."""
         arrays = [np.require(entry, self.dtype, ["C", "A", "E"]) for entry in x]
         if tuple(entry.shape for entry in arrays) != self.arguments:
             shapes = ", ".join(str(entry.shape) for entry in arrays)
@@ -301,16 +301,16 @@ class Kernel(ABC):
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any] | None:
         """Return a compiled function of arguments and result arrays for batches on one thread; None if there is none.
 
-        It takes arrays whose first axis are the points, or the last one if `transposed`, and numbers for arguments of
-        shape () that are shared. It returns None, or NotImplemented if the arguments have to be checked or
-        converted in Python; then nothing was stored.
+        The function takes arrays with points on the first axis, or on the last one if `transposed`, and numbers for
+        shared arguments of shape (). It returns None, or NotImplemented if the arguments have to be checked or
+        converted in Python; then it has stored nothing.
         """
         return None
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points first … last-1 of a batch, here one after the other.
+        """Compute points first … last-1 of a batch; by default, one after the other.
 
-        Structural zeros may be written again where they are in place already.
+        Structural zeros may be written again even if the batch is `zeroed`.
         """
         for point in range(first, last):
             for array, result in zip(batch.out, self(*batch.arguments(point)), strict=True):
@@ -325,17 +325,17 @@ class Kernel(ABC):
         transposed: bool = False,
         zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """Compute the results at many points, the GIL released where the target allows it.
+        """Compute the results at many points, without the GIL if the target allows it.
 
         Args:
             X: arguments, of shape (points, *shape at one point), or (*shape, points) if `transposed`; C-contiguous, of
                 the kernel's dtype.
-            shared: which arguments are the same at all points, and have no axis of them; by default none.
+            shared: for each argument, True if all points share it, so that it has no axis of points; by default none.
             out: arrays to write to, (points, length) or (length, points) for each segment; none may overlap
                 another, or an argument.
-            threads: how many threads share the points.
-            transposed: points run along the last axis.
-            zeroed: the structural zeros of `out` hold zeros already and are not written again.
+            threads: number of threads that share the points.
+            transposed: if True, points are on the last axis.
+            zeroed: if True, the structural zeros of `out` are already zero and are not written again.
 
         Returns:
             One array for each segment: `out` if given.
@@ -410,7 +410,7 @@ class Kernel(ABC):
                     self.run(batch, start, min(start + most, last))
 
         parts = self.threads_for(count, threads)
-        # whole cache lines of points each, so that two threads never write to the same one
+        # whole cache lines of points, so that no two threads write to the same line
         step = -(-count // parts)
         step += -step % FEWEST_POINTS
         waiting = [pool().submit(run, start, min(start + step, count)) for start in range(step, count, step)]
@@ -418,14 +418,14 @@ class Kernel(ABC):
             run(0, min(step, count))
             for future in waiting:
                 future.result()
-        except BaseException:  # nothing is written to the arrays any more when the call is over
+        except BaseException:  # threads must not write to the arrays after the call has ended
             interrupted.set()
             wait(waiting)
             raise
 
 
 class SourceKernel(Kernel):
-    """Kernel of a target that writes source, and then compiles it."""
+    """Kernel of a target that writes source and then compiles it."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
@@ -441,15 +441,15 @@ class SourceKernel(Kernel):
 
     @abstractmethod
     def _compile(self) -> None:
-        """Compile the source to the function that is called."""
+        """Compile the source to the function that calls use."""
 
 
 class CompiledLoops(ABC):
-    """Loops that a target has compiled.
+    """Compiled loops of a target.
 
     Attributes:
-        cleared: which result arrays have to hold zeros before.
-        most_threads: threads that points may be divided among, if there is a limit.
+        cleared: for each result array, True if it has to hold zeros before a call.
+        most_threads: largest number of threads among which points may be divided; None for no limit.
     """
 
     most_threads: int | None = None
@@ -459,25 +459,25 @@ class CompiledLoops(ABC):
         self.cleared = [False] * len(unit.segments)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._unit,)  # machine code does not travel
+        return type(self), (self._unit,)  # the receiving machine compiles the code
 
     @abstractmethod
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point.
 
         Args:
-            arguments: the program's inputs, in their order.
+            arguments: the program's inputs, in order.
             results: an array of shape (length,) for each segment, in C order; all are written.
-            threads: that may share the work.
+            threads: number of threads that may share the work.
         """
 
     def run(self, batch: Batch, first: int, last: int) -> int:
-        """Compute all entries of points of a batch from `first` on; return the first point left to the caller."""
+        """Compute points of a batch from `first` on; return the first point that is left to the caller."""
         return first
 
 
 class InterpretedLoops(CompiledLoops):
-    """Loops of targets without loops: NumPy's, block by block."""
+    """Loops for targets that have none: NumPy evaluates them block by block."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
@@ -491,12 +491,12 @@ class InterpretedLoops(CompiledLoops):
 
 
 class LoopKernel(Kernel):
-    """Loops over the instances of bodies.
+    """Kernel of loops over the instances of bodies.
 
     Args:
         unit: a program over arrays.
-        loops: compiles it, see `accumulus.targets.target.Target`.
-        threads: that may share the instances of one point.
+        loops: function that compiles it; see `accumulus.targets.target.Target`.
+        threads: number of threads that may share the instances of one point.
     """
 
     def __init__(self, unit: Unit, loops: Callable[[Unit], CompiledLoops], threads: int) -> None:
@@ -510,11 +510,11 @@ class LoopKernel(Kernel):
 
     @property
     def most_points(self) -> int:
-        """All: points are computed one by one."""
+        """No limit, since every point is a separate call."""
         return sys.maxsize
 
     def threads_for(self, count: int, threads: int) -> int:
-        """Return one thread for each point, as far as there are any: points are large."""
+        """Return a thread for each point, up to `threads`, since points take long."""
         return max(1, min(count, threads, self._loops.most_threads or threads))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
@@ -528,7 +528,7 @@ class LoopKernel(Kernel):
         return results
 
     def point(self) -> Callable[..., Any] | None:
-        """Return a function for quick calls at one point; None if clearing results costs more than new arrays."""
+        """Return a function for fast calls at one point; None if results have to be cleared, which takes longer."""
         loops, shapes, dtype, threads = self._loops, self.arguments, self.dtype, self._threads
         if any(loops.cleared):
             return None
@@ -553,7 +553,7 @@ class LoopKernel(Kernel):
         return compute
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points one by one in the result arrays; through one row if points are columns."""
+        """Compute each point in its row of the result arrays, or in a separate row if points are columns."""
         first = self._loops.run(batch, first, last)
         rows = [np.zeros(segment.length) for segment in self.segments] if batch.transposed else []
         for point in range(first, last):
@@ -568,7 +568,7 @@ class LoopKernel(Kernel):
 
 
 def _is_number(x: object) -> bool:
-    """Return True if an argument is a number that every float type represents or rounds."""
+    """Return True for a Python or NumPy float, and for an integer that is a double."""
     return type(x) in (float, np.float64) or (type(x) is int and -EXACT <= x <= EXACT)
 
 
@@ -583,7 +583,7 @@ def _check(array: Any, dtype: np.dtype[Any], subject: str, *, writable: bool) ->
 
 
 def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return uninitialised array that starts at a cache line if it is large; NumPy's own start 16 bytes after one."""
+    """Return an uninitialised array that, if large, starts at a cache line; NumPy's own start 16 bytes after one."""
     entries = math.prod(shape)
     if entries < WORTH_ALIGNING:
         return np.empty(shape, dtype)
@@ -597,7 +597,7 @@ _POOL: list[ThreadPoolExecutor] = []
 
 
 def pool() -> ThreadPoolExecutor:
-    """Return threads that share points, or parts of one; no task waits for another in the pool."""
+    """Return the threads that share points, or parts of one; no task in the pool waits for another."""
     if not _POOL:
         _POOL.append(ThreadPoolExecutor(os.cpu_count() or 1, "accumulus"))
     return _POOL[0]

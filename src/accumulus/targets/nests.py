@@ -1,18 +1,18 @@
-"""Loop nests: the common form that every printer of a language writes.
+"""Loop nests: the common form from which every target writes loops.
 
-A nest runs over instances. It *loads* an operand for each input of its body: the same for all, by start and stride, or
-by a table. The *body* is a straight-line program over scalars; sums, products of matrices and systems of equations have
-none, they are nests of their own kind. It *stores* each result: where it is kept for other nests, or at once where it
-is returned, next to each other or scattered by a table. With steps, instances load results of earlier ones. A scalar
-program is one body whose instances are the points of a batch.
+A nest runs over instances. It *loads* an operand for each input of its body: with a start and a stride, which may be 0,
+or by a table. The *body* is a straight-line program over scalars; sums, products of matrices and systems of equations
+have none, but are nests of separate kinds. A nest *stores* each result: in memory for other nests, or directly in the
+returned array, in consecutive places or scattered by a table. With steps, instances load results of earlier ones. A
+scalar program is one body whose instances are the points of a batch.
 
 An array of results that no other nest uses is stored in the returned array directly, if it is returned whole and in
 order. All other returned values are copied at the end, by nests with an empty body.
 
-Products of matrices may be left to NumPy, which is BLAS, on the numbers between loops; systems of equations are
-LAPACK's; opaque functions are called. Operands that lie row by row or column by column, also with more than one row's
-length from row to row, are taken where they are; others are brought together first. So what a product computes is what
-the function itself would, to the last bit where its operands lie alike.
+Products of matrices may be left to NumPy, which calls BLAS, on the numbers between loops; LAPACK solves systems of
+equations; opaque functions are called. Operands that lie row by row or column by column, also with gaps between rows,
+are used in place; others are gathered first. So a product has the same result as in the function itself, to the last
+bit if its operands have the same layout.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
-#: Stretches of references that follow each other are copied one by one if they are that long on average.
+#: Least average length of consecutive stretches of references for which each stretch is copied separately.
 LONG: Final = 256
 #: Number of references that are examined at once.
 PART: Final = 1 << 16
-#: An array that is filled to less than one part in so many is cleared, and its entries are stored one by one.
+#: If less than one entry in this many of an array is filled, it is cleared, and its entries are scattered.
 SPARSE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in an array that is returned: which array, and from which entry on."""
+    """Place in a returned array: the array, and the first entry."""
 
     segment: int
     offset: int
@@ -74,22 +74,22 @@ class Nest:
     count: int  # number of instances
     loads: tuple[Column, ...]  # a column of references for each operand
     starts: tuple[int, ...] = ()  # first references of the results, an array for each output of the body
-    stores: tuple[int | Place, ...] = ()  # where these go: references of what is kept, or places in what is returned
-    body: Tape | None = None  # operations of one instance; None of sums and of what works on matrices
-    sensitive: int = 0  # number of outputs, the first, that are computed operation by operation as they stand
-    # of a recurrence, where the instances of each step begin, and where those of the last end
+    stores: tuple[int | Place, ...] = ()  # destination of each: its reference, or a place in a returned array
+    body: Tape | None = None  # operations of one instance; None for sums and operations on matrices
+    sensitive: int = 0  # number of leading outputs that are computed operation by operation as recorded
+    # of a recurrence, (steps + 1,): first instance of each step, then the number of instances
     steps: NDArray[np.int64] | None = None
-    offsets: NDArray[np.int64] | None = None  # of sums, where the terms of each begin, and where those of the last end
-    shape: tuple[int, int, int] | None = None  # of what works on matrices, see `accumulus.tape.blocks.Block`
-    code: int = 0  # of that, what it is
+    offsets: NDArray[np.int64] | None = None  # of sums, (sums + 1,): first term of each, then the number of terms
+    shape: tuple[int, int, int] | None = None  # of operations on matrices, see `accumulus.tape.blocks.Block`
+    code: int = 0  # code of the operation on matrices
     opaque: Opaque | SparseSystem | SparseMatrix | None = None  # see `accumulus.tape.blocks.Block`
-    # where each instance stores its result, counted from its place; None if they follow each other
+    # where each instance stores its result, relative to the place; None for consecutive positions
     positions: NDArray[np.int32] | None = None
-    blocks: tuple[int, ...] = ()  # of the program that it computes
+    blocks: tuple[int, ...] = ()  # blocks of the program that it computes
 
 
 def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
-    """Return the nests of a program, in their order; all results are kept."""
+    """Return the nests of a program, in order; all results are stored in memory."""
     found = []
     for each in maps:
         if not each.count or not each.results:
@@ -110,9 +110,9 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
 
 
 def _with_zeros_in_memory(tape: Program, operands: Column) -> Column:
-    """Return a column in which a triangular matrix and zeros beside it are Cholesky's factor, as it is in memory.
+    """Return a column without constants if they are the zeros beside Cholesky's factor in memory.
 
-    The factor is 0 above its diagonal; where operands have a constant 0 there, they are a table of references else.
+    The stored factor is 0 above its diagonal. Operands with constant zeros there would need a table of references.
     """
     if isinstance(operands, Range) or operands[0] < tape.inputs:
         return operands
@@ -135,10 +135,15 @@ def _with_zeros_in_memory(tape: Program, operands: Column) -> Column:
 
 
 def check_written(nests: Sequence[Nest], language: str, has_factors: bool = False) -> None:
-    """Refuse nests that no text in a language can stand for, as factorisations if it has none.
+    """Check that all nests can be written in a language.
+
+    Args:
+        nests: nests to check.
+        language: name of the language.
+        has_factors: True if the language has eigenvalue and singular value decompositions.
 
     Raises:
-        OpaqueError: for calls of opaque functions.
+        OpaqueError: for opaque functions, and for decompositions that the language lacks.
     """
     for nest in nests:
         if nest.opaque is not None and nest.code != SPARSE_PRODUCT:
@@ -151,12 +156,12 @@ class Nests:
     """The nests of a program whose results are arrays in memory.
 
     Args:
-        unit: the program; references of its tape, and that of a zero, -1 - the number of constants, are what is copied.
+        unit: the program. Nests have the references of its tape; -1 - the number of constants is a zero.
 
     Attributes:
-        every: the nests, those that copy at the end.
-        kept: how many results are kept for other nests from some references on.
-        cleared: which segments have to hold zeros before.
+        every: the nests, including the copies at the end.
+        kept: number of results that stay in memory for other nests, by the first reference.
+        cleared: for each segment, True if it has to hold zeros before.
     """
 
     def __init__(self, unit: Unit) -> None:
@@ -165,13 +170,12 @@ class Nests:
         self._arrays = {start: nest.count for nest in computed for start in nest.starts}
         self._starts = sorted(self._arrays)
         self._firsts = np.array(self._starts, np.int64)
-        #: Arrays that are stored where they are returned, by their first references.
+        #: Arrays that are stored where they are returned, by first reference.
         self._places: dict[int, Place] = {}
-        #: All others: references of values, where the first goes, and where each goes, counted from there; None if they
-        #: follow each other.
+        #: All other returned values: their references, the first place, and offsets from there (None if consecutive).
         self._copies: list[tuple[Column, Place, NDArray[np.int32] | None]] = []
         self.cleared = [False] * len(unit.segments)
-        # computed things take results of these
+        # blocks whose results other nests load
         blocks = {block for nest in computed for each in nest.loads for block in tape.owners(each)}
         homes = np.searchsorted(tape.starts, self._firsts, side="right") - 1
         taken = {array for array, block in enumerate(homes.tolist()) if block in blocks}
@@ -187,7 +191,7 @@ class Nests:
                 self.every.append(Nest(len(source), (source,), (), (place,), body=copying, positions=positions))
 
     def _returned(self, unit: Unit, taken: set[int]) -> list[tuple[Place, Range]]:
-        """Return results as stretches of references; all else is copied, and arrays that it is from are taken."""
+        """Return results as stretches of references; other results become copies, whose sources count as taken."""
         stretches: list[tuple[Place, Range]] = []
         for k, segment in enumerate(unit.segments):
             references = unit.tape.outputs[segment.outputs]
@@ -234,7 +238,7 @@ class Nests:
 
 
 def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
-    """Return references in stretches that follow each other, each with where it begins; None if they are too many."""
+    """Return references as consecutive stretches, each with its position; None if there are too many."""
     count = len(references)
     if not count:
         return []
@@ -251,18 +255,18 @@ def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
     ]
 
 
-# Where numbers are while a program runs: in one array, the workspace --------------------------------------------------
+# Layout of numbers while a program runs: one array, the workspace ----------------------------------------------------
 
-#: Most numbers in the workspace: tables of indices have 32 bits.
+#: Upper bound on the numbers in the workspace: tables of indices have 32 bits.
 MOST: Final = 2**31
 
 
 class WorkspaceLayout:
-    """A zero, constants, the last first, inputs, then the results that are kept, in their order.
+    """Layout of the workspace: a zero, the constants in reverse, the inputs, then the kept results in order.
 
     Args:
         tape: the program; -1 - the number of constants stands for the zero.
-        kept: how many results follow from some references on; nobody asks for the places of others.
+        kept: number of results that are kept, by first reference; places of others must not be requested.
 
     Attributes:
         first: place of the first input.
@@ -277,18 +281,18 @@ class WorkspaceLayout:
         self._starts = np.array([0, *sorted(kept)], np.int64)
         self.first = 1 + len(tape.constants)
         places = self.first + tape.inputs + np.cumsum(counts) - counts
-        #: What is added to references from each start on.
+        #: Offset of places from references, from each start on.
         self._shifts = np.concatenate([[self.first], places - self._starts[1:]])
         self.size = self.first + tape.inputs + int(counts.sum())
         if self.size >= MOST:
             raise SizeError(f"{self.size:,} numbers between loops; index tables have room for {MOST:,}")
 
     def place(self, reference: int) -> int:
-        """Place of the value of a reference."""
+        """Return the place of the value of a reference."""
         return reference + int(self._shifts[self._owner(reference)])
 
     def table(self, operands: Column) -> NDArray[np.int32] | None:
-        """Return places of the values of a column; None for ranges, whose values are next to each other, too."""
+        """Return places of the values of a column; None for ranges, whose values are equally spaced in memory, too."""
         if isinstance(operands, Range):
             return None
         table = np.empty(len(operands), np.int32)
@@ -306,16 +310,15 @@ class WorkspaceLayout:
         return max(int(np.searchsorted(self._starts, reference, side="right")) - 1, 0)
 
 
-# What works on matrices -----------------------------------------------------------------------------------------------
+# Operations on matrices -----------------------------------------------------------------------------------------------
 
 
 Floats = NDArray[np.float64]
-#: Where the entries of a matrix are among the numbers between loops, row by row: one by one, or those that begin there,
-#: with a step.
+#: Places of a matrix's entries in the workspace, row by row: a table, or (start, step).
 Entries = NDArray[np.int32] | tuple[int, int]
 #: Shape, first entry, strides, and table of a matrix.
 _Operand = tuple[tuple[int, int], int, tuple[int, ...], NDArray[np.intp] | None]
-#: Number of rows from which a matrix is checked for being triangular, which leaves a third of the work.
+#: Least number of rows for which a matrix is checked for being triangular, which saves two thirds of the work.
 TRIANGULAR: Final = 64
 #: Bytes of a number.
 _SIZE: Final = 8
@@ -340,13 +343,13 @@ def _is_lower(matrix: Floats) -> bool:
 
 def _solve_triangular(matrix: Floats, sides: Floats, out: Floats, *, lower: bool) -> None:
     """Solve a triangular system in place: fresh memory for large matrices takes longer than the arithmetic."""
-    from scipy.linalg.blas import dtrsm  # not what every process needs
+    from scipy.linalg.blas import dtrsm  # only some processes need it
 
     diagonal = matrix.diagonal()
     if not diagonal.all():
         raise np.linalg.LinAlgError(f"singular matrix: its diagonal is 0 in row {int(np.argmin(diagonal != 0.0))}")
     out[...] = sides
-    # rows are columns in Fortran's order, in which A·X = B is Xᵀ·Aᵀ = Bᵀ
+    # rows are columns in Fortran order, in which A·X = B is Xᵀ·Aᵀ = Bᵀ
     if matrix.flags.f_contiguous:
         solved = dtrsm(1.0, matrix, out.T, side=1, lower=lower, trans_a=1, overwrite_b=1)
     else:
@@ -366,7 +369,7 @@ def _cholesky(matrix: Floats, out: Floats) -> None:
     from scipy.linalg.lapack import dpotrf
 
     out[...] = matrix
-    # the lower triangle is the upper one in Fortran's order
+    # the lower triangle is the upper one in Fortran order
     factor, failed = dpotrf(out.T, lower=0, clean=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError("Matrix is not positive definite")
@@ -375,7 +378,7 @@ def _cholesky(matrix: Floats, out: Floats) -> None:
 
 
 def _gather(rows: Floats, indices: Floats, out: Floats) -> None:
-    np.take(rows, whole_indices(indices[:, 0], len(rows)), axis=0, out=out, mode="clip")  # "raise" would take a copy
+    np.take(rows, whole_indices(indices[:, 0], len(rows)), axis=0, out=out, mode="clip")  # "raise" would buffer
 
 
 def _scatter(terms: Floats, indices: Floats, out: Floats) -> None:
@@ -409,12 +412,12 @@ _COMPUTE: Final[dict[int, Callable[..., Any]]] = {
 
 
 class OfMatrices:
-    """A product of an m × k matrix and a k × n one, a solution, a determinant, a factor, rows by indices, or a call.
+    """An operation on matrices: product, solution, determinant, factorisation, gather, scatter, or opaque call.
 
     Args:
-        nest: which of them.
-        places: where the entries of each matrix are.
-        constant: True if the entries of each are constants.
+        nest: the operation.
+        places: places of the entries of each matrix.
+        constant: for each matrix, True if all its entries are constants.
     """
 
     def __init__(self, nest: Nest, places: Sequence[Entries], constant: Sequence[bool]) -> None:
@@ -431,10 +434,10 @@ class OfMatrices:
         self._operands = [placed(each, shape) for each, shape in zip(places, shapes, strict=True)]
 
     def bind(self, values: Floats, target: Callable[[Sequence[Floats]], Floats]) -> Callable[[Sequence[Floats]], None]:
-        """Return a function of the returned arrays that computes the results from numbers in one array.
+        """Return a function of the returned arrays that computes the results from the workspace.
 
         Args:
-            values: array of all numbers of the program.
+            values: the workspace.
             target: function that returns the result's memory, given the returned arrays.
         """
         matrices, fills = [], []
@@ -444,7 +447,7 @@ class OfMatrices:
                 matrices.append(as_strided(values[start:], shape, steps))
                 continue
             matrices.append(np.empty(shape))
-            # brings its entries together, at each call if they change; "raise" would take a copy
+            # gathers the entries, at each call if they change; "raise" would buffer
             fill = partial(np.take, values, table, out=matrices[-1], mode="clip")
             fill()
             fills += [] if is_constant else [fill]
@@ -463,7 +466,7 @@ class OfMatrices:
 
 
 def placed(places: Entries, shape: tuple[int, int]) -> _Operand:
-    """Return the place of a matrix: its shape, first entry and strides, or a table."""
+    """Return shape, first entry, strides and table of a matrix; either the strides or the table are used."""
     if isinstance(places, tuple):
         start, step = places
         places = (start + step * np.arange(shape[0] * shape[1])).astype(np.int32)
@@ -473,7 +476,7 @@ def placed(places: Entries, shape: tuple[int, int]) -> _Operand:
 
 
 def _strides(table: NDArray[np.int32]) -> tuple[int, int] | None:
-    """Return distances from row to row and from column to column, if they are such as BLAS takes."""
+    """Return the distances between rows and between columns, if BLAS accepts them; else None."""
     rows, columns = table.shape
     down = int(table[1, 0]) - int(table[0, 0]) if rows > 1 else 0
     along = int(table[0, 1]) - int(table[0, 0]) if columns > 1 else 0

@@ -1,13 +1,13 @@
-"""The `numpy` target, and the printer of Python that computes on arrays: NumPy's words here, JAX's in `jax_source`.
+"""The `numpy` target, and the printer of Python that computes on arrays; `jax_source` has JAX's spelling.
 
-A function of numbers is one line an operation. The emitted function takes every argument as an array of its shape, with
-one more axis, of points, behind if it differs from point to point. It returns one array for each segment, of shape
-(length,) or (length, points). It is slow, and readable; it needs nothing but NumPy.
+A function of numbers has a line for each operation. The emitted function takes every argument as an array of its shape,
+with an axis of points at the end if it differs from point to point. It returns one array for each segment, of shape
+(length,) or (length, points). It is slow but readable, and needs only NumPy.
 
-Programs over arrays are loop nests (`accumulus.targets.nests`) at one point. A body is computed for all of its
-instances at once, each of its inputs an array with an entry for each instance: a part of an array that is there, or
-what a table finds in one or several of them. Steps of a recurrence that are equally wide are turns of a loop over the
-array of its results; others are computed instance by instance.
+Programs over arrays are loop nests (`accumulus.targets.nests`) at one point. A body is computed for all instances at
+once; each of its inputs is an array with an entry for each instance: part of an existing array, or entries that a table
+selects from one or several arrays. Steps of equal width of a recurrence are iterations of a loop over the array of its
+results; otherwise it is computed instance by instance.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Target
 from accumulus.text import printable
 
-#: Intermediate values of a batch are held for as many points at a time as fill this many bytes.
+#: Bytes of intermediate values that a batch holds at a time, which limits the points that are computed together.
 WORKING_MEMORY: Final = 32 << 20
-#: Most pieces of arrays that are joined; entries of more pieces are found by a table.
+#: Largest number of pieces of arrays that are joined; a table selects entries of more pieces.
 MOST_PIECES: Final = 16
 #: Names of operations.
 _OPERATION: Final = re.compile(r"t\d+")
@@ -59,15 +59,15 @@ _LINE: Final = 110
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Comments beside a program, for those who read it."""
+    """Comments in a program, for human readers."""
 
-    parameters: tuple[str, ...] = ()  # names of the arguments; none for x, or a0, a1, …
-    values: Mapping[int, str] = field(default_factory=dict)  # the name of the value that an operation computes
-    # meaning of each entry of each returned array; shorter or empty where it is unknown
+    parameters: tuple[str, ...] = ()  # names of the arguments; x, or a0, a1, … if empty
+    values: Mapping[int, str] = field(default_factory=dict)  # name of the value that an operation computes
+    # meaning of each entry of each returned array; shorter or empty if unknown
     entries: tuple[tuple[str, ...], ...] = ()
 
     def entry(self, array: int, position: int) -> str:
-        """Name of the entry at a position of an array; empty if that is not known."""
+        """Return the name of the entry at a position of an array; empty if unknown."""
         names = self.entries[array] if array < len(self.entries) else ()
         return names[position] if position < len(names) else ""
 
@@ -139,7 +139,7 @@ def _commented(line: str, comment: str) -> str:
 
 
 def _named(requested: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> tuple[list[str], list[str]]:
-    """Return distinct names of parameters and entries, after the requested ones, and none of `taken`."""
+    """Return distinct names of parameters and entries, based on the requested ones and different from `taken`."""
     taken = taken | {"np", "special", "points", "_ierfcx"}
 
     def free(name: str) -> str:
@@ -160,7 +160,7 @@ def _named(requested: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -
 
 
 def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """Return names for the entries of all arguments, and the axis of points, if there is one."""
+    """Return lines that name the entries of all arguments, and the axis of points, if there is one."""
     lines: list[str] = []
     rest: Iterator[str] = iter(entries)
     for shape, parameter in zip(shapes, parameters, strict=True):
@@ -182,7 +182,7 @@ def _array_names(segments: Iterable[Segment]) -> list[str]:
     names: list[str] = []
     for segment in segments:
         name = re.sub(r"\W", "_", segment.name)
-        # x3, t3 and a3 are the program's own
+        # names such as x3, t3 and a3 are reserved for the program
         if not name.isidentifier() or iskeyword(name) or re.fullmatch(r"[xta]\d*|np|special|points", name):
             name = f"_{name}"
         names.append(name if name not in names else f"{name}_{len(names)}")
@@ -190,7 +190,7 @@ def _array_names(segments: Iterable[Segment]) -> list[str]:
 
 
 def wrapped(line: str, width: int = 100) -> list[str]:
-    """Return lines of a statement that is long."""
+    """Return a long statement as several lines."""
     return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False)
 
 
@@ -198,7 +198,7 @@ def wrapped(line: str, width: int = 100) -> list[str]:
 
 
 class BodyPrinter:
-    """Prints a tape's operations, each a line.
+    """Printer of a tape's operations, one per line.
 
     Args:
         tape: the operations.
@@ -206,7 +206,7 @@ class BodyPrinter:
 
     Attributes:
         library: name of the array library in the text.
-        spelling: where the table of operations has the library's words.
+        spelling: field of the table of operations that has the library's spelling.
     """
 
     library = "np"
@@ -216,7 +216,7 @@ class BodyPrinter:
         self._tape, self._inputs = tape, inputs
 
     def value(self, reference: int) -> str:
-        """Name of a value, or a number."""
+        """Return the name of a value, or a number."""
         if reference >= 0:
             return self._inputs[reference] if reference < self._tape.inputs else f"t{reference}"
         number = self._tape.value_of(reference)
@@ -227,7 +227,7 @@ class BodyPrinter:
         return repr(number) if math.copysign(1.0, number) > 0 else self.negative(number)
 
     def negative(self, number: float) -> str:
-        """Return a number below zero."""
+        """Return the text of a negative number."""
         return f"({number!r})"
 
     def template(self, code: int) -> str:
@@ -249,7 +249,7 @@ class BodyPrinter:
         return f"t{reference} = {template.format(*map(self.value, self._tape.arguments(reference)))}"
 
     def lines(self) -> list[str]:
-        """Return one for each operation that an output needs."""
+        """Return the lines of the operations that outputs need."""
         tape, needed = self._tape, set(self._tape.outputs)
         selected = []
         for reference in range(len(tape) - 1, tape.inputs - 1, -1):
@@ -260,14 +260,14 @@ class BodyPrinter:
 
 
 class _PointPrinter(BodyPrinter):
-    """Prints a function of numbers, in which constants have no dtype but where they are chosen from."""
+    """Printer of a function of numbers, in which constants have no dtype except in choices."""
 
     def __init__(self, tape: Tape, inputs: Sequence[str], dtype: str) -> None:
         super().__init__(tape, inputs)
         self._dtype = dtype
 
     def negative(self, number: float) -> str:
-        """Return a number below zero."""
+        """Return the text of a negative number."""
         return repr(number)
 
     def line(self, reference: int) -> str:
@@ -283,7 +283,7 @@ class _PointPrinter(BodyPrinter):
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
 
-#: Results of operations on matrices, in a word.
+#: Names of the results of operations on matrices.
 _OF_MATRICES: Final = {
     MATMUL: "products", SOLVE: "solutions", LOG_DETERMINANT: "parts of a determinant", CHOLESKY: "entries of a factor",
     GATHER: "entries of rows by indices", SCATTER: "sums by indices", SPARSE_PRODUCT: "products with a sparse matrix"
@@ -291,21 +291,21 @@ _OF_MATRICES: Final = {
 
 
 class ArrayPrinter:
-    """Printer of the loop nests of a program over arrays; a subclass has JAX's differing forms.
+    """Printer of the loop nests of a program over arrays; a subclass has the forms that differ in JAX.
 
     Args:
         unit: the program.
         parameters: names of the function's arguments.
 
     Attributes:
-        bodies: prints bodies, with the name of the array library.
-        real: the dtype of numbers there.
-        filled: an array filled with one number, or made from as many numbers or truth values.
-        returned: a result as a new array.
-        forms: operations on matrices: products, solutions, signs and logarithms of determinants, factors.
-        taken: results of earlier steps of a recurrence.
-        chosen: these where a mask says so, others elsewhere.
-        scattered: lines by which a result gets values at the places of a table.
+        bodies: class that prints bodies, with the name of the array library.
+        real: dtype of numbers in the text.
+        filled: form of an array filled with one number, or converted from numbers or truth values.
+        returned: form of a result as a new array.
+        forms: forms of operations on matrices, by code.
+        taken: form of results of earlier steps of a recurrence.
+        chosen: form of these where a mask is 1, and of other values elsewhere.
+        scattered: lines that make a result with values at the positions of a table.
     """
 
     bodies: type[BodyPrinter] = BodyPrinter
@@ -331,7 +331,7 @@ class ArrayPrinter:
         self._tape, self._nests, self._segments = unit.tape, nests_of(unit.tape, unit.maps or ()), unit.segments
         self.library = self.bodies.library
         check_written(self._nests, "Python", has_factors=True)
-        #: Arrays that are there, by the reference of their first entry.
+        #: Names of existing arrays, by the reference of their first entry.
         self._names: dict[int, str] = {}
         self._lines: list[str] = []
         self._tables: dict[bytes, str] = {}
@@ -379,7 +379,7 @@ class ArrayPrinter:
         self._lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
         return self._texts, self._lines
 
-    # What JAX says otherwise -----------------------------------------------------------------------------------------
+    # Forms that differ in JAX ----------------------------------------------------------------------------------------
 
     def _comment(self, nest: Nest) -> list[str]:
         """Return lines before a nest."""
@@ -391,7 +391,7 @@ class ArrayPrinter:
         return ["", f"# {nest.count:,} {noun}" + (f", {places}" if places else "")]
 
     def _spread(self, operands: Column) -> str:
-        """Spread an operand that all instances share: one entry for each."""
+        """Return an operand with one entry for each instance, even if all instances share it."""
         references = references_in(operands)
         if len(references) > 1 and (references != references[0]).any():
             return self._column(operands)
@@ -562,8 +562,8 @@ class ArrayPrinter:
 
 
 def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]] | None:
-    """Return references as consecutive pieces of arrays, each with its owner; None if these are many."""
-    apart = (np.diff(references) != 1) & (owners[1:] >= 0)  # of constants any are one table
+    """Return references as consecutive pieces of arrays, each with its owner; None if there are too many."""
+    apart = (np.diff(references) != 1) & (owners[1:] >= 0)  # any constants fit into one table
     ends = np.flatnonzero(apart | (np.diff(owners) != 0)) + 1
     if len(ends) >= min(MOST_PIECES, len(references) - 1):
         return None
@@ -571,7 +571,7 @@ def _pieces(references: NDArray[np.int64], owners: NDArray[np.int64]) -> list[tu
 
 
 def _runs(numbers: NDArray[Any]) -> list[str] | None:
-    """Return whole numbers as slices, one after the other; None if these are many."""
+    """Return integers as consecutive slices; None if there are too many."""
     steps = np.diff(numbers)
     texts: list[str] = []
     first = 0
@@ -589,7 +589,7 @@ def _runs(numbers: NDArray[Any]) -> list[str] | None:
             continue
         stop = int(numbers[last]) + (1 if step > 0 else -1)
         if min(int(numbers[first]), int(numbers[last]), stop) < 0:
-            return None  # slices count negative ends from somewhere else
+            return None  # in slices, negative ends count from the end
         texts.append(f"{int(numbers[first])}:{stop}" + (f":{step}" if step != 1 else ""))
         first = last + 1
     return texts
@@ -611,7 +611,7 @@ class NumPyKernel(SourceKernel):
         self._block = max(64, WORKING_MEMORY // (self.dtype.itemsize * (len(self._tape) + 1)))
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
+        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
         arguments = self._point(x)
         with np.errstate(all="ignore"):
             return self._function(*arguments)
@@ -619,7 +619,7 @@ class NumPyKernel(SourceKernel):
     def run(self, batch: Batch, first: int, last: int) -> None:
         """Compute points first … last-1 of a batch."""
         X, shared = batch.X, batch.shared
-        if not batch.transposed:  # the emitted function has points along the last axis
+        if not batch.transposed:  # the emitted function takes points on the last axis
             X = [x if same else np.moveaxis(x, 0, -1) for x, same in zip(X, shared, strict=True)]
         for start in range(first, last, self._block):
             block = slice(start, min(start + self._block, last))

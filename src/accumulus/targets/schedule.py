@@ -1,22 +1,23 @@
-"""The order of operations, and how long programs are cut: into functions, or sorted into runs of equal operations.
+"""Order of operations, and division of long programs: into functions, or into runs of equal operations.
 
-A *group* is `width` neighbouring entries of a result array (fewer at the end of a row): what one vector register holds
-of a point's row. Results are produced group by group, in the order in which they lie in memory, and the operations
-that a group needs are put directly before it, depth first. Values are then used soon after they are made: half as
-many are alive as in the order of the tape, and fewer have to be spilled from registers to memory.
+A *group* is `width` neighbouring entries of a result array (fewer at the end of a row): one vector register of a
+point's row. Results are produced group by group, in memory order, and the operations that a group needs come directly
+before it, depth first. So values are used soon after they are computed: half as many are live as in the order of the
+tape, and fewer have to be spilled from registers to memory.
 
-Long programs are cut into functions of bounded length (`parts`), which hand on values through memory.
-`order_by_registers` keeps less alive in those that compute much before the first result is complete.
+Long programs are cut into functions of bounded length (`parts`), which pass values through memory.
+`order_by_registers` reduces the number of live values in programs that compute much before the first result is
+complete.
 
-Where a program waits for chains of slow operations, they come in the order of the critical path instead: first what
-the longest chain begins with. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
+Programs that wait for chains of slow operations use the order of the critical path instead: the start of the longest
+chain comes first. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
 
 For programs that are too large for straight-line code, a loop over a table of arguments replaces a thousand
-instructions, and takes no longer to compile for a million operations than for ten. It pays where many operations
-of one kind can be done one behind the other, because none of them needs another's result: as in dense layers, in
-grids, in sums over many terms. Their operations come in the usual order of results, in stretches, so that values are
-used soon after they are made. In each stretch they are sorted by depth, the longest chain of operations before them,
-and then by kind. Slots of values that are not needed any more are used again.
+instructions, and takes no longer to compile for a million operations than for ten. It pays if many operations of one
+kind can run one after the other, because none of them needs another's result: as in dense layers, in grids, in sums
+over many terms. The operations come in the usual order of results, in stretches, so that values are used soon after
+they are computed. Each stretch is sorted by depth, the longest chain of operations before an operation, and then by
+kind. Slots of values that are no longer needed are reused.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Group:
 
     segment: int  # index of the result array
     start: int  # first entry
-    references: tuple[int | None, ...]  # of the tape, one an entry; None for a structural zero
+    references: tuple[int | None, ...]  # reference of each entry; None for a structural zero
 
     @property
     def is_zero(self) -> bool:
@@ -55,9 +56,9 @@ class Group:
 
 
 def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
-    """Return all results in the order in which they lie in memory; runs of structural zeros are left to the caller.
+    """Return all results in memory order, as groups.
 
-    A group of structural zeros alone is as long as the run of whole groups of zeros is.
+    Consecutive groups that only have structural zeros are one long group, which the caller writes.
     """
     plan: list[Group] = []
     for index, segment in enumerate(segments):
@@ -78,12 +79,12 @@ def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
 
 
 def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None) -> Iterator[int | Group]:
-    """Yield operations and groups, each operation once and before its first use, each group when it is complete.
+    """Yield operations and groups: each operation once, before its first use; each group when it is complete.
 
     Args:
         tape: tape of the program.
         plan: groups of outputs that are stored together.
-        partners: operations that are to follow another one with the same arguments at once.
+        partners: for some operations, another one with the same arguments that follows directly.
     """
     partners = {} if partners is None else partners
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
@@ -127,7 +128,7 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
 def order_by_critical_path(
     tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
 ) -> Iterator[int | Group]:
-    """Yield operations as `order` does; among ready ones, the start of the longest chain is next."""
+    """Yield operations as `order` does, except that the start of the longest remaining chain comes first."""
     return order_by_registers(tape, plan, None, partners)
 
 
@@ -137,12 +138,12 @@ def order_by_registers(
     registers: int | None,
     partners: Mapping[int, int] | None = None,
 ) -> Iterator[int | Group]:
-    """Yield operations and groups, ordered by the number of live values; time near-linear.
+    """Yield operations and groups, ordered by the number of live values, in near-linear time.
 
     While all live values fit the registers, the operation at the start of the longest chain comes next, as in
-    `order_by_critical_path`, so that independent chains begin side by side. When they do not, the next operation is one
-    that does not increase the number of live values: the last use of most values, among equals the one with the oldest
-    argument. If there is none, it is the first in the order of `order`.
+    `order_by_critical_path`, so that independent chains begin side by side. Otherwise the next operation is one that
+    does not increase the number of live values: the last use of the most values, and among equals the one with the
+    oldest argument. If there is none, it is the first in the order of `order`.
 
     This is integrated prepass scheduling: J. R. Goodman and W.-C. Hsu, Code scheduling and register allocation in large
     basic blocks, International Conference on Supercomputing, 1988.
@@ -151,11 +152,11 @@ def order_by_registers(
         tape: tape of the program.
         plan: groups of outputs that are stored together.
         registers: number of live values from which operations that end values are preferred; None for no limit.
-        partners: operations that are to follow another one with the same arguments at once.
+        partners: for some operations, another one with the same arguments that follows directly.
     """
     partners = {} if partners is None else partners
     inputs = tape.inputs
-    # operations by their places in the usual order
+    # operations are numbered by the usual order
     references = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
     count = len(references)
     index_of = dict(zip(references, range(count), strict=True))
@@ -168,7 +169,7 @@ def order_by_registers(
     for k in range(count - 1, -1, -1):
         chain[k] = LATENCY[tape.codes[references[k]]] + max([chain[user] for user in users[k]], default=0)
 
-    # arguments that are not there yet; uses that are still to come; values that end with an operation
+    # per operation: missing arguments, remaining uses, and values whose last use it is
     missing = [len(places) for places in arguments]
     left = [len(places) for places in users]
     stored = [{index_of[r] for r in group.references if r is not None and r >= inputs} for group in plan]
@@ -180,9 +181,9 @@ def order_by_registers(
             groups_of.setdefault(k, []).append(index)
     ends = [sum([left[a] == 1 for a in places]) for places in arguments]
     done = bytearray(count)
-    time = [0] * count  # when a value was made
-    # heaps of whole numbers, places in the low digits, or references, of which none needs a place: on top the longest
-    # chain; the most ends, and of those the one with the oldest argument; the first place
+    time = [0] * count  # step at which a value was computed
+    # heaps of integers that end in digits for the operation: its number, or directly its reference. On top are: the
+    # longest chain; the most last uses, with the oldest argument among equals; the first number
     size, digits = (len(tape), references) if registers is None else (count, range(count))
     places_of: Mapping[int, int] | range = index_of if registers is None else range(count)
     critical = [digits[k] - chain[k] * size for k in range(count) if not missing[k]]
@@ -192,7 +193,7 @@ def order_by_registers(
     push, pop = heapq.heappush, heapq.heappop
 
     def offer(k: int) -> None:
-        """Put an operation whose arguments are all there into the heap, if it is the last use of a value."""
+        """Push an operation whose arguments are all computed onto the heap, if it is the last use of a value."""
         if ends[k]:
             oldest = min([time[a] for a in arguments[k]])
             push(ending, ((count - ends[k]) * count + oldest) * count + k)
@@ -222,7 +223,7 @@ def order_by_registers(
                 pop(critical)
             chosen = places_of[critical[0] % size]
         else:
-            # drop operations that are done, or were offered again with more ends
+            # drop operations that are done, or were pushed again with more last uses
             while ending and (
                 done[ending[0] % count] or count - ending[0] // (count * count) != ends[ending[0] % count]
             ):
@@ -252,12 +253,12 @@ def order_by_registers(
 
 
 def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
-    """Return most values of operations that are held at once, each from where it is made to its last use; linear."""
+    """Return the largest number of live values of operations, in linear time."""
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
     codes = tape.codes
     seen = bytearray(len(tape))
     alive = most = 0
-    # backwards, a value comes to life with its last use
+    # backwards, a value becomes live at its last use
     for step in reversed(steps):
         if isinstance(step, Group):
             used: Iterable[int | None] = step.references
@@ -283,7 +284,7 @@ class Part:
 
     Attributes:
         steps: operations and groups in order.
-        slots: where in the frame a value lies that is computed in one part and used in another, by reference.
+        slots: slot in the frame of each value that is computed in one part and used in another, by reference.
     """
 
     steps: list[int | Group]
@@ -313,14 +314,14 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     if len(pieces) == 1:
         return [Part(pieces[0], {})], 0
 
-    # the last part in which each value is used, constants, whose references are negative, at the end of the list
+    # last part that uses each value; constants, whose references are negative, are at the end of the list
     last = [-1] * (len(tape) + len(tape.constants))
     inputs, codes, first, second, third = tape.inputs, tape.codes, tape.first, tape.second, tape.third
     waiting: dict[int, deque[int | None]] = {}
     for index, piece in enumerate(pieces):
         for step in piece:
             if isinstance(step, Group):
-                # a group may be longer than the reach: values that wait are stored at its beginning
+                # a group may be longer than the reach: waiting values are stored at its beginning
                 late = waiting.setdefault(step.segment, deque(maxlen=reach - 1))
                 for reference in chain(late, step.references):
                     if reference is not None and reference >= inputs:
@@ -352,7 +353,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
 
 
 def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
-    """Count of values stored for another part or loaded from one, if parts are of `size` steps; linear."""
+    """Return the number of stores and loads of values between parts of `size` steps, in linear time."""
     places = [position for position, step in enumerate(steps) if not isinstance(step, Group)]
     operations = np.array([steps[position] for position in places], np.int64)
     part_of = np.zeros(len(tape), np.int64)
@@ -383,11 +384,11 @@ def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
 
 # Runs of equal operations ---------------------------------------------------------------------------------------------
 
-#: Codes of products fused with the sum or difference that alone needs them: a·b + c, a·b − c, c − a·b.
+#: Codes of products fused with their only user, a sum or difference: a·b + c, a·b − c, c − a·b.
 PRODUCT_PLUS, PRODUCT_MINUS, WITHOUT_PRODUCT = range(len(OPERATIONS), len(OPERATIONS) + 3)
-#: Number of arguments by code, those of fused operations among them.
+#: Number of arguments by code, fused operations included.
 TAKEN: Final = np.array([*(operation.arity for operation in OPERATIONS), 3, 3, 3])
-#: Operations of a stretch.
+#: Number of operations of a stretch.
 STRETCH: Final = 4096
 
 _ADD, _SUBTRACT, _MULTIPLY = (BY_NAME[name].code for name in ("add", "subtract", "multiply"))
@@ -399,17 +400,17 @@ Integers = NDArray[np.int64]
 class Runs:
     """Runs of equal operations."""
 
-    # code of each kind of operation, and which of its arguments are constants
+    # code of each kind of operation, and the mask of its constant arguments
     kinds: list[tuple[int, tuple[bool, bool, bool]]]
-    runs: Integers  # number of its kind and number of operations, of each run; (runs, 2)
-    # of each operation the slot of its result, then its arguments: slots, or numbers of constants; (n, 4)
+    runs: Integers  # (runs, 2), kind and number of operations of each run
+    # (n, 4), slot of each operation's result, then its arguments: slots, or numbers of constants
     rows: Integers
-    slots: int  # how many there are; the first are those of the inputs
+    slots: int  # number of slots; inputs have the first ones
     slot_of: Integers  # slot of each reference; −1 for operations that are not computed
 
     @property
     def mean(self) -> float:
-        """Operations of a run on average."""
+        """Mean number of operations of a run."""
         return len(self.rows) / max(1, len(self.runs))
 
 
@@ -454,7 +455,7 @@ def runs(
 
 
 def width(tape: Tape, samples: int = 3) -> float:
-    """Return an estimate of operations that can run in parallel: a mean over depths of stretches of the tape."""
+    """Return an estimate of the operations that can run in parallel, from the depths of a few stretches of the tape."""
     rows = rows_of(tape)
     stretch = min(STRETCH, tape.operations)
     starts = np.linspace(tape.inputs, len(tape) - stretch, samples).astype(np.int64)
@@ -463,7 +464,7 @@ def width(tape: Tape, samples: int = 3) -> float:
 
 
 def fuse_products(rows: Integers, order: Integers, outputs: Integers, exact: Collection[int]) -> NDArray[np.bool_]:
-    """Fuse products with sums, in the rows themselves; return the mask of operations that become superfluous."""
+    """Fuse products with sums, in place in `rows`; return the mask of products that are no longer needed."""
     count = len(rows)
     uses = np.bincount(outputs[outputs >= 0], minlength=count)
     for k in range(3):
@@ -494,7 +495,7 @@ def fuse_products(rows: Integers, order: Integers, outputs: Integers, exact: Col
 
 
 def _depths(rows: Integers, order: Integers) -> Integers:
-    """Return the depth of each operation: its position on the longest chain, counted on from stretch to stretch."""
+    """Return the depth of each operation: its position on the longest chain; each stretch begins after the last."""
     depth = [0] * len(rows)
     arity, arguments = TAKEN[rows[order, 0]].tolist(), rows[order, 1:].tolist()
     base = highest = 0
@@ -517,7 +518,7 @@ def _depths(rows: Integers, order: Integers) -> Integers:
 def _slots(
     inputs: int, rows: Integers, order: Integers, starts: Integers, lengths: Integers, outputs: Integers
 ) -> tuple[Integers, int]:
-    """Return a slot for each value, free again after the last run that needs it; and the number of slots."""
+    """Return a slot for each value, which is free again after the last run that needs it; and the number of slots."""
     run_of = np.repeat(np.arange(len(starts)), lengths)
     last = np.full(len(rows), -1)
     last[order] = run_of

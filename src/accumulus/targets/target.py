@@ -1,9 +1,9 @@
 """Targets: their interface, their table, and the code that they compile: straight lines, or loops over bodies.
 
 A target turns code into a `Kernel`, and into source text. It is one module with a `Target`, and one row of `TARGETS`;
-the tests of all targets then apply to it. Batches, threads, and the checks of arguments and results come with `Kernel`:
-a target that computes single points does batches point by point, until it has a better way. What is around code
-(arguments, results, guards, batches, files) is the same for all, whichever transformation has made it.
+the tests of all targets then apply to it. `Kernel` provides batches, threads, and the checks of arguments and results:
+a target that computes single points runs batches point by point, until it has a faster way. Everything around the code
+(arguments, results, guards, batches, files) is the same for all transformations.
 """
 
 from __future__ import annotations
@@ -40,14 +40,13 @@ class Target:
     """A language or machine that tapes are compiled for.
 
     Args:
-        compile: the kernel of a program in a straight line, checked; those of its operations that reach a jump are
-            exact. Raises `CompileError` where that cannot be had.
-        source: source text of such a program, given the name of the function, too.
-        comment: prefix of a line of comment in its source.
-        dtypes: of points and results that it can compute.
-        loops: compiled code of a program over arrays.
-        loop_source: source text of such a program, given the name of the function; None where programs over arrays have
-            none.
+        compile: function that returns the kernel of a checked straight-line program, whose exact operations include
+            all that reach a jump. It raises `CompileError` if that is impossible.
+        source: function that returns the source text of such a program; it also takes the name of the function.
+        comment: prefix of a comment line in the source.
+        dtypes: supported dtypes of points and results.
+        loops: function that compiles a program over arrays.
+        loop_source: function that returns the source text of such a program, as `source`; None if not supported.
         seconds: estimated time to compile a number of operations.
     """
 
@@ -60,7 +59,7 @@ class Target:
     seconds: Callable[[int], float] = lambda operations: 2e-5 * operations
 
 
-#: Name of a target → its module, which has a `TARGET` and is imported at its first use.
+#: Module of each target, by name. It has a `TARGET`, and is imported at first use.
 TARGETS: Final[dict[str, str]] = {
     "llvm": "accumulus.targets.llvm.llvm_target",
     "numpy": "accumulus.targets.numpy_source",
@@ -68,7 +67,7 @@ TARGETS: Final[dict[str, str]] = {
 }
 
 
-#: As `TARGETS`, of those that source is written for anywhere, and nothing is compiled, or on some machines only.
+#: The same for targets whose source can be written anywhere, but which compile nothing, or only on some machines.
 SOURCES: Final[dict[str, str]] = {
     "cuda": "accumulus.targets.c.cuda_target",
     "jax": "accumulus.targets.jax_source",
@@ -76,7 +75,7 @@ SOURCES: Final[dict[str, str]] = {
 
 
 def targets() -> tuple[str, ...]:
-    """Return names of all targets that programs are compiled for anywhere; "cuda" is compiled where there is a GPU.
+    """Return the names of the targets that compile on every machine; "cuda" also compiles where there is a GPU.
 
     >>> targets()
     ('llvm', 'numpy', 'c')
@@ -85,7 +84,7 @@ def targets() -> tuple[str, ...]:
 
 
 def languages() -> tuple[str, ...]:
-    """Return names of all targets that source is written for, these among them.
+    """Return the names of all targets that source can be written for, including all `targets`.
 
     >>> languages()
     ('llvm', 'numpy', 'c', 'cuda', 'jax')
@@ -94,17 +93,17 @@ def languages() -> tuple[str, ...]:
 
 
 def check_target(name: str) -> str:
-    """Return the name; raise `UnknownNameError` with all names if there is none."""
+    """Return the name if there is such a target; else raise `UnknownNameError` with all names."""
     if name not in TARGETS and name not in SOURCES:
         raise unknown_name("target", name, languages())
     return name
 
 
 def target_of(name: str) -> Target:
-    """Return the target of that name.
+    """Return the target with a name.
 
     Raises:
-        UnknownNameError: if there is none.
+        UnknownNameError: if there is no such target.
     """
     target: Target = import_module((TARGETS | SOURCES)[check_target(name)]).TARGET
     return target
@@ -120,24 +119,24 @@ def compile_tape(
     arguments: Sequence[Shape] | None = None,
     cache: bool = False,
 ) -> Kernel:
-    """Compile a tape to code that maps points to one array a segment.
+    """Compile a tape to code that maps points to one array for each segment.
 
     Args:
-        tape: the program; ``tape.outputs`` are references of reals, constants and inputs among them.
-        segments: the result arrays, and which output goes where in them.
-        target: a name, see `targets`.
-        dtype: in which points are given, computed and returned.
-        exact: references of operations that are rounded by themselves, as IEEE 754 says; those that reach floor, ceil,
-            sign, fmod or a comparison are in any case. A target may fuse any other product with the sum that it goes
-            into.
-        arguments: shapes of the arrays that the tape's inputs are the entries of; by default one row of them all.
-        cache: True if machine code is cached on disk, and taken from there.
+        tape: the program; ``tape.outputs`` are references of reals, which may be constants and inputs.
+        segments: the result arrays, and the position of each output in them.
+        target: name of the target, see `targets`.
+        dtype: dtype of points, results and computations.
+        exact: references of operations that must be rounded separately, as IEEE 754 requires. Operations that reach
+            floor, ceil, sign, fmod or a comparison always are. A target may fuse any other product with the sum that
+            uses it.
+        arguments: shapes of the arrays whose entries are the tape's inputs; one row of all inputs by default.
+        cache: if True, machine code is stored in the cache on disk, and loaded from it.
 
     Raises:
-        UnknownNameError: for an unknown target, or a dtype that it does not have.
-        ArgumentError: for a segment that names an output that the tape does not have, or arguments that do not hold as
-            many entries as it has inputs.
-        CompileError: if the target cannot work on this machine, or is source alone.
+        UnknownNameError: for an unknown target, or a dtype that it does not support.
+        ArgumentError: if a segment names an output that the tape does not have, or the arguments do not have as many
+            entries as the tape has inputs.
+        CompileError: if the target cannot work on this machine, or has source only.
 
     >>> from accumulus.tape.tape import Tape
     >>> import numpy as np
@@ -154,7 +153,7 @@ def compile_tape(
 
 
 def _compiled(unit: Unit, target: str) -> Kernel:
-    """Return the kernel of a straight line; operations that reach a jump are rounded by themselves."""
+    """Return the kernel of a straight-line program; operations that reach a jump are rounded separately."""
     rounded = np.flatnonzero(np.frombuffer(as_written(unit.tape), np.uint8)).tolist()
     return _checked(unit, target).compile(replace(unit, exact=unit.exact.union(rounded)))
 
@@ -169,10 +168,10 @@ def emit_source(
     exact: Collection[int] = (),
     arguments: Sequence[Shape] | None = None,
 ) -> str:
-    """Return source of the program in the target's language, a function `name`; else as `compile_tape`.
+    """Return source of the program in the target's language, a function `name`; otherwise as `compile_tape`.
 
     Raises:
-        UnknownNameError: for an unknown target, or a dtype that it does not have.
+        UnknownNameError: for an unknown target, or a dtype that it does not support.
 
     >>> from accumulus.tape.tape import Tape
     >>> tape = Tape(1)
@@ -198,7 +197,7 @@ def emit_source(
 
 
 def _checked(unit: Unit, name: str) -> Target:
-    """Return the target of a name, if it can have such a program."""
+    """Return the target with a name, after checking that it supports the program."""
     target = target_of(name)
     if unit.dtype not in target.dtypes:
         raise unknown_name("dtype", unit.dtype, target.dtypes)
@@ -209,7 +208,7 @@ def _checked(unit: Unit, name: str) -> Target:
     return target
 
 
-# Code that programs are made of ---------------------------------------------------------------------------------------
+# Code of programs -----------------------------------------------------------------------------------------------------
 
 
 class Compilable:
@@ -218,14 +217,14 @@ class Compilable:
     Args:
         tape: its operations or loops; segments refer to its outputs.
         exact: operations that a target must not fuse with others.
-        maps: of loops, the bodies as they are compiled, in their order (`accumulus.tape.fusion`).
+        maps: for loops, the bodies to compile, in order (`accumulus.tape.fusion`).
 
     Attributes:
-        segment: the class of its result arrays.
-        bodies: its compiled bodies, each a tape.
-        operations: operations of one call, of all instances of loops.
-        compiled_operations: of each body once.
-        compact: True if C is written for the least machine code.
+        segment: class of its result arrays.
+        bodies: its bodies to compile, each a tape.
+        operations: number of operations of one call, over all instances of loops.
+        compiled_operations: number of operations, each body counted once.
+        compact: if True, C is written for the smallest machine code.
     """
 
     segment: ClassVar[type[Segment]]
@@ -243,7 +242,7 @@ class Compilable:
     def kernel(
         self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
     ) -> Kernel:
-        """Return compiled code, see `accumulus.targets.compile_tape`.
+        """Return compiled code; see `accumulus.targets.compile_tape`.
 
         Args:
             segments: result arrays.
@@ -264,7 +263,7 @@ class Compilable:
         Raises:
             UnknownNameError: for an unknown target.
             CompileError: for loops in a language without them.
-            ArgumentError: if `name` is none that a function can have.
+            ArgumentError: if `name` cannot be the name of a function.
         """
         unit = self.unit(segments, arguments, dtype)
         if self.maps is None:
@@ -280,7 +279,7 @@ class Compilable:
 
 
 class StraightLine(Compilable):
-    """Operations one by one; `exact` among them are rounded by themselves."""
+    """A straight-line program; its `exact` operations are rounded separately."""
 
     segment = Segment
 
@@ -289,7 +288,7 @@ class StraightLine(Compilable):
 
 
 class LoopNest(Compilable):
-    """Loops over the instances of bodies, which were fused."""
+    """Loops over the instances of fused bodies."""
 
     segment = LongSegment
 

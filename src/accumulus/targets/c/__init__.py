@@ -1,1 +1,1 @@
-"""The `c` target: C99 source with a header, and kernels that the machine's own compiler makes of it."""
+"""The `c` target: C99 source with a header, and kernels compiled from it by the machine's own compiler."""

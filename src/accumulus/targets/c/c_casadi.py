@@ -23,11 +23,11 @@ from accumulus.targets.kernel import Shape
 
 @dataclass(frozen=True)
 class Pattern:
-    """Places of the nonzeros of a matrix, as CasADi has them.
+    """Pattern of the nonzeros of a matrix, in CasADi's form.
 
     Attributes:
         shape: shape of the matrix.
-        starts, rows: where the nonzeros of each column begin, and the row of each; None of dense ones.
+        starts, rows: first nonzero of each column, and row of each nonzero; `starts` is None for a dense matrix.
     """
 
     shape: tuple[int, int]
@@ -59,42 +59,42 @@ class Pattern:
 
     @property
     def words(self) -> list[int]:
-        """The pattern in the words that CasADi reads."""
+        """Integers that describe the pattern to CasADi."""
         return [*self.shape, 1] if self.starts is None else [*self.shape, *self.starts, *self.rows]
 
 
 @dataclass(frozen=True)
 class Called:
-    """A program that a function calls."""
+    """A program that a CasADi function calls."""
 
-    source: CSource | LoopSource  # of the program
-    name: str  # of its function of a point
-    arguments: Sequence[int]  # which argument of the CasADi function each of its arguments is
-    # where each of its results goes: to which result, or, if that is a text, to memory of that name
+    source: CSource | LoopSource  # source of the program
+    name: str  # name of its function of a point
+    arguments: Sequence[int]  # for each argument of the program, the argument of the CasADi function
+    # destination of each result of the program: a result of the CasADi function, or the name of an array in `memory`
     results: Sequence[int | str]
-    guarded: bool = False  # True if one more result says if the others hold
+    guarded: bool = False  # True if there is one more result, which is positive where the others hold
 
 
 @dataclass(frozen=True)
 class CasadiFunction:
     """A function with CasADi's interface."""
 
-    name: str  # of the function
+    name: str  # name of the function
     # inputs, outputs: names and patterns; arguments are dense
     inputs: Sequence[tuple[str, Pattern]]
     outputs: Sequence[tuple[str, Pattern]]
-    calls: Sequence[Called]  # programs that are called, one after the other
-    more: Sequence[str] = ()  # lines after them, in which arguments are a0, a1, … and results r0, r1, …
+    calls: Sequence[Called]  # programs to call, in order
+    more: Sequence[str] = ()  # lines after the calls, in which arguments are a0, a1, … and results r0, r1, …
     memory: dict[str, int] = field(default_factory=dict)  # names and lengths of arrays that are not results
 
     @property
     def text(self) -> str:
-        """Of the function, and of those that describe it."""
+        """Text of the function, and of the functions that describe it."""
         function, work = self._function()
         return "\n".join([*self._tables(), function, *self._descriptions(work)])
 
     def _function(self) -> tuple[str, int]:
-        """Return its text, and its number of doubles in the work space."""
+        """Return the text of the function, and the number of doubles in its work space."""
         used = {k for each in self.calls for k in each.arguments}
         arguments = list(range(len(self.inputs))) if self.more else sorted(used)
         lines, size = [], 0
@@ -129,7 +129,7 @@ class CasadiFunction:
             call_arguments += [guard] * each.guarded
             call_arguments += [f"w + {size}"] * isinstance(each.source, LoopSource)
             lines.append(f"{each.name}({', '.join(call_arguments)});")
-            if each.guarded:  # the program is one of several cases, and this point belongs to another
+            if each.guarded:  # the program is one of several cases, and another one may cover this point
                 lines.append(f"if (!(({guard})[0] > 0.0)) return 1;")
         lines += self.more
         work = max((each.source.work for each in self.calls if isinstance(each.source, LoopSource)), default=0)

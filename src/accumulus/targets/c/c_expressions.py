@@ -1,17 +1,17 @@
 """Bodies in languages with C's expressions (C, CUDA): operations as expressions, statements, and functions.
 
-A product that is used by one sum only is written as a fused operation; the compiler fuses nothing by itself. So
-operations that must be rounded one by one are, and everything else is as quick as the machine allows.
+A product that is used by one sum only is written as a fused operation; the compiler itself fuses nothing. So operations
+that must be rounded separately are, and everything else is as fast as the machine allows.
 
-Functions that are called are those of the C library, as vectors where it has them, and some of the program's own.
-Formulas are those that `accumulus.targets.llvm` writes as instructions on vectors, here statements for one number.
-Those of `special_functions` compute functions that C99 lacks.
+Programs call functions of the C library, in vector form where it has them, and functions of their own. The latter use
+the formulas that `accumulus.targets.llvm` writes as vector instructions, here as statements for one number.
+`special_functions` has formulas for functions that C99 lacks.
 
-Elementary functions in tiles are the program's own, by the algorithms of `mathematics`: loops over points with these
-become vector instructions with any C library, and take half the time of glibc's vectors; sine and cosine of one
-angle share their common steps. Points that an algorithm is not for are noted in a mask, ``unfit``: the tile is
-computed anew then, point by point, by the C library's functions. A program has them under ``FP_FAST_FMA``: they need
-products that are fused with sums.
+In tiles, the program defines elementary functions itself, by the algorithms of `mathematics`. Loops over points with
+these become vector instructions with any C library, and take half the time of glibc's vector functions; sine and cosine
+of one angle share their common steps. Points that an algorithm does not cover are recorded in a mask, ``unfit``. The
+tile is then recomputed point by point by the C library's functions. These definitions are compiled only under
+``FP_FAST_FMA``, since they need fused products and sums.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Fused:
 
 
 def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) -> dict[int, Fused]:
-    """Return the products that may be fused, by the sums that alone need them."""
+    """Return the products that may be fused, by their only user, a sum or difference."""
     rows = rows_of(tape)
     order = np.array([step for step in steps if not isinstance(step, Group)], np.int64)
     outputs = np.array(sorted(set(tape.outputs)), np.int64)
@@ -64,7 +64,7 @@ def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) ->
 
 
 def literal(value: float, dtype: str) -> str:
-    """Return a number as C writes it, of the type that is computed with, in parentheses if it is negative."""
+    """Return a number as a C literal of the program's type, in parentheses if it is negative."""
     with np.errstate(over="ignore"):
         number = np.dtype(dtype).type(value)
     if math.isnan(number):
@@ -80,11 +80,11 @@ def _digits(text: str, dtype: str) -> str:
 
 
 class Expressions:
-    """Writes expressions of one type.
+    """Writer of expressions of one type.
 
     Args:
         tape: the program.
-        mathematics: of the program.
+        mathematics: functions of the program.
         fused: fused products by their sums, see `fusible`.
     """
 
@@ -93,7 +93,7 @@ class Expressions:
         self._dtype = mathematics.dtype
 
     def value(self, reference: int) -> str:
-        """Name of a value, or a number."""
+        """Return the name of a value, or a number."""
         if reference < 0:
             return literal(self._tape.constants[-1 - reference], self._dtype)
         return f"x{reference}" if reference < self._tape.inputs else f"t{reference}"
@@ -131,7 +131,7 @@ class Expressions:
         return f"{self._mathematics.multiply_add}({a}, {b}, {other})"
 
     def _extremum(self, reference: int, sign: str) -> str:
-        # NaN in either argument is the result, as in NumPy
+        # as in NumPy, the result is NaN if either argument is
         first, second = self._tape.arguments(reference)
         a, b = self.value(first), self.value(second)
         chosen = f"{a} {sign} {b} ? {a} : {b}"
@@ -144,20 +144,20 @@ class Expressions:
 
 
 class Body:
-    """A tape's operations and results in the order in which C has them, products fused with sums, cut into functions.
+    """A tape's operations and results in C's order, with products fused with sums, cut into functions.
 
     Args:
         tape: the operations.
         inputs: array and entry of each input.
-        results: the arrays that are written: their stored entries, as zeros are written by themselves.
-        mathematics: of the program.
-        exact: operations that are rounded by themselves, beside those that have to be in any case.
-        sensitive: number of outputs, the first, that are computed operation by operation as they stand.
-        longest: operations and stores of a function; by default there is one function.
+        results: arrays to write the stored entries to; zeros are written separately.
+        mathematics: functions of the program.
+        exact: operations that must be rounded separately, besides operations that reach a jump.
+        sensitive: number of leading outputs that are computed operation by operation as recorded.
+        longest: largest number of operations and stores of a function; by default there is one function.
 
     Attributes:
-        parts: of the body.
-        slots: numbers that parts hand on to others, at most at a time.
+        parts: parts of the body, one for each function.
+        slots: largest number of values at a time that parts pass to later ones.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Body:
             declared.add(reference)
 
         def need(reference: int) -> None:
-            """Load an input, or a value of another part, when it is first needed; truth values are numbers there."""
+            """Load an input, or a value of another part, at its first use; truth values are stored as numbers."""
             if reference < 0 or reference in declared:
                 return
             array, row = self._inputs[reference] if reference < tape.inputs else ("frame", slots[reference])
@@ -236,7 +236,7 @@ class Body:
 
 
 class CWriter(Writer):
-    """Statements of one function of doubles; each method returns a name, or a number."""
+    """Writer of the statements of one function of doubles; each method returns a name, or a number."""
 
     arguments = ("x", "y")
 
@@ -249,7 +249,7 @@ class CWriter(Writer):
         return literal(value, "float64")
 
     def let(self, text: str) -> str:
-        """Write one statement."""
+        """Write a statement that defines a value, and return its name."""
         return self._named("double", text)
 
     def _named(self, kind: str, text: str) -> str:
@@ -258,17 +258,17 @@ class CWriter(Writer):
         return name
 
     def binary(self, operation: str, a: str | float, b: str | float) -> str:
-        """Return an operation with two operands."""
+        """Return the result of an operation with two operands."""
         sign = {"fadd": "+", "fsub": "-", "fmul": "*", "fdiv": "/"}[operation]
         return self.let(f"{self.operand(a)} {sign} {self.operand(b)}")
 
     def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
-        """Return a truth value."""
+        """Return the truth value of a comparison."""
         sign = {"olt": "<", "ole": "<=", "ogt": ">", "oge": ">=", "oeq": "=="}[predicate]
         return self._named("int", f"{self.operand(a)} {sign} {self.operand(b)}")
 
     def either(self, a: str, b: str) -> str:
-        """Return the mask where one or the other holds."""
+        """Return True where one or the other mask holds."""
         return self._named("int", f"{a} | {b}")
 
     def minus(self, a: str) -> str:
@@ -276,11 +276,11 @@ class CWriter(Writer):
         return self.let(f"-{a}")
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
-        """Return a function that the C library has."""
+        """Return the result of a function of the C library."""
         return self.let(f"{intrinsic}({', '.join(map(self.operand, arguments))})")
 
     def function(self, name: str, *arguments: str) -> str:
-        """Return an elementary function of the C library."""
+        """Return the result of an elementary function of the C library."""
         return self.let(f"{name}({', '.join(arguments)})")
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
@@ -288,7 +288,7 @@ class CWriter(Writer):
         return self.let(f"{mask} ? {self.operand(a)} : {self.operand(b)}")
 
     def multiply_add(self, a: str, b: str | float, c: str | float) -> str:
-        """Return a · b + c, fused where that is quick."""
+        """Return a · b + c, fused where that is fast."""
         return self.let(f"{self._multiply_add}({', '.join(map(self.operand, (a, b, c)))})")
 
     def needed(self, *results: str) -> list[str]:
@@ -304,7 +304,7 @@ class CWriter(Writer):
 
 # Elementary functions of tiles ----------------------------------------------------------------------------------------
 
-#: Functions of the C library, by their number of arguments; remainders are quicker as the library has them.
+#: Functions of the C library, with their number of arguments; the library's fmod is faster.
 ELEMENTARY: Final = {name: function.arity for name, (function, _) in VECTOR_FUNCTIONS.items() if name != "fmod"}
 
 _BITS: Final = """\
@@ -322,12 +322,12 @@ INLINE double NAME_number(uint64_t bits) {
 """
 
 
-#: A power of a negative number, from that of its magnitude: the exponent is an odd or an even whole number, or none.
+#: Power of a negative number, from the power of its magnitude; the sign depends on the parity of the exponent.
 _OF_NEGATIVE: Final = "negative ? (trunc(y) != y ? NAN : trunc(0.5 * y) != 0.5 * y ? -{0} : {0}) : {0}"
 
 
 class _ElementaryWriter(CWriter):
-    """Statements that take numbers apart, too."""
+    """Writer of statements that also access the bits of numbers."""
 
     zero = "0.0"
 
@@ -336,47 +336,47 @@ class _ElementaryWriter(CWriter):
         self._name = name
 
     def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
-        """Return a truth value; of numbers that are not ordered, that of predicates with u."""
+        """Return the truth value of a comparison; predicates that begin with u hold for NaN."""
         opposite = {"ugt": "<=", "uge": "<", "ult": ">="}.get(predicate)
         if opposite is None:
             return super().comparison(predicate, a, b)
         return self._named("int", f"!({self.operand(a)} {opposite} {self.operand(b)})")
 
-    # Masks of points that an algorithm is not for, as whole numbers, 0 or 1: of bits, since magnitudes are ordered as
-    # their bits are, NaN above all; compilers do not vectorise loops that combine many truth values
+    # Masks of points that an algorithm does not cover, as integers 0 or 1, computed from bits: magnitudes have the
+    # order of their bits, with NaN above all. Compilers do not vectorise loops that combine many truth values.
 
     def beyond(self, x: str, limit: float) -> str:
-        """Return True if |x| > limit."""
+        """Return a mask of |x| > limit, NaN included."""
         return self._above(self.bits(self.call("fabs", x)), self.whole(_bits(limit)))
 
     def below(self, x: str, limit: float) -> str:
-        """Return True if x < limit, of numbers that are not negative."""
+        """Return a mask of x < limit, for numbers that are not negative."""
         return self._above(self.whole(_bits(limit)), self.bits(x))
 
     def not_normal_and_positive(self, x: str) -> str:
-        """Return True if it is negative, zero, denormal or infinite."""
+        """Return a mask of numbers that are negative, zero, denormal, infinite or NaN."""
         above = self.integer("sub", self.bits(x), _bits(2.0**-1022))
         room = self.integer("sub", self.whole(_bits(math.inf) - _bits(2.0**-1022) - 1), above)
         return self.integer("lshr", self.integer("or", above, room), 63)
 
     def unordered(self, a: str, b: str) -> str:
-        """Return True if one of both is NaN."""
+        """Return a mask that holds if either number is NaN."""
         return self.either(self.beyond(a, math.inf), self.beyond(b, math.inf))
 
     def either(self, a: str, b: str) -> str:
-        """Return the mask where one or the other holds."""
+        """Return a mask that holds if either mask does."""
         return self.integer("or", a, b)
 
     def _above(self, a: str, b: str) -> str:
-        """Return True if a > b, of whole numbers below 2⁶³."""
+        """Return a mask of a > b, for integers below 2⁶³."""
         return self.integer("lshr", self.integer("sub", b, a), 63)
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
-        """Return a · b + c."""
+        """Return a · b + c, rounded once."""
         return self.call("fma", a, b, c)
 
     def whole(self, value: int) -> str:
-        """Return a whole number."""
+        """Return an integer literal."""
         return f"UINT64_C({value % 2**64})"
 
     def bits(self, a: str) -> str:
@@ -384,17 +384,17 @@ class _ElementaryWriter(CWriter):
         return self._named("uint64_t", f"{self._name}_bits({a})")
 
     def number(self, bits: str) -> str:
-        """Return the number that has these bits."""
+        """Return the number with these bits."""
         return self.let(f"{self._name}_number({bits})")
 
     def integer(self, operation: str, a: str, b: str | int) -> str:
-        """Return an operation on whole numbers."""
+        """Return the result of an operation on integers."""
         signs = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "lshr": ">>"}
         other = b if isinstance(b, str) else str(b) if operation in ("shl", "lshr") else self.whole(b)
         return self._named("uint64_t", f"{a} {signs[operation]} {other}")
 
     def negative(self, bits: str) -> str:
-        """Return a truth value: true if the first bit is set."""
+        """Return True if the first bit is set."""
         return self._named("int", f"({bits} >> 63) != 0")
 
 
@@ -404,9 +404,9 @@ def _bits(value: float) -> int:
 
 
 def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]:
-    """Return C of a program's elementary functions, named after the program and the C library's function.
+    """Return C definitions of a program's elementary functions, named after the program and the C library's function.
 
-    They are for one point out of several, S of them, of a loop that has a variable ``unfit``.
+    They are called in a loop over S points, for one point, with a variable ``unfit``.
     """
     texts = [_BITS.replace("INLINE", inline).replace("NAME", name)]
     for each in functions:
@@ -416,7 +416,7 @@ def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]
         result = results[which]
         arguments = w.arguments[: function.arity]
         lines = [f"if (S == 1) return {each}({', '.join(arguments)});"]
-        if each == "pow":  # the algorithm is of positive numbers
+        if each == "pow":  # the algorithm covers positive numbers
             lines += ["const int negative = x < 0.0;", "x = fabs(x);"]
         lines += w.needed(*([result] if unfit is None else [result, unfit]))
         lines += ["(void)unfit;"] if unfit is None else [f"*unfit |= {unfit};"]
@@ -430,9 +430,9 @@ def definitions(name: str, inline: str, functions: Collection[str]) -> list[str]
     return texts
 
 
-# What a program calls -------------------------------------------------------------------------------------------------
+# Functions that a program calls ---------------------------------------------------------------------------------------
 
-#: Functions that glibc has for vectors, by the version of it that first has them.
+#: Functions that glibc has in vector form, by the first version with them.
 _FOR_VECTORS: Final = {
     version: {row.c: row.arity for row in OPERATIONS if row.glibc == version}
     for version in sorted({row.glibc for row in OPERATIONS} - {""})
@@ -440,7 +440,7 @@ _FOR_VECTORS: Final = {
 
 
 def definition(head: str, name: str, multiply_add: str) -> str:
-    """Return a special function of doubles; `head` precedes its arguments."""
+    """Return the definition of a special function of doubles; `head` precedes its arguments."""
     function = SPECIAL_FUNCTIONS[name]
     w = CWriter(multiply_add)
     (result,), _ = function.write(w)
@@ -449,17 +449,17 @@ def definition(head: str, name: str, multiply_add: str) -> str:
 
 
 class Mathematics:
-    """Functions that a program calls, noted while it is written, and their declarations and definitions.
+    """Functions that a program calls, recorded while it is written, with their declarations and definitions.
 
     Args:
-        name: name of the program; names begin with it.
+        name: name of the program, and prefix of all names.
         dtype: dtype of its numbers.
-        in_tiles: True if their calls are in loops over S points that have a mask ``unfit``.
+        in_tiles: True if calls are in loops over S points with a mask ``unfit``.
     """
 
-    #: The type of truth values.
+    #: Type of truth values.
     truth = "_Bool"
-    #: Of special functions, and how one of doubles is given a number of single precision.
+    #: Qualifiers of special functions, and conversion of a single-precision argument for a function of doubles.
     qualifier = "static inline"
     widened = "(double){}"
 
@@ -472,7 +472,7 @@ class Mathematics:
         self._special: dict[str, None] = {}
 
     def function(self, function: str) -> str:
-        """Name of a function in the program."""
+        """Return the name of a function in the program, and record its use."""
         if function in SPECIAL_FUNCTIONS:
             self._special[function] = None
             return f"{self._name}_{function}"
@@ -486,16 +486,16 @@ class Mathematics:
 
     @property
     def elementary(self) -> list[str]:
-        """Functions among those called that are the program's own in tiles."""
+        """Called functions that the program defines itself in tiles."""
         return [function for function in ELEMENTARY if function in self._called] if self._in_tiles else []
 
     @property
     def real(self) -> str:
-        """The type of numbers."""
+        """Type of numbers."""
         return "float" if self._suffix else "double"
 
     def prelude(self) -> list[str]:
-        """Return the text that comes before the program."""
+        """Return the text before the program."""
         macro = self._macro
         posix = ["#ifndef _XOPEN_SOURCE", "#define _XOPEN_SOURCE 600  /* Bessel functions */", "#endif"]
         posix = posix if any(function in OF_POSIX for function in self._called) else []
@@ -536,7 +536,7 @@ class Mathematics:
         ]
 
     def _elementary(self) -> list[str]:
-        """Return elementary functions of tiles: the program's own, or those of the C library."""
+        """Return elementary functions for tiles: definitions of the program, or functions of the C library."""
         if not self.elementary:
             return []
         inlined = definitions(self._name, f"{self._macro}_INLINE", self.elementary)
@@ -552,7 +552,7 @@ class Mathematics:
         ]
 
     def _vectors(self, functions: Collection[str]) -> list[str]:
-        """Return the functions of the C library that loops over points call, under names of the program."""
+        """Return declarations of the C library's functions that loops over points call, under names of the program."""
         called = [function for arities in _FOR_VECTORS.values() for function in arities if function in functions]
         if not called:
             return []
@@ -582,7 +582,7 @@ class Mathematics:
         ]
 
     def _own(self) -> list[str]:
-        """Return functions that the C library does not have."""
+        """Return definitions of functions that the C library does not have."""
         lines = []
         if self._special and self._suffix:
             multiply_add = f"{self.multiply_add}_DOUBLE"
@@ -599,7 +599,7 @@ class Mathematics:
         return lines + self._definitions(multiply_add)
 
     def _definitions(self, multiply_add: str) -> list[str]:
-        """Return special functions; those of single precision call those of doubles."""
+        """Return definitions of special functions; in single precision they call functions of doubles."""
         lines = []
         for name in self._special:
             symbol = f"{self._name}_{name}"

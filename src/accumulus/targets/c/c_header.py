@@ -1,4 +1,4 @@
-"""Common parts of C programs: names, arrays, declarations of functions, and the form of headers and tables."""
+"""Common parts of C programs: names, arrays, declarations of functions, and the layout of headers and tables."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from accumulus.targets.kernel import Segment, Shape, Unit
 
 REALS: Final = {"float64": "double", "float32": "float"}
 BYTES: Final = {"float64": 8, "float32": 4}
-#: What users compile with.
+#: Options that users compile with.
 FLAGS: Final = "-O3 -march=native -ffp-contract=off -fno-math-errno -fno-trapping-math"
 COMPILED: Final = (
     f" * Compile with {FLAGS}",
     " * -lm, or with what your compiler calls these. Results depend on -ffp-contract=off alone, which is",
     " * gcc's default after -std=c99: products are fused with sums where the text says so.",
 )
-#: Numbers of a line of a table.
+#: Number of entries in a line of a table.
 _LINE: Final = 20
-#: Result arrays are computed with their structural zeros if at least one entry in this many is stored.
+#: Tiles include the structural zeros of a result array if at least one entry in this many is stored.
 SPARSE: Final = 8
 
 
@@ -39,7 +39,7 @@ _KEYWORDS: Final = frozenset((
 
 
 def check_name(name: str, language: str = "C") -> str:
-    """Return the name, or `ArgumentError` if no function of C can have it."""
+    """Return the name if a C function can have it; else raise `ArgumentError`."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in _KEYWORDS:
         raise ArgumentError(
             f"{name!r} is not a name that a function of {language} can have; expected letters, digits and _, "
@@ -49,16 +49,16 @@ def check_name(name: str, language: str = "C") -> str:
 
 
 def argument_names(arguments: Sequence[Shape]) -> list[str]:
-    """Return a parameter's name for each argument."""
+    """Return a parameter name for each argument."""
     return ["x"] if len(arguments) == 1 else [f"a{k}" for k in range(len(arguments))]
 
 
 def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str]:
-    """Return a parameter's name for each result array: that of its segment, as far as C allows it."""
+    """Return a parameter name for each result array, derived from its segment's name."""
     names: list[str] = []
     for segment in segments:
         name = re.sub(r"[^A-Za-z0-9_]", "_", segment.name)
-        # a letter with digits is a name of the program's own, and so are these
+        # a letter with digits is a name that the program uses, and so are these
         if (
             name in _KEYWORDS
             or name in ("frame", "points", "first", "count", "unfit")
@@ -76,8 +76,8 @@ class Array:
 
     Attributes:
         name: name of the parameter.
-        shape: at one point.
-        length: entries a point.
+        shape: shape at one point.
+        length: number of entries at one point.
     """
 
     def __init__(self, name: str, shape: Shape) -> None:
@@ -85,17 +85,17 @@ class Array:
 
     @property
     def rows(self) -> int:
-        """Numbers of a point in a tile."""
+        """Number of entries of a point in a tile."""
         return self.length
 
 
 class Result(Array):
-    """An array that is written.
+    """A result array.
 
     Attributes:
-        outputs: positions in the tape's outputs of the stored entries, as they follow each other in the array.
-        positions: where they are there; all other entries are structural zeros.
-        whole: True if the zeros are in tiles, too.
+        outputs: positions in the tape's outputs of the stored entries, in the order of the array.
+        positions: positions of these in the array; all other entries are structural zeros.
+        whole: True if tiles include the zeros.
     """
 
     def __init__(self, name: str, segment: Segment) -> None:
@@ -111,14 +111,14 @@ class Result(Array):
 
     @property
     def rows(self) -> int:
-        """Numbers of a point in a tile."""
+        """Number of entries of a point in a tile."""
         return self.length if self.whole else len(self.positions)
 
     @cached_property
     def squares(self) -> tuple[list[int], list[int]]:
-        """Beginnings of groups of four entries with one that is no structural zero, and of those with none.
+        """First entries of groups of four with a stored entry, and of groups without one.
 
-        Empty if it is not worth the difference: fewer than a quarter have none.
+        Both are empty if fewer than a quarter of the groups have none, since the distinction does not pay then.
         """
         if not self.whole or self.length < 4:
             return [], []
@@ -128,23 +128,23 @@ class Result(Array):
         return (filled, empty) if 4 * len(empty) >= len(starts) and filled else ([], [])
 
     def row(self, stored: int) -> int:
-        """Return the row of a tile for the stored entry of that number."""
+        """Return the row of a tile for a stored entry, given its number."""
         return self.positions[stored] if self.whole else stored
 
 
 class Source:
-    """Program as C, complete in itself: declarations for the header, and the functions.
+    """A program as self-contained C: declarations for the header, and the functions.
 
     Args:
         unit: the program.
-        name: name of the function of a point; other names begin with it.
-        result: an array that is written, given its name and its segment.
-        taken: names that no result may have, beside those of the arguments.
-        work: name of the work space that its functions take; empty if there is none.
+        name: name of the function of a point, and prefix of all other names.
+        result: function that returns a result array, given its name and its segment.
+        taken: names that no result may have, besides the arguments' names.
+        work: name of the parameter for the work space; empty if there is none.
 
     Attributes:
         header: declarations, sizes, and notes for callers.
-        code: the functions, to be put behind the header or an ``#include`` of it.
+        code: the functions, which follow the header or an ``#include`` of it.
 
     Raises:
         ArgumentError: if `name` is not an identifier of C.
@@ -171,19 +171,19 @@ class Source:
 
     @property
     def text(self) -> str:
-        """Header and code in one."""
+        """Header and code as one text."""
         return f"{self.header}\n{self.code}"
 
     @property
     def _parameters(self) -> list[str]:
-        """The arrays, and the work space."""
+        """Declarations of the arrays and of the work space."""
         declarations = [f"const {self._real} *{argument.name}" for argument in self._arguments]
         declarations += [f"{self._real} *{result.name}" for result in self._results]
         return [*declarations, f"{self._real} *{self._work}"] if self._work else declarations
 
     @property
     def _declared_point(self) -> str:
-        """The function of a point."""
+        """Declaration of the function of a point."""
         return f"void {self._name}({', '.join(self._parameters) or 'void'})"
 
     @property
@@ -193,7 +193,7 @@ class Source:
 
     @property
     def _declared_strided(self) -> str:
-        """The function of points anywhere; where there is a work space, the entries of a point follow each other."""
+        """Declaration of the function of points anywhere; with a work space, entries of a point are consecutive."""
         names = [array.name for array in self._arrays]
         entry = "" if self._work else ", ptrdiff_t {name}_entry"
         apart = [
@@ -204,7 +204,7 @@ class Source:
 
     @property
     def _declared_work_size(self) -> str:
-        """The function that returns the size of the work space."""
+        """Declaration of the function that returns the size of the work space."""
         return f"size_t {self._name}_work_size(void)"
 
 
@@ -233,7 +233,7 @@ def framed(macro: str, about: Sequence[str], declarations: Sequence[str]) -> str
 
 
 def _wrapped(declaration: str, width: int = 120) -> list[str]:
-    """Return a declaration on several lines, if it is long."""
+    """Return the lines of a declaration, wrapped if it is long."""
     lines = [""]
     for word in declaration.split(" "):
         if len(lines[-1]) + len(word) > width:
@@ -243,12 +243,12 @@ def _wrapped(declaration: str, width: int = 120) -> list[str]:
 
 
 def function_text(head: str, lines: Iterable[str]) -> str:
-    """Return the definition of a function with these statements."""
+    """Return the definition of a function, given its head and its statements."""
     return "\n".join([f"{head} {{", *(f"    {line}" for line in lines), "}\n"])
 
 
 def only_if(macro: str, texts: Sequence[str]) -> list[str]:
-    """Return text that is compiled where a macro is defined; always, if none is named."""
+    """Return text that is compiled only if a macro is defined; always, if the macro's name is empty."""
     return [f"#ifdef {macro}\n", *texts, "#endif\n"] if macro else [*texts]
 
 

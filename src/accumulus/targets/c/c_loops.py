@@ -3,10 +3,10 @@
 Numbers between loops are in a work space that the caller provides. So there is no allocation, no state, and little
 stack use; several threads may call at the same time, each with its own work space.
 
-Each nest is a function that takes the arrays that it reads and writes, and no others; the operations of a body are
-written as those of other programs are. Sums are added in eight parts, which compilers turn into vectors, and so are
-products of matrices along rows and columns; other products are added row by row. What lies in a few
-stretches is brought together first; other operands are found by tables.
+Each nest is a function that takes only the arrays that it reads and writes; the operations of a body are written as in
+scalar programs. Sums are added in eight parts, which compilers turn into vectors, and so are products of matrices along
+rows and columns; other products are added row by row. Operands in a few stretches of memory are copied together first;
+tables locate all others.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest, Nests, Place, check_written
 
-#: Operations and stores of a function. Bodies of a thousand are twice as quick whole as in parts, and are compiled in
-#: the same time; that grows with the square of their length, though.
+#: Largest number of operations and stores of a function. Bodies of a thousand run twice as fast whole as in parts, and
+#: compile in the same time; that grows with the square of their length, though.
 LOOP_PART: Final = 2000
-#: Instances that go through the functions of a long body together.
+#: Number of instances that go through the functions of a long body together.
 TILE: Final = 64
-#: Fewer instances find operands by a table; recurrences without one have at most `MOST_PIECES` stretches.
+#: Fewer instances than this use a table for operands; recurrences without one have at most `MOST_PIECES` stretches.
 SHORTEST_TABLE, MOST_PIECES = 64, 4
-#: Number of operations from which a body becomes a table, if it can.
+#: Least number of operations for which a body becomes a table, if it can.
 LONG_BODY: Final = 300
-#: Steps of recurrences with fewer instances are computed one instance after the other.
+#: Steps of recurrences with fewer instances than this are computed one instance after the other.
 WIDE: Final = 4
 _SUM: Final = """\
 NAME_INLINE double name_sum_KIND(PARAMETERS, ptrdiff_t count) {
@@ -80,7 +80,7 @@ NAME_INLINE double name_dot(const double *a, const double *b, ptrdiff_t count) {
     return total;
 }
 """
-#: Gaussian elimination with partial pivoting, whose value is the sign of the permutation; and substitution back.
+#: Gaussian elimination with partial pivoting, which returns the sign of the permutation; and back substitution.
 _ELIMINATE: Final = """\
 NAME_INLINE double name_eliminate(double *a, double *b, ptrdiff_t n, ptrdiff_t m) {
     double sign = 1.0;
@@ -121,8 +121,8 @@ NAME_INLINE void name_substitute(const double *a, double *b, ptrdiff_t n, ptrdif
 """
 
 
-#: Householder's reflections of an m × n matrix a, whose upper triangle becomes R and the rest the vectors of these, and
-#: Q, to which they are applied from the last to the first; signs are LAPACK's.
+#: Householder reflections of an m × n matrix a, whose upper triangle becomes R and whose remaining entries become the
+#: reflection vectors; and Q, to which they are applied from the last to the first. Signs are LAPACK's.
 _ORTHOGONAL: Final = """\
 NAME_INLINE void name_orthogonal(double *a, double *scales, double *r, double *q, ptrdiff_t m, ptrdiff_t n) {
     for (ptrdiff_t j = 0; j < n; j++) {
@@ -159,20 +159,21 @@ NAME_INLINE void name_orthogonal(double *a, double *scales, double *r, double *q
 """
 
 
-#: Names that no result may have, beside those of the arguments.
+#: Names that no result may have, besides the arguments' names.
 _TAKEN: Final = (WORK, "step", "stop", "left", "total", "factor", "part", "sign", "logarithm", "pivot")
 
 
 class LoopSource(Source):
-    """A program over arrays as C99; each of its loops is a function.
+    """A program over arrays as C99, with a function for each loop.
 
     Args:
         unit, name: as for `Source`.
-        mathematics: of the language, if it is another than C.
-        lanes: instances that follow tables together, of bodies that are long; 0 if all operations are written out.
+        mathematics: functions of the language; C's functions if None.
+        lanes: number of instances that go through the table of a long body together; 0 if all operations are written
+            out.
 
     Attributes:
-        work: numbers in the work space.
+        work: number of numbers in the work space.
     """
 
     def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None, *, lanes: int = 0) -> None:
@@ -184,10 +185,10 @@ class LoopSource(Source):
         lengths = list(zip(inputs, map(prod, unit.shapes), strict=True))
         self._places = Places(name, unit.tape, lengths, self._nests.kept, columns)
         self._mathematics = mathematics or Mathematics(name, "float64")
-        self._given = frozenset(inputs)  # arrays that are only read
+        self._given = frozenset(inputs)  # read-only arrays
         self._loops: list[str] = []
         self._calls: list[str] = []
-        self._stack = 0  # numbers that a loop needs on it, at most
+        self._stack = 0  # largest number of numbers that a loop needs on the stack
         self._helpers: dict[str, str] = {}
         self._lanes, self._compact = lanes or int(unit.compact), unit.compact
         self._followers: dict[tuple[str, tuple[int, ...]], str] = {}
@@ -229,7 +230,7 @@ class LoopSource(Source):
             self._write_body(nest, loads, stores)
 
     def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
-        """Write the copy of a returned result without a table, if one would be long and a few stretches suffice."""
+        """Copy a returned result without a table if that would be long; return True if a few stretches suffice."""
         is_table = not source.array or source.array.startswith(f"{self._name}_values")
         if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
             return False
@@ -337,9 +338,9 @@ class LoopSource(Source):
         self._function(f"{count} instances of {len(table.operations)} operations in a table", arrays, [*lines, "}"])
 
     def _together(self, reading: Reading, nest: Nest, before: list[str]) -> Reading:
-        """Return an operand without a long table, if it lies in a few stretches: brought together before.
+        """Return an operand without a long table if it lies in a few stretches: they are copied together before.
 
-        Recurrences, which take results of their own, find it where it lies; those that become vectors by a table.
+        Recurrences, which use their own results, read the stretches in place; those with wide steps use a table.
         """
         places = reading.places
         if places is None or len(places) < SHORTEST_TABLE:
@@ -369,7 +370,7 @@ class LoopSource(Source):
         moved: Sequence[str],
         before: Sequence[str],
     ) -> None:
-        """Write a long body as functions for its parts, each called for a few instances at a time."""
+        """Write a long body as a function for each part, called for `TILE` instances at a time."""
         calls, every, count = [], set(moved), nest.count
         for number, (lines, arrays) in enumerate(texts):
             name = f"{self._name}_loop{len(self._calls)}_part{number}"
@@ -397,13 +398,13 @@ class LoopSource(Source):
     def _stepped(
         self, count: int, steps: NDArray[np.int64] | None, *, narrow: bool
     ) -> tuple[list[str], str, str | None]:
-        """Return a loop over the steps of a recurrence, the first instance of each, and the end.
+        """Return the head of a loop over the steps of a recurrence, a step's first instance, and its end.
 
         Args:
             count: number of instances.
             steps: offsets of the instances of each step; None without steps.
-            narrow: if True, steps of few instances may be one stretch, computed instance by instance; then the last is
-                None.
+            narrow: if True, a recurrence whose steps have few instances may be one loop over all instances, one after
+                the other; the end is None then.
         """
         if steps is None:
             return [], "0", str(count)
@@ -441,7 +442,7 @@ class LoopSource(Source):
         self._function(f"{count} sums of {int(offsets[-1])} terms", arrays, [*before, *body])
 
     def _short_sums(self, terms: Reading, width: int, count: int, result: Reading) -> bool:
-        """Return sums of a few terms each, without a table, if these lie in a few stretches; False otherwise."""
+        """Write sums of a few terms each without a table, if these lie in a few stretches; return True if so."""
         assert terms.places is not None
         columns = [terms.places[k::width] for k in range(width)]
         ranges = None if len(terms.places) < SHORTEST_TABLE else stretches(columns, MOST_STRETCHES)
@@ -455,7 +456,7 @@ class LoopSource(Source):
         return bool(lines)
 
     def _sum(self, terms: Reading, first: str, length: str) -> str:
-        """Return the expression of a sum of `length` terms from the first on."""
+        """Return the expression of a sum of `length` terms, beginning with `first`."""
         if not terms.array:
             return f"{terms.at('')} * (double)({length})"
         if terms.table is not None:
@@ -477,7 +478,7 @@ class LoopSource(Source):
         self._helpers[which] = text.replace("NAME", self._macro).replace("name_", f"{self._name}_")
 
     def _product(self, shape: tuple[int, int, int], left: Reading, right: Reading, result: Reading) -> None:
-        """Write a product of an m × k matrix and a k × n one, whose rows follow each other in the result."""
+        """Write a product of an m × k and a k × n matrix; rows of the result are consecutive."""
         m, k, n = shape
         description = f"product of {m} x {k} and {k} x {n}"
         opening: list[str] = []
@@ -530,7 +531,7 @@ class LoopSource(Source):
         self._function(f"factor of {n} x {n}", arrays, lines)
 
     def _sparse_product(self, matrix: SparseMatrix, shape: tuple[int, int, int], x: Reading, result: Reading) -> None:
-        """Write a product with a constant sparse matrix, whose entries are tables."""
+        """Write a product with a constant sparse matrix, whose entries are in tables."""
         m, k, n = shape
         starts, columns = (self._places.indices(each.astype(np.int64))[0] for each in (matrix.starts, matrix.columns))
         entries = self._places.numbers(matrix.entries)
@@ -549,7 +550,7 @@ class LoopSource(Source):
         self._function(f"product of a sparse {m} x {k} and {k} x {n}", arrays, lines)
 
     def _by_indices(self, code: int, shape: tuple[int, int, int], operands: Sequence[Reading], result: Reading) -> None:
-        """Write code for rows chosen by indices, or sums of rows; indices are taken modulo the number of rows."""
+        """Write a gather or scatter of rows; indices are taken modulo the number of rows."""
         m, k, n = shape
         (matrix, indices), counts, rows = operands, *((k, m) if code == GATHER else (m, k))
         at, source = ("i", "row") if code == GATHER else ("row", "i")
@@ -584,7 +585,7 @@ class LoopSource(Source):
     def _system(
         self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading, is_logarithm: bool
     ) -> None:
-        """Write the solutions of a system; without right-hand sides the determinant, or its sign and logarithm."""
+        """Write the solution of a system; without right-hand sides the determinant, or its sign and logarithm."""
         n, _, m = shape
         self._helpers["eliminate"] = _ELIMINATE.replace("NAME", self._macro).replace("name_", f"{self._name}_")
         matrix, *sides = matrices
@@ -633,7 +634,7 @@ class LoopSource(Source):
         return f"{WORK} + {at}", columns, 1
 
     def _copy(self, source: Reading, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
-        """Return numbers that are brought from places to positions, in a few stretches; False if there are many."""
+        """Copy numbers from places to positions in a few stretches; return False if there would be too many."""
         lines = moves(source.array, places, result, positions)
         if lines is not None:
             self._function(f"{len(places)} numbers that are returned", [source.array, result], lines)
@@ -651,7 +652,7 @@ class LoopSource(Source):
 
     def _function(self, description: str, arrays: Sequence[str], lines: Sequence[str]) -> None:
         name = f"{self._name}_loop{len(self._calls)}"
-        # tables are known everywhere
+        # tables are global
         distinct, tables = [each for each in dict.fromkeys(arrays) if each], f"{self._name}_values"
         names = [each for each in distinct if not each.startswith(tables)]
         opening: list[str] = []
@@ -664,7 +665,7 @@ class LoopSource(Source):
         self._loops.append(f"/* {description} */\n{function_text(head, [*opening, *lines])}")
         self._calls.append(f"{name}({', '.join(names)});")
 
-    # The functions that are called -----------------------------------------------------------------------------------
+    # Public functions ------------------------------------------------------------------------------------------------
 
     def _header(self) -> str:
         macro, name = self._macro, self._name
@@ -701,7 +702,7 @@ class LoopSource(Source):
         return framed(macro, about, functions)
 
     def _body(self) -> tuple[list[str], list[str]]:
-        """Return statements that fill the work space with constants, and those that compute a point."""
+        """Return statements that fill the work space with constants, and statements that compute a point."""
         places = self._places
         constants: list[str] = []
         if len(places.constants):
@@ -758,17 +759,17 @@ class LoopSource(Source):
 
 
 def hidden(table: str, macro: str) -> list[str]:
-    """Return lines that rename a table, to hide its numbers from compilers.
+    """Return lines that rename a table, to hide its numbers from the compiler.
 
-    Where it has AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
+    With AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
     """
     return [f"const double *{table}_here = {table};", f"{macro}_HIDDEN({table}_here);"]
 
 
 def _rows(stores: Sequence[Reading], registers: Sequence[int]) -> list[tuple[list[int], str, int, int]]:
-    """Return runs of consecutive results: their registers, the array, and the first place there.
+    """Return runs of consecutive results: their registers, the array, the first place, and a distance.
 
-    The last number is the distance from one result to the next; of single ones, from one instance to the next.
+    The distance is from one result to the next; for a single result, from one instance to the next.
     """
     rows: list[tuple[list[int], str, int, int]] = []
     for store, register in zip(stores, registers, strict=True):
@@ -785,5 +786,5 @@ def _rows(stores: Sequence[Reading], registers: Sequence[int]) -> list[tuple[lis
 
 
 def _nested(opening: Sequence[str], inner: Sequence[str]) -> list[str]:
-    """Return lines within a loop, if there is one."""
+    """Return lines inside a loop; unchanged lines if `opening` is empty."""
     return [*opening, *(f"    {line}" for line in inner), "}"] if opening else [*inner]

@@ -23,29 +23,29 @@ from accumulus.targets.c.c_header import (
     table_text,
 )
 
-#: The parameter for the work space.
+#: Name of the parameter for the work space.
 WORK: Final = "work"
-#: Types of positions in tables, the smallest that fits first, and the suffixes of functions on them.
+#: Types of positions in tables, the smaller first, and the suffixes of functions for them.
 INDEX_TYPES: Final = {"unsigned short": "short", "int": "int"}
-#: Most stretches, and the longest period, of positions for which loops need no table.
+#: Largest number of stretches, and longest period, of positions for which loops need no table.
 MOST_STRETCHES, LONGEST_PERIOD = 16, 8
-#: Owners of references: constants, the work space; arguments are counted from 0.
+#: Owners of references besides arguments, which are counted from 0: constants, and the work space.
 _CONSTANT: Final = -1
 _WORK: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Place of an operand for the instances of a loop: start + step · instance in an array, or by a table of places."""
+    """Place of an operand in an array for the instances of a loop: start + step · instance, or from a table."""
 
     array: str  # a parameter of the program, the work space, or a table of constants; empty for one number
-    # start, step: of places that follow each other
+    # start, step: of equally spaced places
     start: int = 0
     step: int = 1
-    table: tuple[str, str] | None = None  # its name, and the type of its entries
-    value: float = 0.0  # the number
-    places: NDArray[np.int64] | None = None  # where each instance finds it, if that is not start and step alone
-    # of a few stretches, the instance after the last of each, start and step
+    table: tuple[str, str] | None = None  # name of the table of places, and type of its entries
+    value: float = 0.0  # the number, if `array` is empty
+    places: NDArray[np.int64] | None = None  # place for each instance, if not equally spaced
+    # for a few stretches: the instance after the last, start and step of each
     pieces: Sequence[tuple[int, int, int]] = ()
 
     def at(self, instance: str) -> str:
@@ -69,19 +69,19 @@ def place_at(start: int, step: int, instance: str) -> str:
 
 
 class Places:
-    """The arrays of a program, and where each column of references is in them.
+    """The arrays of a program, and the places of references in them.
 
     Args:
-        name: name of the program; names of tables begin with it.
+        name: name of the program, and prefix of the names of tables.
         tape: the program; -1 - the number of its constants stands for one more zero.
         arguments: names and lengths of the arguments, whose entries are the inputs.
-        kept: how many results are in the work space from some references on.
-        columns: all that will be read.
+        stored: number of results that are in the work space, by first reference.
+        columns: all columns that will be read.
 
     Attributes:
         size: size of the work space.
         constants: numbers at its beginning.
-        staged: arguments that are copied into it, and where they begin there.
+        staged: arguments that are copied into it, and their first places there.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class Places:
         self.size += int(counts.sum())
 
     def place(self, reference: int) -> int:
-        """Place of a result in the work space."""
+        """Return the place of a result in the work space."""
         array = int(np.searchsorted(self._kept, reference, side="right")) - 1
         return int(self._places[array]) + reference - int(self._kept[array])
 
     def reserve(self, count: int) -> int:
-        """Reserve `count` numbers in the work space, and return the place of the first."""
+        """Reserve `count` numbers in the work space, and return the first place."""
         self.size += count
         return self.size - count
 
@@ -135,7 +135,7 @@ class Places:
 
         Args:
             column: operands of all instances.
-            single: if True, constants that are all equal may be one number, outside of any array.
+            single: if True, equal constants may be one number outside any array.
         """
         if isinstance(column, Range) and column.count and column.start >= 0:
             low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
@@ -156,25 +156,25 @@ class Places:
         return Reading(name, table=self.indices(places), places=places)
 
     def reading_of_constants(self) -> Reading:
-        """Return a table of the numbers that are at the beginning of the work space."""
+        """Return the reading of the constants at the beginning of the work space, from a table."""
         return Reading(self.numbers(self.constants))
 
     def numbers(self, values: NDArray[np.float64]) -> str:
-        """Return a table of numbers."""
+        """Return the name of a table of numbers."""
         return self.table("values", "double", values)
 
     def indices(self, places: NDArray[np.int64]) -> tuple[str, str]:
-        """Return a table of whole numbers, and the type of its entries."""
+        """Return the name of a table of integers, and the type of its entries."""
         kind = "unsigned short" if len(places) and int(places.max()) < 1 << 16 else "int"
         return self.table("places", kind, places), kind
 
     def tables(self, code: Iterable[str]) -> list[str]:
-        """Return the text of the tables that lines of code read."""
+        """Return the definitions of the tables that lines of code use."""
         read = set(re.findall(rf"\b{self._name}_\w+", "\n".join(code)))
         return [text for name, text in zip(self._tables.values(), self._texts, strict=True) if name in read]
 
     def table(self, stem: str, kind: str, numbers: NDArray[np.int64] | NDArray[np.float64]) -> str:
-        """Return the name of a table of numbers; equal ones are one."""
+        """Return the name of a table of numbers; equal tables are written once."""
         key = kind, numbers.tobytes()
         name = self._tables.get(key)
         if name is None:
@@ -186,7 +186,7 @@ class Places:
         return name
 
     def _owners(self, column: Column) -> set[int]:
-        """Return owners of the references of a column."""
+        """Return the owners of the references of a column."""
         if not len(column):
             return set()
         if isinstance(column, Range):
@@ -201,7 +201,7 @@ class Places:
         return np.where(references < 0, _CONSTANT, np.where(references < self._inputs, owners, _WORK))
 
     def _array_of(self, reference: int) -> tuple[int, int]:
-        """Return the owner of a reference, and the array of results that holds it."""
+        """Return the owner of a reference, and the number of the array of results that holds it."""
         if reference < 0:
             return _CONSTANT, 0
         if reference >= self._inputs:
@@ -215,7 +215,7 @@ class Places:
         return self._names[owner], -int(self._firsts[owner])
 
     def _all(self, references: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
-        """Return the array that all of these are in, and where."""
+        """Return the name of an array that holds all of these references, and their places in it."""
         owners = self._owners_of(references)
         distinct = np.unique(owners).tolist()
         if len(distinct) == 1 and distinct[0] != _WORK:
@@ -236,7 +236,7 @@ class Places:
 
 
 def stretches(columns: Sequence[NDArray[np.int64]], most: int) -> list[tuple[int, int]] | None:
-    """Return the stretches, (begin, end), in which each column has one step; None if they are many."""
+    """Return the stretches, (begin, end), in which each column has one step; None if there are more than `most`."""
     count = len(columns[0])
     steps = np.stack([np.diff(column) for column in columns])
     changes = np.flatnonzero((steps[:, 1:] != steps[:, :-1]).any(axis=0)) + 1
@@ -260,9 +260,9 @@ def affine(column: NDArray[np.int64], first: int, stop: int) -> tuple[int, int]:
 
 
 def moves(source: str, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> list[str] | None:
-    """Return loops that copy numbers from places to positions without tables; None if these would be many.
+    """Return loops that copy numbers from places to positions without tables; None if there would be too many.
 
-    Both are in a few stretches, maybe after they are taken apart by their numbers modulo a small period.
+    Places and positions must be in a few stretches, possibly after splitting them by instance modulo a small period.
     """
     for period in range(1, LONGEST_PERIOD + 1):
         classes = [(places[k::period], positions[k::period]) for k in range(min(period, len(places)))]

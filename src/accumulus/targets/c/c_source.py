@@ -1,14 +1,13 @@
 """C99 of a scalar program: one function for a point, and functions for points that lie anywhere in memory.
 
-All points of a tile, a handful, are computed side by side: each value of the program is a row of numbers, one a point,
+The points of a tile (eight or so) are computed together: each value of the program is a row of numbers, one per point,
 and the program is the body of a loop over them, which compilers turn into vector instructions. For a single point the
-same text is a loop of one turn.
+same text is a loop of one iteration.
 
-Points are brought into a tile and results out of it as they lie in memory: row by row, column by column, or the same
-for all. In a tile the numbers of one entry, one a point, follow each other. Between tiles and points that lie one
-behind the other, squares of four or eight points and four entries are turned over in registers, where x86 has
-instructions for that: loops that compilers vectorise take twice as long. Elsewhere a pragma tells them that the turns
-of the loops are independent.
+Points are moved into a tile, and results out of it, in any layout: row by row, column by column, or shared by all. In a
+tile the numbers of one entry, one per point, are consecutive. Between tiles and consecutive points, squares of four or
+eight points and four entries are transposed in registers where x86 has instructions for that: loops that compilers
+vectorise take twice as long. Elsewhere a pragma declares the iterations of the loops independent.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Unit
 from accumulus.targets.schedule import Part
 
-#: Operations and stores of a function. Compilers give up vectorising loops that load and store much more.
+#: Largest number of operations and stores of a function. Compilers give up vectorising loops with many more.
 LONGEST_PART: Final = 400
-#: Points of a tile, for vectors of 64 bytes.
+#: Number of points of a tile, for vectors of 64 bytes.
 TILE: Final = {"float64": 8, "float32": 16}
-#: Most bytes of stack for a tile; tiles are made smaller to fit.
+#: Largest number of bytes of stack for a tile; tiles are made smaller to fit.
 MOST_STACK: Final = 256 << 10
 
 
@@ -35,7 +34,7 @@ class CSource(Source):
     """A C99 file of a scalar program.
 
     Attributes:
-        tile: how many points are computed side by side, at most.
+        tile: largest number of points that are computed together.
     """
 
     def __init__(self, unit: Unit, name: str = "f") -> None:
@@ -45,7 +44,7 @@ class CSource(Source):
         entries = [(array.name, k) for array in self._arguments for k in range(array.rows)]
         self._body = Body(unit.tape, entries, self._results, self._mathematics, exact=unit.exact, longest=LONGEST_PART)
         self._slots = self._body.slots
-        #: Text of each part, the arrays that it takes, and whether it says that there are points it does not serve.
+        #: Text of each part, its arrays, and True if it reports points that its functions do not cover.
         table = self._table(unit) if unit.compact else None
         self._parts = [self._part(number, part) for number, part in enumerate(self._body.parts)]
         if table is not None:
@@ -68,9 +67,9 @@ class CSource(Source):
         """Return the text of the header.
 
         Args:
-            operations: operations of the program.
-            stack: bytes that one point takes, at most, and those of each point of a tile.
-            tile: most points of one.
+            operations: number of operations of the program.
+            stack: approximate bytes of stack for one point, and for each point of a tile.
+            tile: largest number of points of a tile.
         """
         macro, name = self._macro, self._name
         arrays, sizes, tables = [], [], []
@@ -118,10 +117,10 @@ class CSource(Source):
         return framed(macro, lines, [*tables, self._declared_point, self._declared_batch, self._declared_strided])
 
     def _stack(self) -> tuple[int, int]:
-        """Return the stack bytes of one point and of each point of a tile; compilers keep most values there."""
+        """Return the stack bytes of one point, and of each point of a tile; compilers keep most values there."""
         size, values = BYTES[self._dtype], self._slots + LONGEST_PART
         apart = sum(result.rows for result in self._results if not result.whole)
-        # twice, since a point of a tile may be computed by itself
+        # twice, since a point of a tile may be recomputed separately
         return size * (values + apart), size * (
             values + (1 + self._is_checked) * sum(each.rows for each in self._arrays)
         )
@@ -129,7 +128,7 @@ class CSource(Source):
     # The program itself ------------------------------------------------------------------------------------------
 
     def _part(self, number: int, part: Part) -> tuple[str, list[str], bool]:
-        """Return one part as a function of a row of points, its arrays, and True if some may be unsuitable."""
+        """Return one part as a function of a row of points, its arrays, and True if it reports unfit points."""
         lines, used = self._body.statements(part, _of_point if self._compact else _at)
         arrays = [array.name for array in self._arrays]
         names = [name for name in (*arrays, "frame") if name in used]
@@ -138,18 +137,18 @@ class CSource(Source):
         if self._compact:
             head = f"{self._macro}_APART void {self._name}_point{number}({', '.join(parameters)})"
             return function_text(head, lines), names, False
-        # functions of the parts' values that not all points are fit for say so
+        # functions of parts report points that their elementary functions do not cover
         calls = [f"{self._name}_{each}(" for each in self._mathematics.elementary]
         checked = any(call in line for call in calls for line in lines)
         kind, first, last = "void", [], []
-        if checked:  # compilers take a mask for each point, and no mask of all
+        if checked:  # compilers vectorise a mask for each point, but not one mask for all
             kind, first = "int", [f"uint64_t unfit_at[{self._macro}_TILE], any = 0;"]
             lines = ["uint64_t unfit = 0;", *lines, "unfit_at[k] = unfit;"]
             last = ["for (ptrdiff_t k = 0; k < S; k++) any |= unfit_at[k];", "return any != 0;"]
         head = f"{self._macro}_INLINE {kind} {self._name}_part{number}"
         loop = ["for (ptrdiff_t k = 0; k < S; k++) {", *(f"    {line}" for line in lines), "}"]
         text = [function_text(f"{head}({', '.join([*parameters, 'const ptrdiff_t S'])})", [*first, *loop, *last])]
-        # compiled by themselves, for a point and for a tile
+        # compiled separately for a point and for a tile
         for of, size in (("point", "1"), ("tile", f"{self._macro}_TILE")):
             call = f"{self._name}_part{number}({', '.join([*names, size])});"
             kind, answer = ("int", "return ") if checked and of == "tile" else ("void", "(void)" * checked)
@@ -158,7 +157,7 @@ class CSource(Source):
         return "\n".join(text), names, checked
 
     def _table(self, unit: Unit) -> tuple[str, list[str], bool] | None:
-        """Return the program as a table that one function follows; None if that is no shorter."""
+        """Return the program as a table that one function interprets; None if that is no shorter."""
         tape = unit.tape
         if self._real != "double" or unit.exact or any(as_written(tape)):
             return None
@@ -198,7 +197,7 @@ class CSource(Source):
         return "\n".join(texts), names, False
 
     def _one_by_one(self) -> str:
-        """Return the function of points anywhere, computed one after the other."""
+        """Return the function of points anywhere that computes them one after the other."""
         lines: list[str] = []
         inside: list[str] = []
         after: list[str] = []
@@ -223,14 +222,14 @@ class CSource(Source):
         return function_text(self._declared_strided, [*ordered, *loop])
 
     def _calls(self, kind: str, stored: Mapping[str, str]) -> list[str]:
-        """Return calls of all parts, arrays by the names under which they are stored."""
+        """Return calls of all parts, with arrays replaced by their names in `stored`."""
         return [
             f"{'unfit |= ' * (checked and kind == 'tile')}"
             f"{self._name}_{kind}{number}({', '.join(stored.get(name, name) for name in names)});"
             for number, (_, names, checked) in enumerate(self._parts)
         ]
 
-    # The functions that are called -----------------------------------------------------------------------------------
+    # Public functions ------------------------------------------------------------------------------------------------
 
     def _point(self) -> str:
         lines, before, after, stored = [], [], [], {}
@@ -253,11 +252,11 @@ class CSource(Source):
 
     @property
     def _is_checked(self) -> bool:
-        """True if tiles may have points that their elementary functions do not serve."""
+        """True if tiles may have points that their elementary functions do not cover."""
         return any(checked for *_, checked in self._parts)
 
     def _again(self) -> list[str]:
-        """Return code that computes a tile's points one by one, if its elementary functions do not serve some."""
+        """Return code that recomputes a tile point by point, if its elementary functions may not cover some points."""
         if not self._is_checked:
             return []
         tile = f"{self._macro}_TILE"
@@ -272,7 +271,7 @@ class CSource(Source):
             if array.name not in taken:
                 continue
             n, each = array.name, f"for (ptrdiff_t i = 0; i < {array.rows}; i++)"
-            # results, too: structural zeros stay zero
+            # results, too, so that structural zeros stay zero
             into.append(f"{each} {n}_one[i] = {n}_tile[i * {tile} + k];")
             if n in results:
                 back.append(f"{each} {n}_tile[i * {tile} + k] = {n}_one[i];")
@@ -337,7 +336,7 @@ class CSource(Source):
             *(f"    {line}" for line in (*inside, *calls, *after)),
             "}",
         ]
-        # declarations first, as C89 would have it
+        # declarations first, as in C89
         return function_text(
             self._declared_strided, [*sorted(lines, key=lambda line: line.startswith(("(", "for"))), *loop]
         )
@@ -357,7 +356,7 @@ class CSource(Source):
         return lines
 
     def _squares(self) -> list[str]:
-        """Return the starts of the squares to transpose, then those of zeros; unused if nothing is transposed."""
+        """Return tables of the starts of squares: first squares to transpose, then squares of zeros."""
         lines = []
         for result in self._results:
             squares = [*result.squares[0], *result.squares[1]]
@@ -392,19 +391,19 @@ class CSource(Source):
 
 
 def _of_point(array: str, row: int) -> str:
-    """Return the place of a number of the only point."""
+    """Return the expression of a number of the only point."""
     return f"{array}[{row}]"
 
 
 def _at(array: str, row: int) -> str:
-    """Place of the point's number in that row."""
+    """Return the expression of a point's number in a row of a tile."""
     index = "k" if not row else "S + k" if row == 1 else f"{row} * S + k"
     return f"{array}[{index}]"
 
 
-# Points into tiles, and results out of them ---------------------------------------------------------------------------
+# Moving points into tiles, and results out of them --------------------------------------------------------------------
 
-#: Rows of four numbers to columns.
+#: Transposition of rows of four numbers to columns.
 _SQUARE: Final = {
     "double": """
 #if defined(__AVX512F__) && TILE % 8 == 0
@@ -565,6 +564,6 @@ INLINE void NAME_clear(REAL *restrict to, ptrdiff_t entries, LAYOUT) {
     }
 }
 """
-#: Points into a tile; entries that follow each other out of it, the same with many zeros; entries at places of a table;
-#: zeros.
+#: Functions that move points into a tile; entries out of it, consecutive ones, the same with many zeros, or to the
+#: positions of a table; and zeros.
 _TEXTS: Final = {"take": _TAKE, "give": _GIVE, "patch": _PATCH, "scatter": _SCATTER, "clear": _CLEAR}

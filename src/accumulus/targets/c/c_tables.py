@@ -1,10 +1,10 @@
-"""Long bodies of loops in C as tables: the operations are numbers, and one short function interprets them.
+"""Long bodies of loops in C as tables: operations are numbers, and one short function interprets them.
 
-Compilers take seconds for a body of thousands of operations, and its machine code is 10 to 25 bytes for each. In a
-table an operation is four small numbers: its code, the register of its result, and those of its arguments. A few
-instances, the lanes, go through the table together, with one number a lane in each register. So they share the cost of
-decoding, and the operation itself is a loop that becomes a vector instruction. Registers are reused after their last
-use.
+Compilers take seconds for a body of thousands of operations, and its machine code takes 10 to 25 bytes for each. In a
+table an operation is four small numbers: its code, the register of its result, and the registers of its arguments. A
+few instances, the lanes, go through the table together, with one number per lane in each register. So they share the
+cost of decoding, and the operation itself is a loop that becomes a vector instruction. Registers are reused after their
+last use.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from accumulus.targets.kernel import Segment
 from accumulus.targets.schedule import Group, groups, order
 from accumulus.targets.target import Compilable
 
-#: Most arguments of an operation in a table.
+#: Largest number of arguments of an operation in a table.
 MOST_ARGUMENTS: Final = 2
-#: Bytes of machine code and constant data by gcc 12, -Os, x86-64: of a function that follows a table, of each kind of
-#: operation in it, of an operation that is written out, and of a loop and each array that it takes or makes. Over the
-#: examples estimates are within a quarter of measurements (`tests/targets/test_code_size.py`).
+#: Bytes of machine code and constant data with gcc 12, -Os, x86-64: of a function that interprets a table, of each kind
+#: of operation in it, of an operation that is written out, of a loop, and of each array that a loop reads or writes.
+#: Over the examples estimates are within a quarter of measurements (`tests/targets/test_code_size.py`).
 FOLLOWER: Final = 60
 OF_KIND: Final = 35
 WRITTEN: Final = 11
 LOOP: Final = 60
 OF_ARRAY: Final = 14
-#: Most registers: their numbers have 16 bits.
+#: Largest number of registers: their numbers have 16 bits.
 MOST_REGISTERS: Final = 1 << 16
 
 
@@ -42,11 +42,11 @@ class TableBody:
     """A body as a table.
 
     Attributes:
-        codes: operations of the table of operations that it has, by their numbers here.
-        operations: for each operation its number, the register of its result, and those of its arguments.
-        registers: how many there are: first those of constants, then those of inputs.
-        constants: their values.
-        outputs: the register of each output.
+        codes: codes of the operations that occur, by their numbers in the table.
+        operations: for each operation its number, the register of its result, and the registers of its arguments.
+        registers: number of registers; the first hold the constants, then come the inputs.
+        constants: values of the constants.
+        outputs: register of each output.
     """
 
     codes: tuple[int, ...]
@@ -57,18 +57,18 @@ class TableBody:
 
     @property
     def kind(self) -> str:
-        """Return the type of the numbers in the table."""
+        """Type of the numbers in the table."""
         return "unsigned char" if self.registers <= 1 << 8 else "unsigned short"
 
     @property
     def size(self) -> int:
-        """Return the approximate number of bytes of its machine code and constant data."""
+        """Approximate number of bytes of its machine code and constant data."""
         entry = 1 if self.kind == "unsigned char" else 2
         return FOLLOWER + OF_KIND * len(self.codes) + entry * self.operations.size + 8 * len(self.constants)
 
     @classmethod
     def of(cls, body: Tape) -> TableBody | None:
-        """Return the table of a body; None if it has truth values, or operations of more arguments."""
+        """Return the table of a body; None if it has truth values, or operations with more arguments."""
         stored = [Segment(1, (k,), (0,)) for k in range(len(body.outputs))]
         references = [step for step in order(body, groups(body, stored, 1)) if not isinstance(step, Group)]
         rows = {code: OPERATIONS[code] for code in set(body.codes[body.inputs :])}
@@ -119,7 +119,7 @@ def _least(body: Tape) -> int:
 
 
 def follower(name: str, macro: str, table: TableBody, lanes: int, mathematics: Mathematics) -> str:
-    """Return the function that follows tables of some operations, for `lanes` instances at a time."""
+    """Return the function that interprets tables of some operations, for `lanes` instances at a time."""
     lines = [
         f"static void {name}(double *registers, const {table.kind} *table, ptrdiff_t count) {{",
         f"    for (; count > 0; count--, table += {2 + MOST_ARGUMENTS}) {{",

@@ -1,4 +1,4 @@
-"""The `c` target: kernels of C99 that the machine's compiler makes, called through ctypes."""
+"""The `c` target: kernels of C99, compiled by the machine's compiler and called through ctypes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from accumulus.targets.target import Target
 
 
 class CKernel(SourceKernel):
-    """Kernel of compiled C; machine code is kept by the target llvm only."""
+    """Kernel of compiled C, whose machine code is not cached; only the `llvm` target does that."""
 
     def _emit(self) -> str:
         written = CSource(replace(self._unit, compact=False))
@@ -39,7 +39,7 @@ class CKernel(SourceKernel):
         return written.text
 
     def _compile(self) -> None:
-        #: Entries of a point in each array.
+        #: Number of entries of each array at one point.
         self._sizes = [*map(prod, self.arguments), *self._unit.lengths]
         self._library = Loaded(self.source)
         arrays = len(self._sizes)
@@ -51,7 +51,7 @@ class CKernel(SourceKernel):
         self._all.argtypes = [ctypes.c_size_t] + [ctypes.c_void_p] * arrays
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
+        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
         arguments = self._point(x)
         out = tuple(np.empty(segment.length, self.dtype) for segment in self.segments)
         self._one(*map(_address, (*arguments, *out)))
@@ -73,8 +73,8 @@ class CKernel(SourceKernel):
 
 def _address(array: NDArray[Any]) -> int:
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # five times as quick as to ask the array
-    except (TypeError, ValueError, BufferError):  # it is empty, read only, or lies in some other order
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # five times as fast as the array's interface
+    except (TypeError, ValueError, BufferError):  # empty, read-only, or not in C order
         address: int = array.__array_interface__["data"][0]
         return address
 
@@ -83,10 +83,10 @@ def _address(array: NDArray[Any]) -> int:
 
 
 class CLoops(CompiledLoops):
-    """Compiled loops of C, which clear the arrays that need it.
+    """Compiled loops of C, which clear the result arrays that need it.
 
     Raises:
-        CompileError: if there is no C compiler, or it refuses.
+        CompileError: if there is no C compiler, or compilation fails.
     """
 
     def __init__(self, unit: Unit) -> None:
@@ -99,14 +99,14 @@ class CLoops(CompiledLoops):
         self._idle: list[Floats] = []
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point on one thread, see `accumulus.targets.kernel.CompiledLoops`."""
+        """Compute one point on one thread; see `accumulus.targets.kernel.CompiledLoops`."""
         work = self._idle.pop() if self._idle else np.empty(self._work)
         self._one(*(array.__array_interface__["data"][0] for array in (*arguments, *results, work)))
         self._idle.append(work)
 
 
-#: Seconds of the machine's compiler for an operation: 0.8e-3 of chains to 3.6e-3 where nothing repeats, measured by
-#: `make bench ARGS=estimates` with gcc 12.
+#: Seconds that the machine's compiler takes for an operation: 0.8e-3 in chains to 3.6e-3 where nothing repeats,
+#: measured by `make bench ARGS=estimates` with gcc 12.
 COMPILING: Final = 1.8e-3
 
 TARGET: Final = Target(
@@ -121,18 +121,18 @@ TARGET: Final = Target(
 
 # The compiler --------------------------------------------------------------------------------------------------------
 #
-# The machine's C compiler: which one it is, and shared libraries from it.
+# The machine's C compiler, and shared libraries from it.
 
-#: What results depend on.
+#: Options that results depend on.
 LANGUAGE: Final = ("-std=c99", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
-#: How hard it tries.
+#: Options for optimisation.
 FLAGS: tuple[str, ...] = ("-O3", "-march=native")
-#: Lines of a compiler's message that errors show.
+#: Largest number of lines of a compiler's message in an error.
 _LINES: Final = 8
 
 
 def compiler() -> list[str]:
-    """Return the command: that of the variable CC, of this Python, or cc, gcc or clang.
+    """Return the compiler's command: from the variable CC, from this Python's build, or cc, gcc or clang.
 
     Raises:
         CompileError: if there is none.
@@ -152,7 +152,7 @@ def shared_library(text: str, path: Path, more: tuple[str, ...] = ()) -> None:
     """Compile C to a shared library.
 
     Raises:
-        CompileError: if there is no compiler, or it refuses.
+        CompileError: if there is no compiler, or compilation fails.
     """
     source = path.with_suffix(".c")
     source.write_text(text, encoding="utf-8")
@@ -168,7 +168,7 @@ def shared_library(text: str, path: Path, more: tuple[str, ...] = ()) -> None:
 
 
 def _run(command: Sequence[str]) -> tuple[int, bytes]:
-    """Return the exit status and the error output of a command; Ctrl-C ends it and the compilers that it started."""
+    """Return the exit status and the error output of a command; Ctrl-C ends it and the processes that it started."""
     started: list[subprocess.Popen[bytes]] = []
     interrupted = threading.Event()
 
@@ -199,7 +199,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class Loaded:
-    """A shared library that is compiled, loaded, and unloaded when it is dropped.
+    """A shared library that is compiled and loaded on creation, and unloaded on deletion.
 
     Raises:
         CompileError: if it cannot be compiled or loaded.
@@ -207,7 +207,7 @@ class Loaded:
 
     def __init__(self, text: str) -> None:
         self._library: Any = None
-        # only this user may write to the folder; after loading, the file is not needed
+        # only this user may write to the folder; the file is not needed after loading
         with tempfile.TemporaryDirectory(prefix="accumulus-", ignore_cleanup_errors=True) as folder:
             path = Path(folder, "program.so")
             shared_library(text, path)
@@ -217,7 +217,7 @@ class Loaded:
                 raise CompileError(f"what the C compiler made cannot be loaded: {error}") from error
 
     def function(self, name: str) -> Any:
-        """Return one of its functions, which returns nothing. It keeps nothing alive."""
+        """Return one of its functions, without a return value; the function does not keep the library alive."""
         symbol = self._library[name]
         symbol.restype = None
         return symbol

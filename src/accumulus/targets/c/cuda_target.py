@@ -1,14 +1,14 @@
 """The `cuda` target: CUDA C, as a dialect of the C target's printer, and kernels launched through CuPy.
 
-A scalar program is a kernel in which each thread computes one point, every value in a register. Points may lie anywhere
-in memory. If they are columns, neighbouring threads access neighbouring numbers: the distance between points is 1, that
-between entries the number of points. A program over arrays is one kernel with its loops, one after the other, and a
-point for each thread. Numbers between loops are in a work space that the caller provides for each launched thread;
-threads loop over the points, so there may be fewer threads than points.
+A scalar program is a kernel in which each thread computes one point, with every value in a register. Points may lie
+anywhere in memory. If they are columns, neighbouring threads access neighbouring numbers: the distance between points
+is 1, and between entries the number of points. A program over arrays is one kernel with its loops, one after the other,
+and a point for each thread. Numbers between loops are in a work space that the caller provides for each launched
+thread; threads loop over the points, so there may be fewer threads than points.
 
 CuPy is imported when the first kernel is made. It compiles the source with NVRTC, caches the code, and launches it on
-its current stream, a thread for each point, for arrays of NumPy or on the GPU. Calls with NumPy arrays wait for the
-results, calls with arrays on the GPU do not.
+its current stream, with a thread for each point, for NumPy arrays or arrays on the GPU. Calls with NumPy arrays wait
+for the results, calls with arrays on the GPU do not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from accumulus.targets.target import Target
 
 
 class _Mathematics(Mathematics):
-    """Functions that a kernel calls: CUDA's, and the package's where CUDA has none."""
+    """Functions that a kernel calls: CUDA's, and the package's functions that CUDA lacks."""
 
     truth = "bool"
     qualifier = "static __device__"
@@ -44,14 +44,14 @@ class _Mathematics(Mathematics):
         self.multiply_add = f"fma{self._suffix}"
 
     def function(self, function: str) -> str:
-        """Name of a function."""
+        """Return the name of a function, and record its use if it is a special function."""
         if function in SPECIAL_FUNCTIONS:
             self._special[function] = None
             return f"{self._name}_{function}"
         return f"{function}{self._suffix}"
 
     def prelude(self) -> list[str]:
-        """Return numbers that have no literal, and special functions."""
+        """Return definitions of infinity and NaN, and special functions."""
         return [
             "#ifndef INFINITY",
             "#define INFINITY __int_as_float(0x7f800000)",
@@ -77,7 +77,7 @@ def source(unit: Unit, name: str = "f") -> str:
     dtype, real, inputs = unit.dtype, REALS[unit.dtype], argument_names(unit.shapes)
     results = [Result(*pair) for pair in zip(array_names(unit.segments, inputs), unit.segments, strict=True)]
     for result in results:
-        result.whole = True  # there are no tiles: entries are stored where they belong
+        result.whole = True  # without tiles, entries are stored directly in place
     mathematics = _Mathematics(name, dtype)
     places = [(each, k) for each, shape in zip(inputs, unit.shapes, strict=True) for k in range(prod(shape))]
     written = Body(unit.tape, places, results, mathematics, exact=unit.exact)
@@ -111,7 +111,7 @@ def source(unit: Unit, name: str = "f") -> str:
 
 
 def _zeros(result: Result) -> list[str]:
-    """Return loops over the structural zeros."""
+    """Return loops that clear the structural zeros."""
     lines, end = [], 0
     for position in (*result.positions, result.length):
         if position > end:
@@ -123,7 +123,7 @@ def _zeros(result: Result) -> list[str]:
 
 # Programs over arrays -------------------------------------------------------------------------------------------------
 
-#: Definitions of C's words that are named differently in CUDA, or defined only by a header.
+#: Definitions of C words with other names in CUDA, or defined only by a header.
 _WORDS: Final = (
     "#define restrict __restrict__",
     "#define ptrdiff_t long long",
@@ -136,7 +136,7 @@ _WORDS: Final = (
 
 
 class _LoopSource(LoopSource):
-    """A file with one kernel of a program over arrays; arguments and attributes as for `LoopSource`, but all is `code`.
+    """A file with one kernel of a program over arrays; as `LoopSource`, except that all text is in `code`.
 
     Raises:
         ArgumentError: if `name` is not an identifier of C.
@@ -192,20 +192,20 @@ class _LoopSource(LoopSource):
 # Kernels --------------------------------------------------------------------------------------------------------------
 
 
-#: Threads of a block.
+#: Number of threads in a block.
 BLOCK: Final = 128
-#: Most threads of a launch with a work space, and the divisor of the free memory that all work spaces may take.
+#: Largest number of threads of a launch with a work space, and the fraction 1/n of free memory for all work spaces.
 WORKING: Final = 1 << 16
 WORK_PART: Final = 4
-#: Part of the free memory that arguments and results of one launch take, where these come from NumPy arrays.
+#: The fraction 1/n of free memory for the arguments and results of one launch, if these come from NumPy arrays.
 MOVED_PART: Final = 2
 
 
 def _cupy() -> Any:
-    """Return CuPy, on a machine with a GPU.
+    """Return CuPy if there is a GPU.
 
     Raises:
-        CompileError: if there is none.
+        CompileError: if CuPy cannot be imported, or there is no GPU.
     """
     advice = "CompiledProgram.source('cuda') writes the kernel anywhere; target='llvm' compiles for the processor"
     try:
@@ -227,18 +227,18 @@ def _cupy() -> Any:
 
 
 class OnDevice:
-    """A kernel on the GPU, of arrays that are there.
+    """A kernel on the GPU, for arrays on the GPU.
 
     Args:
-        text: its source.
+        text: source of the kernel.
         unit: the program.
-        work: numbers in the work space of each thread; None for kernels without one, which take distances between
-            entries, too.
+        work: number of numbers in the work space of each thread; None for kernels without one, which also take
+            distances between entries.
     """
 
     def __init__(self, text: str, unit: Unit, work: int | None) -> None:
         self.cupy = _cupy()
-        #: Entries of each argument, and of each result array, at one point.
+        #: Number of entries of each argument, and of each result array, at one point.
         self._sizes, self._lengths = [*map(prod, unit.shapes)], unit.lengths
         self._dtype, self._work = np.dtype(unit.dtype), work
         module = self.cupy.RawModule(code=text, options=("--fmad=false",))
@@ -287,7 +287,7 @@ class OnDevice:
         return int(self.cupy.cuda.runtime.memGetInfo()[0])
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute a batch as `Kernel.run` does, with as many points at a time as fit the GPU's memory."""
+        """Compute a batch as `Kernel.run` does, with as many points at a time as the GPU's memory allows."""
         entries = sum(self._sizes) + sum(self._lengths)
         most = max(1, self._free() // MOVED_PART // max(1, entries * self._dtype.itemsize))
         transposed, shared = batch.transposed, batch.shared
@@ -310,7 +310,7 @@ class OnDevice:
         return self.cupy.asarray(np.ascontiguousarray(chosen))
 
     def on_device(self, X: Sequence[Any], points: int, shared: Sequence[bool], transposed: bool) -> list[Any]:
-        """Call the kernel with arrays on the GPU in any order and of any real type."""
+        """Call the kernel with arrays on the GPU, of any layout and any real type."""
         cupy = self.cupy
         rows = transposed and not self.takes_columns
         arguments = [
@@ -322,7 +322,7 @@ class OnDevice:
 
 
 class CudaKernel(SourceKernel):
-    """Kernel on the GPU, of a program without loops; CuPy caches its code."""
+    """Kernel on the GPU for a program without loops; CuPy caches its code."""
 
     def _emit(self) -> str:
         return source(self._unit)
@@ -331,11 +331,11 @@ class CudaKernel(SourceKernel):
         self.device = OnDevice(self.source, self._unit, None)
 
     def threads_for(self, count: int, threads: int) -> int:
-        """Return one thread, which waits for the GPU."""
+        """Return 1: one thread waits for the GPU."""
         return 1
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
+        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
         out = tuple(np.empty((1, segment.length), self.dtype) for segment in self.segments)
         self.device.run(Batch(self._point(x), out, (True,) * len(x)), 0, 1)
         return tuple(array[0] for array in out)
@@ -346,9 +346,9 @@ class CudaKernel(SourceKernel):
 
 
 class CudaLoops(CompiledLoops):
-    """Loops over arrays on the GPU, which clear the arrays that need it."""
+    """Loops over arrays on the GPU, which clear the result arrays that need it."""
 
-    #: Of this processor.
+    #: Threads of the CPU: one waits for the GPU.
     most_threads = 1
 
     def __init__(self, unit: Unit) -> None:
@@ -357,18 +357,18 @@ class CudaLoops(CompiledLoops):
         self.device = OnDevice(written.text, unit, written.work)
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point, on one thread of the GPU, see `accumulus.targets.kernel.CompiledLoops`."""
+        """Compute one point, on one thread of the GPU; see `accumulus.targets.kernel.CompiledLoops`."""
         out = [result.reshape(1, -1) for result in results]
         self.device.run(Batch(arguments, out, (True,) * len(arguments)), 0, 1)
 
     def run(self, batch: Batch, first: int, last: int) -> int:
-        """Compute points of a batch, a thread of the GPU each."""
+        """Compute points of a batch, with a thread of the GPU for each."""
         self.device.run(batch, first, last)
         return last
 
 
 def device_of(kernel: Kernel) -> OnDevice:
-    """Return the program on the GPU that a kernel of this target launches."""
+    """Return the device program of a kernel of this target."""
     owner: Any = kernel if isinstance(kernel, CudaKernel) else vars(kernel)["_loops"]
     device: OnDevice = owner.device
     return device

@@ -1,1 +1,1 @@
-"""The `llvm` target: vector IR written as text, compiled in the process, one SIMD lane a point."""
+"""The `llvm` target: vector IR written as text and compiled in the process, with one SIMD lane per point."""

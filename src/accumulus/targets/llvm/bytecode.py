@@ -1,10 +1,10 @@
-"""Tables of operations with a machine-code loop that runs them, for programs that take long to compile.
+"""Tables of operations and a machine-code loop that runs them, for programs that take long to compile.
 
 A compiler takes some 60 microseconds for an operation, this kernel less than one. The loop decodes the operation of
-each row and executes it on vectors whose lanes are points; values are in slots of memory, which are reused as soon as
+each row and executes it on vectors whose lanes are points. Values are in slots of memory, which are reused as soon as
 they are free. A call takes up to ten times as long as one of compiled code. When calls have taken as long as
-compilation would, the program is compiled, with every operation rounded by itself, so that results stay the same to the
-bit.
+compilation would, the program is compiled, with every operation rounded separately, so that results stay the same to
+the bit.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors, unless, when
 
-#: Seconds that a compiler takes for an operation, and operations of the longest program that is compiled: the compiler
-#: needs two kilobytes for each.
+#: Seconds that a compiler takes for an operation, and length, in operations, of the longest program that is compiled:
+#: the compiler needs two kilobytes for each.
 COMPILING: Final = 6e-5
 LONGEST_COMPILED: Final = 1_000_000
-#: Numbers of a row: the operation, the slot of its result, and those of its arguments.
+#: Entries of a row: the operation, the slot of its result, and the slots of its arguments.
 WIDTH: Final = 5
 
 _Run = Callable[[int, int, int], None]
 
 
 class BytecodeKernel(Kernel):
-    """Kernel of a table of operations, each of which is rounded by itself."""
+    """Kernel of a table of operations; every operation is rounded separately."""
 
     lanes: int
 
@@ -60,19 +60,19 @@ class BytecodeKernel(Kernel):
             (outputs[np.array(s.outputs, np.intp)], np.array(s.positions, np.intp), s.length) for s in self.segments
         ]
         self.lanes = host().vector_bytes // self.dtype.itemsize
-        #: How many lanes a single point takes: one where that gives the same bits as many.
+        #: Number of lanes for a single point: one if that gives the same bits as more.
         self._single = 1 if runs_in_one_lane(tape, dtype) else self.lanes
         special = any(OPERATIONS[code].special for code in set(tape.codes))
         self._runs = {lanes: _interpreter(lanes, dtype, special, cache)[0] for lanes in (self._single, self.lanes)}
-        #: Workspaces that no call is using, by their lanes.
+        #: Unused workspaces, by their lanes.
         self._idle: dict[int, list[NDArray[Any]]] = {lanes: [] for lanes in self._runs}
-        #: Seconds that calls may take until the program is compiled, and the compiled kernel.
+        #: Seconds that calls may take before the program is compiled, and the compiled kernel.
         self._patience = COMPILING * len(self._rows) if len(self._rows) <= LONGEST_COMPILED else float("inf")
         self._compiled: Kernel | None = None
         self._lock = Lock()
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Return results at one point."""
+        """Compute the results at one point."""
         if self._compiled is not None:
             return self._compiled(*x)
         inputs = np.concatenate([entry.reshape(-1) for entry in self._point(x)])
@@ -84,7 +84,7 @@ class BytecodeKernel(Kernel):
         return out
 
     def run(self, batch: Batch, first: int, last: int) -> None:
-        """Compute points first … last-1 of a batch, a vector of them at a time."""
+        """Compute points first … last-1 of a batch, a vector of points at a time."""
         if self._compiled is not None:
             return self._compiled.run(batch, first, last)
         if not batch.zeroed:
@@ -146,7 +146,7 @@ def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int6
     live = np.frombuffer(needed(tape), np.uint8)[inputs:].astype(bool)
     rows = rows_of(tape, inputs)[live]
     count = len(rows)
-    index = np.full(len(tape), -1)  # of each operation among those that are needed
+    index = np.full(len(tape), -1)  # number of each operation among the needed ones
     index[inputs:][live] = np.arange(count)
     arity = np.array([row.arity for row in OPERATIONS])[rows[:, 0]]
     arguments = rows[:, 1:].copy()
@@ -182,11 +182,11 @@ def _assembled(tape: Tape) -> tuple[NDArray[np.int32], Callable[[NDArray[np.int6
 
 
 def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
-    """Return instructions of one operation on the slots that a row names."""
+    """Write the instructions of one operation on the slots that a row names."""
     row = OPERATIONS[code]
     tape = Tape(row.arity)
     zero = tape.constant(0.0)
-    arguments = [  # in memory, truth values are numbers
+    arguments = [  # truth values are stored as numbers
         tape.apply("not_equal", k, zero) if kind == "boolean" else k for k, kind in enumerate(row.arguments)
     ]
     result = tape.apply_code(code, arguments)
@@ -204,7 +204,7 @@ def _operation(code: int, vectors: Vectors, functions: Functions) -> None:
 
 
 def _slot(v: Vectors, field: int) -> str:
-    """Return the pointer to the slot that a number of the row names."""
+    """Return the pointer to the slot that a field of the row names."""
     number = v.let(f"getelementptr i32, ptr %row, i64 {field}")
     slot = v.let(f"load i32, ptr {number}, align 4")
     return v.let(f"getelementptr {v.type}, ptr %w, i32 {slot}")
@@ -239,7 +239,7 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
 
 @cache
 def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> tuple[_Run, Library]:
-    """Return the function that runs tables of operations, with special functions if requested, and its memory."""
+    """Return the function that runs tables of operations, with special functions if requested, and its library."""
     key = digest([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
     code = load(key) if cached else None
     if code is None:

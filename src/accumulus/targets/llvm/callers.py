@@ -1,14 +1,13 @@
-"""Functions around a program's ``run`` for callers other than Python: libraries that take an address of C, and XLA.
+"""Functions around a program's ``run`` for callers other than Python: libraries that take C function pointers, and XLA.
 
-A function with a C signature calls ``run`` at one point, with its results on the stack, and returns one of these
-numbers. It returns NaN, or an error if the signature has one, for a wrong number of inputs and where guards fail.
+A function with a C signature calls ``run`` at one point, with the results on the stack, and returns one of them. It
+returns NaN, or an error if the signature has one, for a wrong number of inputs and where guards fail.
 
-XLA's functions hand its buffers to a program's own code, where they lie. XLA passes one *call frame*
-(``xla/ffi/api/c_api.h``): where arguments and results are, and attributes of the call. The fields that are read have
-been at the same places since the first version of that interface, whose structures only grow at their ends. A handler
-serves all programs with equal numbers of arguments and results; the attributes of a call are the address of the
-program's ``run`` and the number of entries that one of its results has at one point, by which the handler knows how
-many points there are.
+XLA's functions pass its buffers to a program's code in place. XLA passes one *call frame* (``xla/ffi/api/c_api.h``):
+addresses of arguments and results, and attributes of the call. The fields that are read have had the same offsets since
+the first version of that interface, whose structures only grow at their ends. A handler serves all programs with equal
+numbers of arguments and results. The attributes of a call are the address of the program's ``run``, and the number of
+entries of one result at one point, from which the handler computes the number of points.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from accumulus.targets.llvm.vectors import when
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A signature that a library asks for."""
+    """A signature that a library requires."""
 
     signature: str  # as SciPy writes it
-    head: str  # of the function in LLVM's words; the inputs are `x`, how many there are is `n`
-    count: str  # the type of `n`
-    found: tuple[str, ...]  # instructions that pass on the number `value`
-    failed: str  # instructions where there is none
+    head: str  # head of the function in LLVM IR; the inputs are `x`, and `n` is their number
+    count: str  # type of `n`
+    found: tuple[str, ...]  # instructions that return the number `value`
+    failed: str  # instructions that report a failure
 
 
-#: By who takes it.
+#: Signatures by the part of SciPy that requires them.
 CALLBACKS: Final = {
     "quad": Callback(
         "double (int, double *, void *)",
@@ -59,15 +58,15 @@ CALLBACKS: Final = {
 def callback(
     kind: Callback, run: int, arguments: Sequence[Shape], lengths: Sequence[int], entry: int, *, guarded: bool
 ) -> Library:
-    """Return the function ``callback`` for a program; it needs the code at `run` as long as it is called.
+    """Return the function ``callback`` for a program; the code at `run` must outlive all calls.
 
     Args:
         kind: the signature.
-        run: the address of the program's function for batches in C order.
+        run: address of the program's function for batches in C order.
         arguments: shapes of the program's arguments at one point.
-        lengths: entries of each of its result arrays.
-        entry: of the results, one behind the other, the one that is returned.
-        guarded: True if the last of these arrays says where guards hold.
+        lengths: number of entries of each result array at one point.
+        entry: position of the returned entry in the concatenated results.
+        guarded: True if the last array is positive where guards hold.
     """
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.module import in_module
@@ -106,22 +105,22 @@ def callback(
 
 # Functions that XLA calls on the CPU ----------------------------------------------------------------------------------
 
-#: Attributes of a call, in the order of their names.
+#: Names of the attributes of a call, in alphabetical order.
 ENTRIES: Final = "entries"
 RUN: Final = "run"
 
-#: Offsets, in bytes, of the fields of a structure that are read or written.
+#: Offsets, in bytes, of the fields of each structure that are read or written.
 _FRAME: Final = {"extension": 8, "api": 16, "stage": 32, "arguments": 72, "results": 112, "attributes": 160}
 _EXTENSION: Final = {"type": 8, "metadata": 24}
 _METADATA: Final = {"major": 24, "minor": 28, "traits": 32}
 _API: Final = {"major": 32, "minor": 36, "error": 48}
 _BUFFER: Final = {"data": 24, "rank": 32, "lengths": 40}
 _SCALAR: Final = {"value": 8}
-#: The stage that computes arrays, the type of the query for the interface's version, and an error code.
+#: Stage that computes arrays, type of the query for the interface's version, and code of an error.
 _EXECUTE, _ASKS_FOR_METADATA, _EXHAUSTED = 3, 1, 8
 _MESSAGE: Final = "accumulus: memory ran out while derivatives were computed"
 
-#: The number of points: entries of the first result by those at one point.
+#: Number of points: entries of the counted result divided by its entries at one point.
 _POINTS: Final = f"""\
 define internal i64 @points(ptr %buffer, i64 %entries) {{
 %rank.at = getelementptr i8, ptr %buffer, i64 {_BUFFER["rank"]}
@@ -153,7 +152,7 @@ def handler(arguments: int, results: int, counted: int) -> int:
     Args:
         arguments: number of arguments.
         results: number of results.
-        counted: position of the result whose entries give the number of points; at one point, it has some.
+        counted: position of the result that gives the number of points; it has entries at every point.
     """
     from accumulus.targets.llvm.host import compile_ir
     from accumulus.targets.llvm.module import in_module
@@ -164,12 +163,12 @@ def handler(arguments: int, results: int, counted: int) -> int:
     return library.addresses["handler"]
 
 
-#: Handlers are called by compiled functions of JAX's, which nobody counts.
+#: Handlers stay loaded: compiled functions of JAX call them, and their lifetime is unknown.
 _KEPT: Final[list[Library]] = []
 
 
 def _loaded(name: str, base: str, offset: int, kind: str = "ptr") -> list[str]:
-    """Load from a structure, at an offset in bytes."""
+    """Return instructions that load a field of a structure, at an offset in bytes."""
     return [f"%{name}.at = getelementptr i8, ptr %{base}, i64 {offset}", f"%{name} = load {kind}, ptr %{name}.at"]
 
 
@@ -229,7 +228,7 @@ def _handler(arguments: int, results: int, counted: int) -> list[str]:
 
 
 def _attribute(name: str, position: int) -> list[str]:
-    """Return a whole number among the attributes."""
+    """Return instructions that load an integer attribute."""
     return [
         *_loaded(f"{name}.scalar", "attributes", 8 * position),
         *_loaded(f"{name}.value", f"{name}.scalar", _SCALAR["value"]),

@@ -1,12 +1,12 @@
 """LLVM IR of the functions that Python calls: they check their arguments and run the program on them.
 
 ``point(*x, *out)`` computes one point, ``batch(*x, *out)`` all points of a batch, ``batch(*x, *out, first, last)`` a
-range of them. Both return None. Arguments that they cannot take (another shape or dtype, a subclass of arrays,
-results that overlap) make them return NotImplemented, and the caller converts or raises; `readers` says which
-they take. The GIL is released in batches.
+range of them. All return None. For arguments that they cannot take (another shape or dtype, a subclass of arrays,
+results that overlap) they return NotImplemented, and the caller converts or raises; see `readers` for the arguments
+that they take. Batches release the GIL.
 
-``batch`` returns Ellipsis if it did its work, but with results across the boundaries of vectors, which code for memory
-that starts elsewhere would avoid: put the address of such code's function ``run`` into the global ``other``.
+``batch`` returns Ellipsis if it did its work, but stored results across vector boundaries. Code for other alignments
+avoids that: put the address of its function ``run`` into the global ``other``.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from accumulus.targets.llvm.library import (
 )
 from accumulus.targets.llvm.vectors import UNOPTIMISED, Signature, unless, when
 
-# Python objects: entries of arrays, and values of numbers -------------------------------------------------------------
+# Access to Python objects ---------------------------------------------------------------------------------------------
 
 
 def declared(names: Sequence[str]) -> list[str]:
-    """Return declarations of the functions and objects of Python that a module needs."""
+    """Return declarations of the Python functions and objects that a module needs."""
     return [FUNCTIONS.get(name, f"@{name} = external global i8") for name in names]
 
 
 def readers(size: int, *, numbers: bool, transposed: bool = False) -> tuple[list[str], tuple[str, ...]]:
-    """Return ``argument_of``, ``result_of`` and, with `numbers`, ``number_of``; and the names that they need.
+    """Return ``argument_of``, ``result_of`` and, with `numbers`, ``number_of``; and the names that they import.
 
     Args:
         size: bytes of an entry.
@@ -55,15 +55,15 @@ def readers(size: int, *, numbers: bool, transposed: bool = False) -> tuple[list
 
 
 def unpacking(size: int) -> tuple[list[str], tuple[str, ...]]:
-    """Return the function that finds the entries of the arguments and results of one point; the names that it needs.
+    """Return the function that finds the entries of the arguments and results of one point; and the names it imports.
 
-    It takes the objects, how many they are, a table of integers, and memory for a pointer to each object and for a
-    number for each argument. The table says how many objects there should be, and how many of them are arguments; for
-    each argument, the number of its axes and their lengths; for each result, the number of its entries. It returns
-    whether all objects match the table.
+    It takes the objects, their number, a table of integers, and memory for a pointer to each object and for a number
+    for each argument. The table holds the required number of objects and of arguments; for each argument, the number of
+    its axes and their lengths; for each result, the number of its entries. It returns true if all objects match the
+    table.
     """
     text, names = readers(size, numbers=True)
-    # optimised, unlike other code that runs once a call: this is compiled once a machine, not once a program
+    # optimised, unlike other code that runs once per call, since it is compiled once per machine
     return [line.replace(UNOPTIMISED, "nounwind") for line in [*text, _UNPACK]], names
 
 
@@ -76,16 +76,16 @@ def _unless(*arguments: str) -> str:
 
 
 def _entry(name: str, kind: str, base: str, index: str) -> str:
-    """Read an entry of an array."""
+    """Return instructions that load an entry of an array."""
     return f"%{name}.at = getelementptr {kind}, ptr %{base}, {index}\n%{name} = load {kind}, ptr %{name}.at"
 
 
 def _field(name: str, base: str, offset: int, kind: str) -> str:
-    """Read a field of a Python object."""
+    """Return instructions that load a field of a Python object."""
     return f"%{name}.at = getelementptr i8, ptr %{base}, i64 {HEADER + offset}\n%{name} = load {kind}, ptr %{name}.at"
 
 
-#: Where an array's entries are, if it is one of the program's dtype with the wanted flags.
+#: Function that returns the address of an array's entries, null unless dtype and flags are as required.
 _ARRAY_OF: Final = f"""\
 define internal ptr @array_of(ptr %object, i32 %wanted) {UNOPTIMISED} {{
 {_field("type", "object", TYPE, "ptr")}
@@ -104,7 +104,7 @@ ret ptr null
 
 
 def _argument_of(transposed: bool) -> str:
-    """Return the function that finds an argument's entries, checking its shape: %shape, and %points unless -1."""
+    """Return the function that checks an argument's shape, %shape, and %points unless -1, and returns its address."""
     # the axis of points is the first or the last one
     first, points_at = ("i32 0", "i32 %axes") if transposed else ("i32 %more", "i32 0")
     return f"""\
@@ -139,8 +139,8 @@ ret ptr null
 }}"""
 
 
-#: Address of the entries of a result array with %entries of them, and %points in the first axis, or the last one if
-#: %last, unless %points is -1.
+#: Function that returns the address of a result array, null unless it has %entries entries, and %points of them on the
+#: first axis, or on the last one if %last; -1 for any number of points.
 _RESULT_OF: Final = f"""\
 define internal ptr @result_of(ptr %object, i64 %entries, i64 %points, i1 %last) {UNOPTIMISED} {{
 %data = call ptr @array_of(ptr %object, i32 {WRITABLE})
@@ -170,7 +170,7 @@ refuse:
 ret ptr null
 }}"""
 
-#: Length of the first axis of an array, or of the last one; negative if it is no array, or has no axes.
+#: Function that returns the length of an array's first axis, or its last if %last; -1 if it is no array or has no axes.
 LENGTH_OF: Final = f"""\
 define internal i64 @length_of(ptr %object, i1 %last) {UNOPTIMISED} {{
 {_field("type", "object", TYPE, "ptr")}
@@ -186,7 +186,7 @@ refuse:
 ret i64 -1
 }}"""
 
-#: Kinds of numbers whose value lies in the object: Python's name, LLVM's type, how it becomes a double.
+#: Kinds of numbers with their value inside the object: name in Python, type in LLVM, conversion to a double.
 _NUMBERS: Final = (
     ("float", "double", ""),
     ("float64", "double", ""),
@@ -196,7 +196,7 @@ _NUMBERS: Final = (
 
 
 def _number_of(size: int) -> str:
-    """Return the address of a number: in the array that it is given as, or at %slot, where it is put."""
+    """Return the function that returns the address of a number: in its array, or at %slot, to which it is copied."""
     kinds, values = [], []
     for name, kind, conversion in _NUMBERS:
         kinds += [
@@ -280,14 +280,14 @@ ret i1 false
 
 # Entry points ---------------------------------------------------------------------------------------------------------
 
-#: Functions and objects of Python that code for one point uses.
+#: Python functions and objects that code for one point uses.
 _OF_POINT: Final = ("Py_IncRef", "PyErr_NoMemory", "PyMem_RawMalloc", "PyMem_RawFree", "object_none", "object_refused")
 
 
 def entry_points(
     signature: Signature, transposed: bool, lanes: int, offsets: Sequence[int]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Return ``batch`` and, for batches in C order, ``point``; and the names that they need from outside.
+    """Return ``batch`` and, for batches in C order, ``point``; and the names that they import.
 
     Args:
         signature: arguments and results of the program.
@@ -306,7 +306,7 @@ def entry_points(
 
 
 def point_entry(signature: Signature) -> tuple[list[str], tuple[str, ...]]:
-    """Return ``point`` alone, by the function of `python_objects.unpacking` in another library."""
+    """Return ``point`` alone; it calls the function of `unpacking`, which is in another library."""
     table = [len(signature.names), len(signature.shapes)]
     for shape in signature.shapes:
         table += [len(shape), *shape]
@@ -331,7 +331,7 @@ def _integers(values: Sequence[int]) -> str:
     return f"[{len(values)} x i64] [{', '.join(f'i64 {value}' for value in values)}]"
 
 
-#: True if two stretches of memory have a byte in common.
+#: Function that returns true if two ranges of memory share a byte.
 _OVERLAP: Final = f"""\
 define internal i1 @overlap(ptr %a, i64 %a.bytes, ptr %b, i64 %b.bytes) {UNOPTIMISED} {{
 %a.end = getelementptr i8, ptr %a, i64 %a.bytes
@@ -344,7 +344,7 @@ ret i1 %both
 
 
 def _given(name: str, index: int) -> list[str]:
-    """Return instructions that load the argument %name.object at a position."""
+    """Return instructions that load the argument %name.object at an index."""
     return [
         f"%{name}.slot = getelementptr ptr, ptr %objects, i64 {index}",
         f"%{name}.object = load ptr, ptr %{name}.slot",
@@ -352,7 +352,7 @@ def _given(name: str, index: int) -> list[str]:
 
 
 def _found(name: str, call: str) -> list[str]:
-    """Return the pointer %name to the entries of an object, or refuse."""
+    """Return instructions that define %name as the address of an object's entries, or return NotImplemented."""
     return [
         f"%{name} = call ptr {call}",
         f"%{name}.wrong = icmp eq ptr %{name}, null",
@@ -362,7 +362,7 @@ def _found(name: str, call: str) -> list[str]:
 
 
 def _arguments(signature: Signature, points: Iterable[str]) -> list[str]:
-    """Return pointers to the entries of all arguments, with their number of points, "-1" for none."""
+    """Return instructions that find the entries of all arguments, given their number of points, "-1" for none."""
     lines = []
     for k, (shape, count) in enumerate(zip(signature.shapes, points, strict=True)):
         if shape or count != "-1":
@@ -375,7 +375,7 @@ def _arguments(signature: Signature, points: Iterable[str]) -> list[str]:
 
 
 def _numbers(signature: Signature) -> list[str]:
-    """Return the memory for numbers that are given as Python's objects."""
+    """Return instructions that reserve memory for numbers that are passed as Python objects."""
     return [f"%x{k}.number = alloca i64" for k, shape in enumerate(signature.shapes) if not shape]
 
 
@@ -384,11 +384,11 @@ def _pointers(signature: Signature) -> str:
 
 
 def _answer(label: str, name: str) -> list[str]:
-    """Return one of Python's objects."""
+    """Return a block that returns a Python object."""
     return [f"{label}:", f"call void @Py_IncRef(ptr @object_{name})", f"ret ptr @object_{name}"]
 
 
-#: How functions that Python calls end: with None, with NotImplemented, or with an error.
+#: Endings of functions that Python calls: return None, NotImplemented, or an error.
 _ENDINGS: Final = (
     *_answer("none", "none"),
     *_answer("refuse", "refused"),
@@ -464,7 +464,7 @@ _MISALIGNED: Final = ["define internal i1 @misaligned(ptr %o) nounwind {"]
 
 
 def _misaligned(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
-    """Return True if no row of the widest result array begins where blocks expect it; see also `ranges`.
+    """Return the function that returns true if no row of the widest result begins where blocks expect; see `ranges`.
 
     Rows begin at multiples of the greatest common divisor of their length and a vector's, counted from the first.
     """
@@ -497,7 +497,7 @@ def _point(signature: Signature) -> list[str]:
 
 
 def _run_on_point(signature: Signature) -> list[str]:
-    """Return the part of ``point`` after it knows where everything is."""
+    """Return the part of ``point`` after all addresses are known."""
     return [
         f"%status = call i32 @run({_pointers(signature)}, i64 0, i64 1, i64 1)",
         "%failed = icmp ne i32 %status, 0",

@@ -1,8 +1,8 @@
 """The machine that code is compiled for: its vectors, its vector mathematics, and LLVM's code generator and linker.
 
-A linker lays out a program's code and constants in one piece of memory, so that it can use the small code model
-(constants addressed relative to the code) wherever in memory that piece lies. Where `accumulus.native.linker` does not
-know the system, that is LLVM's JITLink. One linker and one code generator serve the process.
+A linker places a program's code and constants in one piece of memory, so that it can use the small code model
+(constants are addressed relative to the code) at any address. If `accumulus.native.linker` does not support the system,
+LLVM's JITLink is used. One linker and one code generator serve the process.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _NAMES: Final = count()
 #: accesses are summarised from a hundred on. Without these options, compile time grows with the square of the length of
 #: blocks of loads and stores. The code is equally fast.
 _OPTIONS: Final = ("-disable-post-ra", "-dag-maps-huge-region=100", "-dag-maps-reduction-size=50")
-#: How much LLVM's code generator does for its code, of 0 to 3.
+#: Optimisation level of LLVM's code generator, 0 to 3.
 _LEVEL: Final = 2
-#: How names of x86 machines begin.
+#: Prefixes of the names of x86 machines.
 _X86: Final = ("x86_64", "i686")
-#: Letter of an instruction set in the names of glibc's vector functions, by bytes in a vector.
+#: Letter of an instruction set in the names of glibc's vector functions, by bytes of a vector.
 _X86_LETTERS: Final = {16: "b", 32: "d", 64: "e"}
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Properties of the machine that a program may count on."""
+    """Properties of the machine that programs rely on."""
 
-    # triple, layout: LLVM's name for the machine, and its layout of data
+    # triple, layout: LLVM's name for the machine, and its data layout
     triple: str
     layout: str
     vector_bytes: int  # width of the vector registers
     fused: bool  # True if one instruction multiplies and adds
-    letter: str  # of the instruction set in the names of glibc's vector functions; empty if it has none for it
+    letter: str  # letter of the instruction set in the names of glibc's vector functions; empty if there are none
 
     @property
     def is_x86(self) -> bool:
-        """True if it is an x86; elsewhere LLVM's quick way selects other instructions, and fuses none."""
+        """True for x86; on other machines LLVM's quick compilation selects other instructions, and fuses none."""
         return self.triple.startswith(_X86)
 
     @property
@@ -56,7 +56,7 @@ class Host:
 
 @cache
 def host() -> Host:
-    """Return this machine; LLVM is set up on the first call."""
+    """Return the properties of this machine; LLVM is initialised on the first call."""
     features = llvm.get_host_cpu_features()
     triple = llvm.get_process_triple()
     x86 = triple.startswith(_X86)
@@ -76,9 +76,9 @@ def host() -> Host:
 
 @cache
 def vector_symbol(function: str, arity: int, lanes: int, dtype: str) -> str | None:
-    """Name of glibc's vector version of a function of the C library, None if there is none.
+    """Return the name of glibc's vector version of a function of the C library; None if there is none.
 
-    The names are those of the x86 vector function ABI: ``_ZGVdN4v_sin`` takes and returns four doubles.
+    The names follow the x86 vector function ABI: ``_ZGVdN4v_sin`` takes and returns four doubles.
     """
     machine = host()
     size = 8 if dtype == "float64" else 4
@@ -93,13 +93,13 @@ def vector_symbol(function: str, arity: int, lanes: int, dtype: str) -> str | No
 def _set_up() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for option in _OPTIONS:  # one that this version of LLVM does not know is passed over
+    for option in _OPTIONS:  # LLVM ignores options that this version does not have
         llvm.set_option("accumulus", option)
 
 
 @cache
 def _machine(level: int) -> Any:
-    """Return LLVM's code generator; at level 0 it spends next to nothing on registers and the order of instructions."""
+    """Return LLVM's code generator; level 0 does little register allocation and scheduling."""
     try:
         return _new_machine(level)
     except RuntimeError as error:
@@ -124,19 +124,19 @@ def _linker() -> Any:
 
 
 class LinkedByLLVM:
-    """Like `accumulus.native.linker.Linked`, for every system that LLVM knows.
+    """The counterpart of `accumulus.native.linker.Linked` for every system that LLVM supports.
 
     Args:
         image: the object file.
-        exports: functions and variables whose addresses are wanted.
+        exports: functions and variables whose addresses are needed.
         imports: addresses of imports that are not functions of a library of this process, by name.
-        names: all that the code needs from outside.
+        names: names of all imports.
 
     Attributes:
-        addresses: of the exports, by name.
+        addresses: addresses of the exports, by name.
 
     Raises:
-        CompileError: if LLVM cannot link it.
+        CompileError: if LLVM cannot link the code.
     """
 
     __slots__ = ("_tracker", "addresses")
@@ -162,7 +162,7 @@ class LinkedByLLVM:
 def compile_modules(
     modules: Iterable[tuple[str, tuple[str, ...]]], *, quick: bool = False
 ) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
-    """Return object files of modules, compiled one by one so that Ctrl-C works in between; else as `compile_ir`."""
+    """Return object files of modules, compiled in turn so that Ctrl-C works in between; see `compile_ir`."""
     return tuple((compile_ir(text, quick=quick), names) for text, names in modules)
 
 
@@ -171,12 +171,12 @@ def compile_ir(text: str, *, quick: bool = False) -> bytes:
 
     Args:
         text: LLVM IR of a module.
-        quick: if True, compile in a third of the time. Arithmetic is the same, fused products and sums included, but
-            values are moved to memory and back more often: code of one block, as that of one point, runs some per cent
+        quick: if True, compile in a third of the time. Arithmetic is the same, including fused products and sums, but
+            values are moved to memory and back more often: straight-line code, as for one point, runs a few per cent
             longer; loops run much longer.
 
     Raises:
-        CompileError: if LLVM refuses the module, which is a bug of this package.
+        CompileError: if LLVM rejects the module, which is a bug of this package.
     """
     with _LOCK:
         machine = _machine(0 if quick and host().is_x86 else _LEVEL)

@@ -1,8 +1,8 @@
-"""Conversion of a tape's operations to instructions on vectors, one lane a point.
+"""Conversion of a tape's operations to instructions on vectors, with one lane per point.
 
-No instruction carries a fast-math flag but ``contract``: a product and the sum that it goes into may be one fused
-multiply-add; nothing else is reordered, and NaN and infinity follow IEEE arithmetic. Both have to carry it, so
-an operation without the flag is rounded by itself, wherever its result goes.
+No instruction has a fast-math flag except ``contract``: a product and the sum that uses it may be one fused
+multiply-add. Nothing else is reordered, and NaN and infinity follow IEEE arithmetic. Both instructions need the flag,
+so an operation without it is always rounded separately.
 
 An elementary function on a vector is computed by this package's code, by glibc's, or by the C library, lane by lane.
 """
@@ -34,7 +34,7 @@ _COPYING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """A function on vectors: its name in the module, its return type, and the field that holds the value."""
+    """A vector function: its name in the module, its return type, and the field of the result that holds the value."""
 
     name: str
     kind: str
@@ -45,10 +45,12 @@ class Functions:
     """The functions that a module calls, for vectors of one type.
 
     Args:
-        shared: True if those of this package, of one lane, are defined elsewhere, see `llvm_kernel`.
+        lanes: entries of a vector.
+        dtype: "float64" or "float32".
+        shared: True if this package's functions of one lane are defined in another library, see `llvm_kernel`.
 
     Attributes:
-        imported: names in the C library or in its vector library, each with its declaration.
+        imported: declarations of functions of the C library or its vector library, by name.
     """
 
     def __init__(self, lanes: int, dtype: str, *, shared: bool = False) -> None:
@@ -62,14 +64,14 @@ class Functions:
         self._wide: Functions | None = None
 
     def intrinsic(self, name: str, arity: int) -> str:
-        """Name of LLVM's own function for vectors."""
+        """Return the name of an LLVM intrinsic for vectors."""
         v = self._vectors
         full = f"@{name}.v{v.lanes}f{8 * v.bytes}"
         self._intrinsics[f"declare {v.type} {full}({', '.join([v.type] * arity)})"] = None
         return full
 
     def callee(self, function: str, arity: int) -> Callee:
-        """Name by which a function of the C library is called."""
+        """Return the vector function for a function of the C library, and define or import it."""
         v = self._vectors
         special = SPECIAL_FUNCTIONS.get(function)
         if special is not None:
@@ -92,7 +94,7 @@ class Functions:
         return Callee(self._lane_by_lane(function, arity), v.type)
 
     def _provide(self, function: VectorFunction) -> None:
-        """Define an elementary function, or import it from the shared code."""
+        """Define an elementary function, or import it from the shared library."""
         if self._shared:
             kind, parameters = function.result_type(self.lanes), ", ".join([self._vectors.type] * function.arity)
             self.imported[function.name] = f"declare {kind} @{function.name}({parameters}) nounwind"
@@ -100,7 +102,7 @@ class Functions:
             self.define(function)
 
     def _in_doubles(self, function: str, special: VectorFunction) -> str:
-        """Name of a special function of single precision: computed in double precision, and rounded."""
+        """Return the name of a special function in single precision: computed in double precision, then rounded."""
         if self._wide is None:
             self._wide = Functions(self.lanes, "float64")
             self._wide.imported, self._wide._intrinsics = self.imported, self._intrinsics
@@ -119,7 +121,7 @@ class Functions:
         self._defined[function] = None
 
     def text(self, *, visible: bool = False) -> list[str]:
-        """Return declarations and definitions; other modules can call the definitions if they are `visible`."""
+        """Return declarations and definitions; if `visible`, other modules can call the definitions."""
         defined = self._definitions(visible) + ([] if self._wide is None else self._wide._definitions(visible))
         return [
             *_COPYING,
@@ -130,12 +132,12 @@ class Functions:
         ]
 
     def _definitions(self, visible: bool) -> list[str]:
-        """Return the functions on vectors, and those that compute lanes for which they are not."""
+        """Return the functions on vectors, and the functions for lanes that they do not cover."""
         arities = set()
         for function in self._defined:
             for name, arity in (("fma", 3), *((name, 1) for name in ("fabs", "sqrt", "trunc", "floor", "rint"))):
                 self.intrinsic(f"llvm.{name}", arity)
-            if function not in SPECIAL_FUNCTIONS.values():  # which are for all lanes
+            if function not in SPECIAL_FUNCTIONS.values():  # special functions cover all lanes
                 arities.add(function.arity)
                 for scalar in function.scalars:
                     self._scalar(scalar, function.arity)
@@ -171,7 +173,7 @@ class Functions:
 
     @staticmethod
     def _wrapper(name: str, arity: int, v: Vectors, result: str) -> str:
-        """Return the function of arguments %a0, … whose instructions `v` has."""
+        """Return a function with arguments %a0, … and the instructions of `v`."""
         arguments = ", ".join(f"{v.type} %a{k}" for k in range(arity))
         head = f"define internal {v.type} @{name}({arguments}) nounwind noinline {{"
         return "\n".join([head, *v.lines, f"ret {v.type} {result}", "}"])
@@ -181,12 +183,16 @@ class Functions:
 
 
 class Instructions:
-    """Writes the operations of a stretch of a program, in the given order.
+    """Writer of the operations of a part of a program, in a given order.
 
     Args:
-        load: writes the load of an input, and of its neighbours where that is cheaper: input → vector.
-        slots: of the frame, for values that go from one stretch to another.
-        contract: True if products and sums may be fused, but for those that are `exact`.
+        tape: tape of the program.
+        vectors: writer of vector instructions.
+        load: function that writes the load of an input, and of neighbours if that is cheaper; returns input → vector.
+        functions: functions that the module calls.
+        slots: slots of the frame for values that parts pass to each other, by reference.
+        contract: True if products and sums may be fused, except `exact` ones.
+        exact: references of operations that must be rounded separately.
     """
 
     def __init__(
@@ -223,7 +229,7 @@ class Instructions:
         return double(value)
 
     def value(self, reference: int) -> str:
-        """Name of the vector with the value of a reference; inputs are loaded when first asked for."""
+        """Return the name of the vector with a value; inputs are loaded at their first use."""
         if reference < 0:
             return self.constant(reference)
         name = self.values.get(reference)
@@ -239,7 +245,7 @@ class Instructions:
         return name
 
     def operation(self, reference: int) -> None:
-        """Compute one operation, and keep it for later parts of the program if they need it."""
+        """Write one operation, and store its value if later parts of the program need it."""
         name = self.values[reference] = self._writers[self.tape.codes[reference]](reference)
         slot = self.slots.get(reference)
         if slot is not None:
@@ -312,12 +318,12 @@ class Instructions:
         one = {s: f"<{', '.join([f'{v.real} {s}1.0'] * v.lanes)}>" for s in ("", "-")}
         positive = v.let(f"fcmp ogt {v.type} {x}, zeroinitializer")
         negative = v.let(f"fcmp olt {v.type} {x}, zeroinitializer")
-        zero = v.let(f"fadd {v.type} {x}, zeroinitializer")  # of positive sign, or NaN
+        zero = v.let(f"fadd {v.type} {x}, zeroinitializer")  # +0, or NaN
         below = v.let(f"select {v.mask} {negative}, {v.type} {one['-']}, {v.type} {zero}")
         return v.let(f"select {v.mask} {positive}, {v.type} {one['']}, {v.type} {below}")
 
     def _extremum(self, predicate: str) -> Callable[[int], str]:
-        # NaN in either argument is the result, as in NumPy; llvm.maximum also orders zeros, at twice the price
+        # as in NumPy, the result is NaN if either argument is; llvm.maximum also orders zeros, at twice the cost
         def write(reference: int) -> str:
             v = self.vectors
             a, b = map(self.value, self.tape.arguments(reference))
@@ -343,7 +349,7 @@ class Instructions:
         def write(reference: int) -> str:
             callee = self.functions.callee(function, arity)
             arguments = self.tape.arguments(reference)
-            # sine and cosine come from one call
+            # sine and cosine share one call
             key = (callee.name, arguments)
             result = self._calls.get(key)
             if result is None:

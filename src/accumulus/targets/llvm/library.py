@@ -1,15 +1,15 @@
 """Machine code of a program: as the compiler returns it, in the cache, and in memory.
 
 The machine code of a program depends on the tape, the result arrays, the shapes of the arguments, the variant, the
-versions of the code that writes and compiles, and the processor. A hash of all these is the key of the code in the
-cache (`accumulus.cache`), so that a second process emits no text and loads no LLVM. Cached code has no addresses: it
+versions of the emitting and compiling code, and the processor. A hash of all these is the key of the code in the cache
+(`accumulus.cache`), so that a second process emits no text and does not load LLVM. Cached code has no addresses: it
 names the functions and tables that it uses, and every process links it anew.
 
-It is called as Python's own functions are, which read numbers and arrays where these lie. A call through ctypes, and
-asking an array for its address, take microseconds: for a small function most of the time of a call. So a module has
-functions with the signature of CPython's built-in functions (`entry_points`). They check the objects that they are
-given and read their fields, whose order is part of the binary interface of Python and NumPy (every compiled extension
-has it built in); `check_supported` compares it with this process before the first kernel is made.
+Python calls the code as it calls its built-in functions, which read numbers and arrays in place. A call through ctypes,
+and a request for the address of an array, take microseconds: for a small function, most of the time of a call. So a
+module has functions with the signature of CPython's built-in functions (`entry_points`). They check the objects that
+they receive and read their fields, whose order is part of the binary interface of Python and NumPy (every compiled
+extension relies on it); `check_supported` compares it with this process before the first kernel is made.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.tape.tape import to_bytes
 from accumulus.targets.kernel import Unit
 
-# Python's objects, and functions --------------------------------------------------------------------------------------
+# Python objects and functions -----------------------------------------------------------------------------------------
 
-#: Fields of an array object, by their distance in bytes from the end of the header of all Python objects.
+#: Offsets, in bytes, of the fields of an array object from the end of the header of all Python objects.
 DATA, AXES, SHAPE, DTYPE, FLAGS = 0, 8, 16, 40, 48
-#: The value of a number of Python's or NumPy's.
+#: Offset of the value of a Python or NumPy number.
 VALUE: Final = 0
-#: The type is the header's last field.
+#: Offset of the type, the header's last field.
 TYPE: Final = -8
 HEADER: Final = object.__basicsize__
-#: Flags of an array that is C-contiguous and aligned; writeable too.
+#: Flags of an array that is C-contiguous and aligned; and of one that is also writable.
 READABLE: Final = 0x0101
 WRITABLE: Final = 0x0501
 METH_FASTCALL: Final = 0x0080
 
-#: The function that looks at the arguments of one point, for all programs; see `accumulus.targets.llvm.llvm_kernel`.
+#: Function that unpacks the arguments of one point, for all programs; see `accumulus.targets.llvm.llvm_kernel`.
 UNPACK: Final = "accumulus_unpack"
-#: Functions of Python's that entries call.
+#: Python functions that entry points call.
 FUNCTIONS: Final = {
     "Py_IncRef": "declare void @Py_IncRef(ptr)",
     "PyLong_AsSsize_t": "declare i64 @PyLong_AsSsize_t(ptr)",
@@ -62,7 +62,7 @@ FUNCTIONS: Final = {
     "PyMem_RawMalloc": "declare ptr @PyMem_RawMalloc(i64)",
     "PyMem_RawFree": "declare void @PyMem_RawFree(ptr)",
 }
-#: Objects whose addresses entries compare with, or return.
+#: Objects whose addresses entry points compare with, or return.
 OBJECTS: Final[dict[str, object]] = {
     "object_none": None,
     "object_refused": NotImplemented,
@@ -77,7 +77,7 @@ OBJECTS: Final[dict[str, object]] = {
 
 
 def objects(dtype: np.dtype[Any]) -> dict[str, int]:
-    """Return addresses of the names that entries need from outside."""
+    """Return addresses of the names that entry points import."""
     addresses = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in FUNCTIONS}
     return {**addresses, **{name: id(value) for name, value in OBJECTS.items()}, "object_dtype": id(dtype)}
 
@@ -92,18 +92,18 @@ class _MethodDefinition(ctypes.Structure):
 
 
 def builtin(name: str, address: int, owner: object) -> Callable[..., Any]:
-    """Return a built-in function of Python's that runs the code at `address`, and keeps `owner` alive."""
+    """Return a Python built-in function that runs the code at `address`, and keeps `owner` alive."""
     method = _MethodDefinition(name.encode(), address, METH_FASTCALL, None)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes = (ctypes.POINTER(_MethodDefinition), ctypes.py_object, ctypes.c_void_p)
     make.restype = ctypes.py_object
-    # the function refers to its definition for as long as it lives, so its `self` holds that too
+    # the function refers to its definition as long as it lives, so its `self` holds the definition, too
     return make(ctypes.byref(method), (method, owner), None)  # type: ignore[no-any-return]
 
 
 @functools.cache
 def check_supported() -> None:
-    """Raise `CompileError` if array objects of this process are not laid out as expected."""
+    """Raise `CompileError` if array objects of this process have another layout than expected."""
     probe = np.arange(6.0).reshape(2, 3)
 
     def field(offset: int, kind: Any, of: object = probe) -> Any:
@@ -137,15 +137,15 @@ Image = tuple[bytes, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Compiled code that is not linked yet."""
+    """Compiled code before linking."""
 
     images: tuple[Image, ...]  # object files, each with the names of functions that are exported or called by the last
-    imports: tuple[str, ...]  # names of the functions and variables that it needs from outside
+    imports: tuple[str, ...]  # names of functions and variables that it imports
     tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
     exports: tuple[str, ...] = ()  # names of functions that other code calls
 
     def to_bytes(self) -> bytes:
-        """Return all of it, for the cache."""
+        """Return the code as bytes, for the cache."""
         tables = [(name, table.dtype.str, table.shape) for name, table in self.tables.items()]
         names = {"imports": self.imports, "exports": self.exports}
         images = [(len(image), names) for image, names in self.images]
@@ -155,7 +155,7 @@ class Code:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Code:
-        """Return the code that `to_bytes` was called on."""
+        """Return the code whose `to_bytes` returned this content."""
         text, _, rest = content.partition(b"\n")
         head = json.loads(text)
         images, tables, at = [], {}, 0
@@ -164,22 +164,22 @@ class Code:
             at += size
         for name, kind, shape in head["tables"]:
             count = int(np.prod(shape, dtype=np.int64))
-            # copied, so that entries lie where processors like them
+            # copied, so that entries are aligned
             tables[name] = np.frombuffer(rest, kind, count, at).reshape(shape).copy()
             at += tables[name].nbytes
         return cls(tuple(images), tuple(head["imports"]), tables, tuple(head["exports"]))
 
 
 class Library:
-    """Compiled code in memory, as long as this object lives.
+    """Compiled code in memory, which stays there as long as this object lives.
 
     Args:
         code: the compiled code.
-        exports: functions and variables whose addresses are wanted.
+        exports: functions and variables whose addresses are needed.
         objects: addresses of imports that are not functions of a library of this process, by name.
 
     Attributes:
-        addresses: of the exports, by name.
+        addresses: addresses of the exports, by name.
 
     Raises:
         CompileError: if the code cannot be linked in this process.
@@ -190,7 +190,7 @@ class Library:
     def __init__(self, code: Code, exports: Sequence[str], objects: Mapping[str, int]) -> None:
         imports = {name: objects[name] for name in code.imports if name in objects}
         imports |= {name: table.ctypes.data for name, table in code.tables.items()}
-        self._tables = code.tables  # as long as code may read them
+        self._tables = code.tables  # the code may read them as long as it lives
         apart = {name for _, names in code.images[:-1] for name in names}
         addresses: dict[str, int] = {}
         self._linked: list[Any] = []
@@ -201,7 +201,7 @@ class Library:
 
 
 def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], names: Sequence[str]) -> Any:
-    """Return an object file in memory, linked by this package, or where it cannot by LLVM."""
+    """Return an object file in memory, linked by this package, or by LLVM if that is not possible."""
     if is_supported():
         with suppress(UnknownObjectError):
             return Linked(image, exports, imports)
@@ -248,5 +248,5 @@ def store(key: str, code: Code) -> None:
 
 @functools.cache
 def version() -> bytes:
-    """Return the versions of the compiling code, and the processor: the common part of all keys."""
+    """Return the common part of all keys: the versions of the compiling code, and the processor."""
     return cache.version_of_kind("programs") + f"\n{processor()}".encode()

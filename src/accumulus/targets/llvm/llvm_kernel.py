@@ -1,9 +1,9 @@
-"""The kernel of the `llvm` target: compiles variants of its program as they are needed, and calls them.
+"""The kernel of the `llvm` target: it compiles variants of its program when they are needed, and calls them.
 
-The modules that emit and compile code are imported when there is something to compile: where all code is cached,
+The modules that emit and compile code are imported only when something has to be compiled: if all code is cached,
 loading LLVM would take longer than everything else.
 
-Programs for one point have some code in common: access to Python objects, and the elementary functions.
+Programs for one point share some code: access to Python objects, and the elementary functions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from accumulus.targets.llvm.module import Variant
 
 
-# Code that programs for one point share -------------------------------------------------------------------------------
+# Shared code of programs for one point --------------------------------------------------------------------------------
 
 
 _LOADED: Final[dict[str, Library]] = {}
@@ -48,7 +48,7 @@ _LOCK: Final = Lock()
 
 
 def needs_from_outside(code: Code, dtype: np.dtype[Any]) -> dict[str, int]:
-    """Return addresses of imports, for code of that dtype, that are not in a library of this process.
+    """Return addresses of imports, for code of a dtype, that are not in a library of this process.
 
     Raises:
         CompileError: if the shared code cannot be compiled or linked in this process.
@@ -66,7 +66,7 @@ def _library(dtype: np.dtype[Any]) -> Library:
             cached = load(key)
             library = None
             if cached is not None:
-                with suppress(CompileError):  # a library that it calls is not there
+                with suppress(CompileError):  # a library that it imports from is missing
                     library = _linked(cached, dtype)
             if library is None:
                 code = _compiled(dtype)
@@ -101,8 +101,8 @@ def _compiled(dtype: np.dtype[Any]) -> Code:
 
 # The kernel -----------------------------------------------------------------------------------------------------------
 
-#: Code for results that start elsewhere in a vector is compiled once this many entries were written the slow way. By
-#: then that has cost a fraction of the time that compiling takes.
+#: Number of entries that are stored across vector boundaries before code for that alignment is compiled. By then they
+#: have cost a fraction of the time to compile.
 ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
 
 
@@ -110,24 +110,24 @@ ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
 class _Compiled:
     """Code for one kind of batch."""
 
-    batch: Callable[..., Any]  # the function that Python calls
-    library: Library  # the memory that the code is in
-    changes: dict[str, Any]  # how it differs from the variant that suits the program
-    others: list[Library]  # code of the same order for results that start elsewhere in a vector
-    slow_entries: int = 0  # how many entries were written without such code where it would have been quicker
+    batch: Callable[..., Any]  # function that Python calls
+    library: Library  # memory of the code
+    changes: dict[str, Any]  # differences from the variant that suits the program
+    others: list[Library]  # code with the same order for other alignments of the results
+    slow_entries: int = 0  # number of entries stored without such code where it would have been faster
 
 
 class LLVMKernel(Kernel):
     """Kernel of machine code, in several variants, each compiled when it is first needed.
 
-    Code for one point has a single lane where that gives the same bits: it takes a fraction of the time to compile, and
-    less time to run than filling the other lanes. LLVM optimises it less unless it is long. The other
-    variants are for batches: in C order or transposed, structural zeros written or not, and by which arguments are
-    shared. Calls from several threads at a time are safe. Memory for code is given back with the kernel.
+    Code for one point has a single lane if that gives the same bits: it takes a fraction of the time to compile, and
+    less time to run than filling the other lanes. LLVM optimises it less unless it is long. The other variants are for
+    batches: in C order or transposed, with or without writing structural zeros, and by shared arguments. Concurrent
+    calls from several threads are safe. The code's memory is freed with the kernel.
 
     Args:
-        unit: the program; code of a given variant is not cached.
-        variant: how to compile batches; by default as suits the machine and the program.
+        unit: the program.
+        variant: how to compile batches, without the cache; by default the variant that suits machine and program.
     """
 
     def __init__(self, unit: Unit, variant: Variant | None = None) -> None:
@@ -138,7 +138,7 @@ class LLVMKernel(Kernel):
         self._given = variant
         self._cache = unit.cache and variant is None
         self._none_shared = (False,) * len(self.arguments)
-        #: By the arguments that are shared, whether it is transposed, and whether structural zeros are in place.
+        #: Code of batches, by (shared arguments, transposed, zeroed).
         self._batches: dict[tuple[tuple[bool, ...], bool, bool], _Compiled] = {}
         self._lengths = unit.lengths
         self._one_point: Callable[..., Any] | None = None
@@ -172,7 +172,7 @@ class LLVMKernel(Kernel):
         return self._variant.lanes
 
     def prepare(self, call: Call, shared: Sequence[bool] = ()) -> None:
-        """Compile the code for such a call, if that is not done yet."""
+        """Compile the code for a kind of call, if that is not done yet."""
         if call == "point":
             self.point()
         else:
@@ -186,7 +186,7 @@ class LLVMKernel(Kernel):
         return self._one_point
 
     def __call__(self, *x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Compute the results at one point: arrays (length,) for each segment, from an array for each argument."""
+        """Compute the results at one point: an array (length,) for each segment, from an array for each argument."""
         compute = self.point()
         out = tuple([np.empty(length, self.dtype) for length in self._lengths])
         if compute(*x, *out) is NotImplemented:
@@ -209,7 +209,7 @@ class LLVMKernel(Kernel):
         """Return the compiled function for batches; see `Kernel.many`."""
         compiled = self._batch(shared, transposed, False)
         batch, arguments = compiled.batch, len(self.arguments)
-        if transposed:  # results may lie anywhere
+        if transposed:  # alignment of results does not matter
             return batch
 
         def compute(*arrays: Any) -> Any:
@@ -231,7 +231,7 @@ class LLVMKernel(Kernel):
         transposed: bool = False,
         zeroed: bool = False,
     ) -> tuple[NDArray[Any], ...]:
-        """Compute a batch, see `Kernel.batch`; without allocation or division, compiled code checks the arrays."""
+        """Compute a batch, see `Kernel.batch`; with `out` and a single thread, compiled code checks the arrays."""
         alike = tuple(map(bool, shared)) or self._none_shared
         is_valid = len(alike) == len(self.arguments) and not all(alike)
         if is_valid and out is not None and threads == 1 and self._have_shapes(out, transposed):
@@ -244,7 +244,7 @@ class LLVMKernel(Kernel):
         return super().batch(*X, shared=shared, out=out, threads=threads, transposed=transposed, zeroed=zeroed)
 
     def _have_shapes(self, out: Sequence[NDArray[Any]], transposed: bool) -> bool:
-        """Return True if each segment has an array of rows, or columns, of the right length; not for too many."""
+        """Return True if `out` has an array of the right length for each segment, and not too many points."""
         if len(out) != len(self._lengths):
             return False
         axis, most = 0 if transposed else 1, self.most_points
@@ -259,9 +259,9 @@ class LLVMKernel(Kernel):
     def address(self) -> int:
         """Return the address of the function for batches in C order, for callers in machine code.
 
-        It takes the addresses of all arguments, one point behind the other, and of all result arrays, the first point,
-        the one behind the last, and the number of points; it returns 0, or 1 if memory ran out. It is there as long as
-        this kernel is.
+        It takes the addresses of all arguments (consecutive points) and of all result arrays, the first point, the
+        point after the last, and the number of points. It returns 0, or 1 if memory ran out. It is valid as long as
+        this kernel lives.
         """
         return self._batch((), False, False).library.addresses["run"]
 
@@ -271,14 +271,14 @@ class LLVMKernel(Kernel):
         compiled = self._batch(shared, transposed, zeroed)
         answer = compiled.batch(*X, *out, first, last)
         if answer is NotImplemented:
-            # a subclass of arrays, such as a memory map, or a second object for the same dtype
+            # a subclass of arrays, such as a memory map, or another object for the same dtype
             plain = [_plain(array, self.dtype) for array in (*X, *out)]
             answer = compiled.batch(*plain, first, last)
         if answer is Ellipsis:
             self._note_misaligned(compiled, out, last - first)
 
     def _batch(self, shared: tuple[bool, ...], transposed: bool, zeroed: bool) -> _Compiled:
-        """Return the code for batches of one kind, compiled if it is not there yet."""
+        """Return the code for batches of one kind; compile it if needed."""
         key = shared or self._none_shared, transposed, zeroed
         code = self._batches.get(key)
         if code is not None:
@@ -294,20 +294,20 @@ class LLVMKernel(Kernel):
             return code
 
     def _loaded(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library | None:
-        """Return the code from the cache."""
+        """Return the code from the cache; None if there is none."""
         if not self._cache:
             return None
         start = time.perf_counter()
         code = load(key_of(self._unit, changes))
         library = None
         if code is not None:
-            with suppress(CompileError):  # a library that it calls is not there
+            with suppress(CompileError):  # a library that it imports from is missing
                 library = Library(code, exports, needs_from_outside(code, self.dtype))
         self.seconds["load"] += time.perf_counter() - start
         return library
 
     def _compile(self, exports: tuple[str, ...], changes: dict[str, Any]) -> Library:
-        """Return the code that is compiled now, for the cache, too."""
+        """Compile code, store it in the cache if that is enabled, and return it."""
         from accumulus.targets.llvm.host import compile_modules
         from accumulus.targets.llvm.module import module
 
@@ -328,7 +328,7 @@ class LLVMKernel(Kernel):
         return library
 
     def _note_misaligned(self, compiled: _Compiled, out: Sequence[NDArray[Any]], points: int) -> None:
-        """Count results that lie beside the boundaries of vectors, and compile code for them once that pays."""
+        """Count results stored across vector boundaries, and compile code for their alignment once that pays."""
         with self._lock:
             compiled.slow_entries += points * max(self._lengths)
             if compiled.slow_entries < ENTRIES_BEFORE_REALIGNMENT or compiled.others:

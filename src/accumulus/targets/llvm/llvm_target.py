@@ -1,6 +1,6 @@
 """The `llvm` target: choice of a program's kernel, its source, and loops over arrays.
 
-The modules that do it are imported when they are needed.
+The modules that do the work are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.schedule import width
 from accumulus.targets.target import Target
 
-#: Operations of the longest programs that are compiled at once: in straight lines, and in loops over runs of equals.
-#: Compiling longer ones takes many seconds; they are tables of operations first.
+#: Lengths, in operations, of the longest programs that are compiled directly: as straight lines, and as loops over runs
+#: of equal operations. Compiling longer ones takes many seconds; they start as tables of operations.
 LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
-#: Operations side by side (`accumulus.targets.schedule.width`) from which on programs are sure to be loops.
+#: Parallel operations (`accumulus.targets.schedule.width`) from which on programs are certain to become loops.
 WIDTH_OF_LOOPS: Final = 64
 
 
 def source(unit: Unit, name: str) -> str:
-    """Return the LLVM IR that a kernel for C-ordered batches is compiled from; `name` does not occur in it."""
+    """Return the LLVM IR that a kernel compiles for C-ordered batches; `name` does not occur in it."""
     from accumulus.targets.llvm.module import module, tune
 
     del name
@@ -37,7 +37,7 @@ def _loops(unit: Unit) -> CompiledLoops:
 
 
 def _compile(unit: Unit) -> Kernel:
-    """Return compiled code, or a table of operations where compiling would take long."""
+    """Return compiled code, or a table of operations if compiling would take long."""
     check_supported()
     tape = unit.tape
     if tape.operations > LONGEST_STRAIGHT_LINE and (tape.operations > LONGEST_LOOPS or width(tape) < WIDTH_OF_LOOPS):
@@ -48,7 +48,7 @@ def _compile(unit: Unit) -> Kernel:
 
 
 def _seconds(operations: int) -> float:
-    """Return estimated compile times, by `make bench ARGS=estimates`: of straight lines, or of loops and tables."""
+    """Return estimated compile times, measured by `make bench ARGS=estimates`: straight lines, or loops and tables."""
     return operations * (8e-5 if operations <= LONGEST_STRAIGHT_LINE else 5e-6)
 
 

@@ -1,19 +1,19 @@
 """Machine code of programs over arrays: a loop for each body, whose lanes are instances.
 
-A body is compiled once for the kinds of columns that it takes, for all lengths and places: the addresses of
-operands, of tables of indices and of results are given with each call. Results that other loops use are in one array of
-numbers, the workspace; other results are stored in the returned arrays directly, if possible.
+A body is compiled once for each combination of kinds of columns, for all lengths and places: every call passes the
+addresses of operands, of tables of indices and of results. Results that other loops use are in one array of numbers,
+the workspace; other results are stored in the returned arrays directly, if possible.
 
-Sums are loops of their own; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed
-step by step: lanes where a step has instances enough, and narrow steps in one call, one instance after the other. One
-function, which is handed a table of calls, calls all loops; of long loops several threads may compute a part each.
-Products of matrices are BLAS's, and opaque functions are called, between loops; those with constant sparse matrices are
-loops over rows, several products with one matrix together.
+Sums are separate loops; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed step
+by step: in vectors where a step has enough instances; consecutive narrow steps are one call, one instance after the
+other. One function calls all loops, from a table of calls; several threads may each compute a part of long loops. BLAS
+computes products of matrices, and opaque functions are called, between loops. Products with constant sparse matrices
+are loops over rows, several products with one matrix together.
 
 For one point, lanes are instances. For as many points as a vector has lanes, lanes are points, and instances run one
-after the other. Then steps of recurrences with few instances use vectors, too, and the cost of a call is shared by all
-of these points. Each number of the workspace is a vector; arguments are brought there, and results back, by NumPy. Sums
-add their terms in the same order, so that a point has the results in a batch that it has alone.
+after the other. Then steps of recurrences with few instances use vectors, too, and all of these points share the cost
+of a call. Each number of the workspace is a vector; NumPy copies arguments into it, and results out of it. Sums add
+their terms in the same order, so that a point has the same results in a batch as alone.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ from accumulus.targets.llvm.rows import (
 from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
 from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, placed
 
-# Functions: one a body, one for sums, and their caller in order -------------------------------------------------------
+# Functions: one for each body, some for sums, and the driver that calls them ------------------------------------------
 
-#: Functions that sum terms that lie next to each other, and that find them by a table.
+#: Functions that sum consecutive terms, and terms that a table locates.
 SUMS: Final = ("sums_next", "sums_table")
-#: The function that makes calls, each a row of four words: function, addresses, first instance, the one after the last.
+#: Function that makes calls, each a row of four words: function, addresses, first instance, instance after the last.
 DRIVER: Final = "run"
-#: How the instances of a body find an operand: next to each other, backwards, the same for all, or by a table.
+#: Kinds of operands of a body: consecutive for its instances, backwards, the same for all, or located by a table.
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 UNIFORM: Final = "uniform"
 TABLE: Final = "table"
-#: A result that each instance stores at its own position, which a table gives.
+#: Kind of a result that each instance stores at a position from a table.
 SCATTERED: Final = "scattered"
 
 
@@ -97,7 +97,7 @@ def _load(v: Vectors, kind: str, variable: int) -> str:
 
 
 def _gathered(lanes: int, places: str = "") -> str:
-    """Return the function that loads a vector of numbers from anywhere: declaration, or call with places."""
+    """Return the declaration of the function that gathers a vector of numbers, or a call of it with `places`."""
     vector, mask = f"<{lanes} x double>", f"<{lanes} x i1>"
     arguments = f"<{lanes} x ptr>, i32, {mask}, {vector}"
     if places:
@@ -108,18 +108,18 @@ def _gathered(lanes: int, places: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Code that is compiled once for all loops over one body."""
+    """A body to compile, once for all loops over it."""
 
-    name: str  # of the function
-    tape: Tape  # of one instance
-    kinds: tuple[str, ...]  # how operands are found
-    stores: tuple[str, ...]  # how results are stored
-    sensitive: int  # how many of these, the first, are computed as they stand
+    name: str  # name of the function
+    tape: Tape  # operations of one instance
+    kinds: tuple[str, ...]  # kinds of its operands
+    stores: tuple[str, ...]  # kinds of its results
+    sensitive: int  # number of leading results that are computed operation by operation as recorded
 
     def written(
         self, vectors: Vectors, load: Callable[[Vectors, str, int], str], functions: Functions
     ) -> tuple[list[str], list[str]]:
-        """Write the operations of instances; return the loads of addresses, and the names of results.
+        """Write the operations of instances; return instructions that load addresses, and the names of results.
 
         Args:
             vectors: writer of vector instructions.
@@ -150,7 +150,7 @@ class Body:
 
 
 def _loop(body: Body, functions: Functions) -> list[str]:
-    """Return a function that computes instances, as many as a vector has lanes or more; the last vector may overlap."""
+    """Return a function that computes instances, at least as many as a vector has lanes; the last two may overlap."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = body.written(vectors, _load, functions)
     for k, value in enumerate(results):
@@ -167,7 +167,7 @@ def _loop(body: Body, functions: Functions) -> list[str]:
         *vectors.lines,
         "br label %next",
         "next:",
-        # the last vector begins where it ends with the last instance; those computed twice have the same results
+        # the last vector ends with the last instance; instances that are computed twice have the same results
         f"%on = add i64 %i, {lanes}",
         "%beyond = icmp sgt i64 %on, %last",
         "%following = select i1 %beyond, i64 %last, i64 %on",
@@ -178,7 +178,7 @@ def _loop(body: Body, functions: Functions) -> list[str]:
 
 
 def _store(vectors: Vectors, kind: str, k: int, value: str) -> None:
-    """Store the vector of one result."""
+    """Write the store of one result's vector."""
     v = vectors
     if kind == FORWARD:
         v.store(value, v.let(f"getelementptr double, ptr %r{k}x, i64 %i"), 0)
@@ -193,7 +193,7 @@ def _store(vectors: Vectors, kind: str, k: int, value: str) -> None:
 
 
 def _sums(name: str, lanes: int, table: bool) -> list[str]:
-    """Return a function that sums segments: of terms next to each other, or found by a table."""
+    """Return a function that sums segments of terms, consecutive ones or terms that a table locates."""
     v = f"<{lanes} x double>"
     if table:
         several = [
@@ -205,7 +205,7 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
     else:
         several = ["%p = getelementptr double, ptr %terms, i64 %j", f"%y = load {v}, ptr %p, align 8"]
     joined, left, half = [], "%sum0.next", lanes // 2
-    while half:  # the order is written out, so that it is the same everywhere: one half to the other
+    while half:  # an explicit order, the same on every machine: add one half to the other
         whole = f"<{2 * half} x double>"
         for side, first in (("low", 0), ("high", half)):
             chosen = ", ".join(f"i32 {k}" for k in range(first, first + half))
@@ -218,7 +218,7 @@ def _sums(name: str, lanes: int, table: bool) -> list[str]:
 
 
 def term(kind: str, name: str, index: str, table: bool) -> list[str]:
-    """Load the term of an index, a number or the vector of many points."""
+    """Return instructions that load the term of an index: a number, or the vector of many points."""
     lines = [f"%{name}.p = getelementptr {kind}, ptr %terms, i64 {index}"]
     if table:
         lines = [
@@ -232,7 +232,7 @@ def term(kind: str, name: str, index: str, table: bool) -> list[str]:
 def summing(
     name: str, kind: str, step: int, partial: Sequence[str], wide: list[str], joined: list[str], one: list[str]
 ) -> list[str]:
-    """Return a function that sums segments: `step` terms at a time in partial sums, then the rest one by one.
+    """Return a function that sums segments: `step` terms at a time in partial sums, then the remaining terms.
 
     Args:
         name: name of the function.
@@ -307,7 +307,7 @@ def driver() -> list[str]:
 
 
 def compiled(bodies: Sequence[Body], lanes: int, cache: bool, functions: Collection[str]) -> Library:
-    """Return compiled loops over bodies, sums, indices and sparse products, and the code that calls them all."""
+    """Return a library of loops over bodies, sums, lookups and sparse products, with the driver that calls them."""
     kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(functions)
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
     declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
@@ -334,7 +334,7 @@ def library_of(
     declarations: Sequence[str],
     sums: Sequence[str],
 ) -> Library:
-    """Compile a function for each body, and the functions that sum, or load them from the cache.
+    """Compile a function for each body, and the given functions for sums, or load them from the cache.
 
     Args:
         kind: kind of the functions, part of the cache's key.
@@ -342,8 +342,8 @@ def library_of(
         lanes: entries of a vector.
         loop: function that writes a body's loop.
         cache: if True, use the cache.
-        names: names of the functions that sum.
-        declarations: their declarations.
+        names: names of the functions for sums.
+        declarations: declarations that these need.
         sums: their code.
     """
     functions = Functions(lanes, "float64")
@@ -360,16 +360,16 @@ def library_of(
     return Library(code, [*(body.name for body in bodies), *names, DRIVER], objects(np.dtype(float)))
 
 
-# The same for many points: lanes are points, and instances are computed one after the other ---------------------------
+# Batches: lanes are points, and instances are computed one after the other --------------------------------------------
 
-#: Names of functions that sum for many points, by those of `SUMS`, and whether these are of vectors, not of one lane.
+#: Names of the functions that sum for many points, by the name in `SUMS`, and True if these use vectors for one point.
 POINT_SUMS: Final = {
     (name, is_wide): f"{name}_{'wide' if is_wide else 'narrow'}" for name in SUMS for is_wide in (True, False)
 }
 
 
 def _load_points(v: Vectors, kind: str, variable: int) -> str:
-    """Return the vector of one input of a body, of all points."""
+    """Return the vector of one input of a body, for all points."""
     base = f"%p{variable}"
     if kind == UNIFORM:
         return v.load(base, 0, 8)
@@ -381,12 +381,12 @@ def _load_points(v: Vectors, kind: str, variable: int) -> str:
 
 
 def _entry(v: Vectors, table: str) -> str:
-    """Return the entry of a table for this instance."""
+    """Return the entry of a table for the current instance."""
     return v.let(f"load i32, ptr {v.let(f'getelementptr i32, ptr {table}, i64 %i')}, align 4")
 
 
 def _loop_over_points(body: Body, functions: Functions) -> list[str]:
-    """Return a function that computes instances one by one, of as many points as a vector has lanes."""
+    """Return a function that computes one instance at a time, for as many points as a vector has lanes."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = body.written(vectors, _load_points, functions)
     for k, (value, kind) in enumerate(zip(results, body.stores, strict=True)):
@@ -408,7 +408,7 @@ def _loop_over_points(body: Body, functions: Functions) -> list[str]:
 
 
 def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[str]:
-    """Return a function that sums segments, each by as many partial sums as there are lanes for it."""
+    """Return a function that sums segments for many points, in as many partial sums as lanes are used for one point."""
     v = f"<{lanes} x double>"
     wide, joined = [], []
     for k in range(partial):
@@ -440,13 +440,13 @@ def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool, is_spar
 
 #: Bytes of a row in the table of calls.
 ROW: Final = 32
-#: Seconds to find a number by a table, roughly.
+#: Approximate seconds to locate a number by a table.
 FINDING: Final = 6e-10
 
 
-#: Most bytes of numbers of all points that are computed at once: they have to stay in the processor's caches.
+#: Largest number of bytes of all points that are computed together: they have to stay in the processor's caches.
 MOST_IN_LANES: Final = 1 << 20
-#: Seconds that compiling for points in lanes takes, and each operation of a body; those of a call beside its loops.
+#: Seconds to compile for points in lanes, and for each operation of a body; and seconds of a call besides its loops.
 LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 
@@ -454,22 +454,22 @@ LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 class _Step:
     """Calls of a loop, or an operation on matrices."""
 
-    function: str  # its name; of products none
-    nest: Nest  # the loop nest that it computes
-    seconds: float  # that it takes, roughly
+    function: str  # name of its function; empty for operations on matrices
+    nest: Nest  # loop nest that it computes
+    seconds: float  # approximate time
 
     @property
     def count(self) -> int:
-        """Number of instances; of indices for lookups, and of rows for sparse matrices."""
+        """Number of instances; for lookups the number of indices, and for sparse matrices the number of rows."""
         nest = self.nest
         if nest.code == SPARSE_PRODUCT and nest.shape is not None:
             return nest.shape[0]
         return nest.count if nest.shape is None else len(nest.loads[1])
 
     def parts(self, lanes: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the first instance, and the one after the last, of each call, (calls, 2); which calls are of vectors.
+        """Return the range of instances of each call, (calls, 2), and the mask of calls with vectors.
 
-        There is one for all instances, or one for each wide step and each stretch of narrow ones.
+        There is one call for all instances; in recurrences one for each wide step, and one for consecutive narrow ones.
         """
         steps = np.array([0, self.count]) if self.nest.steps is None else self.nest.steps
         wide = np.diff(steps) >= lanes
@@ -481,7 +481,7 @@ class _Step:
         return np.stack([steps[firsts], steps[ends]], axis=1), wide[firsts]
 
     def shares(self, threads: int) -> NDArray[np.int64]:
-        """Return the bounds of shares of instances, one for each thread that is worth it; a single share otherwise."""
+        """Return the ranges of instances of a division among threads; one range if a division does not pay."""
         calls = min(threads, int(self.seconds / MINIMUM_WORK), self.count // FEWEST_POINTS)
         bounds = [0, self.count]
         if calls > 1 and self.nest.steps is None and self.nest.code != SCATTER:
@@ -490,7 +490,7 @@ class _Step:
                 ends = (parts * self.count).astype(np.int64)
             else:
                 ends = np.searchsorted(self.nest.offsets, parts * self.nest.offsets[-1])
-            # whole cache lines of results each; a share has as many instances as a vector has lanes, or it is none
+            # whole cache lines of results; a share has at least as many instances as a vector has lanes
             ends -= ends % FEWEST_POINTS
             bounds = sorted({0, *ends.tolist(), self.count})
             if bounds[-1] - bounds[-2] < FEWEST_POINTS and len(bounds) > 2:
@@ -499,7 +499,7 @@ class _Step:
 
 
 class LLVMLoops(CompiledLoops):
-    """A program over arrays as machine code, for one point, and for points in lanes once many were requested.
+    """A program over arrays as machine code: for one point, and for points in lanes once many were computed.
 
     Raises:
         SizeError: if there are too many numbers between loops.
@@ -513,12 +513,12 @@ class LLVMLoops(CompiledLoops):
         self._layout = WorkspaceLayout(unit.tape, nests.kept)
         self._bodies: dict[object, Body] = {}
         self._steps: list[_Step] = []
-        #: Columns that sparse matrices are multiplied with, by the step.
+        #: Columns that sparse matrices are multiplied with, by step.
         self._sparse: dict[int, list[tuple[int, NDArray[np.int32], int]]] = {}
         self._lanes = host().vector_bytes // 8
         for nest in nests.every:
             self._add(nest)
-        # functions of vectors, and of one lane where there are fewer instances than a vector has lanes
+        # functions of vectors, and of one lane for parts with fewer instances than a vector has lanes
         self._libraries: dict[bool, Library] = {}
         for is_wide, width in ((True, self._lanes), (False, 1)):
             loops = [step for step in self._steps if step.function]
@@ -537,13 +537,13 @@ class LLVMLoops(CompiledLoops):
         has_matrices = any(step.function in ("", SPARSE_LANES, *LOOKUPS.values()) for step in self._steps)
         self._may_be_in_lanes = not has_matrices and bytes_of_points <= MOST_IN_LANES
         operations = sum(body.tape.operations for body in self._bodies.values())
-        #: Points from which on they are, since they take as long as compiling.
+        #: Number of points whose computation takes as long as compiling for points in lanes, which is then done.
         self._enough = (LANES + LANES_AN_OPERATION * operations) / (CALL + sum(step.seconds for step in self._steps))
         self._asked_for = 0
         self._library: Library | None = None
         self._unused: list[_Memory] = []
 
-    # What is called -------------------------------------------------------------------------------------------------
+    # Construction --------------------------------------------------------------------------------------------------
 
     def _add(self, nest: Nest) -> None:
         if nest.body is not None:
@@ -571,7 +571,7 @@ class LLVMLoops(CompiledLoops):
             self._steps.append(_Step(SUMS[not is_next], nest, seconds))
 
     def _add_sparse(self, nest: Nest, matrix: SparseMatrix) -> None:
-        """Add products with a sparse matrix, to those with the same before if they do not depend on these."""
+        """Add products with a sparse matrix; join them to the previous ones with the same matrix, if independent."""
         assert nest.shape is not None
         n, seconds = nest.shape[2], matrix.nnz * (2 * SECONDS + FINDING)
         if self._in_lanes(nest):
@@ -589,14 +589,14 @@ class LLVMLoops(CompiledLoops):
         self._steps.append(_Step(SPARSE_ROWS, nest, n * len(nest.loads) * seconds))
 
     def _in_lanes(self, nest: Nest) -> bool:
-        """Return True if columns that a sparse matrix is multiplied with are next to each other, and make vectors."""
+        """Return True if the columns that a sparse matrix is multiplied with are adjacent, and fill vectors."""
         (m, _, n), taken = nest.shape or (0, 0, 0), nest.loads[0]
         return min(m, n) >= self._lanes and isinstance(taken, Range) and taken.step == 1
 
     def _columns(self, step: _Step, matrix: SparseMatrix) -> list[tuple[int, NDArray[np.int32], int]]:
-        """Return the columns that a sparse matrix is multiplied with, those of the first operand first.
+        """Return the columns that a sparse matrix is multiplied with, operand by operand.
 
-        Each is its beginning, the offset of each entry's factor from there, and its position among the results.
+        Each is (first place, offset of each entry's factor from there, position among the results).
         """
         factors, nest = self._sparse.get(id(step)), step.nest
         if factors is None:
@@ -619,9 +619,9 @@ class LLVMLoops(CompiledLoops):
         return factors
 
     def _entries(self, nest: Nest) -> list[int] | None:
-        """Return the arguments of a function that goes by indices: its matrix and its indices.
+        """Return the arguments of a function for a gather or scatter: places of its matrix and indices, and numbers.
 
-        These are places for addresses; None if the operands do not lie in equal distances.
+        Return None if the operands are not equally spaced in memory.
         """
         assert nest.shape is not None
         shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))
@@ -648,7 +648,7 @@ class LLVMLoops(CompiledLoops):
     # Calls -------------------------------------------------------------------------------------------------------
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
-        """Compute one point, see `accumulus.targets.kernel.CompiledLoops`."""
+        """Compute one point; see `accumulus.targets.kernel.CompiledLoops`."""
         workspace = self._idle.pop() if self._idle else self._workspace()
         at = self._layout.first
         for argument in arguments:
@@ -688,12 +688,12 @@ class LLVMLoops(CompiledLoops):
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
 
     def _addresses(self, step: _Step, base: int, size: int = 8) -> tuple[list[int], list[tuple[int, Place]]]:
-        """Return the addresses that a loop takes, 0 for arrays that are returned, and the places of these.
+        """Return the addresses that a loop takes, 0 for returned arrays, and (position, place) of the latter.
 
         Args:
             step: step of the program.
             base: address of the workspace.
-            size: bytes of a number in it.
+            size: bytes of a number in the workspace.
         """
         nest, words, places = step.nest, [base], []
         if isinstance(nest.opaque, SparseMatrix):
@@ -737,7 +737,7 @@ class LLVMLoops(CompiledLoops):
         return words, places
 
     def _target(self, values: Floats, step: _Step) -> Callable[[Sequence[Floats]], Floats]:
-        """Return a function from the returned arrays to the memory that a product is stored in."""
+        """Return a function from the returned arrays to the memory in which a product is stored."""
         ((result,), size) = step.nest.stores, step.nest.count
         if isinstance(result, Place):
             segment, positions = result.segment, slice(result.offset, result.offset + size)
@@ -746,9 +746,9 @@ class LLVMLoops(CompiledLoops):
         return lambda results: stored
 
     def calls(self, workspace: _Workspace, threads: int) -> tuple[NDArray[np.int64], list[tuple[int, int, bool]]]:
-        """Return the table of calls, and stretches of it: address, number of rows, and whether they are made together.
+        """Return the table of calls, and its stages: address, number of rows, and True if threads share the rows.
 
-        Products of matrices are stretches of no rows, with the number of the step in the place of an address.
+        Operations on matrices are stages without rows, with the number of the step instead of an address.
         """
         tables: list[NDArray[np.int64]] = []
         stages: list[tuple[int, int, bool]] = []
@@ -780,7 +780,7 @@ class LLVMLoops(CompiledLoops):
     # Many points ---------------------------------------------------------------------------------------------------
 
     def run(self, batch: Batch, first: int, last: int) -> int:
-        """Compute points from `first` on as far as they fill lanes; the point after these."""
+        """Compute points from `first` on while they fill lanes; return the point after these."""
         lanes, transposed = self._lanes, batch.transposed
         self._asked_for += last - first
         if not self._may_be_in_lanes or self._asked_for < self._enough or last - first < lanes:
@@ -806,7 +806,7 @@ class LLVMLoops(CompiledLoops):
         return first
 
     def _memory(self) -> _Memory:
-        """Return the memory of a run, and the calls with their addresses in it; compile missing code."""
+        """Return the memory of a batch, with calls that have addresses in it; compile missing code."""
         library = self._library
         if library is None:
             is_sparse = any(step.function == SPARSE_ROWS for step in self._steps)
@@ -835,15 +835,15 @@ class _Workspace:
     """Memory of one call."""
 
     values: Floats  # the workspace
-    addresses: NDArray[np.int64]  # that loops are given
-    begins: list[int]  # where in them those of each step begin
-    # which of them are in arrays that are returned: position, segment, and bytes from its beginning
+    addresses: NDArray[np.int64]  # addresses that loops take
+    begins: list[int]  # position of the first address of each step
+    # addresses in returned arrays: position, segment, and offset in bytes
     returned: list[tuple[int, int, int]]
-    products: dict[int, Callable[[Sequence[Floats]], None]]  # of matrices, by the numbers of their steps
-    tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]  # of calls, by the number of threads
+    products: dict[int, Callable[[Sequence[Floats]], None]]  # operations on matrices, by step
+    tables: dict[int, tuple[NDArray[np.int64], list[tuple[int, int, bool]]]]  # tables of calls, by number of threads
 
     def stages(self, loops: LLVMLoops, threads: int) -> list[tuple[int, int, bool]]:
-        """Return stretches of the table of calls, see `LLVMLoops.calls`."""
+        """Return the stages of the table of calls; see `LLVMLoops.calls`."""
         table = self.tables.get(threads)
         if table is None:
             table = self.tables[threads] = loops.calls(self, threads)
@@ -852,7 +852,7 @@ class _Workspace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Memory:
-    """Memory of one run: a vector for each number, the arrays that are returned, calls, and the addresses of each."""
+    """Memory of one batch: a vector for each number, result arrays, calls, and the addresses that each call takes."""
 
     values: Floats
     results: list[Floats]

@@ -2,16 +2,16 @@
 
 Each follows the usual plan: reduce the argument (W. J. Cody and W. Waite, Software Manual for the Elementary Functions,
 1980; in two or three parts, exact thanks to fused multiply-add), evaluate a polynomial, reconstruct. The logarithm is
-that of fdlibm; powers compute it as a sum of two doubles. Coefficients are minimax fits (Remez) of the relative error
-of the result, which truncation leaves below 2⁻⁵⁷. The tests hold the functions to 2.5 units in the last place; the
+fdlibm's; powers compute it as a sum of two doubles. Coefficients are minimax fits (Remez) of the relative error of the
+result, with a truncation error below 2⁻⁵⁷. The tests require errors of at most 2.5 units in the last place; the
 remainder of a division is exact.
 
-Each algorithm also names the lanes that it is not for: huge angles and quotients, results that overflow, logarithms of
-zero, of negative and of denormal numbers, NaN. Those are computed by the C library's scalar function, in
-code that is rarely reached, so that special values are the C library's.
+Each algorithm also marks the lanes that it does not cover: huge angles and quotients, results that overflow, logarithms
+of zero, of negative and of denormal numbers, NaN. The C library's scalar function computes these, in code that rarely
+runs, so that special values are the C library's.
 
-The functions serve where a processor has fused multiply-add, also where there is no vector library, and always give
-the same bits. Sine and cosine of one angle are one call.
+The functions are used if a processor has fused multiply-add, even without a vector library, and always give the same
+bits. Sine and cosine of one angle are one call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 # fmt: on
 
-# 1.5 · 2⁵²: added to a number below 2⁵¹ it leaves the nearest whole number in the low bits
+# 1.5 · 2⁵²: added to a number below 2⁵¹ it leaves the nearest integer in the low bits
 _ROUNDER: Final = 6755399441055744.0
 _SIGN: Final = -(1 << 63)
 
@@ -69,14 +69,14 @@ _LN2: Final = (0.6931471805599453, 2.3190468138462996e-17)
 
 
 def double(value: float) -> str:
-    """Return the value as LLVM IR spells it, exactly."""
+    """Return a number in LLVM IR, exactly."""
     return f"0x{struct.unpack('>Q', struct.pack('>d', value))[0]:016X}"
 
 
 class Writer:
-    """Instructions of one function on vectors of `lanes` doubles; each method returns the name of its result."""
+    """Writer of one function on vectors of `lanes` doubles; each method returns the name of its result."""
 
-    #: What the function's arguments are called.
+    #: Names of the function's arguments.
     arguments: tuple[str, str] = ("%x", "%y")
     #: Zero in all lanes.
     zero = "zeroinitializer"
@@ -91,23 +91,23 @@ class Writer:
 
     def real(self, value: float) -> str:
         """Return a constant in all lanes."""
-        # loaded as a whole vector, which can be the operand of an instruction: a broadcast would take a register
+        # loaded as a whole vector, which can be the operand of an instruction; a broadcast would take a register
         index = self.constants.setdefault(double(value), len(self.constants))
         pointer = f"getelementptr ({self.reals}, ptr @{self.table}, i64 {index})"
         return self.let(f"load {self.reals}, ptr {pointer}, align {8 * self.lanes}, !invariant.load !1")
 
     def table_definition(self) -> str:
-        """Return the constants, as a global of the module."""
+        """Return the definition of the constants as a global array."""
         entries = [f"{self.reals} <{', '.join([f'double {text}'] * self.lanes)}>" for text in self.constants]
         kind = f"[{len(entries)} x {self.reals}]"
         return f"@{self.table} = internal constant {kind} [{', '.join(entries)}], align {8 * self.lanes}"
 
     def whole(self, value: int) -> str:
-        """Return a whole constant in all lanes."""
+        """Return an integer constant in all lanes."""
         return f"<{', '.join([f'i64 {value}'] * self.lanes)}>"
 
     def let(self, text: str) -> str:
-        """Write one instruction."""
+        """Write one instruction, and return the name of its result."""
         name = f"%v{len(self.lines)}"
         self.lines.append(f"  {name} = {text}")
         return name
@@ -117,20 +117,20 @@ class Writer:
         return value if isinstance(value, str) else self.real(value)
 
     def binary(self, operation: str, a: str | float, b: str | float) -> str:
-        """Return an instruction with two operands."""
+        """Return the result of an instruction with two operands."""
         return self.let(f"{operation} {self.reals} {self.operand(a)}, {self.operand(b)}")
 
     def comparison(self, predicate: str, a: str | float, b: str | float) -> str:
-        """Return the mask of where it holds."""
+        """Return the mask of lanes where a comparison holds."""
         return self.let(f"fcmp {predicate} {self.reals} {self.operand(a)}, {self.operand(b)}")
 
     def function(self, name: str, *arguments: str) -> str:
-        """Return an elementary function of this module."""
+        """Return the result of an elementary function of this module."""
         operands = ", ".join(f"{self.reals} {argument}" for argument in arguments)
         return self.let(f"call {self.reals} @accumulus_{name}({operands})")
 
     def either(self, a: str, b: str) -> str:
-        """Return the mask where one or the other holds."""
+        """Return the mask of lanes where one or the other mask holds."""
         return self.let(f"or <{self.lanes} x i1> {a}, {b}")
 
     def minus(self, a: str) -> str:
@@ -138,16 +138,16 @@ class Writer:
         return self.let(f"fneg {self.reals} {a}")
 
     def call(self, intrinsic: str, *arguments: str | float) -> str:
-        """Return one of LLVM's own functions."""
+        """Return the result of an LLVM intrinsic."""
         operands = ", ".join(f"{self.reals} {self.operand(a)}" for a in arguments)
         return self.let(f"call {self.reals} @llvm.{intrinsic}.v{self.lanes}f64({operands})")
 
     def fused(self, a: str, b: str | float, c: str | float) -> str:
-        """Return a · b + c."""
+        """Return a · b + c, rounded once."""
         return self.call("fma", a, b, c)
 
     def multiply_add(self, a: str, b: str | float, c: str | float) -> str:
-        """Return a · b + c, as polynomials have it."""
+        """Return a · b + c, as polynomials compute it."""
         return self.fused(a, b, c)
 
     def select(self, mask: str, a: str | float, b: str | float) -> str:
@@ -156,23 +156,23 @@ class Writer:
         return self.let(f"select <{self.lanes} x i1> {mask}, {operands[0]}, {operands[1]}")
 
     def bits(self, a: str) -> str:
-        """Return the bits of reals."""
+        """Return the bits of real numbers."""
         return self.let(f"bitcast {self.reals} {a} to {self.integers}")
 
     def number(self, bits: str) -> str:
-        """Return the reals of bits."""
+        """Return the real numbers with given bits."""
         return self.let(f"bitcast {self.integers} {bits} to {self.reals}")
 
     def integer(self, operation: str, a: str, b: str | int) -> str:
-        """Return an instruction on whole numbers."""
+        """Return the result of an instruction on integers."""
         return self.let(f"{operation} {self.integers} {a}, {b if isinstance(b, str) else self.whole(b)}")
 
     def negative(self, bits: str) -> str:
-        """Return the mask of whole numbers below zero."""
+        """Return the mask of negative integers."""
         return self.let(f"icmp slt {self.integers} {bits}, zeroinitializer")
 
     def polynomial(self, z: str, coefficients: Sequence[float]) -> str:
-        """Return the value at z; even and odd powers apart, so that two chains run at once."""
+        """Return a polynomial's value at z; even and odd powers are separate, so that two chains run in parallel."""
         square = self.binary("fmul", z, z)
         even, odd = coefficients[::2], coefficients[1::2]
         halves = []
@@ -185,14 +185,14 @@ class Writer:
         assert isinstance(high, str), "a polynomial of degree two at least"
         return self.multiply_add(z, high, halves[0])
 
-    # Masks of lanes that an algorithm is not for; these also hold for NaN
+    # Masks of lanes that an algorithm does not cover; these also hold for NaN
 
     def beyond(self, x: str, limit: float) -> str:
         """Return the mask of |x| > limit."""
         return self.comparison("ugt", self.call("fabs", x), limit)
 
     def below(self, x: str, limit: float) -> str:
-        """Return the mask of x < limit, of numbers that are not negative."""
+        """Return the mask of x < limit, for numbers that are not negative."""
         return self.comparison("ult", x, limit)
 
     def not_normal_and_positive(self, x: str) -> str:
@@ -200,11 +200,11 @@ class Writer:
         return self.either(self.comparison("ult", x, 2.0**-1022), self.comparison("oeq", x, math.inf))
 
     def unordered(self, a: str, b: str) -> str:
-        """Return the mask of lanes where one of both is NaN."""
+        """Return the mask of lanes where either number is NaN."""
         return self.comparison("uno", a, b)
 
 
-# Formulas as Python writes them ---------------------------------------------------------------------------------------
+# Formulas in Python ---------------------------------------------------------------------------------------------------
 
 
 #: The writer's method for each of Python's operators and NumPy's functions, with its first arguments.
@@ -233,7 +233,7 @@ _WRITTEN: Final[dict[np.ufunc, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Term(NDArrayOperatorsMixin):
-    """A number, or a truth value, in each lane. Every operation is rounded by itself; `fused` is the exception."""
+    """A number or a truth value in each lane. Every operation is rounded separately, except `fused`."""
 
     writer: Writer
     name: str
@@ -263,22 +263,22 @@ def polynomial(z: Term, coefficients: Sequence[float]) -> Term:
 
 
 def _bits(x: Term) -> Term:
-    """Return the bits of reals."""
+    """Return the bits of real numbers."""
     return Term(x.writer, x.writer.bits(x.name))
 
 
 def _number(bits: Term) -> Term:
-    """Return the reals of bits."""
+    """Return the real numbers with given bits."""
     return Term(bits.writer, bits.writer.number(bits.name))
 
 
 def _integer(operation: str, a: Term, b: Term | int) -> Term:
-    """Return an instruction on whole numbers."""
+    """Return the result of an instruction on integers."""
     return Term(a.writer, a.writer.integer(operation, a.name, b.name if isinstance(b, Term) else b))
 
 
 def _unfit(which: str, *operands: Term | float | str) -> Term:
-    """Return a mask of lanes, such as those that an algorithm is not for, by that method of the writer."""
+    """Return a mask of lanes from a method of the writer, such as the lanes that an algorithm does not cover."""
     w = next(each.writer for each in operands if isinstance(each, Term))
     return Term(w, getattr(w, which)(*map(_operand, operands)))
 
@@ -290,7 +290,7 @@ def _signed_like(magnitude: Term, a: Term) -> Term:
 
 
 def _reduced(x: Term, inverse: float, parts: Sequence[float]) -> tuple[Term, Term]:
-    """Return x less the nearest multiple n of a period, and bits with n at the low end."""
+    """Return x minus n periods, n being the nearest integer, and bits with n at the low end."""
     rounded = fused(x, inverse, _ROUNDER)
     n = rounded - _ROUNDER
     for part in parts:
@@ -300,12 +300,12 @@ def _reduced(x: Term, inverse: float, parts: Sequence[float]) -> tuple[Term, Ter
 
 # Algorithms -----------------------------------------------------------------------------------------------------------
 
-#: Results, and the lanes that need the scalar functions.
+#: Results, and the mask of lanes that need the scalar functions; None if there are no such lanes.
 Results = tuple[tuple[Term, ...], Term | None]
 
 
 def sincos(x: Term) -> Results:
-    """Return sin x and cos x, from both on [−π/4, π/4] and the quadrant."""
+    """Return sin x and cos x, from both functions on [−π/4, π/4] and the quadrant."""
     r, quadrant = _reduced(x, 1 / _HALF_PI[0], _HALF_PI)
     z = r * r
     sine = fused(r * z, polynomial(z, _SIN), r)
@@ -322,7 +322,7 @@ def sincos(x: Term) -> Results:
 
 
 def _scaled(mantissa: Term, exponent: Term) -> Term:
-    """Return mantissa · 2ⁿ, n at the low end of the bits `exponent`."""
+    """Return mantissa · 2ⁿ, with n at the low end of the bits `exponent`."""
     return _number(_integer("add", _bits(mantissa), _integer("shl", exponent, 52)))
 
 
@@ -347,7 +347,7 @@ def log(x: Term) -> Results:
 
 
 def _log_parts(x: Term) -> tuple[Term, Any, Any]:
-    """Return k, f, with x = (1 + f) 2ᵏ and 1 + f between √½ and √2; and 2 + f."""
+    """Return k, f and 2 + f, where x = (1 + f) 2ᵏ and 1 + f is between √½ and √2."""
     bits = _bits(x)
     shifted = _integer("sub", bits, 0x3FE6A09E667F3BCD)
     m = _number(_integer("sub", bits, _integer("and", shifted, -(1 << 52))))
@@ -358,7 +358,7 @@ def _log_parts(x: Term) -> tuple[Term, Any, Any]:
 
 
 def power(x: Term, y: Term) -> Results:
-    """Return xʸ = exp(y log x), the logarithm and its product with y as sums of two doubles."""
+    """Return xʸ = exp(y log x), with the logarithm and its product with y as sums of two doubles."""
     # log x = k log 2 + 2s + ⅔s³ + s⁵(…) with s = f / (2 + f), the first three terms as sums of two doubles each
     k, f, divisor = _log_parts(x)
     inverse = 1.0 / divisor
@@ -399,7 +399,7 @@ def power(x: Term, y: Term) -> Results:
 
 def tanh(x: Term) -> Results:
     """Return tanh x = u / (u + 2) with u = exp(2x) − 1."""
-    # of |x|; from 2|x| = 44 on the result is 1, and NaN passes the comparison by
+    # for |x|: from 2|x| = 44 on the result is 1; NaN does not pass the comparison, and is kept
     twice = abs(x + x)
     large = twice > 44.0
     r, exponent = _reduced(where(large, 44.0, twice), 1 / math.log(2), _LN2)
@@ -410,7 +410,7 @@ def tanh(x: Term) -> Results:
 
 
 def _arc(opposite: Term, adjacent: Term | float) -> Any:
-    """Return the angle in [0, π/2] whose tangent is the quotient of two numbers that are not negative."""
+    """Return the angle in [0, π/2] whose tangent is the quotient of two nonnegative numbers."""
     steep = opposite > adjacent
     small, large = where(steep, adjacent, opposite), where(steep, opposite, adjacent)
     # arctan q = π/4 + arctan((q − 1)/(q + 1)) above tan π/8
@@ -453,14 +453,14 @@ def _half_arc(x: Term) -> tuple[Any, Term]:
 
 
 def asin(x: Term) -> Results:
-    """Return arcsin x, above ½ by way of the half angle."""
+    """Return arcsin x; above ½ from the half angle."""
     large, arc = _half_arc(x)
     complement = fused(arc, -2.0, _HALF_PI[1]) + _HALF_PI[0]
     return (_signed_like(where(large, complement, arc), x),), None
 
 
 def acos(x: Term) -> Results:
-    """Return arccos x, above ½ by way of the half angle."""
+    """Return arccos x; above ½ from the half angle."""
     large, arc = _half_arc(x)
     signed = _signed_like(arc, x)
     middle = _HALF_PI[0] - (signed - _HALF_PI[1])
@@ -470,11 +470,11 @@ def acos(x: Term) -> Results:
 
 
 def fmod(x: Term, y: Term) -> Results:
-    """Return x - n·y with the whole part n of x / y, exactly.
+    """Return x - n·y exactly, where n is the integer part of x / y.
 
-    The quotient of magnitudes is rounded, so its whole part may be one too large, and never too small. The remainder
-    |x| - n·|y| is a multiple of the last place of y then, and no larger than y: one fused step computes it without
-    rounding, and so does the sum that takes back the one.
+    The quotient of magnitudes is rounded, so its integer part may be one too large, and never too small. Then the
+    remainder |x| - n·|y| is a multiple of the last place of y, and no larger than y: one fused step computes it without
+    rounding, and so does the addition that corrects n by one.
     """
     dividend, divisor = abs(x), abs(y)
     quotient = dividend / divisor
@@ -486,21 +486,21 @@ def fmod(x: Term, y: Term) -> Results:
     return (_signed_like(rest, x),), unfit
 
 
-# The functions that a module may contain ------------------------------------------------------------------------------
+# Functions that a module may contain ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class VectorFunction:
-    """One function of the module."""
+    """A vector function that a module may define."""
 
-    name: str  # in the module
+    name: str  # name in the module
     arity: int  # number of arguments, %x and %y
-    scalars: tuple[str, ...]  # the C library's functions for its results
-    formula: Callable[..., Results | Term]  # its fast path: of its arguments, results, or one that is for all lanes
-    calls: tuple[VectorFunction, ...] = ()  # others that it calls
+    scalars: tuple[str, ...]  # functions of the C library for its results
+    formula: Callable[..., Results | Term]  # function of the arguments: `Results`, or one result that covers all lanes
+    calls: tuple[VectorFunction, ...] = ()  # other functions that it calls
 
     def write(self, w: Writer) -> tuple[tuple[str, ...], str | None]:
-        """Write the fast path; results, and a mask of the lanes that it is not for, None if there are none."""
+        """Write the formula; return results, and the mask of lanes that it does not cover (None if there are none)."""
         terms = self.formula(*(Term(w, argument) for argument in w.arguments[: self.arity]))
         results, unfit = ((terms,), None) if isinstance(terms, Term) else terms
         return tuple(result.name for result in results), None if unfit is None else unfit.name
@@ -516,7 +516,7 @@ def _single(name: str, arity: int, formula: Callable[..., Results]) -> tuple[Vec
 
 
 _SINCOS: Final = VectorFunction("accumulus_sincos", 1, ("sin", "cos"), sincos)
-#: Function of the C library → the vector function, and which of its results it is.
+#: Vector function for each function of the C library, and the position of its result.
 VECTOR_FUNCTIONS: Final[dict[str, tuple[VectorFunction, int]]] = {
     "sin": (_SINCOS, 0),
     "cos": (_SINCOS, 1),
@@ -535,7 +535,7 @@ _PATCH_NAMES: Final = {1: "accumulus_patch", 2: "accumulus_patch2"}
 
 @cache
 def definition(function: VectorFunction, lanes: int, linkage: str = "internal ") -> str:
-    """Return LLVM IR of the function and of its constants."""
+    """Return LLVM IR of a function and its constants."""
     w = Writer(lanes, f"{function.name}_table")
     results, unfit = function.write(w)
     kind = function.result_type(lanes)

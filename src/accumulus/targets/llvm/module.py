@@ -7,28 +7,27 @@
 
 LLVM takes more than linear time for functions of more than some thousand instructions. So a larger program is cut into
 parts that pass values through memory, and emitting and compiling take time linear in the number of operations. LLVM
-cannot be interrupted, so long parts are compiled some at a time, as modules of their own.
+cannot be interrupted, so many parts are compiled in several modules, one after the other.
 
-A `Variant` says how a program is compiled; `tune` finds the one that suits it and this machine:
+A `Variant` defines how a program is compiled; `tune` selects the one that suits the program and this machine.
 
-A block has to do arithmetic, at about two instructions a cycle, to bring points and results into another shape,
-log₂(lanes) shuffles a variable, and to store results, structural zeros among them. Meanwhile it waits for the longest
-chain of operations of which each needs the one before; elementary functions, square roots and divisions make long
-chains.
+A block has to do arithmetic, at about two instructions a cycle, to transpose points and results, at log₂(lanes)
+shuffles per variable, and to store results, including structural zeros. Meanwhile it waits for the longest chain of
+dependent operations; elementary functions, square roots and divisions make long chains.
 
-* Where the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many
-  registers: with shorter chains, that costs more than it wins. In a transposed batch, half as long a chain will do if
-  all values fit the registers anyway: two blocks write two neighbouring cache lines of each variable.
-* Where the chain takes a large part of that time, operations come in the order of the critical path; those of two
-  blocks only if the values that are alive in that order fit the registers, or nearly.
-* Where there is little arithmetic and much to be stored, half as wide a block writes half as many rows at a time, which
-  caches like better. Transposed, a block as wide as a cache line fills one at once.
-* Where a long program, one that is cut into functions, holds many more values at once than there are registers,
-  operations come in an order that holds fewer, if there is one.
+* If the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many registers:
+  with shorter chains, that costs more than it wins. In a transposed batch, half as long a chain suffices if all values
+  fit the registers anyway: two blocks write two neighbouring cache lines of each variable.
+* If the chain takes a large part of that time, operations come in the order of the critical path; for two blocks only
+  if the live values in that order fit the registers, or nearly.
+* If there is little arithmetic and much to store, half as wide a block writes half as many rows at a time, which suits
+  caches better. In a transposed batch, a block as wide as a cache line fills one at once.
+* If a long program, one that is cut into functions, has many more live values than there are registers, operations come
+  in an order with fewer, if there is one.
 
-Each of the first three was worth 8 to 17 per cent on those of the examples that it is for (vectors of 64 bytes), in
-transposed batches 4 to 25. The last was worth 12 to 70 per cent on recurrences of thousands of operations, 8 on two
-Runge-Kutta steps of a ring of ten variables, 5 on a walking model; compiling took up to a fifth longer.
+Each of the first three gained 8 to 17 per cent on the examples to which it applies (vectors of 64 bytes), and 4 to 25
+in transposed batches. The last gained 12 to 70 per cent on recurrences of thousands of operations, 8 on two Runge-Kutta
+steps of a ring of ten variables, and 5 on a walking model; compiling took up to a fifth longer.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ from accumulus.targets.schedule import runs as sorted_into_runs
 
 # Variants -------------------------------------------------------------------------------------------------------------
 
-#: Most operations, and most results, of a program in one function; others are cut into functions of `PART_SIZE` steps.
+#: Largest numbers of operations and of results of a program in one function; others are cut every `PART_SIZE` steps.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
 
 
@@ -77,18 +76,18 @@ LARGEST_UNCUT, PART_SIZE = 1000, 300
 class Variant:
     """A way of compiling a program."""
 
-    lanes: int  # points computed at once
+    lanes: int  # number of points computed at once
     dtype: str = "float64"  # "float64" or "float32"
-    transposed: bool = False  # variables × points instead of points × variables
-    zeroed: bool = False  # structural zeros are in place already
-    offsets: tuple[int, ...] = ()  # where in a vector the first entry of each result array lies, if not at its start
-    contract: bool = True  # products and sums may be fused
+    transposed: bool = False  # True for variables × points instead of points × variables
+    zeroed: bool = False  # True if structural zeros are already in the result arrays
+    offsets: tuple[int, ...] = ()  # position within a vector of the first entry of each result array; all 0 if empty
+    contract: bool = True  # True if products and sums may be fused
     exact: frozenset[int] = frozenset()  # references of operations that may not be fused
     part_size: int = 0  # operations and stores in one function; 0 for the default of the program's length
-    critical_path: bool = False  # operations come in the order of the critical path, not in that of results
-    steps: tuple[int | Group, ...] | None = None  # operations and results, where their order is neither of these two
-    single: bool = False  # for one point at a time, and no batch
-    shared: tuple[bool, ...] = ()  # which arguments are the same at all points; none if empty
+    critical_path: bool = False  # True for the order of the critical path, False for the order of results
+    steps: tuple[int | Group, ...] | None = None  # operations and results in another order; None for one of these two
+    single: bool = False  # True for one point at a time, without batches
+    shared: tuple[bool, ...] = ()  # for each argument, True if all points share it; all False if empty
 
     @property
     def size(self) -> int:
@@ -117,7 +116,7 @@ def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
 
 
 def sines_and_cosines(tape: Tape) -> dict[int, int]:
-    """Return pairs of sine and cosine of one angle, which share a call: each → the other."""
+    """Return pairs of sine and cosine of one angle, which share a call: a map from each to the other."""
     sin, cos = BY_NAME["sin"].code, BY_NAME["cos"].code
     if sin not in tape.codes or cos not in tape.codes:
         return {}
@@ -137,23 +136,23 @@ def sines_and_cosines(tape: Tape) -> dict[int, int]:
 
 # The variant that suits a program -------------------------------------------------------------------------------------
 
-#: The longest chain as a part of all other work, from which on blocks are twice as wide, and from which on operations
-#: come in the order of the critical path.
+#: Least length of the longest chain, relative to all other work, for which blocks are twice as wide; and for which
+#: operations come in the order of the critical path.
 WIDE_FROM, CRITICAL_FROM = 0.72, 0.29
-#: As a part of arithmetic and stores, from which on transposed blocks are twice as wide if registers are left.
+#: The same relative to arithmetic and stores, for which transposed blocks are twice as wide if registers are left.
 WIDE_TRANSPOSED_FROM: Final = 0.5
-#: Blocks are half as wide if shuffles take this many times as long as arithmetic, and no more than half as many zeros
-#: are stored as there are variables.
+#: Blocks are half as wide if shuffles take this many times as long as arithmetic, and at most half as many zeros are
+#: stored as there are variables.
 NARROW_FROM, ZEROS = 1.8, 0.5
-#: Longer programs, in operations, have enough to do while they wait, and too few registers for more.
+#: Longer programs, in operations, have enough work while they wait, and too few registers for more.
 LONGEST_WIDE: Final = 500
-#: In programs that are cut into functions, up to this number of operations, register pressure is high if this many
-#: times more values are alive than fit: another order is tried then.
+#: In programs that are cut into functions, up to this number of operations, register pressure is high if live values
+#: exceed the registers this many times: then another order is tried.
 LONGEST_ORDERED, HIGH_PRESSURE = 10_000, 4
-#: That order is taken if it hands on at most this fraction of the values. It leaves some registers to instructions'
-#: temporaries beside the values that are alive.
+#: That order is used if it passes at most this fraction of the values between functions. It leaves some registers for
+#: temporaries besides live values.
 WORTH_IT, SPARE = 0.9, 4
-#: Functions that this package has code for.
+#: Functions for which this package has code.
 OWN: Final = VECTOR_FUNCTIONS.keys() | SPECIAL_FUNCTIONS.keys()
 
 
@@ -167,7 +166,7 @@ def tune(
         segments: result arrays.
         dtype: dtype of the code.
         transposed: if True, for transposed batches instead of those in C order.
-        single: if True, for one point, where only the order of operations matters.
+        single: if True, for one point, for which only the order of operations matters.
     """
     if single and tape.operations <= LARGEST_UNCUT:
         return Variant(1, dtype)
@@ -200,21 +199,21 @@ def tune(
 
 
 def _is_uncut(tape: Tape, segments: Sequence[Segment]) -> bool:
-    """Return True if results leave a short program in one function.
+    """Return True if a short program stays in one function, that is, if it has few enough results.
 
-    Longer ones are cut in one order for a point and a batch: a product is fused with a sum of the same part only.
+    Otherwise a point and a batch need the same order: a product is only fused with a sum in the same part.
     """
     return len(results_of(tape, segments)) <= LARGEST_UNCUT
 
 
 def values_in_registers(variant: Variant) -> int:
-    """Return the number of vectors of the variant's lanes that the registers hold."""
+    """Return the number of vectors of a variant that fit the registers."""
     machine = host()
     return machine.registers // max(1, variant.lanes * variant.size // machine.vector_bytes)
 
 
 def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Variant:
-    """Return the variant, with `order_by_registers` if too many values live and fewer cross between functions."""
+    """Return the variant, with `order_by_registers` if too many values are live and that passes fewer on."""
     registers = values_in_registers(variant)
     if most_alive(tape, list(order(tape, groups(tape, segments, 1)))) <= HIGH_PRESSURE * registers:
         return variant
@@ -226,7 +225,7 @@ def _by_registers(tape: Tape, segments: Sequence[Segment], variant: Variant) -> 
 
 
 def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
-    """Return True if one lane gives the same bits as many: a library's functions on vectors may differ."""
+    """Return True if one lane gives the same bits as many; vector functions of a library may differ."""
     marks = np.frombuffer(needed(tape), np.uint8)[tape.inputs :] != 0
     codes = np.unique(np.frombuffer(tape.codes, np.uint8)[tape.inputs :][marks]).tolist()
     called = {OPERATIONS[code].llvm[1:] for code in codes if OPERATIONS[code].llvm.startswith("@")}
@@ -234,12 +233,12 @@ def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
 
 
 def _has_own_functions(called: set[str], dtype: str) -> bool:
-    """Return True if the code has none but its own elementary functions, for vectors of any width."""
+    """Return True if the code calls only elementary functions of this package, for vectors of any width."""
     return not called or (dtype == "float64" and host().fused and called <= OWN)
 
 
 def _chain(tape: Tape, live: Sequence[int]) -> tuple[int, set[str]]:
-    """Return cycles of the longest chain of operations, and the elementary functions that the program calls."""
+    """Return the length of the longest chain in cycles, and the elementary functions that the program calls."""
     ready: dict[int, int] = {}
     called: set[str] = set()
     for reference in live:
@@ -252,18 +251,18 @@ def _chain(tape: Tape, live: Sequence[int]) -> tuple[int, set[str]]:
 
 # The module -----------------------------------------------------------------------------------------------------------
 
-#: Lines of LLVM IR that are compiled at a time, about: in a third of a second.
+#: Approximate number of lines of LLVM IR that are compiled at a time, in a third of a second.
 LINES: Final = 12_000
 
-#: A program of more operations is a loop for each kind of them, if runs of equal ones are that long on average.
+#: Length, in operations, above which a program becomes loops over kinds of operations, and their least mean run length.
 LARGEST_STRAIGHT_LINE, SHORTEST_RUN = 15_000, 16
-#: A tile of the transposed layout is as wide as two cache lines, narrower if it would take more bytes than this.
+#: Number of cache lines across a tile of the transposed layout, and the bytes of a tile above which it is narrower.
 TILE_LINES, TILE_BYTES = 2, 1 << 18
-#: As many structural zeros of one point are cleared by a call, before anything is stored.
+#: Least number of structural zeros of one point that a call clears before anything is stored.
 WORTH_CLEARING: Final = 16
-#: If a batch's results take more than `BEYOND_CACHES` bytes, lines are fetched `AHEAD` bytes ahead of the stores, for
-#: blocks of up to `LARGEST_FETCHED` bytes. Points then take 0.5 to 0.9 of the time. Smaller batches, or larger blocks,
-#: would take up to 1.2 times as long.
+#: If a batch's results take more than `BEYOND_CACHES` bytes, lines are prefetched `AHEAD` bytes ahead of the stores,
+#: for blocks of up to `LARGEST_FETCHED` bytes. Points then take 0.5 to 0.9 of the time. With smaller batches or larger
+#: blocks, they would take up to 1.2 times as long.
 BEYOND_CACHES, AHEAD, LARGEST_FETCHED = 12 << 20, 1 << 13, 1 << 14
 #: Bytes of a cache line.
 LINE: Final = 64
@@ -273,15 +272,15 @@ LINE: Final = 64
 class Text:
     """LLVM IR of a program, as one module or as several that are compiled one after the other."""
 
-    shared: Sequence[str]  # declarations, and definitions that no other module sees
-    parts: Mapping[str, Sequence[str]]  # functions that can be compiled apart, line by line, by name
-    rest: Sequence[str]  # all else, which calls them
+    shared: Sequence[str]  # declarations and internal definitions that every module needs
+    parts: Mapping[str, Sequence[str]]  # functions that can be compiled separately, line by line, by name
+    rest: Sequence[str]  # functions that call them
 
     def __str__(self) -> str:
         return in_module([*self.shared, *(line for lines in self.parts.values() for line in lines), *self.rest])
 
     def modules(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield modules of about `LINES` lines, each with the names of the parts in it; the last has the rest, too."""
+        """Yield modules of about `LINES` lines, each with the names of the parts in it; the last also has the rest."""
         left = len(self.rest) + sum(map(len, self.parts.values()))
         declared: list[str] = []
         chunk: dict[str, Sequence[str]] = {}
@@ -290,7 +289,7 @@ class Text:
             size = sum(map(len, chunk.values()))
             if left > LINES and size > LINES:
                 heads = [head for head, *_ in chunk.values()]
-                # only internal ones: others are called by their addresses
+                # only internal functions, since others are called by address
                 declared += [f"declare{head[15:].rstrip('{ ')}" for head in heads if head.startswith("define internal")]
                 lines = [
                     line.replace("define internal", "define", 1) for part_lines in chunk.values() for line in part_lines
@@ -306,14 +305,14 @@ class Module:
     """An LLVM module."""
 
     text: Text  # LLVM IR
-    imports: tuple[str, ...]  # names of functions and objects that it needs from outside
+    imports: tuple[str, ...]  # names of functions and objects that it imports
     tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
-    # True if it is one block of code for one point, which need not be compiled as carefully as loops
+    # True for straight-line code for one point, which can be compiled with less care than loops
     is_short: bool = False
 
 
 def module(unit: Unit, variant: Variant) -> Module:
-    """Write the module of a program."""
+    """Return the module of a program."""
     tape, segments, lanes, size = unit.tape, unit.segments, variant.lanes, variant.size
     lengths, shapes = tuple(unit.lengths), unit.shapes
     signature = Signature(shapes, variant.shared or (False,) * len(shapes), lengths, size)
@@ -354,14 +353,14 @@ def in_module(lines: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The code that computes one block of points."""
+    """Code that computes one block of points."""
 
     functions: list[str]  # LLVM IR of functions that it calls
-    parts: dict[str, list[str]]  # of the stretches of the tape, by name
+    parts: dict[str, list[str]]  # functions of the parts of the tape, by name
     body: list[str]  # its instructions; %x0, …, %o0, … and %frame point to its memory
-    slots: int  # vectors that the frame holds
+    slots: int  # number of vectors in the frame
     tables: Mapping[str, NDArray[Any]]  # arrays that it reads, by name
-    # True if it can load from and store to the arrays of a transposed batch; else only tiles of them
+    # True if it can work on the arrays of a transposed batch themselves; False if it needs tiles
     direct: bool = False
 
 
@@ -409,7 +408,7 @@ def _in_loops(
     functions: Functions,
     tile: int,
 ) -> _Block:
-    """Return code with a loop for every kind of operation."""
+    """Return code with a loop for each kind of operation."""
     made = loops(runs, tape.constants, signature, functions, tile)
     arrays, distinct = places(tape, segments)
     at = runs.slot_of[np.array(distinct, np.int64)]
@@ -426,7 +425,7 @@ def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | N
     """Return a large program as runs of equal operations; None if these are too short for loops."""
     if tape.operations <= LARGEST_STRAIGHT_LINE or variant.part_size:
         return None
-    if width(tape) < SHORTEST_RUN:  # sorting by kind, too, makes runs shorter
+    if width(tape) < SHORTEST_RUN:  # sorting by kind makes runs shorter still
         return None
     distinct = places(tape, segments)[1]
     results = [Group(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
@@ -442,7 +441,7 @@ def _call(function: str, pointers: Iterable[str], *arguments: str) -> str:
 
 
 def _cleared(segments: Sequence[Segment], variant: Variant) -> list[str]:
-    """Return instructions that clear the result arrays of a block, if that is worth it."""
+    """Return instructions that clear the result arrays of a block; none if that does not pay."""
     if by_tables(segments) or sum(segment.length - len(segment.positions) for segment in segments) < WORTH_CLEARING:
         return []
     return [
@@ -473,11 +472,10 @@ def _body(tape: Tape, part: Part, layout: Layout, functions: Functions, variant:
 
 
 def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str]:
-    """Return the loop over %count points in whole blocks; transposed, %line is the byte distance of variables."""
+    """Return the loop over %count points in whole blocks; if transposed, %line is the byte distance of variables."""
     real = "double" if variant.dtype == "float64" else "float"
     parameters = [*(f"ptr noalias %all.{name}" for name in signature.names), "ptr noalias %frame", "i64 %count"]
-    # loaded again for each block, so that LLVM does not keep the distance to every variable at hand, and run out of
-    # registers
+    # loaded for each block, so that LLVM does not keep the distances to all variables, and run out of registers
     line = ["%line = load volatile i64, ptr %line.at"] if variant.transposed else []
     large, fetch = ([], []) if variant.transposed else _fetched(signature, variant.lanes)
     lines = [
@@ -506,8 +504,8 @@ def _blocks(body: list[str], signature: Signature, variant: Variant) -> list[str
 def _fetched(signature: Signature, lanes: int) -> tuple[list[str], list[str]]:
     """Return instructions, before the loop over blocks and in each, that prefetch lines of results.
 
-    Blocks store to several rows at a time, so that processors do not predict the next lines by themselves. The last
-    blocks prefetch behind the array: that is no access, and fails nowhere.
+    Blocks store to several rows at a time, so that processors do not predict the next lines. The last blocks prefetch
+    beyond the array, which is no access and never fails.
     """
     block = lanes * signature.size * max(signature.lengths, default=0)
     if not 0 < block <= LARGEST_FETCHED:

@@ -1,12 +1,14 @@
-"""LLVM IR of the function `run`, which computes a range of points by whole blocks, and the points left over.
+"""LLVM IR of the function `run`, which computes a range of points in whole blocks, and the remaining points.
 
-Rows: the first blocks start at the row where results lie as the blocks' code expects them in vectors; the rows before
-it are computed once more in a block of their own, and so are those left over at the end, in a block that ends at the
-last point. A range of fewer points than lanes goes through scratch memory, in which the last point fills the lanes.
+Rows: the first blocks start at the row whose results have the alignment that the blocks' code expects. The rows before
+it are computed in an additional block, and the rows left over at the end in a block that ends at the last point; such
+blocks recompute some rows. A range of fewer points than lanes goes through scratch memory, in which the last point
+fills the remaining lanes.
 
-Columns: the same, from the point where cache lines of the results begin, if those of all variables do there: a vector
-across two lines takes up to twice as long to store. Where variables would push each other out of the cache, and for a
-range of fewer points than lanes: tile by tile through scratch memory, copied in runs of neighbouring points.
+Columns: the same, from the point where cache lines of the results begin, if that is the same point for all variables: a
+vector across two lines takes up to twice as long to store. If variables would evict each other from the cache, and for
+a range of fewer points than lanes, the points go tile by tile through scratch memory, copied in runs of neighbouring
+points.
 """
 
 from __future__ import annotations
@@ -17,25 +19,25 @@ from typing import Final
 from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature, again, unless, when
 from accumulus.targets.schedule import Group
 
-#: Scratch memory above this is taken from the heap.
+#: Scratch memory beyond this number of bytes is on the heap.
 LARGEST_ON_STACK: Final = 1 << 16
 #: Bytes of a cache line.
 LINE: Final = 64
-#: Where vectors are narrower than a line, transposed batches of up to this many variables go through tiles if these,
-#: times the largest power of two in their distance in bytes, are more than this. Direct stores took up to twice as long
-#: then; otherwise tiles take 1.1 to 4 times as long.
+#: If vectors are narrower than a line, transposed batches of up to this many variables go through tiles if the number
+#: of variables, times the largest power of two in their distance in bytes, exceeds the second number. Direct stores
+#: took up to twice as long then; otherwise tiles take 1.1 to 4 times as long.
 MOST_COPIED, COLLIDING = 200, 1 << 17
 
 
 class _Scratch:
-    """Scratch memory in pieces, each from a cache line on; on the stack if it is small."""
+    """Scratch memory in pieces that each start at a cache line; on the stack if it is small."""
 
     def __init__(self) -> None:
         self.size = 0
         self._pieces: list[str] = []
 
     def take(self, name: str, size: int) -> None:
-        """Define a piece of that many bytes, with the pointer %name."""
+        """Reserve a piece of `size` bytes, and define the pointer %name."""
         self._pieces.append(f"%{name} = getelementptr inbounds i8, ptr %scratch, i64 {self.size}")
         self.size += size + -size % 64
 
@@ -56,7 +58,7 @@ class _Scratch:
         ]
 
     def closing(self) -> list[str]:
-        """Return instructions with which the function returns."""
+        """Return instructions for the end of a function."""
         free = ["call void @PyMem_RawFree(ptr %heap)"] if self.size > LARGEST_ON_STACK else []
         return [*free, "ret i32 0", "}"]
 
@@ -87,7 +89,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         slots: number of vectors in the frame, through which parts of the program pass values.
         lanes: entries of a vector.
         offsets: expected position, within a vector, of the first entry of each result array.
-        zeroed: if True, blocks leave structural zeros out.
+        zeroed: if True, blocks do not write structural zeros.
     """
     strides = {name: stride * signature.size for name, stride in signature.strides.items()}
     moving, results = signature.moving, signature.results
@@ -102,7 +104,7 @@ def run_rows(signature: Signature, slots: int, lanes: int, offsets: Sequence[int
         return f"call void @blocks({pointers}, ptr %frame, i64 {count})"
 
     def moved(prefix: str, row: str, source: str = "from.", names: Sequence[str] = moving) -> list[str]:
-        """Return pointers %prefix.x and so on, to a row."""
+        """Return instructions that define pointers %prefix.x and so on, to a row."""
         return [
             line
             for name in names
@@ -160,7 +162,7 @@ def _by_blocks(
     end: str,
     back: Sequence[str],
 ) -> list[str]:
-    """Return code for whole blocks after %skip points, one before them, and one that ends with the last point.
+    """Return code for a block at the beginning, whole blocks after %skip points, and a block that ends with the last.
 
     Args:
         lanes: points of a block.
@@ -189,7 +191,7 @@ def _by_blocks(
 
 
 def _skipped_rows(signature: Signature, lanes: int, offsets: Sequence[int]) -> list[str]:
-    """Return %skip, the first row of the widest result array that begins where blocks expect it; 0 if none does."""
+    """Return code for %skip, the first row of the widest result with the expected alignment; 0 if there is none."""
     widest, lengths = signature.widest, signature.lengths
     if widest is None or lengths[widest] % lanes == 0:
         return ["%skip = add i64 0, 0"]
@@ -221,7 +223,7 @@ def run_columns(
         slots: number of vectors in the frame.
         lanes: entries of a vector.
         tile: points of a tile.
-        zeroed: if True, structural zeros are left out.
+        zeroed: if True, structural zeros are not written.
         direct: if True, blocks may work in the arrays themselves.
     """
     size, strides = signature.size, signature.strides
@@ -239,7 +241,7 @@ def run_columns(
         return f"call void @blocks({pointers}, ptr %frame, i64 {count}, ptr %line.at)"
 
     def moved(prefix: str, point: str) -> list[str]:
-        """Return pointers %prefix.x0 and so on, to a point."""
+        """Return instructions that define pointers %prefix.x0 and so on, to a point."""
         by = f"%{prefix}.by = mul i64 {point}, {size}"
         return [by, *(f"%{prefix}.{name} = getelementptr i8, ptr %{name}, i64 %{prefix}.by" for name in moving)]
 
@@ -316,7 +318,7 @@ def run_columns(
 
 
 def _skipped_points(signature: Signature, lanes: int) -> list[str]:
-    """Return code for %skip, the first point aligned with cache lines for the widest result; 0 if few follow."""
+    """Return code for %skip, the first point at which the widest result begins a cache line; 0 if that does not pay."""
     if signature.widest is None:
         return ["%skip = add i64 0, 0"]
     boundary = min(LINE, lanes * signature.size)
@@ -334,10 +336,10 @@ def _skipped_points(signature: Signature, lanes: int) -> list[str]:
 
 
 def _collide(variables: int, vector_bytes: int) -> list[str]:
-    """Return code for %collide: variables evict each other from the cache before their lines are full.
+    """Return code for %collide: true if variables evict each other from the cache before their lines are full.
 
     Lines whose addresses differ by a multiple of a large power of two share few sets. Vectors as wide as a line fill it
-    at once, and many variables cost more to copy than they lose.
+    at once, and copying many variables costs more than they lose.
     """
     if vector_bytes >= LINE or variables > MOST_COPIED:
         return ["%collide = and i1 false, false"]
@@ -349,7 +351,7 @@ def _collide(variables: int, vector_bytes: int) -> list[str]:
     ]
 
 
-#: Clear %count runs of %bytes, one every %step bytes.
+#: Function that clears %count runs of %bytes, one every %step bytes.
 _CLEAR: Final = (
     f"define internal void @clear(ptr %to, i64 %step, i64 %count, i64 %bytes) {UNOPTIMISED} {{",
     "start:",
@@ -383,7 +385,7 @@ def _runs(results: Sequence[Group], zeroed: bool) -> list[tuple[int, int, int]]:
 
 
 def _copy(full: int) -> list[str]:
-    """Copy %count runs of %bytes each; those of `full` bytes without a call."""
+    """Return the function that copies %count runs of %bytes each; runs of `full` bytes without a call."""
     lines = [
         "define internal void @copy(ptr noalias %to, i64 %to.step, ptr noalias %from, i64 %from.step, "
         "i64 %count, i64 %bytes) nounwind noinline {",
@@ -409,7 +411,7 @@ def _copy(full: int) -> list[str]:
 
 
 def _pad(tile: int, real: str) -> list[str]:
-    """Fill each of %count runs of `tile` entries, from entry %used on, with the one before."""
+    """Return the function that fills %count runs of `tile` entries, from entry %used on, with the entry before it."""
     return [
         f"define internal void @pad(ptr %tile, i64 %count, i64 %used) {UNOPTIMISED} {{",
         "start:",

@@ -1,4 +1,4 @@
-"""Functions of rows in machine code: rows by indices, sums of rows by indices, and rows of constant sparse matrices."""
+"""Functions of rows in machine code: gathers and scatters of rows, and products with constant sparse matrices."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Final
 from accumulus.tape.blocks import GATHER, SCATTER
 from accumulus.targets.llvm.vectors import again, when
 
-#: Of every function: where the addresses are, the first instance, and the one after the last.
+#: Parameters of every function: addresses, the first instance, and the instance after the last.
 ARGUMENTS: Final = "ptr %at, i64 %first, i64 %stop"
-#: Functions that take rows of a matrix by indices, and that add rows where indices say.
+#: Names of the functions that gather and scatter rows.
 LOOKUPS: Final = {GATHER: "rows_gathered", SCATTER: "rows_scattered"}
-#: Their parameters: addresses, and numbers of the rows that indices choose from, of columns, and between entries.
+#: Their fields: three addresses, numbers of rows and columns, and distances between rows, columns and indices.
 _GIVEN: Final = ("matrix", "indices", "result", "rows", "columns", "down", "along", "apart")
 
 
 def rows_by_indices(code: int) -> list[str]:
-    """Return a function that takes rows by indices, or adds them; indices are counted modulo the rows."""
+    """Return a function that gathers or scatters rows; indices are taken modulo the number of rows."""
     loads = [
         line
         for k, name in enumerate(_GIVEN, 1)
@@ -68,8 +68,8 @@ def rows_by_indices(code: int) -> list[str]:
     ]
 
 
-#: The functions that multiply rows of a sparse matrix with columns, one by one, and as many as a vector has lanes where
-#: they are next to each other; and how many rows with these before the next: their entries stay in the cache.
+#: Functions that multiply rows of a sparse matrix with single columns, and with as many adjacent columns as a vector
+#: has lanes; and the number of rows before the next column, so that their entries stay in the cache.
 SPARSE_ROWS: Final = "sparse_rows"
 SPARSE_LANES: Final = "sparse_lanes"
 ROWS_AT_ONCE: Final = 32
@@ -81,7 +81,7 @@ def sparse_rows(name: str, lanes: int) -> list[str]:
 
     Args:
         name: name of the function.
-        lanes: number of columns next to each other, or of points, that are computed at once.
+        lanes: number of adjacent columns, or of points, that are computed at once.
     """
     kind = "double" if lanes == 1 else f"<{lanes} x double>"
     number = "double" if name == SPARSE_LANES else kind

@@ -1,13 +1,13 @@
 """Coefficients of special functions, fitted by tests/targets/special_fits.py, which names the functions.
 
-Each is a polynomial: lower and upper end of its argument, coefficients of powers of t from -1 to 1.
+Each fit is a polynomial: lower and upper end of its argument, and coefficients of powers of t from -1 to 1.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Ends of the argument, and coefficients, lowest first.
+#: Lower and upper end of the argument, and coefficients, lowest power first.
 Fit = tuple[float, float, tuple[float, ...]]
 
 # fmt: off

@@ -1,11 +1,11 @@
 """Special functions on vectors of doubles that the C library lacks, or has for one lane at a time only.
 
-Each is a few polynomials on pieces of the axis, all of them computed and one chosen in each lane, and a reflection for
-the rest. Coefficients are Chebyshev fits (`special_coefficients`), in a form that keeps the relative accuracy at the
-zeros of the function: (x - 1)(x - 2) P(x) for log Γ, (x - x₀) P(x) for ψ. The zeros of log Γ and ψ on the negative axis
-are the exception: there the absolute error is that of the terms of the reflection.
+Each evaluates a few polynomials on pieces of the axis, selects one in each lane, and uses a reflection for the rest.
+Coefficients are Chebyshev fits (`special_coefficients`), in a form that keeps the relative accuracy at the zeros of the
+function: (x - 1)(x - 2) P(x) for log Γ, (x - x₀) P(x) for ψ. The zeros of log Γ and ψ on the negative axis are the
+exception: there the absolute error equals the error of the reflection's terms.
 
-The tests hold them to 50 digits; docs/numerics.md has a table of the errors found.
+The tests compare them with values of 50 digits; docs/numerics.md has a table of the errors found.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def polynomial(fit: Fit, x: Term) -> Term:
 
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF: Final = math.sqrt(0.5)
-#: B₂ⱼ / (2j)!, for the series of Euler and Maclaurin, and the terms before it.
+#: B₂ⱼ / (2j)! for the Euler-Maclaurin formula, and the number of terms before it.
 _BERNOULLI: Final = ("1/6", "-1/30", "1/42", "-1/30", "5/66", "-691/2730", "7/6", "-3617/510", "43867/798",
                      "-174611/330", "854513/138", "-236364091/2730")  # fmt: skip
 _EULER_MACLAURIN: Final = [float(Fraction(b) / math.factorial(2 * j)) for j, b in enumerate(_BERNOULLI, 1)]
 _TERMS_OF_ZETA: Final = 8
-#: Orders of Iₙ for which the recurrence upwards from 400 on loses little, and where the fraction begins below.
+#: Largest order of Iₙ: up to it, the upward recurrence loses little from x = 400 on; and start of the fraction below.
 LARGEST_ORDER: Final = int(BY_NAME["iv"].largest_order)
 _FIRST_OF_FRACTION: Final = 128
-#: The highest order of repeated integrals of erfc; 2n + 1 of the quotient above it; where that is 1/(2x).
+#: Highest order n of repeated integrals of erfc; 2n + 3 for the quotient above it; x beyond which that is 1/(2x).
 LARGEST_INTEGRAL: Final = int(BY_NAME["ierfcx"].largest_order)
 _SQUARE_OF_QUOTIENT: Final = 2.0 * LARGEST_INTEGRAL + 3.0
 _FAR: Final = 1e15
@@ -53,7 +53,7 @@ _TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
 
 
 def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
-    """Return sin πr and cos πr of the distance r of x to the nearest whole number, and this number."""
+    """Return sin πr and cos πr of the distance r of x to the nearest integer, and this integer."""
     nearest = np.rint(x)
     r = x - nearest
     z = r * r
@@ -61,7 +61,7 @@ def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
 
 
 def gammaln(x: Term) -> Term:
-    """Return log |Γ(x)|; Stirling's series from 8 on, log π/|sin πx| - log Γ(1 - x) for negative x."""
+    """Return log |Γ(x)|: Stirling's series from 8 on, log π/|sin πx| - log Γ(1 - x) for negative x."""
     negative = x < 0.0
     y = where(negative, 1.0 - x, x)
     small = y < 1.0
@@ -79,7 +79,7 @@ def gammaln(x: Term) -> Term:
 
 
 def digamma(x: Term) -> Term:
-    """Return ψ(x); an asymptotic series from 8 on, ψ(1 - x) - π cot πx for negative x."""
+    """Return ψ(x): an asymptotic series from 8 on, ψ(1 - x) - π cot πx for negative x."""
     negative = x < 0.0
     y = where(negative, 1.0 - x, x)
     small = y < 1.0
@@ -97,7 +97,7 @@ def digamma(x: Term) -> Term:
 
 
 def gamma(x: Term) -> Term:
-    """Return Γ(x): from 3 to 8 by recurrence, then by Stirling's series, with -π / (x sin πx Γ(-x)) for negative x."""
+    """Return Γ(x): a recurrence from 3 to 8, then Stirling's series, and -π / (x sin πx Γ(-x)) for negative x."""
     negative = x < 0.0
     y = where(negative, -x, x)
     small = y < 1.0
@@ -154,12 +154,12 @@ def erfcinv(y: Term) -> Any:
 
 
 def _right_erfcx(x: Term) -> Any:
-    """Return erfcx of a number that is not negative."""
+    """Return erfcx for x ≥ 0."""
     return polynomial(fits.ERFCX, 1.0 - 7.5 / (x + 3.75)) / (1.0 + 2.0 * x)
 
 
 def _twice_exp_of_square(x: Term) -> Any:
-    """Return 2 exp(x²) of a number that is not positive; 2 of others."""
+    """Return 2 exp(x²) for x ≤ 0, and 2 for positive x."""
     near = where(x < -27.0, -27.0, where(0.0 < x, 0.0, x))
     square = near * near
     power = np.exp(square)
@@ -167,13 +167,13 @@ def _twice_exp_of_square(x: Term) -> Any:
 
 
 def erfcx(x: Term) -> Term:
-    """Return exp(x²) erfc x, of negative x by that of -x."""
+    """Return exp(x²) erfc x; for negative x from its value at -x."""
     right = _right_erfcx(abs(x))
     return where(x < 0.0, _twice_exp_of_square(x) - right, right)
 
 
 def i1erfcx(x: Term) -> Term:
-    """Return exp(x²) i¹erfc x, which derivatives of erfcx begin with; with -2x exp(x²) more for negative x."""
+    """Return exp(x²) i¹erfc x, on which derivatives of erfcx depend; for negative x it adds -2x exp(x²)."""
     a = abs(x)
     inverse = 1.0 / (1.0 + 2.0 * a)
     right = polynomial(fits.I1ERFCX, 1.0 - 7.5 / (a + 3.75)) * inverse * inverse
@@ -181,11 +181,11 @@ def i1erfcx(x: Term) -> Term:
 
 
 def ierfcx(order: Term, x: Term) -> Term:
-    """Return yₙ = exp(x²) iⁿerfc x for whole n from 0 to `LARGEST_INTEGRAL`, y₋₁ = 2/√π (DLMF 7.18).
+    """Return yₙ = exp(x²) iⁿerfc x for integer n from 0 to `LARGEST_INTEGRAL`, y₋₁ = 2/√π (DLMF 7.18).
 
-    The recurrence yₙ₋₂ = 2x yₙ₋₁ + 2n yₙ has positive terms for x ≥ 0, downwards from the quotient of the highest
-    orders to y₋₁. It is one of multiples of yₙ/sⁿ, with s close to that quotient, so that they keep their size. For
-    x < 0 its terms are positive upwards.
+    For x ≥ 0, the terms of the recurrence yₙ₋₂ = 2x yₙ₋₁ + 2n yₙ are positive downwards, from the quotient of the
+    highest orders to y₋₁. It computes multiples of yₙ/sⁿ, with s close to that quotient, so that they keep their size.
+    For x < 0 its terms are positive upwards.
     """
     a = abs(x)
     far = _FAR < a
@@ -195,7 +195,7 @@ def ierfcx(order: Term, x: Term) -> Term:
     slope, square = (near + near) * step, step * step
     scale = where(far, 0.5 / a, step)
     after = polynomial(fits.IERFCX, near / root)
-    # of the highest order: 1 for every x
+    # value of the highest order, scaled: 1 for every x
     now = where(a < 0.0, 0.0, 1.0)
     right = now
     for k in range(LARGEST_INTEGRAL + 1, 0, -1):
@@ -215,7 +215,7 @@ def ierfcx(order: Term, x: Term) -> Term:
 
 
 def log_ndtr(x: Term) -> Term:
-    """Return the normal distribution's log: log(erfcx(-x/√2)/2) - x²/2 for negative x, else log1p(-erfc(x/√2)/2)."""
+    """Return the normal log-CDF: log(erfcx(-x/√2)/2) - x²/2 for negative x, else log1p(-erfc(x/√2)/2)."""
     half = 0.5 * _right_erfcx(abs(x) * _SQRT_HALF)
     left = np.log(half) - 0.5 * (x * x)
     near = where(39.0 < x, 39.0, where(x < 0.0, 0.0, x))
@@ -242,7 +242,7 @@ def i1e(x: Term) -> Term:
 
 
 def _root_of_exp(x: Term) -> Any:
-    """Return exp(|x|/2), which does not overflow where I₀ does not; its argument ends where I₀ is infinite."""
+    """Return exp(|x|/2), which does not overflow where I₀ does not; |x| is clipped where I₀ is infinite."""
     return np.exp(0.5 * where(800.0 < abs(x), 800.0, abs(x)))
 
 
@@ -259,10 +259,10 @@ def i1(x: Term) -> Term:
 
 
 def ive(order: Term, x: Term) -> Term:
-    """Return exp(-|x|) Iₙ(x) for whole n from 0 to `LARGEST_ORDER`.
+    """Return exp(-|x|) Iₙ(x) for integer n from 0 to `LARGEST_ORDER`.
 
-    Up to 400 the quotients Iₖ/Iₖ₋₁ come from their continued fraction, from 128 down, begun with D. E. Amos' bound
-    (Computation of modified Bessel functions and their ratios, 1974); beyond, the recurrence upwards is stable.
+    Below 400, a continued fraction gives the quotients Iₖ/Iₖ₋₁, from 128 down, starting from D. E. Amos' bound
+    (Computation of modified Bessel functions and their ratios, 1974); beyond, the upward recurrence is stable.
     """
     a = abs(x)
     last = float(_FIRST_OF_FRACTION + 1)
@@ -282,7 +282,7 @@ def ive(order: Term, x: Term) -> Term:
 
 
 def iv(order: Term, x: Term) -> Any:
-    """Return Iₙ(x) for whole n from 0 to `LARGEST_ORDER`."""
+    """Return Iₙ(x) for integer n from 0 to `LARGEST_ORDER`."""
     root = _root_of_exp(x)
     return ive(order, x) * root * root
 
@@ -330,7 +330,7 @@ def _row(name: str, formula: Callable[..., Term], arity: int, *calls: str) -> Ve
     return VectorFunction(f"accumulus_{name}", arity, (name,), formula, tuple(VECTOR_FUNCTIONS[c][0] for c in calls))
 
 
-#: By the name in the table of operations; and the functions of `mathematics` that each calls.
+#: Special functions, by name in the table of operations, with the functions of `mathematics` that each calls.
 SPECIAL_FUNCTIONS: Final[dict[str, VectorFunction]] = {
     name: _row(name, formula, arity, *calls.split())
     for name, formula, arity, calls in (
@@ -356,6 +356,6 @@ SPECIAL_FUNCTIONS: Final[dict[str, VectorFunction]] = {
         ("k1e", k1e, 1, "exp log"),
     )
 }
-#: Special functions of the table that POSIX has, and those of them that take a whole number first.
+#: Special functions of the table that POSIX has, and the ones among them with an integer as first argument.
 OF_POSIX: Final = frozenset(row.name for row in OPERATIONS if row.special) - SPECIAL_FUNCTIONS.keys()
 OF_ORDER: Final = frozenset(name for name in OF_POSIX if "order" in BY_NAME[name].arguments)

@@ -1,14 +1,14 @@
-"""Programs by tables, for programs that are too large for LLVM to have each operation and each store as instructions.
+"""Programs as tables, for programs that are too large for LLVM to have an instruction for each operation or store.
 
-A store costs LLVM as much time as an operation, and results are often more than operations: the Jacobian of a running
-sum of squares has n values and n²/2 places, and zeros between them. So programs of more than `LARGEST_WRITTEN_OUT`
-results put their distinct values into slots of the frame. A loop over a table of slots and positions carries them to
-the result arrays, which are filled before, with zeros, or with a copy of a row of constants.
+A store costs LLVM as much time as an operation, and there are often more results than operations: the Jacobian of a
+running sum of squares has n distinct values and n²/2 positions, with zeros between them. So programs with more than
+`LARGEST_WRITTEN_OUT` results put their distinct values into slots of the frame. A loop over a table of slots and
+positions copies them to the result arrays, which are filled with zeros before, or with a copy of a row of constants.
 
 The largest programs are loops over runs of equal operations (`accumulus.targets.schedule`). All values are in the
-frame, each a vector of the block's points. One function brings the inputs there, one computes, and one carries the
-results to their places. For each kind of operation there is one loop, over rows of a table: the slot of the result,
-and those of the arguments.
+frame, each a vector of the block's points. One function copies the inputs there, one computes, and one copies the
+results to their positions. For each kind of operation there is one loop, over rows of a table: the slot of the result,
+and the slots of the arguments.
 
 Tables are NumPy arrays beside the code, imported by name: as text they would take longer to read than the program.
 """
@@ -32,9 +32,9 @@ from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, Gr
 
 # Results --------------------------------------------------------------------------------------------------------------
 
-#: Programs of more results than that are stored by tables; zeros in runs shorter than the second count as results.
+#: Programs with more results than this are stored by tables; zeros in runs shorter than the second count as results.
 LARGEST_WRITTEN_OUT, SHORT_RUN = 3000, 32
-#: Entries that one turn of the loop stores, if it computes one point; tables are filled up to whole turns.
+#: Entries that one iteration of the loop stores for a single point; tables are padded to whole iterations.
 UNROLLED: Final = 4
 
 
@@ -50,10 +50,10 @@ class WithTables:
 class Places:
     """Sources of the entries of one result array."""
 
-    length: int  # of the array
-    positions: NDArray[np.int64]  # of entries that are computed, ascending
-    slots: NDArray[np.int64]  # which of the distinct values each of them is
-    # constant_positions, constants: entries that are known; all others are zeros
+    length: int  # number of entries of the array
+    positions: NDArray[np.int64]  # positions of computed entries, ascending
+    slots: NDArray[np.int64]  # number of the distinct value of each
+    # constant_positions, constants: entries that are constants; all others are zeros
     constant_positions: NDArray[np.int64]
     constants: NDArray[np.float64]
 
@@ -74,7 +74,7 @@ def by_tables(segments: Sequence[Segment]) -> bool:
 
 
 def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[int]]:
-    """Return sources of the results, and the references of the distinct values in the order of their first places."""
+    """Return sources of the results, and references of the distinct values, ordered by first position."""
     outputs = np.array(tape.outputs, np.int64)
     constants = np.array(tape.constants, np.float64)
     arrays = []
@@ -103,23 +103,23 @@ def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[
 
 
 class Slotted(Layout):
-    """Loads as another layout does; results go to slots of the frame, from `first` on."""
+    """Layout with the loads of another layout, and results in slots of the frame from `first` on."""
 
     def __init__(self, layout: Layout, first: int) -> None:
         super().__init__(layout.signature)
         self._layout, self._first = layout, first
 
     def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
-        """Start a function."""
+        """Begin a function."""
         super().begin(vectors, value)
         self._layout.begin(vectors, value)
 
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """Load entries like the other layout."""
+        """Load entries as the other layout does."""
         return self._layout.load_entries(argument, entry)
 
     def store(self, group: Group) -> None:
-        """Store values to their slots."""
+        """Store values in their slots."""
         v = self.vectors
         for slot, reference in enumerate(group.references, self._first + group.start):
             if reference is not None:
@@ -136,9 +136,9 @@ def scatter(
         slots: slot of the frame for each distinct value.
         lanes: points of a block.
         dtype: dtype of the results.
-        tile: distance between the entries of a result, for results (entries, points) in memory that was cleared before;
+        tile: distance between the entries of a result, for results (entries, points) in memory that has been cleared;
             0 for (points, entries).
-        zeroed: if True, structural zeros are in place already.
+        zeroed: if True, structural zeros are already in place.
     """
     writer = _Writer(lanes, np.dtype(dtype), tile)
     for k, array in enumerate(arrays):
@@ -150,7 +150,7 @@ def scatter(
         else:
             if array.zeros and not (tile or zeroed):
                 writer.fill(k, array.length, "memset.p0", "i8 0")
-            # by their bits, since zeros of either sign are equal
+            # by their bits, since zeros of both signs compare equal
             bits, indices = np.unique(array.constants.view(np.int64), return_inverse=True)
             with np.errstate(over="ignore"):
                 writer.tables[f"constants_{k}"] = np.repeat(bits.view(np.float64).astype(dtype), lanes)
@@ -163,7 +163,7 @@ def scatter(
 
 
 class _Writer:
-    """Lines of the function, and its tables."""
+    """Writer of the function's instructions and tables."""
 
     def __init__(self, lanes: int, dtype: np.dtype[Any], tile: int) -> None:
         self.lines: list[str] = []
@@ -173,7 +173,7 @@ class _Writer:
         self._label = "start"
 
     def fill(self, k: int, length: int, function: str, source: str) -> None:
-        """Write the row of each point at once."""
+        """Write the fill of each point's row by one call."""
         size = length * self._dtype.itemsize
         for lane in range(self._lanes):
             self.lines += [
@@ -184,7 +184,7 @@ class _Writer:
     def loop(
         self, name: str, source: str, k: int, length: int, indices: NDArray[np.int64], positions: NDArray[np.int64]
     ) -> None:
-        """Bring vectors from `source` to their positions."""
+        """Write a loop that copies vectors from `source` to their positions."""
         if not len(positions):
             return
         turn = UNROLLED if self._lanes == 1 else 1
@@ -234,7 +234,7 @@ class _Writer:
 
 # Operations -----------------------------------------------------------------------------------------------------------
 
-#: Operations of one turn of a loop that computes one point: each waits for memory, so several begin side by side.
+#: Operations of one iteration of a loop for a single point: each waits for memory, so several begin side by side.
 BEGUN: Final = 4
 WIDTH: Final = 4
 
@@ -242,7 +242,7 @@ WIDTH: Final = 4
 def loops(
     program: Runs, constants: Sequence[float], signature: Signature, functions: Functions, tile: int
 ) -> WithTables:
-    """Return the functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``, with one slot more than the program.
+    """Return the functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``; the frame has one additional slot.
 
     Args:
         program: operations sorted into runs.
@@ -265,11 +265,11 @@ def loops(
 
 
 def _tables(program: Runs, lanes: int, turn: int) -> dict[str, NDArray[Any]]:
-    """Return the kind and end of each run, and the rows; rows that fill up whole turns store to the additional slot."""
+    """Return the kind and end of each run, and the rows; rows that pad an iteration store to the additional slot."""
     lengths = program.runs[:, 1]
     padded = lengths + -lengths % turn
     ends = np.cumsum(padded)
-    # the row of each entry of the table; entries that fill up a turn repeat the last row of the run
+    # the row of each entry of the table; padding repeats the last row of the run
     position = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - padded, padded)
     length = np.repeat(lengths, padded)
     filled = position >= length
@@ -286,7 +286,7 @@ def _tables(program: Runs, lanes: int, turn: int) -> dict[str, NDArray[Any]]:
 
 
 def _inputs(signature: Signature, lanes: int, dtype: str, tile: int) -> list[str]:
-    """Bring the inputs to the first slots."""
+    """Return the function that copies the inputs to the first slots."""
     v = Vectors(lanes, dtype)
     lines, label, first = ["start:"], "start", 0
     for k, (name, shape) in enumerate(zip(signature.arguments, signature.shapes, strict=True)):
@@ -323,7 +323,7 @@ def _inputs(signature: Signature, lanes: int, dtype: str, tile: int) -> list[str
 
 
 def _operations(program: Runs, functions: Functions, turn: int, runs: int, word: str) -> list[str]:
-    """Return a loop for each kind of operation, and one around them over the runs; `word` is the entries' type."""
+    """Return a loop for each kind of operation, inside a loop over the runs; `word` is the type of table entries."""
     v = Vectors(functions.lanes, functions.dtype)
     cases = " ".join(f"i64 {k}, label %kind.{k}" for k in range(len(program.kinds)))
     lines = [
@@ -364,7 +364,7 @@ def _operations(program: Runs, functions: Functions, turn: int, runs: int, word:
 def _turn(
     v: Vectors, functions: Functions, code: int, constant: Sequence[bool], rows: Sequence[str], word: str
 ) -> None:
-    """Compute the operations of some rows. All arguments are loaded before anything is stored, as none is a result."""
+    """Write the operations of some rows; all arguments are loaded before any store, since none is a result."""
     decoded = []
     kinds = OPERATIONS[code].arguments if code < len(OPERATIONS) else ("real",) * 3
     for row in rows:

@@ -1,12 +1,12 @@
-"""Vectors in LLVM IR: their types, how rows of memory become columns of lanes and back, and how blocks of points lie.
+"""Vectors in LLVM IR: their types, transposition between rows of memory and lanes, and layouts of blocks of points.
 
-A block of `lanes` points is a matrix, points × variables, in the caller's memory. `lanes` neighbouring variables of
-all its points are loaded row by row and transposed in registers, so that one register holds one variable of all points;
+A block of `lanes` points is a matrix, points × variables, in the caller's memory. `lanes` neighbouring variables of all
+its points are loaded row by row and transposed in registers, so that one register holds one variable of all points;
 results go the other way. Transposition exchanges off-diagonal blocks, first inside 128-bit lanes, where shuffles are
-cheap, then between them: log₂(lanes) shuffles a register and no memory access that is not a whole vector.
+cheap, then between them. It takes log₂(lanes) shuffles per register, and accesses memory in whole vectors only.
 
 `Rows` is the C-ordered batch, points × variables. `Columns` is the transposed one, variables × points: the batch
-itself, or a small tile that a few of its points are copied to and from.
+itself, or a small tile to and from which a few of its points are copied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POISON: Final = "poison"
 
 
 class Vectors:
-    """Writes instructions on vectors of one type to a list of lines.
+    """Writer of instructions on vectors of one type.
 
     Args:
         lanes: entries of a vector, a power of two.
@@ -38,7 +38,7 @@ class Vectors:
     Attributes:
         lines: instructions written so far.
         real: LLVM's name of the scalar type.
-        type, mask: LLVM's names of the vector type, and of that of truth values.
+        type, mask: LLVM's names of the vector type, and of the vector type of truth values.
         bytes: size of a scalar.
     """
 
@@ -51,29 +51,29 @@ class Vectors:
         self._names = 0
 
     def let(self, text: str) -> str:
-        """Write ``%name = text``; the name."""
+        """Write ``%name = text``, and return the name."""
         self._names += 1
         name = f"%r{self._names}"
         self.lines.append(f"{name} = {text}")
         return name
 
     def address(self, base: str, offset: int) -> str:
-        """Return the pointer to the entry at `offset` behind `base`."""
+        """Return the pointer to the entry at an offset from `base`."""
         return self.let(f"getelementptr inbounds {self.real}, ptr {base}, i64 {offset}") if offset else base
 
     def load(self, base: str, offset: int, align: int = 0) -> str:
-        """Return the vector at `offset`."""
+        """Return the vector at an offset from `base`."""
         return self.let(f"load {self.type}, ptr {self.address(base, offset)}, align {align or self.bytes}")
 
     def splat(self, base: str, offset: int) -> str:
-        """Return the entry at `offset`, in all lanes."""
+        """Return a vector with the entry at an offset from `base` in all lanes."""
         entry = self.let(f"load {self.real}, ptr {self.address(base, offset)}, align {self.bytes}")
         first = self.let(f"insertelement {self.type} {POISON}, {self.real} {entry}, i32 0")
         lanes = f"<{self.lanes} x i32> zeroinitializer"
         return self.let(f"shufflevector {self.type} {first}, {self.type} {POISON}, {lanes}")
 
     def store(self, value: str, base: str, offset: int, align: int = 0) -> None:
-        """Store a vector at `offset`."""
+        """Store a vector at an offset from `base`."""
         self.lines.append(f"store {self.type} {value}, ptr {self.address(base, offset)}, align {align or self.bytes}")
 
     def load_columns(self, rows: Sequence[str], start: int, count: int) -> list[str]:
@@ -81,7 +81,7 @@ class Vectors:
         return self.transpose([self._load_part(row, start, count) for row in rows])[:count]
 
     def transpose(self, rows: Sequence[str]) -> list[str]:
-        """Return columns of a square matrix."""
+        """Return the columns of a square matrix, given its rows."""
         columns = list(rows)
         distance = 1
         while distance < self.lanes:
@@ -90,7 +90,7 @@ class Vectors:
         return columns
 
     def _exchange(self, rows: list[str], distance: int) -> list[str]:
-        """Exchange the off-diagonal blocks of side `distance` of all diagonal blocks twice that size."""
+        """Exchange the off-diagonal blocks of side `distance` of all diagonal blocks of twice that side."""
         result = rows[:]
         for i in range(self.lanes):
             if not i & distance:
@@ -107,7 +107,7 @@ class Vectors:
         return self.let(f"shufflevector {self.type} {a}, {self.type} {b}, {mask}")
 
     def _load_part(self, base: str, offset: int, count: int) -> str:
-        """Return `count` entries in the first lanes; not a byte behind them is read."""
+        """Return a vector with `count` entries in its first lanes; no byte beyond them is read."""
         if count == self.lanes:
             return self.load(base, offset)
         value, filled = POISON, 0
@@ -143,7 +143,7 @@ class Vectors:
         return self._shuffle(a, b, [j if not j & distance else n + j - distance for j in range(n)])
 
     def store_part(self, value: str, lane: int, count: int, base: str, offset: int) -> None:
-        """Store `count` lanes, a power of two, from `lane` on; not a byte beside them is written."""
+        """Store `count` lanes, a power of two, from `lane` on; no byte beside them is written."""
         if count == self.lanes:
             self.store(value, base, offset)
             return
@@ -161,17 +161,17 @@ class Vectors:
 
 
 def when(name: str, test: str, yes: str, no: str) -> list[str]:
-    """Branch by a truth value, named for that; the instructions that follow run where it holds."""
+    """Return a branch on a condition, which is stored as %name; the following instructions run if it holds."""
     return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{yes}:"]
 
 
 def unless(name: str, test: str, yes: str, no: str) -> list[str]:
-    """Branch like `when`; the instructions that follow run where it does not hold."""
+    """Return a branch as `when` does; the following instructions run if the condition does not hold."""
     return [f"%{name} = {test}", f"br i1 %{name}, label %{yes}, label %{no}", f"{no}:"]
 
 
 def again(index: str, step: str, stop: str, name: str, loop: str, done: str) -> list[str]:
-    """End a turn of a loop over an index, which has a next value, and begin the block after the loop."""
+    """Return the end of a loop over %index: its next value, the branch back, and the label after the loop."""
     return [
         f"%{index}.next = add i64 %{index}, {step}",
         *unless(name, f"icmp slt i64 %{index}.next, {stop}", loop, done),
@@ -180,20 +180,20 @@ def again(index: str, step: str, stop: str, name: str, loop: str, done: str) -> 
 
 # Parameters and attributes of functions -------------------------------------------------------------------------------
 
-#: Straight code that runs once a call is compiled the quick way.
+#: Attributes of code that runs once per call, which is compiled quickly.
 UNOPTIMISED: Final = "nounwind noinline optnone"
-#: For functions that compute blocks of points: vectors as wide as the text says, and a stack on which spilled ones do
-#: not straddle cache lines.
+#: Attributes of functions that compute blocks of points: vectors as wide as written, and a stack aligned so that
+#: spilled vectors do not straddle cache lines.
 ATTRIBUTES: Final = 'nounwind noinline "prefer-vector-width"="512" "stackrealign"'
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of the functions."""
+    """The parameters of a program's functions."""
 
-    shapes: tuple[Shape, ...]  # of the arguments at one point
-    shared: tuple[bool, ...]  # which of them are the same at all points of a batch
-    lengths: tuple[int, ...]  # entries a point of each result array
+    shapes: tuple[Shape, ...]  # shapes of the arguments at one point
+    shared: tuple[bool, ...]  # for each argument, True if all points of a batch share it
+    lengths: tuple[int, ...]  # number of entries of each result array at one point
     size: int  # bytes of an entry
 
     @property
@@ -208,23 +208,23 @@ class Signature:
 
     @property
     def names(self) -> list[str]:
-        """Names of both."""
+        """Names of the arguments and the result arrays."""
         return [*self.arguments, *self.results]
 
     @property
     def moving(self) -> list[str]:
-        """Names of those that differ from point to point."""
+        """Names of the arrays that differ from point to point."""
         return [name for name, shared in zip(self.arguments, self.shared, strict=True) if not shared] + self.results
 
     @property
     def strides(self) -> dict[str, int]:
-        """By name: entries from one point to the next in C order, 0 if it is shared."""
+        """Number of entries from one point to the next in C order, by name; 0 for shared arguments."""
         sizes = [0 if shared else prod(shape) for shape, shared in zip(self.shapes, self.shared, strict=True)]
         return dict(zip(self.names, (*sizes, *self.lengths), strict=True))
 
     @property
     def widest(self) -> int | None:
-        """The result array with the longest rows."""
+        """Number of the result array with the longest rows; None without results."""
         return max(range(len(self.lengths)), key=lambda k: self.lengths[k], default=None)
 
 
@@ -236,10 +236,10 @@ ZERO: Final = "zeroinitializer"
 
 
 class Layout(ABC):
-    """Writes the loads and stores of one block of points; %x0, %x1, … and %o0, %o1, … point to its first.
+    """Writer of the loads and stores of one block of points; %x0, %x1, … and %o0, %o1, … point to its first.
 
-    A program that is cut into several functions keeps one layout: results that wait for their neighbours at the end
-    of one function are stored in the next.
+    A program that is cut into several functions keeps one layout: results that wait for their neighbours at the end of
+    one function are stored in the next.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -249,12 +249,12 @@ class Layout(ABC):
         self._firsts = [0, *accumulate(self._sizes)]
 
     def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
-        """Start a function: where its instructions go, and how the vector of a tape's reference is called in it."""
+        """Begin a function, given the writer of its instructions and a function from references to names of vectors."""
         self.vectors = vectors
         self.value = value
 
     def load(self, variable: int) -> dict[int, str]:
-        """Load an input, and its neighbours where that is cheaper: variable → vector."""
+        """Load an input, and its neighbours if that is cheaper; return a map from variables to vectors."""
         argument = bisect(self._firsts, variable) - 1
         first = self._firsts[argument]
         if self.signature.shared[argument]:
@@ -263,7 +263,7 @@ class Layout(ABC):
 
     @abstractmethod
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """Load an entry of an argument that is not shared, and its neighbours where that is cheaper."""
+        """Load an entry of an argument that is not shared, and its neighbours if that is cheaper."""
 
     @abstractmethod
     def store(self, group: Group) -> None:
@@ -271,12 +271,12 @@ class Layout(ABC):
 
 
 class Rows(Layout):
-    """C order: the points of a block are rows, one behind the other.
+    """Layout in C order: the points of a block are consecutive rows.
 
-    Results are transposed in registers and stored in vectors that are aligned in memory: where the rows' length is no
-    multiple of a vector, each row has its own boundaries. A vector that holds 2ʲ columns of every 2ʲ-th row is made of
-    two that hold half as many columns each, so the boundaries of neighbouring rows cost no shuffle more than if they
-    were the same. Columns at the ends of a row that fill no vector are stored in parts of vectors.
+    Results are transposed in registers and stored in vectors that are aligned in memory: if the length of rows is not a
+    multiple of a vector, each row has its own boundaries. A vector with 2ʲ columns of every 2ʲ-th row combines two
+    vectors with half as many columns each, so different boundaries of neighbouring rows need no more shuffles than
+    equal ones. Columns at the ends of a row that fill no vector are stored in parts of vectors.
     """
 
     def __init__(self, signature: Signature, lanes: int, zeroed: bool, offsets: Sequence[int]) -> None:
@@ -284,14 +284,14 @@ class Rows(Layout):
         self.zeroed = zeroed
         self.offsets = offsets
         self._rows: dict[str, list[str]] = {}
-        # first column that is not stored yet, for each row of each result array
+        # first column of each row of each result array that is not stored yet
         self._starts = [[0] * lanes for _ in self.lengths]
-        # references of columns that some row still waits to store; None for structural zeros
+        # references of columns that some row has not stored yet; None for structural zeros
         self._columns: list[dict[int, int | None]] = [{} for _ in self.lengths]
         self._merged: list[dict[tuple[int, int, int], str]] = [{} for _ in self.lengths]
 
     def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
-        """Start a function with pointers to the rows of each array."""
+        """Begin a function, with pointers to the rows of each array."""
         super().begin(vectors, value)
         for merged in self._merged:
             merged.clear()
@@ -303,7 +303,7 @@ class Rows(Layout):
         }
 
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """Return all entries of the vector that holds this one."""
+        """Return all entries of the vector that contains this one."""
         v = self.vectors
         if self._sizes[argument] == 1:
             return {0: v.load(f"%x{argument}", 0)}
@@ -349,7 +349,7 @@ class Rows(Layout):
         self._flush(segment, column)
 
     def _flush(self, segment: int, column: int) -> None:
-        """Store the vectors that are complete once all columns up to this one are there."""
+        """Store the vectors that are complete once all columns up to this one are known."""
         columns, starts = self._columns[segment], self._starts[segment]
         length = self.lengths[segment]
         for row in range(self.vectors.lanes):
@@ -377,7 +377,7 @@ class Rows(Layout):
         v.store_part(value, row - row % size, size, self._rows[f"%o{segment}"][row], start)
 
     def _merge(self, segment: int, size: int, start: int, remainder: int) -> str:
-        """Return the vector of `size` columns from `start` on, of the rows with that remainder modulo `size`."""
+        """Return the vector of `size` columns from `start` on, for the rows with this remainder modulo `size`."""
         if size == 1:
             reference = self._columns[segment][start]
             return ZERO if reference is None else self.value(reference)
@@ -392,19 +392,19 @@ class Rows(Layout):
 
 
 class Columns(Layout):
-    """Variables × points, %line bytes from one variable to the next."""
+    """Layout of variables × points, with %line bytes from one variable to the next."""
 
     def begin(self, vectors: Vectors, value: Callable[[int], str]) -> None:
-        """Start a function; the pointer to a variable is made of that to the one before."""
+        """Begin a function; each pointer to a variable is computed from the previous one."""
         super().begin(vectors, value)
         self._last: dict[str, tuple[int, str]] = {}
 
     def load_entries(self, argument: int, entry: int) -> dict[int, str]:
-        """Return one vector."""
+        """Return the vector of one entry."""
         return {entry: self.vectors.load(self._at(f"%x{argument}", entry), 0)}
 
     def store(self, group: Group) -> None:
-        """Store one vector for each result; structural zeros are cleared once."""
+        """Store one vector for each result; structural zeros are cleared elsewhere, once for all blocks."""
         for entry, reference in enumerate(group.references, group.start):
             if reference is not None:
                 self.vectors.store(self.value(reference), self._at(f"%o{group.segment}", entry), 0)
