@@ -269,7 +269,7 @@ class ErrorBounds(Domain):
     def call(
         self, opaque: Opaque, numbers: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Call an opaque function and bound the change of its results by |J|·|dx|, J its Jacobian; infinite without J."""
+        """Call an opaque function and bound the change of its results by |J|·|dx|, with its Jacobian J, if known."""
         (x, dx), k, n = numbers, opaque.argument_count, opaque.result_count
         results = NUMBERS.call(opaque, x, shape)
         error = self._rounding.unit * abs(results)
