@@ -75,8 +75,7 @@ def jacobian(
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
         objective: "operations" (of the compiled program), "multiplications", "fma", or "code size": plans with the
-            fewest
-            operations, and C that ``gcc -Os`` compiles to the fewest bytes, for embedded targets.
+            fewest operations, and C that ``gcc -Os`` compiles to the fewest bytes, for embedded targets.
         time_limit: limit, in seconds, of planning and rewriting together. They end earlier when they no longer improve,
             or after an amount of work that takes an idle core half of the limit. 0 gives the best greedy plan.
             Recording, emitting, verifying and compiling do not count.
@@ -102,8 +101,7 @@ def jacobian(
             at each call, and record `f` again after a change. If False, calls are faster if there are many variables,
             and changes go unnoticed.
         cache: if True, load the plan, the rewritten program and the machine code from the cache on disk if it holds
-            them
-            for the same function and options; else store them there.
+            them for the same function and options; else store them there.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
         iterations: limit of the search, see `accumulus.plan`.
         progress: function that is called with a `Progress` when a stage of the preparation begins, and during searches.

@@ -242,7 +242,6 @@ _MORE: Final = 1.15
 _SWEEPS: Final = {Seeds.TANGENTS: "forward", Seeds.COTANGENTS: "reverse"}
 #: Operations whose derivatives may depend on the rounding of their arguments or of the values they select from. A value
 #: with an attached derivative would lose it in the rewriter.
-#: value with a derivative of its own loses that in the rewriter.
 _STAY: Final = frozenset(
     BY_NAME[name].code
     for name in (
