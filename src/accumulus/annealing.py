@@ -45,8 +45,8 @@ class Schedule:
     Attributes:
         sweeps: sweeps of the first run.
         growth: factor of the sweeps from run to run.
-        stalls: number of consecutive runs without improvement that end the search; the first run does not count.
-        gives_up: True if a run ends after a slice that leaves the best cost unimproved.
+        stalls: number of consecutive runs without improvement that end the search; the first run always takes place.
+        gives_up: True if a run ends after its first slice, unless that has improved the best cost.
     """
 
     sweeps: float

@@ -41,7 +41,7 @@ import numpy as np
 
 from accumulus.errors import CacheWarning
 
-#: Kinds of stored data; each has a folder of its own.
+#: Kinds of stored data; each has its own folder.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
 
 #: Packages, and folders of this package, whose code determines the stored data: a change to them changes the keys.

@@ -198,7 +198,7 @@ def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 def _in_order(required: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return the numbers that a program takes: each example among them identifies the value in its place."""
+    """Return the values in the order in which a program takes them; `required` has the examples in that order."""
     ordered: list[Any] = []
     for number in required:
         same = next((k for k, example in enumerate(examples) if example is number), None)

@@ -68,9 +68,8 @@ def jacobian(
             returned; or a SciPy matrix, whose stored entries are selected, in its order. With `sparse`, a matrix of the
             full size is returned, with these entries stored.
         banded: pair (number of diagonals below the main one, number above it). Entry (i, j) of the matrix is returned
-            at
-            (above + i - j, j) of an array with a row for each diagonal, the format of `scipy.linalg.solve_banded` and
-            LSODA.
+            at (above + i - j, j) of an array with a row for each diagonal, the format of `scipy.linalg.solve_banded`
+            and LSODA.
         sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.

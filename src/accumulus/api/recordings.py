@@ -111,7 +111,7 @@ class Trace:
     ) -> CompiledProgram:
         """Compile the Jacobian by `plan`.
 
-        The plan is verified before compilation, whatever its origin.
+        The plan is verified before compilation.
 
         Args:
             plan: plan of a graph that `linearize` returned, or of an equal one.

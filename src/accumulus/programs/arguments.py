@@ -109,7 +109,7 @@ class Arguments:
         return shape
 
     def _numbers(self, argument: Any, k: int) -> NDArray[Any]:
-        """Return an argument as an array of its own dtype."""
+        """Return an argument as an array, without changing its dtype."""
         self._shape(argument, k)
         # NumPy would store integers beyond 64 bits as objects
         return np.array(float(argument)) if isinstance(argument, int) else np.asarray(argument)

@@ -384,7 +384,7 @@ class CompiledProgram:
             axes: axis of points of each argument; None if it is shared.
             arguments: arguments of the batch.
             out: arrays for the results, or None.
-            threads: number of threads; None for that of the options.
+            threads: number of threads; None for the option `threads`.
             transposed: if True, points are on the last axis.
             kernel: kernel that also computes points where this program's guards fail; None for the program's own.
         """

@@ -514,7 +514,7 @@ class Adjoint(Call):
 
     States between times come from the integrator's dense output. At each time, its weights are added to λ. The
     derivative with respect to the initial state is the final λ, and with respect to the parameters the integral of
-    ∂f/∂pᵀ·λ. The integral is not an equation of the system, whatever the number of parameters. It is a sum over Gauss
+    ∂f/∂pᵀ·λ. The integral is not an equation of the system, since there may be many parameters. It is a sum over Gauss
     nodes in each step, which are computed together.
 
     Args:

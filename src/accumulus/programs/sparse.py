@@ -356,7 +356,7 @@ def _is_increasing(major: NDArray[np.int32], minor: NDArray[np.int32]) -> bool:
     return True
 
 
-@dataclass(slots=True, eq=False)  # frozen would take three times as long to make, once a batch
+@dataclass(slots=True, eq=False)  # a frozen class takes three times as long to make, in every batch
 class SparseBatch(Sequence[Any]):
     """Sparse Jacobians at many points, with one pattern and one row of values for each point.
 

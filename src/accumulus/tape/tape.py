@@ -559,7 +559,7 @@ def _select_key(condition: int, a: int, b: int) -> int:
 _BUILDERS: Final = tuple(getattr(Tape, operation.name, None) for operation in OPERATIONS)
 
 
-# Bytes: for the cache, and for keys of plans and code that are made from tapes ---------------------------------------
+# Bytes: for the cache, and for keys of plans and code made from tapes -----------------------------------------------
 
 _ARITY: Final = np.array([operation.arity for operation in OPERATIONS])
 #: Count of the leading integers: numbers of inputs, references, constants and outputs.
