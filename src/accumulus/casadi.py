@@ -52,7 +52,7 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
         f: function as for `accumulus.jacobian`: of numbers and NumPy arrays, a function of JAX, expressions of SymPy,
             or a `casadi.Function`.
         examples: arguments of the right shapes: numbers, vectors, which become columns, and matrices.
-        name: name of the function in CasADi; by default that of `f`.
+        name: name of the function in CasADi; by default the name of `f`.
         options: options of `accumulus.jacobian`. `sparse` is ignored: the Jacobian always has the structural nonzeros
             only.
 
@@ -146,7 +146,7 @@ class _Block:
         self.sparsity = ca.Sparsity(*pattern.shape, starts.tolist(), rows.tolist())
 
     def matrix(self, values: NDArray[Any], pattern: SparsePattern | None) -> Any:
-        """Return the matrix of nonzeros; `pattern` is theirs if it differs from that of the examples, else None.
+        """Return the matrix of nonzeros; `pattern` is their pattern if it differs from the examples', else None.
 
         Raises:
             ArgumentError: if there are nonzeros outside of CasADi's pattern.

@@ -249,7 +249,7 @@ def _computed(program: CompiledProgram) -> Compute:
 
 
 def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
-    """Return a function by which XLA calls a kernel."""
+    """Return a function that calls a kernel through XLA."""
     widest = max(range(len(forms)), key=lambda k: int(forms[k].shape[0]), default=None)
     if widest is None or not forms[widest].shape[0]:
         return lambda *_: tuple(jnp.zeros(form.shape, form.dtype) for form in forms)

@@ -35,7 +35,7 @@ _ORDERS, _PAIRS = "accumulus.search.vertex_orders", "accumulus.search.symmetric"
 _SEQUENCES: Final = "accumulus.theory.methods.edges_and_faces"
 _GREEDY, _FACTORS = "accumulus.theory.methods.heuristics", "accumulus.theory.methods.factorize"
 
-#: Simplest first; a method comes after those that it starts from.
+#: Simplest first; each method follows the methods that it starts from.
 METHODS: Final[dict[str, Entry]] = {
     "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", _ORDERS),
     "reverse": Entry("eliminates from the outputs to the inputs, as reverse mode does", _ORDERS),

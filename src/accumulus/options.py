@@ -86,7 +86,7 @@ class Objective(StrEnum):
         return self is Objective.FMA
 
     def ranked(self, fma: int, multiplications: int) -> tuple[int, int]:
-        """Return the counts in order of priority: the objective's own, then the one that breaks ties."""
+        """Return the counts in order of priority: the objective's own, then the tie-breaker."""
         return (fma, multiplications) if self.every_product else (multiplications, fma)
 
 

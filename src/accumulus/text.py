@@ -58,7 +58,7 @@ def fresh(name: str, taken: Container[object], begun: dict[str, int]) -> str:
 #
 # Tables and texts as HTML, for notebooks. All text passes through `escaped`, so that names cannot contain tags.
 #
-# The few styles are inline; colours and fonts are those of the notebook.
+# The few styles are inline; the notebook determines colours and fonts.
 
 _CELL: Final = "padding: 1px 0.9em 1px 0; vertical-align: top; background: none"
 

@@ -179,7 +179,7 @@ def compile(  # noqa: A001  # named as in the field
 ) -> Derivative:
     """Return `f` rewritten to fewer operations and compiled, as a function of the same arguments.
 
-    The result has the values and the structure of `f`. Batches, cases, reports and options are those of `jacobian`.
+    The result has the values and the structure of `f`. For batches, cases, reports and options, see `jacobian`.
 
     Args:
         f: function as for `jacobian`.
@@ -216,7 +216,7 @@ def hessian(
     Args:
         f: function as for `jacobian`, which returns one number.
         argnums: positions of arguments, as for `jacobian`; with several arguments there is a block for each pair.
-        on: manifold, as for `jacobian`; the Hessian is that of f(retract(x, δ)) with respect to δ at δ = 0.
+        on: manifold, as for `jacobian`; the derivative is the Hessian of f(retract(x, δ)) with respect to δ at δ = 0.
         rows: selected rows, as for `jacobian`, of the Hessian with respect to all arguments.
         columns: selected columns, in the same form.
         entries: selected entries, as for `jacobian`.

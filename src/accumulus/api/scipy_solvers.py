@@ -1,8 +1,9 @@
 """SciPy's solvers within functions that are recorded, called with traced values or with functions that use them.
 
 Each is recorded as an opaque call of SciPy's own solver on the compiled equations, so values equal SciPy's. Derivatives
-are those of `accumulus.odeint` and of `accumulus.programs.root_finding`. A call is refused if its values would differ
-from SciPy's, or if its derivatives would be less accurate than the solver; the message shows the call to write instead.
+are computed as for `accumulus.odeint`, and by `accumulus.programs.root_finding`. A call is refused if its values would
+differ from SciPy's, or if its derivatives would be less accurate than the solver; the message shows the call to write
+instead.
 """
 
 from __future__ import annotations

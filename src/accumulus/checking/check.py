@@ -50,8 +50,8 @@ def check(
 ) -> CheckReport:
     """Compare the recording of `f`, and its derivatives, with `f` itself at many points.
 
-    It compares values of the recording with those of `f`; values and Jacobians of compiled code with those of its
-    operations in NumPy; batches with single points; target "numpy" with the chosen one; sparse with dense results; and
+    It compares values of the recording with values of `f`; compiled values and Jacobians with the same operations in
+    NumPy; batches with single points; target "numpy" with the chosen one; sparse with dense results; and
     Jacobians with central differences and, if `f` is analytic and takes complex numbers, with complex steps. The
     tolerance is a running error bound for rounding, and an error estimate for differences. If `f` decides on values,
     each case is compared at its own points, and on both sides of the borders between cases.
@@ -221,7 +221,7 @@ def by_case(
     """Return the points of each case, each with its recording.
 
     Args:
-        recordings: recordings so far, that of the first point first.
+        recordings: recordings so far, beginning with the recording at the first point.
         points: points to partition.
         again: function that records at a point. If it raises an error, the point is added to the first case and counts
             there as one without values.

@@ -66,7 +66,7 @@ class Slopes:
 
 
 def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> Slopes:
-    """Return slopes of `run` at `x`, extrapolated from halved steps; those that agree best are used.
+    """Return slopes of `run` at `x`, extrapolated from halved steps with the best agreement.
 
     Args:
         run: function from a number to a flat array of results.

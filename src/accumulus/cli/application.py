@@ -1,7 +1,7 @@
 """The application that commands are added to, with their shared errors, exit codes, options and searches.
 
 **Options** are one table, from which commands take theirs. A row is the command-line form of an option of
-`accumulus.options.Options`, or of the functions that make derivatives; its default is that of the API.
+`accumulus.options.Options`, or of the functions that make derivatives; it has the default of the API.
 
 **Searches.** A long search shows a progress bar, and Ctrl-C ends it with the best plan so far. A search catches the
 interrupt and returns its best plan. `Watch` records the signal, so that the caller knows of the interrupt.

@@ -197,7 +197,7 @@ def cache(
 # Plans, sources and checks -------------------------------------------------------------------------------------------
 
 
-#: Options of commands about a problem: all except those of calls.
+#: Options of commands about a problem: all except options of calls.
 OF_PROBLEMS: Final = tuple(name for name in OPTIONS if name not in ("threads", "check_finite", "most_cases"))
 #: Options of checks, which compare the Jacobian made with them to the function.
 OF_CHECKS: Final = tuple(

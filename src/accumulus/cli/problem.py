@@ -235,7 +235,7 @@ def load_derivative(
 
 
 def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: int) -> list[str]:
-    """Return names of a derivative's numeric arguments: those of its function, followed by directions or weights.
+    """Return names of a derivative's numeric arguments: its function's, followed by directions or weights.
 
     Args:
         derivative: derivative whose arguments are named.

@@ -89,7 +89,7 @@ class Arguments:
         return arrays, points
 
     def shapes_given(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
-        """Return the shapes of the arguments, None for those that are not numeric; check their types."""
+        """Return the shapes of the arguments, None for non-numeric ones, after checking their types."""
         self._check_count(arguments)
         return [
             None if shape is None else self._shape(argument, k)

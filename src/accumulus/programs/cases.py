@@ -86,7 +86,7 @@ class Cases:
         return None
 
     def prefer(self, program: CompiledProgram) -> None:
-        """Move a program to the front of those that are tried."""
+        """Make a program the first one to be tried."""
         if self.recent[0] is program:
             return
         with self._lock:
@@ -366,9 +366,9 @@ def _form(shapes: Sequence[tuple[int, ...]]) -> str:
 
 # Partition of a batch by case -----------------------------------------------------------------------------------------
 #
-# The guards of one function share most of their operations, and the others are few compared with those of derivatives.
-# If the points of a batch belong to many cases, they are therefore partitioned first, and each program then computes
-# its own points.
+# The guards of one function share most of their operations, and the others are few compared with the operations of
+# derivatives. If the points of a batch belong to many cases, they are therefore partitioned first, and each program
+# then computes its own points.
 
 
 def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bool) -> Kernel | None:

@@ -164,8 +164,8 @@ def _second_products(
 ) -> tuple[Recording, list[Start]]:
     """Return the gradient of a recording, and the starts of products with its Jacobian.
 
-    A gradient graph with a mirror is one more start. Its gradient is that of reverse mode, operation by operation,
-    which the plan of the other gradient has rearranged. Either can give the shorter program.
+    A gradient graph with a mirror is one more start. It has the gradient's operations in the order of reverse mode,
+    which the plan of the other gradient rearranges. Either can give the shorter program.
     """
     short = shortened(recording, preparation, BEFORE[2])
     own, is_short = short or recording, short is not None
@@ -297,7 +297,7 @@ def _may_be_long(recording: Recording) -> bool:
 def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection) -> bool:
     """Return True if products with directions or weights of operations on long arrays take too many operations.
 
-    Along one direction, a function takes twice its operations, and a gradient three to four times those of its
+    Along one direction, a function takes twice its operations, and a gradient three to four times the operations of its
     function.
     """
     if not _works_on_arrays(recording):

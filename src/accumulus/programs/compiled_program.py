@@ -312,7 +312,7 @@ class CompiledProgram:
     def pattern(self) -> Any:
         """Return the places of structural nonzeros: a `SparsePattern`, or several in the structure of the derivatives.
 
-        If the places depend on indices among the arguments, they are those of the last call.
+        If the places depend on indices among the arguments, the last call determines them.
 
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
@@ -504,7 +504,7 @@ class CompiledProgram:
         return programs_as_html(f"Program of {self.name}", [self])
 
     def source(self, target: str | None = None, name: str = "f") -> str:
-        """Return the program as source text in a target's language; by default, in that of its own target.
+        """Return the program as source text in a target's language; by default in the language of its own target.
 
         Args:
             target: target of `accumulus.targets.languages`: "c", "cuda", "jax", "numpy" or "llvm".

@@ -92,7 +92,7 @@ class Derivative:
         self._options, self._chosen = options, chosen
         #: Programs by shapes of arguments and values of constant arguments.
         self._programs: dict[Hashable, Cases] = {}
-        #: Fast paths for one point, that of the last call first.
+        #: Fast paths for one point, the last used first.
         self._fast: tuple[tuple[Cases, FastPath], ...] = ()
         #: Variables that are compared before fast paths are called; the paths compare the others (`Captured.singles`).
         self._singles: tuple[tuple[Callable[[Any], Any], Any, Any], ...] = ()
@@ -470,7 +470,7 @@ class Derivative:
         *,
         inline: bool = False,
     ) -> tuple[tuple[Cases, FastPath], ...]:
-        """Return the fast paths with that of `cases` first; constant arguments must be identical to those of this call.
+        """Return the fast paths, beginning with `fast`; constants must be identical to those in `arguments`.
 
         Args:
             before: fast paths so far, the last used first.
@@ -496,7 +496,7 @@ class Derivative:
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Call a sparse derivative; return the values of the nonzeros instead of SciPy's matrices.
 
-        See `CompiledProgram.nonzeros`; `pattern` has their places.
+        See `CompiledProgram.nonzeros`; `pattern` contains their places.
 
         >>> import numpy as np, accumulus as acc
         >>> jac = acc.jacobian(lambda x: x[1:] * x[:-1], sparse="csr")
@@ -557,7 +557,7 @@ class Derivative:
     def show(self, path: str | PathLike[str] | None = None) -> Any:
         """Show how the program that was last compiled or called accumulates its derivatives, step by step.
 
-        Vertices have the names of values in `f`. Arguments, results and errors are those of `Plan.show`.
+        Vertices have the names of values in `f`. For arguments, results and errors, see `Plan.show`.
 
         Raises:
             ArgumentError: if nothing has been compiled or called, or the file cannot be written.
@@ -572,7 +572,7 @@ class Derivative:
         if self._last is None:
             raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
         cases, program = self._last
-        # the program of the same case, in case another thread has changed its layout
+        # the program of the same case, whose layout may have changed since
         return next((case for case in cases.programs if case.recording is program.recording), program)
 
     def compile_loops(self, *examples: Any, recording: Recording | None = None) -> CompiledProgram:
@@ -614,7 +614,7 @@ class Derivative:
         """Return the sparsity pattern of derivatives for arguments of these shapes, without compiling anything.
 
         The pattern is a SciPy matrix of True (entries of result × entries of argument), or several in the structure of
-        the results. It covers all derivatives, including those that `rows` leaves out. If the function decides on
+        the results. It covers all derivatives, even if `rows` selects only some. If the function decides on
         values, it is the pattern of the case of the examples.
 
         Raises:

@@ -236,7 +236,7 @@ def checked_attached(
 ) -> dict[int, int] | None:
     """Return the values whose attached value is equal, as solutions for `newton_steps`; None if there are none.
 
-    The maximum of several values of which some are equal has the derivative of their mean, which no comparison has. The
+    The maximum of values, some of them equal, has the derivative of their mean, which no comparison has. The
     derivatives of the operations cannot replace it, even where first derivatives agree. The result is None if there are
     further attached derivatives; these have to equal the derivatives of their operations.
 
@@ -320,9 +320,9 @@ def _check_attached(
 ) -> None:
     """Raise an error for attached derivatives that differ from those of the operations.
 
-    A value may have an attached derivative: that of a root, where the operations are steps of an iteration; or zero,
-    with ``stop_gradient``. Derivatives of derivatives go through the operations, which is correct only if these have
-    the same derivative.
+    A value may have an attached derivative: the derivative of a root, if the operations are steps of an iteration; or
+    zero, with ``stop_gradient``. Derivatives of derivatives go through the operations. This is correct only if the
+    operations have the same derivative.
     """
     tape = recording.scalars
     if _ATTACH not in tape.codes:

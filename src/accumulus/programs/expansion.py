@@ -51,7 +51,7 @@ def taylor_recording(
         points: points where the recording holds, (points, inputs).
 
     Raises:
-        ArgumentError: if attached derivatives are neither those of the operations nor those of solutions.
+        ArgumentError: if attached derivatives belong neither to the operations nor to solutions of equations.
     """
     order, values = selection.seed_count, recording.results
     if recording.loops is not None and not has_attached(recording.loops):
@@ -86,7 +86,7 @@ def _of_scalars(
     if steps:
         return _by_derivatives(recording, paths, order, preparation, points)
     with preparation.stage("linearize"):
-        # lasting derivatives have separate series, after those of the values
+        # lasting derivatives have separate series, after the series of the values
         tape = unattached(recording.scalars, keeping=keeping)[0].copy()
         results, guards = tape.outputs[:values], tape.outputs[values:]
         tape.outputs = results

@@ -188,7 +188,7 @@ def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, ch
 
 @dataclass(frozen=True)
 class _StandIn:
-    """Stand-in for an argument, of which only the place matters."""
+    """Stand-in for an argument if only its place matters."""
 
     place: int | str
 
@@ -237,7 +237,7 @@ def _as_names(names: str | Sequence[str], option: str) -> Sequence[str]:
 
 
 def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, transposed: bool, name: str) -> InAxes:
-    """Return the axes of points of the numbers in a call, from those of its arguments.
+    """Return the axes of points of the numbers in a call, from the axes of its arguments.
 
     Args:
         call: form of the arguments.

@@ -202,7 +202,7 @@ def plan_of(linearization: Linearization, context: Context) -> Plan:
 
 
 def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:
-    """Return estimates of the number of operations of the derivatives, and of those that conditions reach."""
+    """Return estimated numbers of operations of the derivatives: of all, and of those reached by conditions."""
     graph = linearization.graph
     if plan is not None:
         steps = len(plan.accumulation.steps)
@@ -305,7 +305,7 @@ def jacobian_start(
 
 
 def connected(linearization: Linearization) -> list[tuple[int, int]]:
-    """Return pairs of a root and a terminal, by position, that a path joins; with a mirror, those of one triangle."""
+    """Return pairs of a root and a terminal, by position, that a path joins; with a mirror, of one triangle."""
     from accumulus.graph.degrees import index_domains  # not needed by every process
 
     graph = linearization.graph

@@ -38,7 +38,7 @@ class NativeFunction:
 
     Args:
         kernel: kernel of the program.
-        shapes: shapes of its results at one point, as they are stored.
+        shapes: stored shapes of its results at one point.
         name: name of the function, for messages.
         guarded: True if the last array of the kernel holds the truth values of the guards.
         points: True for the function of many points.

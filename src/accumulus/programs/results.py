@@ -41,7 +41,7 @@ class Results:
         sparse: format of sparse derivatives; None for dense ones.
         dtype: dtype of the results.
         segment: class of the kernel's arrays.
-        pattern: places of the nonzeros of sparse results, if these are more than those of `nonzeros`.
+        pattern: places of the nonzeros of sparse results, if they include more than `nonzeros`.
         join: function that builds the returned value at a point from the results of all segments; by default they are
             returned in their structure.
     """
@@ -283,7 +283,7 @@ class Results:
 
 
 def _structures(recording: Recording, kind: Kind, selection: Selection) -> tuple[Structure, Structure]:
-    """Return the structure of the derivatives, and that of the whole result."""
+    """Return the structures of the derivatives and of the whole result."""
     results = recording.structure
     if kind.skipped:
         assert isinstance(results, Branch)

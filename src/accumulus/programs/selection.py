@@ -217,7 +217,7 @@ class Wanted:
     """Selection of entries of a matrix of known size."""
 
     size: Size  # size of the matrix
-    # rows, columns: in ascending order, those that contain selected entries
+    # rows, columns: rows and columns that contain selected entries, ascending
     rows: Integers
     columns: Integers
     pairs: Integers | None  # selected entries, (n, 2), row by row; None for all entries of these rows and columns

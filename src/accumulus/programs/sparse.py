@@ -260,7 +260,7 @@ class OpenPattern:
         shape: shape of the matrix.
         rows, columns: row and column of each nonzero, row by row; columns where they are known.
         open: positions of the nonzeros whose columns a call computes.
-        before: number of columns before those of the matrix, which computed columns count.
+        before: number of columns before the matrix, which is included in computed columns.
         is_ordered: True if columns ascend in each row for all indices; else duplicates are summed.
         format: format of the SciPy matrices.
     """

@@ -178,7 +178,7 @@ def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0
     Args:
         program: compiled program.
         name: name of its function in C.
-        segments: result arrays: those of its kernel, or other selections of its outputs.
+        segments: result arrays: the kernel's, or other selections of its outputs.
         lanes: as for `LoopSource`.
     """
     unit = program.code.unit(segments, program._arguments.numeric_shapes, program.options.dtype)

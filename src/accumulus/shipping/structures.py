@@ -78,7 +78,7 @@ class KnownClasses:
     """The classes that a file may name.
 
     Args:
-        classes: classes from the caller, in addition to those of imported modules.
+        classes: classes from the caller, in addition to classes of imported modules.
     """
 
     def __init__(self, classes: Iterable[type] = ()) -> None:

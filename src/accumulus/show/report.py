@@ -60,7 +60,7 @@ LARGEST_SWEEP: Final = 2_000_000
 class MethodCosts:
     """One method's plan for a graph: its costs, and the seconds that finding it took.
 
-    Operations are those of the plan's tape before rewriting.
+    Operations are counted on the plan's tape before rewriting.
     """
 
     method: str
@@ -90,7 +90,7 @@ def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any
     Args:
         graph: graph to plan.
         methods: names of the methods.
-        options: as for `accumulus.plan`; the cache is not used, so that times are those of searches.
+        options: as for `accumulus.plan`; the cache is not used, so that times include the search.
     """
     for method in methods:
         with warnings.catch_warnings():
@@ -421,7 +421,7 @@ class Report(Shown):
         others: costs of methods for comparison, counted for this report.
         uncounted: methods that were left out since they may need too many products.
         operations: operations of the program.
-        emitted: operations of the plan's tape before rewriting, by which methods are compared.
+        emitted: operations of the plan's tape before rewriting; methods are compared by them.
         by_kind: operations of the program, by kind.
         seconds: time of each stage of the preparation.
         from_cache: stages whose results were taken from the cache.
@@ -431,8 +431,8 @@ class Report(Shown):
         changed: side effects of the function at its recording, which compiled code does not repeat.
         differentiates: True if derivatives are computed, not only the function.
         by_value: facts about a program that resubstitution has rewritten.
-        cases: all cases for arguments of these shapes, if the function decides on values; all other attributes are
-            those of the last one.
+        cases: all cases for arguments of these shapes, if the function decides on values; all other attributes
+            describe the last one.
         written_out: reason why a long loop in Python was unrolled, and code to use instead.
     """
 

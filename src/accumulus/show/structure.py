@@ -29,7 +29,7 @@ class BodyFacts:
         results: results of an instance.
         by_kind: operations of an instance, by kind; empty for sums.
         source: its source files and lines, as ``model.py:12-15``; empty for products of derivatives.
-        shape: for matrix operations, (m, k, n), of m × k and k × n entries; operations are then those of all entries.
+        shape: for matrix operations, (m, k, n), of m × k and k × n entries; operations are then of all entries.
         steps: for recurrences, whose instances take results of earlier ones, the number of consecutive steps.
         code: for matrix operations, the code.
     """

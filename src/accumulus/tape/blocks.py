@@ -142,7 +142,7 @@ class Block:
 
     @property
     def text(self) -> int:
-        """Operations in the program text: those of one instance of a recurrence; 1 for any other block."""
+        """Number of operations in the program text: one instance of a recurrence; 1 for any other block."""
         return 1 if self.body is None else self.body.operations
 
     @property

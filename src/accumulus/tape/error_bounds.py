@@ -240,7 +240,7 @@ class ErrorBounds(Domain):
     ) -> tuple[Values, Values]:
         """Bound solutions X by ‖A⁻¹‖·(|dA|·|X| + |dB|), with an estimate of the norm and one bound for all entries.
 
-        Infinite where the matrix is singular, or where only its factors are known. Sources: that of `solve`; N. J.
+        Infinite where the matrix is singular, or where only its factors are known. Sources: as for `solve`; N. J.
         Higham and F. Tisseur, A block algorithm for matrix 1-norm estimation, 2000.
         """
         (a, da), (b, db), (_, n, m) = data, sides, shape

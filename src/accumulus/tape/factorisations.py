@@ -4,7 +4,7 @@ A row has the parts of the result and the function that computes them. The deriv
 `accumulus.arrays.factors` under the same code. The operand is an m × n matrix. The parts follow each other, each row by
 row.
 
-Vectors have the sign that makes their last entry nonnegative; for singular vectors, that of the right one.
+Vectors have the sign that makes their last entry nonnegative; for singular vectors, the last entry of the right one.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _walked(tape: Tape, roots: Iterable[int]) -> bytearray:
             marks[root] = 1
     for k in range(len(marks) - 1, inputs - 1, -1):
         if marks[k]:
-            # for operations with fewer arguments, the unused reference 0 is that of an input
+            # for operations with fewer arguments, the unused reference 0 is an input
             for argument in (first[k], second[k], third.get(k, 0)):
                 if argument >= inputs:
                     marks[argument] = 1
@@ -105,7 +105,7 @@ def _spread(tape: Tape, rows: Integers, marks: NDArray[np.bool_], handed: NDArra
     """Pass marks of operations to their arguments where `handed` is set, from the last operation to the first."""
     to, handed = rows[::-1, 1:], handed[::-1]
     start = np.broadcast_to(np.arange(len(tape) - 1, tape.inputs - 1, -1)[:, np.newaxis], to.shape)
-    # for operations with fewer arguments, the unused reference 0 is that of an input
+    # for operations with fewer arguments, the unused reference 0 is an input
     inside = handed & (to >= tape.inputs)
     return spread(marks, start[inside], to[inside])
 

@@ -1,6 +1,6 @@
 """Passes over whole tapes in compiled code: appending many operations at once, and dependences.
 
-Results have the same references as those of the builders of `accumulus.tape.tape.Tape`; an operation takes some tens of
+Results have the same references as with the builders of `accumulus.tape.tape.Tape`; an operation takes some tens of
 nanoseconds.
 """
 

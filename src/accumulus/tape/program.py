@@ -112,7 +112,7 @@ class _Segment(Tape):
     def __init__(self, program: Program) -> None:
         super().__init__(0, signed_zeros=program.signed_zeros)
         self.program = program
-        #: References here by those of the program, and references of the program by those here; lines of each
+        #: References here by reference in the program; references in the program by reference here; lines of each
         #: operation.
         self.here: dict[int, int] = {}
         self.there: list[int] = []

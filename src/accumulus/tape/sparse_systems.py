@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: Number of cached factorisations, those of the last matrices.
+#: Number of cached factorisations, of the last matrices.
 KEPT: Final = 2
 
 

@@ -210,9 +210,9 @@ class _Triangular:
     def polynomial(self, a: Rows) -> int:
         """Return a value with the derivatives of all orders of the determinant of `a`, even where pivots are 0.
 
-        With L held constant in derivatives of every order, the determinant is that of B = L⁻¹·P·A. Below the diagonal,
-        B is zero but has derivatives, so little remains of it after differentiation. Above `MOST_MINORS` rows, the
-        first rows are eliminated, whose pivots must not be 0.
+        With L held constant in derivatives of every order, the result is the determinant of B = L⁻¹·P·A. Below the
+        diagonal, B is zero but has derivatives, so little remains of it after differentiation. Above `MOST_MINORS`
+        rows, the first rows are eliminated, whose pivots must not be 0.
         """
         tape, n, one, zero = self.tape, len(a), self.tape.constant(1.0), self.tape.constant(0.0)
         rows = [row.copy() for row in a]
@@ -272,7 +272,7 @@ class _Triangular:
 def determinant(tape: Tape, a: Rows) -> int:
     """Return the determinant by elimination, with derivatives of a polynomial, which divide by no pivot.
 
-    First derivatives are those of the elimination, with a tiny number in place of pivots of 0.
+    First derivatives are computed by the elimination, with a tiny number in place of pivots of 0.
     """
     if len(a) <= 3:
         return _cofactors(tape, a)[1]
