@@ -1,4 +1,4 @@
-"""Fast, verified Jacobians: hand over a function, get the cheapest known plan, and run it as compiled code.
+"""Fast, verified Jacobians: pass a function; accumulus plans its derivatives and runs them as compiled code.
 
 >>> import numpy as np
 >>> import accumulus as acc
@@ -12,7 +12,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from accumulus import errors
-from accumulus.methods import methods  # here, or the module of that name would stand in its place
+from accumulus.methods import methods  # imported here, or the module of the same name would replace the function
 
 if _TYPE_CHECKING:
     __version__: str
@@ -110,7 +110,7 @@ __all__ = [
     "vjp",
 ]
 
-# Modules of all that is public; each is imported when it is first asked for.
+# Modules of all public names; each is imported at the first access to the name.
 _MODULES = {
     "Accumulation": "accumulus.elimination.accumulation",
     "CheckReport": "accumulus.checking.comparisons",
@@ -166,7 +166,7 @@ _MODULES = {
 }
 
 
-# What other libraries call it, and what it is called here.
+# Names in other libraries, with the equivalent here.
 _ELSEWHERE = {
     "grad": "acc.gradient(f)",
     "value_and_grad": "acc.value_and_gradient(f)",
@@ -194,7 +194,7 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        from importlib.metadata import version  # which takes longer than all else here
+        from importlib.metadata import version  # takes longer to import than everything else here
 
         return version("accumulus")
     if name not in _MODULES:

@@ -1,11 +1,11 @@
-"""Simulated annealing of orders, sequences of eliminations, definitions of nodes, and signs.
+"""Simulated annealing of elimination orders, elimination sequences, node definitions, and signs.
 
 Each kernel defines its moves, their costs and their acceptance. This module has the shared loop: the temperature falls
-geometrically over a number of visits, in slices of some milliseconds. Between slices the deadline and Ctrl-C are
-checked. `Annealing` does that run after run, until runs stall.
+geometrically over a number of visits, in slices of a few milliseconds. The deadline and Ctrl-C are checked between
+slices. `Annealing` repeats such runs until they stall.
 
 Runs are deterministic: the result depends on the start, the seed and the number of visits, not on the slices. The
-number of runs and their lengths depend on the work that is left, not on the clock.
+number of runs and their lengths depend on the remaining work, not on the clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 
-#: Runs of fewer sweeps than this start less hot, in proportion; else they would end worse than they began.
+#: Runs of fewer sweeps than this start proportionally cooler; otherwise they would end worse than they began.
 FEW_SWEEPS: Final = 15
 
 
@@ -43,10 +43,10 @@ class Schedule:
     """A schedule of runs.
 
     Attributes:
-        sweeps: of the first run.
+        sweeps: sweeps of the first run.
         growth: factor of the sweeps from run to run.
-        stalls: how many runs in a row without improvement end the search, if not the first.
-        gives_up: True if a run ends after a slice if it has won nothing by then.
+        stalls: number of consecutive runs without improvement that end the search; the first run always takes place.
+        gives_up: True if a run ends after its first slice, unless that has improved the best cost.
     """
 
     sweeps: float
@@ -56,36 +56,36 @@ class Schedule:
 
 
 class Annealing(ABC):
-    """Runs of annealing of one problem, each from a start of its own, and the best solution of all."""
+    """Annealing runs for one problem, each from its own start, and the best solution of all runs."""
 
     #: Temperatures at the start and at the end of a run.
     HOT: ClassVar[float]
     COLD: ClassVar[float]
-    #: Visits of a sweep.
+    #: Number of visits in a sweep.
     count: int
     _state: Annealed
 
     @property
     @abstractmethod
     def best_cost(self) -> int:
-        """The best cost of all runs so far."""
+        """Return the best cost of all runs so far."""
 
     @property
     @abstractmethod
     def best(self) -> tuple[Any, tuple[int, ...]]:
-        """Return the best cost with its tie-breaker, and the solution of that cost, from which a run can start."""
+        """Return the pair (best cost with its tie-breaker, solution of that cost), from which a run can start."""
 
     @abstractmethod
     def _begin(self, start: Sequence[int]) -> float:
-        """Begin a run at a start; return the unit of temperature."""
+        """Begin a run at a start; return the unit of temperature, a cost."""
 
     @abstractmethod
     def _visit(self, visits: int) -> int:
-        """Make at most `visits` visits, of one slice; return their number."""
+        """Make one slice of visits, up to `visits`; return the number made."""
 
     @abstractmethod
     def sweeps_in(self, seconds: float) -> float:
-        """Return sweeps that fit into that time on an idle core of today."""
+        """Return the number of sweeps that fit into that time on an idle core."""
 
     def run(
         self,
@@ -100,7 +100,7 @@ class Annealing(ABC):
         Args:
             start: solution that the run begins with.
             visits: number of moves that the run tries.
-            seed: integers that the run's random numbers depend on.
+            seed: integers that seed the random numbers of the run.
             heat: factor of the starting temperature; a small one keeps most of the start.
             deadline: deadline that all runs share.
         """
@@ -119,15 +119,15 @@ class Annealing(ABC):
         anew: Sequence[int] | None = None,
         deadline: Deadline = FOREVER,
     ) -> Iterator[int]:
-        """Anneal run after run, each from the best solution so far; yield the best cost after each slice.
+        """Run annealing repeatedly, each time from the best solution so far; yield the best cost after each slice.
 
         Args:
-            schedule: lengths of the runs, and when they end.
+            schedule: lengths of the runs, and the number of stalled runs that ends the search.
             seed: seed of all runs.
-            most_sweeps: limit of the sweeps of one run, so that others fit before the deadline.
-            iterations: visits of all runs, instead of the end that the schedule has.
-            anew: solution that every second run begins with instead, the first one included.
-            deadline: after which no run begins.
+            most_sweeps: limit of the sweeps of one run, so that further runs fit before the deadline.
+            iterations: total number of visits; replaces the end that the schedule defines.
+            anew: solution that every second run begins with instead, including the first.
+            deadline: deadline after which no run begins.
         """
         for number in rounds(schedule.stalls if iterations is None else math.inf, lambda: self.best_cost):
             if deadline.passed:
@@ -157,16 +157,16 @@ def slices(
     deadline: Deadline = FOREVER,
     price: float = 0.0,
 ) -> Iterator[None]:
-    """Cool over a number of visits, or as many as there is work left for; yield after each slice.
+    """Cool over a number of visits, fewer if the remaining work does not suffice; yield after each slice.
 
     Args:
         state: memory of the kernel, with its temperature.
-        visit: makes that many visits or those of a slice, if these are fewer, and returns how many.
-        visits: number of moves in all.
+        visit: function that makes up to the passed number of visits, at most one slice, and returns their number.
+        visits: total number of moves.
         hot: temperature at the start, in units of `unit`.
         cold: temperature at the end, in the same units.
         unit: cost that the temperatures are multiples of.
-        deadline: when to stop.
+        deadline: deadline after which no further slice begins.
         price: seconds of work of a visit.
     """
     if price * visits > deadline.left:
@@ -185,7 +185,7 @@ def cool(state: Annealed, visits: int, hot: float, cold: float, unit: float = 1.
 
 
 def rounds(stalls: float, cost: Callable[[], int], gain: float = 0.0) -> Iterator[int]:
-    """Yield numbers of rounds, from 0 on, until so many in a row have won no more than that part of the cost each."""
+    """Yield round numbers from 0 until `stalls` rounds in a row each lower the cost by at most the fraction `gain`."""
     number = misses = 0
     while number == 0 or misses < stalls:
         before = cost()
@@ -195,12 +195,12 @@ def rounds(stalls: float, cost: Callable[[], int], gain: float = 0.0) -> Iterato
 
 
 def thresholds(count: int) -> NDArray[np.float64]:
-    """Return -log(u) for evenly spread u: times the temperature, the cost that a move may add (Metropolis)."""
+    """Return -log(u) for evenly spread u; times the temperature, the increase of cost that is accepted (Metropolis)."""
     table: NDArray[np.float64] = -np.log((np.arange(count) + 0.5) / count)
     return table
 
 
 def seed_of(*parts: int) -> int:
-    """Return a random 62-bit number that depends on all parts, never 0."""
+    """Return a pseudo-random 62-bit number that depends on all parts and is never 0."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2 | 1

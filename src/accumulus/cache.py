@@ -1,22 +1,22 @@
-"""Files that processes share on disk: bytes under a kind and a key, found again whole or not at all.
+"""Files that processes share on disk: bytes stored under a kind and a key, and read back complete or not at all.
 
-A key is a hash of all that decides the content, the version of the code that makes it among it (`key_of`): so the same
-request again takes a look-up, and another version of the code finds nothing.
+A key is a hash of everything that determines the content, including the version of the code that computes it
+(`key_of`). A repeated request therefore costs a look-up, and another version of the code finds nothing.
 
-Each kind ("plans", "kernels", …) is a folder of the cache directory, which `ACCUMULUS_CACHE` names, or which is the
-system's place for caches. A file begins with a checksum of everything that it stands for: format, kind, key and
-content. So a file that is cut off, changed, renamed, or written by another program counts as missing. A file is written
-under a temporary name and renamed when it is complete: a reader finds the old file, the new one, or none, and so does
-the next process after one that was killed while writing.
+Each kind ("plans", "kernels", …) is a folder of the cache directory. `ACCUMULUS_CACHE` names that directory; by default
+it is the system's cache directory. A file begins with a checksum of format, kind, key and content. A file that is
+truncated, changed, renamed, or written by another program therefore counts as missing. A file is written under a
+temporary name and renamed when it is complete. A reader finds the old file, the new one, or none, even if the writing
+process was killed.
 
-Some of the files are machine code, which is run. So a file is read only if it, its folder and the cache directory
-belong to the user (or to root) and nobody else may write them. Ownership and mode are looked up on the open descriptor,
-never by path, so that nothing can be exchanged in between. Where the check fails, a `CacheWarning` says so once, and
-the cache is not used. Where the folder cannot be written, nothing is stored and no warning given: ``accumulus cache``
-says why.
+Some of the files are machine code, which is executed. A file is therefore read only if the file, its folder and the
+cache directory belong to the user (or to root) and no other user may write them. Ownership and mode are checked on the
+open descriptor, never by path, so that nothing can be exchanged in between. If the check fails, a `CacheWarning` is
+issued once, and the cache is not used. If the folder is not writable, nothing is stored and no warning is issued;
+``accumulus cache`` shows the reason.
 
-Reading a file marks it as used. When the files of a kind are together larger than `LIMIT`, those that were not used for
-longest are dropped.
+Reading a file marks it as used. When the files of a kind together exceed `LIMIT`, the least recently used ones are
+deleted.
 """
 
 from __future__ import annotations
@@ -41,49 +41,49 @@ import numpy as np
 
 from accumulus.errors import CacheWarning
 
-#: Kinds of stored data; each has a folder of its own.
+#: Kinds of stored data; each has its own folder.
 Kind = Literal["kernels", "plans", "programs", "tapes"]
 
-#: Packages, and folders of this one, whose code decides the stored data: a change of theirs makes other keys. Kernels
-#: are stored by their sources, see `accumulus.native.sources`.
+#: Packages, and folders of this package, whose code determines the stored data: a change to them changes the keys.
+#: Kernels are stored by their sources, see `accumulus.native.sources`.
 CODE: Final[dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "plans": (("accumulus", "llvmlite"), ("tape", "graph", "elimination", "rewriting", "search", "theory")),
     "programs": (("accumulus", "llvmlite"), ("tape", "targets", "native")),
     "tapes": (("accumulus", "numba", "llvmlite"), ("tape", "rewriting", "resubstitution", "native")),
 }
 
-#: Version of the file format, not of the contents. A change that an older version would misread raises it.
+#: Version of the file format, not of the contents. Increase it for a change that older versions would misread.
 FORMAT: Final = 1
-#: Bytes that all files of a kind may take on disk together.
+#: Maximum size on disk of all files of a kind together, in bytes.
 LIMIT = 256 << 20
-#: Part of the limit that the files still take after the oldest were dropped.
+#: Fraction of the limit that remains after the least recently used files were deleted.
 _REMAINING: Final = 0.75
 #: The size of a file on disk is a multiple of this.
 _BLOCK: Final = 4096
-#: Seconds after which a file that somebody began to write is taken for left behind.
+#: Age in seconds after which an unfinished file counts as abandoned.
 _ABANDONED: Final = 3600.0
-#: Part of the limit that a process writes before it looks at the folder again.
+#: Fraction of the limit that a process writes before it lists the folder again.
 _UNSEEN: Final = 1 / 16
 _UNFINISHED: Final = ".part"
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,127}", re.ASCII)
-#: Never through a link, and never waiting for the other end of a pipe; none of these exist on every system.
+#: Flags that refuse links and do not wait at pipes; none of them exists on every system.
 _SAFELY: Final = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
-#: Bytes that this process has written to each folder since it looked at all of its files.
+#: Bytes that this process has written to each folder since it last listed the folder.
 _written: dict[Path, int] = {}
 #: Warnings that this process has issued.
 _warned: set[str] = set()
 
 
 class _UntrustedError(OSError):
-    """Other users could have written the stored data."""
+    """Another user could have written the stored data."""
 
 
 def directory() -> Path:
     """Return the cache directory.
 
     Raises:
-        OSError: if neither the environment nor the system names a place.
+        OSError: if neither the environment nor the system names a directory.
     """
     configured = os.environ.get("ACCUMULUS_CACHE")
     if configured:
@@ -92,12 +92,12 @@ def directory() -> Path:
 
     try:
         return user_cache_path("accumulus", appauthor=False)
-    except RuntimeError as error:  # the user has no home
+    except RuntimeError as error:  # the user has no home directory
         raise OSError(str(error)) from None
 
 
 def key_of(kind: Kind, *parts: bytes) -> str:
-    """Return the key of the result of the present code for these parts, 32 hexadecimal digits."""
+    """Return the key for results that the present code computes from these parts, 32 hexadecimal digits."""
     return digest([version_of_kind(kind), *parts])
 
 
@@ -108,11 +108,11 @@ def version_of_kind(kind: Kind) -> bytes:
 
 
 def load(kind: Kind, key: str) -> bytes | None:
-    """Return the bytes that are stored under a kind and a key; None if there are none or they cannot be trusted.
+    """Return the bytes stored under a kind and a key; None if there are none or they cannot be trusted.
 
     Args:
         kind: folder of the entry: "plans", "kernels", ….
-        key: at most 128 letters, digits, "_", "." and "-".
+        key: up to 128 letters, digits, "_", "." and "-".
     """
     with _without(), _folder(kind) as folder:
         content = folder.read(_checked(key))
@@ -123,7 +123,7 @@ def load(kind: Kind, key: str) -> bytes | None:
 
 
 def store(kind: Kind, key: str, payload: bytes) -> None:
-    """Store bytes under a kind and a key, in place of an older file; do nothing if that is not possible."""
+    """Store bytes under a kind and a key, replacing an older file; do nothing if that is not possible."""
     size = _occupied(len(payload))
     if size > LIMIT * _REMAINING:
         return
@@ -136,7 +136,7 @@ def contents() -> dict[Kind, list[int]]:
     """Return the size on disk of each file, in bytes, by kind.
 
     Raises:
-        OSError: if there is no place for a cache.
+        OSError: if there is no directory for a cache.
     """
     sizes: dict[Kind, list[int]] = {}
     for kind in get_args(Kind):
@@ -147,10 +147,10 @@ def contents() -> dict[Kind, list[int]]:
 
 
 def state() -> str:
-    """Return "usable", or the reason why nothing is stored, as text for people.
+    """Return "usable", or the reason why nothing is stored, as text for users.
 
     Raises:
-        OSError: if there is no place for a cache.
+        OSError: if there is no directory for a cache.
     """
     for kind in get_args(Kind):
         path = directory() / kind
@@ -166,10 +166,10 @@ def state() -> str:
 
 
 def clear() -> None:
-    """Delete all stored files; files that this package did not write stay.
+    """Delete all files in the folders of the cache.
 
     Raises:
-        OSError: if there is no place for a cache, or it cannot be written.
+        OSError: if there is no directory for a cache, or it is not writable.
     """
     for kind in get_args(Kind):
         folder = directory() / kind
@@ -193,9 +193,9 @@ _HEAD: Final = hashlib.sha256().digest_size
 
 
 class _Folder:
-    """An open folder; all operations act on this one, even if it is moved meanwhile.
+    """An open folder; all operations act on it, even if it is moved meanwhile.
 
-    Systems without descriptors of folders (Windows) go by its path.
+    On systems without folder descriptors (Windows) they use its path.
     """
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
@@ -227,9 +227,9 @@ class _Folder:
             raise
 
     def make_room(self, written: int) -> None:
-        """Drop the files that were not used for longest, if all together are too large.
+        """Delete the least recently used files if all files together are too large.
 
-        A process looks at all files when it writes its first one, and then after each sixteenth of the limit.
+        A process lists all files when it writes its first one, and again after each sixteenth of the limit.
         """
         unseen = _written.get(self._path)
         if unseen is not None and unseen + written < LIMIT * _UNSEEN:
@@ -240,7 +240,7 @@ class _Folder:
         now = time.time()
         with os.scandir(self._path if self._descriptor is None else self._descriptor) as entries:
             for entry in entries:
-                # another process may drop the same files
+                # another process may delete the same files
                 with suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
                     if not entry.name.endswith(_UNFINISHED):
@@ -279,7 +279,7 @@ def _without() -> Iterator[None]:
 
 @contextmanager
 def _folder(kind: Kind, create: bool = False) -> Iterator[_Folder]:
-    """Open the folder of a kind; an `OSError` if it is not there, or cannot be trusted."""
+    """Open the folder of a kind; raise `OSError` if it is missing or cannot be trusted."""
     top = directory()
     path = top / kind
     if create:
@@ -288,7 +288,7 @@ def _folder(kind: Kind, create: bool = False) -> Iterator[_Folder]:
     opened: list[int] = []
     try:
         if os.open in os.supports_dir_fd:
-            # the directory may be a link that the user made; nothing in it may be
+            # the user may have made the directory a link; nothing in it may be a link
             opened.append(os.open(top, os.O_RDONLY | os.O_DIRECTORY))
             _check_owner(top, os.fstat(opened[0]))
             opened.append(os.open(kind, os.O_RDONLY | os.O_DIRECTORY | _SAFELY, dir_fd=opened[0]))
@@ -300,7 +300,7 @@ def _folder(kind: Kind, create: bool = False) -> Iterator[_Folder]:
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
-    if sys.platform == "win32":  # the user's folder of local data is the user's alone
+    if sys.platform == "win32":  # only the user can write the user's folder of local data
         return
     reason = ""
     if status.st_uid not in (os.geteuid(), 0):
@@ -320,9 +320,9 @@ def _occupied(size: int) -> int:
 
 # Versions of code ----------------------------------------------------------------------------------------------------
 #
-# Versions of the code: only the same code finds its entries in the cache again.
+# An entry in the cache is found only by the version of the code that stored it.
 
-#: Fields of Linux's description of a processor that decide its instructions.
+#: Fields of Linux's processor description that determine the instruction set.
 _TELLING: Final = (
     *("vendor_id", "cpu family", "model", "model name", "stepping", "flags"),
     *("Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision"),
@@ -330,15 +330,15 @@ _TELLING: Final = (
 
 
 def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
-    """Return the versions of other packages, and of files in folders of this one by size and time of change.
+    """Return the versions of other packages, and sizes and modification times of the files in folders of this one.
 
-    Reading the files would take longer than all the rest of a look-up.
+    Hashing the contents of the files would take longer than the rest of a look-up.
     """
     parts = [f"{np.__version__} {platform.machine()} {platform.python_implementation()} {platform.python_version()}"]
     parts += map(version_of, packages)
     root = Path(__file__).parent
     for folder in folders:
-        # a package that was moved would no longer count, and the cache would outlive its code
+        # a moved package would no longer count, and its cache entries would outlive the code
         assert (root / folder).is_dir(), f"accumulus has no folder {folder}"
         for subfolder, _, files in sorted(os.walk(root / folder)):
             for file in sorted(files):
@@ -350,7 +350,7 @@ def code_version(packages: Iterable[str], folders: Iterable[str]) -> str:
 
 @cache
 def version_of(package: str) -> str:
-    """Return the version of an installed package; empty if there is none of that name."""
+    """Return the version of an installed package; an empty string if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:  # run from its sources, or not installed
@@ -359,9 +359,9 @@ def version_of(package: str) -> str:
 
 @cache
 def processor() -> str:
-    """Return the processor and its features, in the words of the system, or of LLVM where that has none."""
+    """Return the processor and its features, as the operating system describes them, else as LLVM does."""
     try:
-        # the first of the processors, which all are the same
+        # the description of the first processor, which applies to all
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = file.read(1 << 14).split("\n\n")[0]
     except OSError:
@@ -378,7 +378,7 @@ def digest(parts: Iterable[bytes]) -> str:
     """Return a hash of several strings of bytes, 32 hexadecimal digits."""
     hasher = hashlib.blake2b(digest_size=16)
     for piece in parts:
-        # lengths, so that nothing can move from one part to the next
+        # hash the lengths, too, so that bytes cannot move between parts without changing the hash
         hasher.update(len(piece).to_bytes(8, "little"))
         hasher.update(piece)
     return hasher.hexdigest()

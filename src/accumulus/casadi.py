@@ -1,6 +1,6 @@
-"""Functions back into CasADi, with compiled derivatives: `accumulus.casadi.external`, `accumulus.casadi.nlpsol`.
+"""Functions with compiled derivatives for CasADi: `accumulus.casadi.external` and `accumulus.casadi.nlpsol`.
 
-The way in needs no name: `accumulus.jacobian` and the rest take a `casadi.Function` as it is.
+For the other direction, `accumulus.jacobian` and the other functions accept a `casadi.Function` directly.
 
 >>> import casadi as ca, numpy as np, accumulus as acc
 >>> x = ca.SX.sym("x", 2)
@@ -36,7 +36,7 @@ __all__ = ["external", "nlpsol"]
 
 Shape = tuple[int, ...]
 Point = list[NDArray[np.float64]]
-#: Compiler flags of loops: further optimisation doubles the time, and wins nothing measurable.
+#: Compiler flags for loops: further optimisation doubles the compile time without a measurable gain.
 QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 
@@ -44,24 +44,25 @@ QUICKLY: Final = ("-O1", "-ftree-vectorize")
 def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **options: Unpack[Given]) -> Any:
     """Return a function as a `casadi.Function` whose values and derivatives are computed by compiled code.
 
-    CasADi asks for derivatives as it needs them, and each is planned and compiled when it is first asked for: the
-    Jacobian, for `casadi.jacobian` and products with it, and weights of the results times the Jacobian, whose own
+    CasADi requests derivatives as it needs them; each is planned and compiled at its first request. They are the
+    Jacobian, for `casadi.jacobian` and products with it; and weights of the results times the Jacobian, whose own
     Jacobian is the Hessian of the weighted results, for `casadi.gradient`, `casadi.hessian` and solvers.
 
     Args:
-        f: function as `accumulus.jacobian` takes it: of numbers and NumPy arrays, a function of JAX, expressions of
-            SymPy, or a `casadi.Function`.
-        examples: arguments of the right shapes: numbers, vectors, which are columns, and matrices.
-        name: name of the function in CasADi; by default that of `f`.
-        options: those of `accumulus.jacobian`, but for `sparse`: the Jacobian has the structural nonzeros only.
+        f: function as for `accumulus.jacobian`: of numbers and NumPy arrays, a function of JAX, expressions of SymPy,
+            or a `casadi.Function`.
+        examples: arguments of the right shapes: numbers, vectors, which become columns, and matrices.
+        name: name of the function in CasADi; by default the name of `f`.
+        options: options of `accumulus.jacobian`. `sparse` is ignored: the Jacobian always has the structural nonzeros
+            only.
 
     Returns:
         A `casadi.Function` with an input for each argument, and an output for each array that `f` returns.
 
     Raises:
-        ArgumentError: for an argument or a result with more than two axes, or that is no number. From calls CasADi
-            raises a RuntimeError: at points of another case of `f`, too, if there are derivatives where at the examples
-            none can be.
+        ArgumentError: for an argument or a result with more than two axes, or one that is not a number. In calls,
+            CasADi raises a RuntimeError instead, also at points in another case of `f` whose derivatives are nonzero
+            where those at the examples are structurally zero.
         TraceError: if `f` cannot be recorded.
 
     >>> import casadi as ca, numpy as np, accumulus as acc
@@ -90,25 +91,26 @@ def nlpsol(
 ) -> Any:
     """Return `casadi.nlpsol` of a nonlinear program whose functions and derivatives are compiled C.
 
-    It minimises f(x, p) subject to lbx ≤ x ≤ ubx and lbg ≤ g(x, p) ≤ ubg. Gradient, Jacobian and Hessian of the
-    Lagrangian are planned here, with their patterns, and compiled by the machine's C compiler; the solver calls them
-    without Python.
+    It minimises f(x, p) subject to lbx ≤ x ≤ ubx and lbg ≤ g(x, p) ≤ ubg. accumulus plans the gradient, the Jacobian
+    and the Hessian of the Lagrangian with their patterns, and the machine's C compiler compiles them; the solver calls
+    them without Python.
 
     Args:
         name: name of the solver.
         solver: name of CasADi's plugin: "ipopt", "sqpmethod", ….
-        f: objective, a function as `accumulus.jacobian` takes it that returns one number.
-        g: constraints, such a function that returns a vector or a number.
+        f: objective, a function as for `accumulus.jacobian` that returns one number.
+        g: constraints, a function as for `accumulus.jacobian` that returns a vector or a number.
         x: example of the variables, a vector or a number.
         p: example of the parameters, a vector or a number; None if f and g take x alone.
         solver_options: options of `casadi.nlpsol`.
-        options: those of `accumulus.jacobian`, but for `sparse`, `dtype` and `target`.
+        options: options of `accumulus.jacobian`, except `sparse`, `dtype` and `target`.
 
     Returns:
         A `casadi.Function`, as `casadi.nlpsol` makes it.
 
     Raises:
-        ArgumentError: if x or p have more axes, or f and g return anything else.
+        ArgumentError: if x or p has more than one axis, f does not return one number, or g neither a vector nor a
+            number.
         TraceError: if f or g cannot be recorded.
         CompileError: if there is no C compiler.
 
@@ -120,7 +122,7 @@ def nlpsol(
     [2. 2.]
     """
     text = nlp_source(f, g, x, p, **options)
-    # once it is loaded, the file is not needed
+    # the file is needed only until it is loaded
     with tempfile.TemporaryDirectory(prefix="accumulus-", ignore_cleanup_errors=True) as folder:
         path = Path(folder, "nlp.so")
         shared_library(text, path, QUICKLY)
@@ -128,13 +130,13 @@ def nlpsol(
 
 
 def _name(f: Any) -> str:
-    """Return a name that CasADi allows."""
+    """Return a name that CasADi accepts."""
     name = f.name() if isinstance(f, ca.Function) else name_of(f)
     return name if ca.Function.check_name(name) else "f"
 
 
 class _Block:
-    """Derivative of one result by one argument: its pattern in CasADi, by columns, and which nonzero comes when."""
+    """Derivative of one result with respect to one argument: its CasADi pattern, and the order of its nonzeros."""
 
     def __init__(self, pattern: SparsePattern, result: Shape, argument: Shape) -> None:
         self._pattern, self._shapes = pattern, (result, argument)
@@ -144,10 +146,10 @@ class _Block:
         self.sparsity = ca.Sparsity(*pattern.shape, starts.tolist(), rows.tolist())
 
     def matrix(self, values: NDArray[Any], pattern: SparsePattern | None) -> Any:
-        """Return the matrix of nonzeros, given their pattern if it is not that of the examples.
+        """Return the matrix of nonzeros; `pattern` is their pattern if it differs from the examples', else None.
 
         Raises:
-            ArgumentError: if there are nonzeros outside of the pattern that CasADi has.
+            ArgumentError: if there are nonzeros outside of CasADi's pattern.
         """
         if pattern is None:
             return ca.DM(self.sparsity, values[self._order])
@@ -166,14 +168,14 @@ class _Block:
     def weighted(
         self, weights: NDArray[np.float64], values: NDArray[Any], pattern: SparsePattern | None
     ) -> NDArray[np.float64]:
-        """Return weights of the result times the derivative, in the shape of the argument."""
+        """Return weights of the result times the derivative, as an array of the argument's shape."""
         where = pattern or self._pattern
         products = weights.ravel()[where.rows] * values
         totals = np.bincount(where.columns, products, where.shape[1]).astype(float, copy=False)
         return totals.reshape(self._shapes[1])
 
     def _sorted(self, pattern: SparsePattern) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return places of nonzeros, column by column, in their order in CasADi, and which of them each is."""
+        """Return the places of nonzeros in CasADi's column-by-column order, and the permutation to that order."""
         result, argument = self._shapes
         places = by_columns(argument)[pattern.columns] * pattern.shape[0] + by_columns(result)[pattern.rows]
         order = np.argsort(places)
@@ -181,10 +183,10 @@ class _Block:
 
 
 class _Nonzeros:
-    """A compiled derivative by all arguments, the last point kept: solvers ask for one thing after the other.
+    """A compiled derivative with respect to all arguments; it stores the last point, which solvers query repeatedly.
 
     Args:
-        derivative: it returns arrays, and then nonzeros of matrices.
+        derivative: derivative that returns arrays, followed by nonzeros of matrices.
         points: examples of the arguments.
         results: shapes of the differentiated results.
     """
@@ -203,17 +205,17 @@ class _Nonzeros:
         self._last: tuple[Point, list[NDArray[Any]], list[SparsePattern | None]] | None = None
 
     def arrays(self, point: Point) -> list[NDArray[Any]]:
-        """Return the arrays before the matrices."""
+        """Return the arrays that the derivative returns before the matrices."""
         results, _ = self._at(point)
         return results[: len(results) - self._count]
 
     def matrices(self, point: Point) -> list[Any]:
-        """Return the derivative of each result by each argument."""
+        """Return the derivative of each result with respect to each argument."""
         results, patterns = self._at(point)
         return list(map(_Block.matrix, self.blocks, results[len(results) - self._count :], patterns))
 
     def weighted(self, point: Point, weights: Sequence[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-        """Return weights of the results times the derivatives, for each argument."""
+        """Return weights of the results times the derivatives, summed for each argument."""
         results, patterns = self._at(point)
         blocks = zip(self.blocks, results[len(results) - self._count :], patterns, strict=False)
         totals = [np.zeros(each.shape) for each in point]
@@ -224,7 +226,7 @@ class _Nonzeros:
     def _at(self, point: Point) -> tuple[list[NDArray[Any]], list[SparsePattern | None]]:
         if self._last is None or not all(map(np.array_equal, point, self._last[0])):
             results = list(leaves(self._derivative.nonzeros(*point), (np.ndarray, float, np.floating)))
-            # other cases of the function, and values that it holds, may have derivatives elsewhere
+            # other cases of the function, and changed captured values, may have nonzeros elsewhere
             settled = not self._program.is_guarded and self._derivative._watched.captured is self._captured
             program = self._program if settled else self._derivative.compile(*point)
             is_original = program is self._program
@@ -240,7 +242,7 @@ class _Compiled:
         function: the differentiated function.
         points: examples of its arguments.
         options: options of its derivatives.
-        inputs, outputs: shapes.
+        inputs, outputs: shapes of arguments and results.
     """
 
     def __init__(self, function: Any, points: Sequence[NDArray[np.float64]], options: Any) -> None:
@@ -271,7 +273,7 @@ class _Compiled:
 class _Weighted(_Compiled):
     """Weights of a function's results times its Jacobian; its own Jacobian is the Hessian of the weighted sum.
 
-    That is planned when it is asked for. The products are made of the Jacobian's nonzeros, for which solvers ask, too.
+    The Hessian is planned at its first use. The products use the Jacobian's nonzeros, which solvers query, too.
     """
 
     def __init__(self, of: _Compiled) -> None:
@@ -299,8 +301,8 @@ class _Place:
 
     Attributes:
         shape: shape of the array.
-        position: among those of the compiled function; None of values that CasADi gives along, on which nothing
-            depends, and of derivatives by them, which are zero.
+        position: position among the arguments or results of the compiled function. None for results that CasADi passes
+            as arguments, on which nothing depends, and for derivatives with respect to them, which are zero.
     """
 
     shape: Shape
@@ -312,9 +314,9 @@ class _Callback(ca.Callback):
 
     Args:
         name: name of the function.
-        inputs: its arguments; they are dense.
-        outputs: patterns of its results.
-        names: names of both, if CasADi has said which.
+        inputs: arguments; they are dense.
+        outputs: patterns of the results.
+        names: names of arguments and results, if CasADi passes them.
         options: options of CasADi.
     """
 
@@ -323,7 +325,7 @@ class _Callback(ca.Callback):
     ) -> None:
         ca.Callback.__init__(self)
         self._inputs, self._outputs, self._names = inputs, outputs, names
-        self._made: list[Any] = []  # CasADi does not keep them
+        self._made: list[Any] = []  # CasADi does not keep its functions alive
         self.construct(name, options)
 
     def get_n_in(self) -> int:
@@ -345,7 +347,7 @@ class _Callback(ca.Callback):
         return self._outputs[position]
 
     def _point(self, matrices: Sequence[Any]) -> Point:
-        """Return arguments of the compiled function."""
+        """Return the arguments of the compiled function."""
         pairs = zip(matrices, self._inputs, strict=False)
         return [matrix.full().reshape(place.shape) for matrix, place in pairs if place.position is not None]
 
@@ -367,7 +369,7 @@ class _External(_Callback):
 
     @classmethod
     def of(cls, name: str, compiled: _Compiled) -> _External:
-        """Return a function of the user's."""
+        """Return the CasADi function of a user's function."""
         inputs, outputs = (
             [_Place(shape, k) for k, shape in enumerate(shapes)] for shapes in (compiled.inputs, compiled.outputs)
         )
@@ -413,17 +415,17 @@ class _External(_Callback):
         return self._made[-1]
 
     def _block(self, result: _Place, argument: _Place) -> int | None:
-        """Return the derivative of the compiled function; None for zeros."""
+        """Return the index of the compiled derivative of a result with respect to an argument; None for zeros."""
         if result.position is None or argument.position is None:
             return None
         return result.position * len(self._compiled.inputs) + argument.position
 
 
 class _Jacobian(_Callback):
-    """The Jacobian of a compiled function: arguments and results, which are not needed, to a block for each pair.
+    """The Jacobian of a compiled function of arguments and unused results, with one output block for each pair.
 
     Args:
-        blocks: which derivative of the compiled function each is.
+        blocks: index of each block among the compiled function's derivatives; None for zeros.
     """
 
     def __init__(self, name: str, compiled: _Compiled, blocks: Sequence[int | None], *more: Any) -> None:

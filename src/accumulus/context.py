@@ -1,14 +1,14 @@
-"""Context of one preparation: its options, the work and time that are left, and its progress callback.
+"""Context of one preparation: its options, the remaining work and time, and its progress callback.
 
-A user's call makes one `Context`, and planning, rewriting and compilation hand it down as their one argument beside
-the graph or the tape. A stage that may take only part of the work gets a part of it (`part`, `within`); one that
-searches in another way gets it with other options (`having`). All of these share the work that is done and the clock.
+A user's call makes one `Context`. Planning, rewriting and compilation pass it down as their one argument besides the
+graph or the tape. A stage that may take only part of the work receives a part of it (`part`, `within`); a search with
+different options receives a context with those (`having`). All of these share the work account and the clock.
 
-A context is an argument, not a context variable: the result of a search depends on its options, its seed and the
-remaining work alone, and the argument shows that in every signature. A variable would have to be set again
-in each thread and worker process, and a call within a call, as of nested derivatives, would read the outer one.
+A context is an argument, not a context variable: the result of a search depends only on its options, its seed and the
+remaining work, and every signature shows this. A variable would have to be set again in each thread and worker process,
+and a nested call, as for nested derivatives, would read the outer one.
 
-A function that looks only at the work that is left takes a `Deadline`, which a context is.
+A function that depends only on the remaining work takes a `Deadline`, which a context is.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from accumulus.deadline import Deadline
 from accumulus.options import Effort, Options
 from accumulus.progress import Progress
 
-#: The effort of the search for an order by the effort of the call, where the tape is rewritten afterwards: the
-#: rewriter removes the operations that a brief search leaves, so that the time is better spent there. Not on graphs of
-#: more than `SMALL` edges: there the rewriter has too little time for all of them.
+#: Effort of the search for an order, by the effort of the call, if the tape is rewritten afterwards. The rewriter
+#: removes the operations that a brief search leaves, so the time is better spent there. This does not hold for graphs
+#: of more than `SMALL` edges, which the rewriter has too little time to cover.
 BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
 SMALL: Final = 5_000
-#: Part of the work that planning may take where the tape is rewritten afterwards. Work that it leaves goes to the
-#: rewriter.
+#: Fraction of the work that planning may take if the tape is rewritten afterwards. The rewriter receives the work that
+#: planning leaves.
 PLANNING: Final = 0.3
 
 
@@ -37,9 +37,9 @@ class Context(Deadline):
 
     Args:
         options: options of the call.
-        seconds: from now on; by default the time limit of the options.
+        seconds: time from now until the deadline; by default the time limit of the options.
         clock: see `Deadline`.
-        work: seconds of work; by default `accumulus.deadline.WORK` of the time.
+        work: seconds of work; by default `accumulus.deadline.WORK` times `seconds`.
 
     >>> context = Context(Options(seed=3), work=30.0)
     >>> context.part(0.5).left, context.part(0.5).options.seed
@@ -69,16 +69,16 @@ class Context(Deadline):
         return other
 
     def unless_searched(self) -> Context:
-        """Return this context, or one without a limit if its options leave no time for a search.
+        """Return this context, or an unlimited one if its options leave no time for a search.
 
-        The best greedy plan is found however long it takes; its work counts nowhere.
+        The best greedy plan is found however long it takes, and its work is not counted.
         """
         return self if self.options.searches else Context(self.options, math.inf)
 
     def planning(self, edges: int) -> Context:
         """Return the context of the search for an order in a graph with `edges` edges.
 
-        Where the tape is rewritten afterwards, that search is brief, and leaves most of the work to the rewriter.
+        If the tape is rewritten afterwards, that search is brief and leaves most of the work to the rewriter.
         """
         options = self.options
         brief = options.counts_rewritten and edges <= SMALL
@@ -86,7 +86,7 @@ class Context(Deadline):
         return share.having(effort=BEFORE_REWRITING[options.effort]) if brief else share
 
     def tell(self, stage: str, cost: int | None = None, expected: float | None = None) -> None:
-        """Report the state of the preparation to the user's progress function, if there is one."""
+        """Report the state of the preparation to the user's progress function, if any."""
         if callable(self.options.progress):
             self.options.progress(Progress(stage, self.elapsed, cost, expected=expected))
 

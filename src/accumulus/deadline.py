@@ -1,12 +1,12 @@
 """Deadline of all searches: made when a user's call begins, and passed down from there.
 
 A search is limited by its *work*, so that the same call finds the same program on a busy machine, too. Work is counted
-where it is done, in units that do not depend on the clock: visits of vertices, moves, products, each at the seconds
-that it takes an idle core of today (`Deadline.spend`). Searches decide by the remaining work (`left`, `passed`), never
+where it is done, in units that do not depend on the clock: visits of vertices, moves, products, each converted to the
+seconds that it takes an idle core (`Deadline.spend`). Searches decide by the remaining work (`left`, `passed`), never
 by the time.
 
-The clock has one use: it ends searches that run over the time limit. Then `cut_short` names the stage, the result
-depends on the machine, the report says so, and nothing of it is stored in a cache.
+The clock has one use: it ends searches that exceed the time limit. Then `cut_short` names the stage, the result depends
+on the machine, the report says so, and the result is not stored in a cache.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, Self, TypeVar
 
-#: Seconds of work between two looks of a search at its deadline, at most; calls of kernels take about half as long.
+#: Maximum seconds of work between two checks of the deadline; calls of kernels take about half as long.
 LOOK: Final = 0.02
-#: Seconds of work for each second of the time limit. The rest is for uncounted work, and for machines that are
-#: slower than those that work was measured on, or busy.
+#: Seconds of work for each second of the time limit. The rest is for uncounted work, and for machines that are busy or
+#: slower than those on which the work was measured.
 WORK: Final = 0.5
-#: Units of work in a second. Whole numbers add up to the same in any order: work that is recalled from a cache counts
-#: exactly as much as the work that found it.
+#: Units of work in a second. Integers add up to the same sum in any order, so work that is recalled from a cache counts
+#: exactly as much as the work that found the result.
 _UNITS: Final = 1e9
 
 
 class OutOfTimeError(Exception):
-    """A deadline has passed; searches that have a plan by then catch it."""
+    """A deadline has passed; searches that already have a plan catch it."""
 
 
 class _Account:
-    """Work so far and clock, which all deadlines of one call share.
+    """Work so far, and the clock, which all deadlines of one call share.
 
-    The clock can be stopped, for work that is due anyway, such as compiling a kernel.
+    The clock can be stopped for work that is due in any case, such as compiling a kernel.
 
     Attributes:
         spent: work so far, in units.
         stage: name of the current stage.
-        cut_short: the stage in which the clock ended something; empty if it did not.
+        cut_short: first stage in which the clock ended a search; empty if it did not.
     """
 
     __slots__ = ("_began", "_read", "_stopped", "_waited", "cut_short", "spent", "stage")
@@ -73,15 +73,15 @@ class _Account:
 
 
 class Deadline:
-    """Limit of the work of a search, and the time at which it is cut short if it has not ended by then.
+    """Limit of the work of a search, and the time at which the clock cuts the search short.
 
-    Deadlines made from one another share their work and their clock: work that one spends, and its pauses, count for
-    all.
+    Deadlines derived from one another share their work and their clock: work spent on one of them, and its pauses,
+    count for all.
 
     Args:
-        seconds: from now on; infinite for a search that ends by itself.
-        clock: returns seconds that never go back; by default `time.monotonic`.
-        work: seconds of work; by default `WORK` of the time.
+        seconds: time from now until the clock runs out; infinite for a search that ends by itself.
+        clock: function that returns monotonic seconds; by default `time.monotonic`.
+        work: seconds of work; by default `WORK` times `seconds`.
 
     >>> Deadline(0.0).passed
     True
@@ -102,7 +102,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds of work that are left, never less than none; the same in every run."""
+        """Seconds of remaining work, at least 0; the same in every run."""
         return max(0.0, (self._most - self._account.spent) / _UNITS)
 
     @property
@@ -117,38 +117,38 @@ class Deadline:
 
     @property
     def clock_left(self) -> float:
-        """Seconds until the clock runs out, for those who wait for others; never less than none."""
+        """Seconds until the clock runs out, at least 0; for waiting on other threads and processes."""
         return max(0.0, self._until - self._account.now())
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it, or the deadline that it comes from, was made; also those while the clock was stopped."""
+        """Seconds since the first deadline of the call was made, including those while the clock was stopped."""
         return self._account.elapsed()
 
     @property
     def cut_short(self) -> str:
-        """The stage in which the clock ended a search of this call; empty if none."""
+        """The first stage in which the clock ended a search of this call; empty if none."""
         return self._account.cut_short
 
     @property
     def spent(self) -> int:
-        """Units of work of this call so far, for `recall`."""
+        """Units of work of this call so far; the argument of `recall`."""
         return self._account.spent
 
     def spend(self, seconds: float) -> None:
-        """Count work that was done, as the seconds that it takes an idle core of today."""
+        """Count work that was done, as the seconds that it takes an idle core."""
         self._account.spent += round(_UNITS * seconds)
 
     def recall(self, units: int) -> None:
-        """Count work whose result is recalled from a cache: later stages have as much left as after the search."""
+        """Count work whose result comes from a cache: later stages have as much left as after the search."""
         self._account.spent += units
 
     def cut(self) -> None:
-        """Note that the clock has ended something."""
+        """Record that the clock has ended a search in the current stage."""
         self._account.cut_short = self._account.cut_short or self._account.stage
 
     def enter(self, stage: str) -> None:
-        """Name the stage that begins."""
+        """Set the name of the stage that begins."""
         self._account.stage = stage
 
     def check(self, seconds: float = 0.0) -> None:
@@ -158,16 +158,16 @@ class Deadline:
             raise OutOfTimeError
 
     def part(self, share: float) -> Self:
-        """Return a deadline after that share of the work that is left; its clock leaves something for the rest."""
+        """Return a deadline with a share of the remaining work; its clock reserves some time for the rest."""
         until = self._account.now() + (1 + share) / 2 * self.clock_left
         return self._other(until, min(self._most, self._units_from_now(share * self.left)), share * self.seconds)
 
     def within(self, seconds: float) -> Self:
-        """Return a deadline after `seconds` of work, or this one if it is earlier."""
+        """Return a deadline after `seconds` of work, or at this one's end if that is earlier."""
         return self._other(self._until, min(self._most, self._units_from_now(seconds)), min(seconds, self.seconds))
 
     def at_least(self, seconds: float) -> Self:
-        """Return this deadline, or one with its work that ends at least a number of seconds from now."""
+        """Return a deadline that shares this one's work and ends at least `seconds` from now."""
         work = WORK * seconds
         until = max(self._until, self._account.now() + seconds)
         return self._other(until, max(self._most, self._units_from_now(work)), max(work, self.seconds))
@@ -188,35 +188,35 @@ class Deadline:
 
 
 def _units(seconds: float) -> float:
-    """Return units of work; infinite for no limit."""
+    """Return seconds in units of work; infinite for no limit."""
     return round(_UNITS * seconds) if math.isfinite(seconds) else seconds
 
 
-#: Never passes.
+#: A deadline that never passes.
 FOREVER: Final = Deadline(math.inf)
 
 
 # Interrupts ----------------------------------------------------------------------------------------------------------
 #
-# Calls that Ctrl-C ends at once although they run no Python: those of other libraries that cannot be cut into slices.
+# Calls of other libraries that run no Python and cannot be cut into slices, but have to end at Ctrl-C.
 #
-# Python raises KeyboardInterrupt in its main thread, between two of its own instructions. Kernels of this package are
-# called for some milliseconds at a time; LLVM is given long programs some parts at a time; a compiler is a process that
-# is ended. What remains runs in a thread of its own while the main thread waits.
+# Python raises KeyboardInterrupt in its main thread, between two bytecode instructions. Kernels of this package run
+# for a few milliseconds at a time, LLVM receives long programs in parts, and a compiler is a process that can be
+# killed. All other calls run in a separate thread while the main thread waits.
 
 T = TypeVar("T")
 
-#: Seconds between two looks where waiting is not interrupted by itself, as on Windows.
+#: Seconds between two checks on systems where Ctrl-C does not interrupt waiting, as on Windows.
 _LOOK: Final = 0.1
 
 
 def interruptible(function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
-    """Call a function that releases Python's lock and return its result; raise KeyboardInterrupt on Ctrl-C.
+    """Call a function that releases the GIL and return its result; raise KeyboardInterrupt on Ctrl-C.
 
-    Handing it over takes a tenth of a millisecond. An interrupted call goes on by itself and is forgotten; so it must
-    hold no lock, and end.
+    The hand-over to another thread takes a tenth of a millisecond. After an interrupt, the call continues and its
+    result is discarded; therefore it must hold no lock, and must end.
     """
-    if threading.current_thread() is not threading.main_thread():  # no other hears Ctrl-C
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives Ctrl-C
         return function(*arguments, **keywords)
     result: Future[T] = Future()
 
@@ -226,7 +226,7 @@ def interruptible(function: Callable[..., T], *arguments: Any, **keywords: Any) 
         except BaseException as error:
             result.set_exception(error)
 
-    # a daemon: the process does not wait for it either
+    # a daemon thread, so that an interrupted call does not keep the process alive
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     while not result.done():

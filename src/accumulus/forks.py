@@ -1,10 +1,10 @@
 """Locks that survive a fork by one thread while another thread holds them.
 
-The child has only the thread that forked: a lock that another thread held would stay locked for ever. If the guarded
-data is consistent at every moment, its lock is released in the child (`Lock`). If it can be inconsistent in between,
-its lock is taken before the fork (`held_in_forks`), so that the fork waits. Forks also wait for imports that other
-threads have begun, and for their calls of LLVM. An import may need a guarded resource to end, so forks wait for imports
-before they take any lock.
+The child has only the thread that forked, so a lock that another thread held would stay locked for ever. If the guarded
+data is consistent at every moment, its lock is released in the child (`Lock`). If the data can be temporarily
+inconsistent, its lock is acquired before the fork (`held_in_forks`), so that the fork waits. Forks also wait for
+imports and calls of LLVM in other threads. An import may need a guarded resource to end, so forks wait for imports
+before they acquire any lock.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-#: Packages that are imported when they are first needed.
+#: Packages that are imported lazily.
 _LAZY: Final = frozenset({"accumulus", "llvmlite", "numpy", "rich", "scipy"})
 
 
 class Lock:
-    """A re-entrant lock that is free in a forked child, unless the thread that forked holds it itself.
+    """A re-entrant lock that is free in a forked child, unless the forking thread itself holds it.
 
-    A copy, or one that was pickled, is a lock of its own.
+    Copying or pickling gives a new lock.
     """
 
     __slots__ = ("__weakref__", "_lock")
@@ -48,7 +48,7 @@ class Lock:
         return Lock, ()
 
     def _free(self) -> None:
-        if self._lock.acquire(blocking=False):  # nobody's, or this thread's
+        if self._lock.acquire(blocking=False):  # free, or held by this thread
             self._lock.release()
         else:
             self._lock = threading.RLock()
@@ -58,7 +58,7 @@ _LOCKS: Final[weakref.WeakSet[Lock]] = weakref.WeakSet()
 
 
 class _Guard(NamedTuple):
-    """A lock that is held while the process is forked."""
+    """A lock that is held during a fork, and a function to call in the child."""
 
     lock: threading.RLock
     in_child: Callable[[], object]
@@ -71,7 +71,7 @@ def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None
     """Make forks of this process, by any thread, wait until the data that a lock guards is consistent.
 
     Args:
-        lock: a re-entrant one.
+        lock: re-entrant lock.
         in_child: function to call in the child before the lock is released there.
     """
 
@@ -79,16 +79,16 @@ def held_in_forks(lock: threading.RLock, in_child: Callable[[], object]) -> None
 
 
 def _begun_imports() -> list[str]:
-    """Return modules that some thread is importing; Python does not free the locks of these in a child."""
+    """Return modules that some thread is importing; Python does not free their import locks in a child."""
     locks: dict[str, object] = getattr(importlib._bootstrap, "_module_locks", {})
     return [name for name in list(locks) if name.partition(".")[0] in _LAZY]
 
 
 def _before_fork() -> None:
-    """Wait until no thread imports modules that this package needs, is inside of LLVM, or holds inconsistent data."""
+    """Wait until no other thread imports required modules, runs LLVM, or holds inconsistent data."""
     while True:
         for name in _begun_imports():
-            with suppress(Exception):  # it is the other thread's to say
+            with suppress(Exception):  # the other thread reports it
                 importlib.import_module(name)
         lib = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
         with ExitStack() as stack:
@@ -127,7 +127,7 @@ def _forget_imports() -> None:
 
 
 def _free_cached_properties() -> None:
-    """Replace the locks of cached properties, which all instances share before Python 3.12; values are stored whole."""
+    """Replace the locks of cached properties, which all instances share before Python 3.12."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "accumulus":
             classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]

@@ -1,19 +1,19 @@
-"""Derivatives as functions of JAX's arrays: inside of `jax.jit` and `jax.vmap`, as ``acc.jax.jacobian(f)``.
+"""Derivatives as functions of JAX's arrays: within `jax.jit` and `jax.vmap`, as ``acc.jax.jacobian(f)``.
 
-A call prepares the derivative for the shapes of its arguments, once, while JAX traces the function around it. Later
-calls run accumulus' own machine code: on the CPU, XLA calls it through its foreign-function interface, on the buffers
-where they lie, all points of a `jax.vmap` at once. Programs that are no single function in memory (loops over long
+A call prepares the derivative for the shapes of its arguments once, while JAX traces the function around it. Later
+calls run accumulus' own machine code. On the CPU, XLA calls it through its foreign-function interface, directly on its
+buffers, for all points of a `jax.vmap` at once. Programs without a single machine-code function (loops over long
 arrays, very long programs that are not compiled yet) are called in the same way, through a Python function that
-gets the same buffers. On other devices, and where JAX differentiates the results once more, the program is
-written in JAX's own operations.
+receives the same buffers. On other devices, and where JAX differentiates the results once more, the program is emitted
+in JAX's operations.
 
-There are `jacobian`, `gradient`, `hessian`, the same with values (`value_and_jacobian`, `value_and_gradient`,
+The module has `jacobian`, `gradient`, `hessian`, the same with values (`value_and_jacobian`, `value_and_gradient`,
 `value_gradient_hessian`), `hessian_of_lagrangian`, the products `jvp`, `vjp` and `hvp`, and `compile`, the function
-alone. Each takes a function `f` of NumPy or of JAX, and the names and options of the function of `accumulus` that has
-its name, except for `sparse`, `guards`, `dtype` and `target`. The derivative is computed in the precision of the
-arguments: double if one of them is, else single. An `ArgumentError` is raised for one of these options; at the call,
-for arguments without numbers. A `TraceError` is raised at the call, for what cannot be recorded: `f` is recorded at a
-point between 0.5 and 1.5, since JAX knows no values then; it cannot decide on values.
+without derivatives. Each takes a function `f` of NumPy or of JAX, and the names and options of the function of the same
+name in `accumulus`, except `sparse`, `guards`, `dtype` and `target`. The derivative is computed in double precision if
+one of the arguments is, else in single precision. An `ArgumentError` is raised for one of these options and, at the
+call, for arguments without numbers. A `TraceError` is raised at the call if `f` cannot be recorded. `f` is recorded at
+a point between 0.5 and 1.5, since JAX has no values while it traces; therefore `f` cannot branch on values.
 
 >>> import jax
 >>> import jax.numpy as jnp
@@ -77,7 +77,7 @@ __all__ = [
 
 P = ParamSpec("P")
 Compute = Callable[..., tuple[Any, ...]]
-#: Options that the arguments decide, or whose results are no arrays of JAX.
+#: Options that the arguments determine, or whose results are not arrays of JAX.
 _DECIDED: Final = ("dtype", "guards", "sparse", "target")
 
 
@@ -87,7 +87,7 @@ def _inside(make: Callable[P, Derivative]) -> Callable[P, Callable[..., Any]]:
     def inside(*arguments: P.args, **asked: P.kwargs) -> Callable[..., Any]:
         options = dict[str, Any](asked)
         if not arguments and "f" not in options:
-            make()  # type: ignore[call-arg]  # which says what is missing
+            make()  # type: ignore[call-arg]  # raises the error that names the missing argument
         return _Inside(make, arguments or (options.pop("f"),), options)
 
     shown = inspect.signature(make)
@@ -110,14 +110,14 @@ hessian = _inside(jacobians.hessian)
 value_gradient_hessian = _inside(jacobians.value_gradient_hessian)
 hessian_of_lagrangian = _inside(jacobians.hessian_of_lagrangian)
 jvp, vjp, hvp = _inside(products.jvp), _inside(products.vjp), _inside(products.hvp)
-compile = _inside(jacobians.compile)  # noqa: A001  # what it does
+compile = _inside(jacobians.compile)  # noqa: A001  # named as in the field
 
 
 class _Inside:
-    """A derivative that takes JAX's arrays, traced ones too.
+    """A derivative that takes JAX's arrays, including traced ones.
 
     Args:
-        make: the function of accumulus that makes it.
+        make: function of accumulus that makes the derivative.
         positional: positional arguments of that function, the user's function first.
         asked: keyword arguments of that function.
     """
@@ -139,7 +139,7 @@ class _Inside:
         self._make = partial(make, *positional, guards="error", **asked)
         self._make()  # refuses invalid options at once
         self._derivatives: dict[str, Derivative] = {}
-        #: By program, which stays alive as a key here.
+        #: Functions of JAX's arrays, by program; the key keeps the program alive.
         self._computes: dict[CompiledProgram, Compute] = {}
         self._lock = Lock()
         self.__wrapped__ = positional[0]
@@ -186,7 +186,7 @@ def _is_number(leaf: Any) -> bool:
 
 
 def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Return arguments of these shapes, no two entries alike, between 0.5 and 1.5."""
+    """Return arguments of these shapes, with distinct entries between 0.5 and 1.5."""
     count = sum(map(math.prod, shapes))
     spread = 0.5 + (np.arange(1, count + 1) * (math.sqrt(5.0) - 1.0) / 2.0) % 1.0
     examples: list[Any] = []
@@ -198,7 +198,7 @@ def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 def _in_order(required: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return the numbers that a program takes: entries of the values at their positions among the examples."""
+    """Return the values in the order in which a program takes them; `required` has the examples in that order."""
     ordered: list[Any] = []
     for number in required:
         same = next((k for k, example in enumerate(examples) if example is number), None)
@@ -214,7 +214,7 @@ def _in_order(required: Sequence[Any], examples: Sequence[Any], values: Sequence
 
 
 def _computed(program: CompiledProgram) -> Compute:
-    """Return the arrays that a program writes at one point, from the numbers that it takes."""
+    """Return a function from the numbers that a program takes to the arrays that it writes at one point."""
     kernel, tape = program.kernel, program.tape
     forms = [jax_library.ShapeDtypeStruct((segment.length,), kernel.dtype) for segment in kernel.segments]
     emitted: Compute | None = None
@@ -249,7 +249,7 @@ def _computed(program: CompiledProgram) -> Compute:
 
 
 def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
-    """Return a kernel, called by XLA."""
+    """Return a function that calls a kernel through XLA."""
     widest = max(range(len(forms)), key=lambda k: int(forms[k].shape[0]), default=None)
     if widest is None or not forms[widest].shape[0]:
         return lambda *_: tuple(jnp.zeros(form.shape, form.dtype) for form in forms)
@@ -257,7 +257,7 @@ def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
         address, owner = kernel.address(), kernel
     else:
         address, owner = _address_of(kernel)
-    _KEPT.append(owner)  # compiled functions of JAX's call it, which nobody counts
+    _KEPT.append(owner)  # JAX's compiled functions call it, and do not count as references
     attributes = {RUN: np.int64(address), ENTRIES: np.int64(forms[widest].shape[0])}
     name = _target(len(kernel.arguments), len(forms), widest)
     call = jax_library.ffi.ffi_call(name, tuple(forms), vmap_method="broadcast_all")
@@ -269,7 +269,7 @@ _KEPT: Final[list[Any]] = []
 
 @cache
 def _target(arguments: int, results: int, widest: int) -> str:
-    """Return the name under which JAX knows the function that XLA calls for these counts of arguments and results."""
+    """Return the name under which the XLA handler for these numbers of arguments and results is registered in JAX."""
     name = f"accumulus_{arguments}_{results}_{widest}"
     address = ctypes.c_void_p(handler(arguments, results, widest))
     jax_library.ffi.register_ffi_target(name, jax_library.ffi.pycapsule(address), platform="cpu")
@@ -277,7 +277,7 @@ def _target(arguments: int, results: int, widest: int) -> str:
 
 
 def _address_of(kernel: Kernel) -> tuple[int, Any]:
-    """Return the address of a Python function that calls the kernel, as `LLVMKernel.address`, and its owner."""
+    """Return the address of a C callback that runs the kernel, like `LLVMKernel.address`, and the callback's owner."""
     lengths, inputs = [segment.length for segment in kernel.segments], len(kernel.arguments)
     shapes = [*kernel.arguments, *((length,) for length in lengths)]
     kind = np.ctypeslib.as_ctypes_type(kernel.dtype)
@@ -291,7 +291,7 @@ def _address_of(kernel: Kernel) -> tuple[int, Any]:
             arrays.append(np.frombuffer(memory, kernel.dtype).reshape(points, *shape))
         try:
             kernel.run(Batch(arrays[:inputs], arrays[inputs:], (False,) * inputs), first, last)
-        except Exception:  # there is no one else to tell
+        except Exception:  # an exception cannot pass through XLA
             traceback.print_exc()
             return 1
         return 0

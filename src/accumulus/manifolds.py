@@ -1,13 +1,14 @@
-"""Manifolds of rotations, poses and unit vectors: retractions, local coordinates, and what derivatives `on=` one need.
+"""Manifolds of rotations, poses and unit vectors: retractions, local coordinates, and their expansions for `on=`.
 
 `acc.jacobian(f, on=SE3)` differentiates f(retract(x, δ)) with respect to the tangent vector δ at δ = 0. Points are
-arrays, one or a stack of them: cosine and sine for `SO2`, a unit quaternion (x, y, z, w) or SciPy's ``Rotation`` for
-`SO3`, a rotation and then a translation for `SE2` and `SE3`. ``SO3.matrices`` and its like are the same groups, stored
-as matrices. Perturbations are on the right, retract(x, δ) = x · Exp(δ), rotation first; Exp is the exponential map of
-the group. All conventions are in one table: docs/tasks/manifolds.md.
+arrays, single or stacked: cosine and sine for `SO2`, a unit quaternion (x, y, z, w) or SciPy's ``Rotation`` for `SO3`,
+a rotation followed by a translation for `SE2` and `SE3`. ``SO3.matrices`` and its counterparts are the same groups with
+matrices as points. Perturbations are on the right, retract(x, δ) = x · Exp(δ), rotation first; Exp is the exponential
+map of the group. docs/tasks/manifolds.md has all conventions in one table.
 
-Derivatives at δ = 0 need less than the retraction: each formula takes the `order` of a polynomial in δ with the same
-derivatives up to that order, or None for the whole map; logarithms take `linear` for their first derivative alone.
+Derivatives at δ = 0 need less than the retraction. Each formula therefore takes the `order` of a polynomial in δ with
+the same derivatives up to that order, or None for the exact map; logarithms take `linear` for their first derivative
+alone.
 
 >>> import numpy as np
 >>> x = SO3.exp(np.array([0.0, 0.0, np.pi / 2]))
@@ -62,15 +63,15 @@ class Manifold:
     Attributes:
         name: name of the manifold, for messages.
         shape: shape of one point.
-        dimension: of the tangent space.
+        dimension: dimension of the tangent space.
     """
 
     name: str
     shape: tuple[int, ...]
     dimension: int
-    #: Of points, tangent vectors, an order, and the module with functions of arrays.
+    #: Function of points, tangent vectors, an order (None for the exact map), and the module with array functions.
     _retract: Callable[..., Any]
-    #: Of two points, whether to first order alone, and that module.
+    #: Function of two points, a flag for first order only, and the module with array functions.
     _local_coordinates: Callable[..., Any]
 
     def retract(self, x: Any, delta: Any) -> Any:
@@ -78,14 +79,14 @@ class Manifold:
 
         Args:
             x: points, of shape (…, *shape): numbers, traced values, or arrays of JAX; for `SO3` also a ``Rotation`` of
-                SciPy, one or an array of them, of which a ``Rotation`` is returned.
+                SciPy, single or an array, for which a ``Rotation`` is returned.
             delta: tangent vectors at `x`, of shape (…, dimension). Leading axes are broadcast.
 
         Returns:
-            Points of shape (…, *shape). They are not normalised: a point keeps its length.
+            Points of shape (…, *shape). They are not normalised: a point keeps its norm.
 
         Raises:
-            ArgumentError: for a wrong shape, or for entries that are no real numbers.
+            ArgumentError: for a wrong shape, or for entries that are not real numbers.
 
         >>> import numpy as np
         >>> from scipy.spatial.transform import Rotation
@@ -97,7 +98,7 @@ class Manifold:
         return rotation_of(point) if is_rotation(x) else point
 
     def local_coordinates(self, x: Any, y: Any) -> Any:
-        """Return the tangent vectors δ at `x` with retract(x, δ) = `y`: the shortest ones.
+        """Return the shortest tangent vectors δ at `x` with retract(x, δ) = `y`.
 
         Args:
             x: point, or a stack of points, at which the coordinates are taken.
@@ -107,7 +108,7 @@ class Manifold:
             Tangent vectors of shape (…, dimension).
 
         Raises:
-            ArgumentError: for a wrong shape, or for entries that are no real numbers.
+            ArgumentError: for a wrong shape, or for entries that are not real numbers.
         """
         return self.differential(x, y, linear=False)
 
@@ -117,7 +118,7 @@ class Manifold:
         return self._retract(x, delta, order, xp)
 
     def differential(self, x: Any, y: Any, *, linear: bool = True) -> Any:
-        """Return a function of `y` with the first derivative of local_coordinates(x, y) at y = x."""
+        """Return local_coordinates(x, y), or a function of `y` with its value and first derivative at y = x."""
         (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
         return self._local_coordinates(x, y, linear, xp)
 
@@ -125,7 +126,7 @@ class Manifold:
         """Return the shape of tangent vectors at points of a shape.
 
         Raises:
-            ArgumentError: if it is no shape of points.
+            ArgumentError: if points of this manifold cannot have that shape.
         """
         leading = len(shape) - len(self.shape)
         if leading < 0 or tuple(shape[leading:]) != self.shape:
@@ -144,7 +145,7 @@ def _stacked(shape: tuple[int, ...]) -> str:
 
 
 def _arrays(manifold: Manifold, **arguments: tuple[Any, tuple[int, ...]]) -> tuple[list[Any], Any]:
-    """Return arguments as arrays of one library, their shapes checked, and the module with its functions."""
+    """Return arguments as arrays of one library, with their shapes checked, and the module with its functions."""
     values = [quaternions_of(value) if manifold is SO3 else value for value, _ in arguments.values()]
     jax = sys.modules.get("jax")
     xp: Any = np
@@ -180,7 +181,7 @@ def _array(value: Any, name: str, manifold: Manifold) -> Any:
 
 
 class _Angles:
-    """Rotations of the plane: cosine and sine."""
+    """Rotations of the plane as cosine and sine."""
 
     rows, shape, dimension = 2, (2,), 1
 
@@ -209,7 +210,7 @@ class _Angles:
 
 
 class _Quaternions:
-    """Rotations of space: unit quaternions."""
+    """Rotations of space as unit quaternions."""
 
     rows, shape, dimension = 3, (4,), 3
 
@@ -249,7 +250,7 @@ class _Quaternions:
 
 
 class _Orthogonal:
-    """Rotations as orthogonal matrices, by those that are stored in another way."""
+    """Rotations as orthogonal matrices, computed through another representation."""
 
     def __init__(self, of: _Angles | _Quaternions) -> None:
         self._of, self.rows, self.dimension, self.shape = of, of.rows, of.dimension, (of.rows, of.rows)
@@ -278,8 +279,8 @@ class _Orthogonal:
 class Group(Manifold):
     """A Lie group, perturbed on the right: retract(x, δ) = x · Exp(δ), local_coordinates(x, y) = Log(x⁻¹ · y).
 
-    Its methods take points and tangent vectors as `retract` does. The attribute `matrices` is the group stored as
-    matrices, of poses homogeneous ones.
+    Its methods take points and tangent vectors as `retract` does. The attribute `matrices` is the same group with
+    matrices as points, homogeneous ones for poses.
     """
 
     def __init__(self, name: str, turns: _Angles | _Quaternions | _Orthogonal, *, moves: bool) -> None:
@@ -305,7 +306,7 @@ class Group(Manifold):
         return self._joined(*self._exp(delta, None, xp), xp)
 
     def log(self, x: Any) -> Any:
-        """Return the tangent vectors at the identity whose exponentials are `x`: angles are at most π."""
+        """Return the tangent vectors at the identity whose exponentials are `x`; rotation angles are at most π."""
         (x,), xp = _arrays(self, x=(x, self.shape))
         return self._log(*self._parts(x), False, xp)
 
@@ -322,27 +323,27 @@ class Group(Manifold):
         return self._joined(self._turns.inverse(p, xp), back, xp)
 
     def matrix(self, x: Any) -> Any:
-        """Return the matrices of `x`, homogeneous ones of poses; for quaternions of length 1."""
+        """Return the matrices of `x`, homogeneous ones for poses; quaternions must have norm 1."""
         (x,), xp = _arrays(self, x=(x, self.shape))
         p, s = self._parts(x)
         return self.matrices._joined(self._turns.matrix(p, xp), s, xp)
 
     def apply(self, x: Any, points: Any) -> Any:
-        """Rotate, and of poses move, points of shape (…, 2) or (…, 3)."""
+        """Rotate, and for poses translate, points of shape (…, 2) or (…, 3)."""
         (x, points), xp = _arrays(self, x=(x, self.shape), points=(points, (self._rows,)))
         p, s = self._parts(x)
         turned = _times(self._turns.matrix(p, xp), points)
         return turned + s if self._moves else turned
 
     def _parts(self, x: Any) -> tuple[Any, Any]:
-        """Return rotation and translation of elements; None for the latter where there is none."""
+        """Return the rotation and translation of elements; the translation is None for rotations."""
         if not self._moves:
             return x, None
         n = self._rows
         return (x[..., :n, :n], x[..., :n, n]) if self._is_matrix else (x[..., :-n], x[..., -n:])
 
     def _joined(self, rotation: Any, translation: Any, xp: Any) -> Any:
-        """Return elements, or tangent vectors, of their parts."""
+        """Return elements, or tangent vectors, joined from their parts."""
         if translation is None:
             return rotation
         if not self._is_matrix:
@@ -352,7 +353,7 @@ class Group(Manifold):
         return xp.concatenate([top, xp.concatenate([zero, one], axis=-1)], axis=-2)
 
     def _exp(self, delta: Any, order: int | None, xp: Any) -> tuple[Any, Any]:
-        """Return the exponential map, or a polynomial, in parts."""
+        """Return the exponential map, or its polynomial of an order, as (rotation, translation)."""
         if not self._moves:
             return self._turns.exp(delta, order, xp), None
         omega, v = delta[..., : -self._rows], delta[..., -self._rows :]
@@ -366,7 +367,7 @@ class Group(Manifold):
         return self._turns.exp(omega, order, xp), v
 
     def _log(self, rotation: Any, translation: Any, linear: bool, xp: Any) -> Any:
-        """Return the logarithm, or its first derivative at the identity, of parts."""
+        """Return the logarithm of an element in parts, or a function with its first derivative at the identity."""
         omega, v = self._turns.log(rotation, linear, xp), translation
         if not self._moves:
             return omega
@@ -381,7 +382,7 @@ class Group(Manifold):
         return xp.concatenate([omega, v], axis=-1)
 
     def _compose(self, x: Any, q: Any, t: Any, delta: Any, xp: Any) -> Any:
-        """Multiply elements by others in parts, which are polynomials of `delta` and its order if that is given."""
+        """Multiply elements by others in parts; `delta` holds tangent vector and order if these are its polynomials."""
         p, s = self._parts(x)
         turned = self._turns.compose(p, q, xp)
         if delta is not None and isinstance(self._turns, _Quaternions):
@@ -415,8 +416,8 @@ SE3: Final = Group("SE3", _Quaternions(), moves=True)
 class Sphere(Manifold):
     """Unit vectors of n entries; geodesics are great circles.
 
-    The tangent space at x is spanned by n - 1 columns B of a Householder reflection that takes the last axis to ±x:
-    B is orthonormal, and continuous on each half of the sphere. local_coordinates of opposite vectors are NaN.
+    The tangent space at x is spanned by n - 1 columns B of a Householder reflection that maps the last axis to ±x. B is
+    orthonormal, and continuous on each half of the sphere. local_coordinates of antipodal vectors are NaN.
 
     Args:
         n: entries of a vector, at least 2.
@@ -448,24 +449,24 @@ class Sphere(Manifold):
         projected = y[..., :-1] - first * (along / (1.0 + sign * last) + sign * y[..., -1:])  # Bᵀ·y
         if linear:
             return projected
-        # half the angle between x and y is that between one of them and their sum
+        # half the angle between x and y is the angle between either of them and their sum
         cosine = xp.sqrt(xp.sum((x + y) * (x + y), axis=-1, keepdims=True))
         return projected * (angle_by_sine((y - x) / 2.0, cosine / 2.0, xp) / cosine)
 
 
 def _reflected(x: Any, xp: Any) -> tuple[Any, Any, Any]:
-    """Return all entries but the last, the last, and its sign."""
+    """Return all entries except the last, the last one, and its sign."""
     return x[..., :-1], x[..., -1:], xp.where(x[..., -1:] < 0.0, -1.0, 1.0)
 
 
 class Euclidean(Manifold):
-    """Vectors of n entries, for products.
+    """Vectors of n entries, as factors of products.
 
     Args:
         n: entries of a vector.
 
     Raises:
-        ArgumentError: if it is no whole number, or negative.
+        ArgumentError: if n is not an integer, or is negative.
     """
 
     def __init__(self, n: int) -> None:
@@ -512,11 +513,11 @@ class _Product(Manifold):
 def product(*factors: Manifold) -> Manifold:
     """Return the product of manifolds whose points are vectors, stored one after the other.
 
-    ``product(SO3, Euclidean(3))`` has the storage of `SE3`, and moves rotation and translation apart from each other,
-    as SymForce's ``Pose3`` does.
+    ``product(SO3, Euclidean(3))`` has the storage of `SE3`, and moves rotation and translation independently, like
+    SymForce's ``Pose3``.
 
     Raises:
-        ArgumentError: without factors, or for one that is no manifold of vectors.
+        ArgumentError: without factors, or for an argument that is not a manifold of vectors.
 
     >>> product(SO3, Euclidean(3))
     accumulus.manifolds.product(SO3, Euclidean(3))

@@ -1,4 +1,4 @@
-"""Memory that is free, checked before large arrays are made: systems that promise too much end processes."""
+"""Free memory, checked before large arrays are made: systems that overcommit memory kill processes later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from accumulus.errors import SizeError
 
-#: Bytes, up to which nobody asks.
+#: Size in bytes up to which free memory is not checked.
 SMALL: Final = 1 << 28
 _MEMINFO: Final = Path("/proc/meminfo")
 _GROUP: Final = Path("/sys/fs/cgroup")
@@ -22,15 +22,15 @@ def available() -> int | None:
 
 
 def check_fits(size: int, subject: str, instead: str) -> None:
-    """Refuse arrays of more bytes than there are.
+    """Raise an error for arrays that need more bytes than are free.
 
     Args:
-        size: memory that is needed, in bytes.
+        size: required memory, in bytes.
         subject: name of the arrays and their number of entries, for the message.
-        instead: what to do.
+        instead: advice for the message.
 
     Raises:
-        SizeError: if so.
+        SizeError: if the memory does not suffice.
     """
     if size <= SMALL:
         return
@@ -40,7 +40,7 @@ def check_fits(size: int, subject: str, instead: str) -> None:
 
 
 def of_bytes(size: int) -> str:
-    """Return a number of bytes as people read it.
+    """Return a number of bytes as text with a unit.
 
     >>> of_bytes(3 * 2**40), of_bytes(2**30 + 2**29)
     ('3 TiB', '1.5 GiB')
@@ -62,7 +62,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group() -> int | None:
-    """Return the bytes that the control group of a container leaves; its cache of files can be reclaimed."""
+    """Return the bytes left to the container's control group; its reclaimable file cache counts as free."""
     with suppress(OSError, ValueError):
         limit, used = (int((_GROUP / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
         statistics = dict(line.split() for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines())
@@ -71,7 +71,7 @@ def _of_group() -> int | None:
 
 
 def _of_process() -> int | None:
-    """Return the bytes that a limit of the address space leaves."""
+    """Return the bytes left under the limit of the address space."""
     with suppress(ImportError, OSError, ValueError, IndexError):
         import resource
 

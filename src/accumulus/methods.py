@@ -1,7 +1,7 @@
-"""Every method: its name, its description, and its module; the one table of all methods.
+"""The table of all methods: name, description and module of each.
 
-A method's module is imported when the method is asked for (`accumulus.search.registry.get`), so that those who plan
-without it need not wait for it. There it is registered under the name that it has here.
+A method's module is imported at the first request for the method (`accumulus.search.registry.get`), so that planning
+with other methods does not wait for it. The module registers the method under its name in this table.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Entry:
 
     Attributes:
         description: description of the method, one line.
-        module: where it is registered.
-        starts_from: methods whose plans it starts from; its own are never worse.
+        module: module that registers the method.
+        starts_from: methods whose plans it starts from; its own plans are never worse.
     """
 
     description: str
@@ -27,15 +27,15 @@ class Entry:
     starts_from: tuple[str, ...] = ()
 
 
-#: The module that proves that nothing is cheaper than a plan, for those who ask.
+#: Module that proves that no plan is cheaper than a given one.
 PROOFS: Final = "accumulus.theory.exact.eliminations"
 
-#: Where families of methods live.
+# modules of the families of methods
 _ORDERS, _PAIRS = "accumulus.search.vertex_orders", "accumulus.search.symmetric"
 _SEQUENCES: Final = "accumulus.theory.methods.edges_and_faces"
 _GREEDY, _FACTORS = "accumulus.theory.methods.heuristics", "accumulus.theory.methods.factorize"
 
-#: Simplest first; a method comes after those that it starts from.
+#: Simplest first; each method follows the methods that it starts from.
 METHODS: Final[dict[str, Entry]] = {
     "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", _ORDERS),
     "reverse": Entry("eliminates from the outputs to the inputs, as reverse mode does", _ORDERS),
@@ -75,7 +75,7 @@ METHODS: Final[dict[str, Entry]] = {
 
 
 def methods() -> dict[str, str]:
-    """Return the methods, simplest first: name → what it does.
+    """Return a dict from method names to descriptions, simplest method first.
 
     >>> print(*methods())
     forward reverse markowitz vertex edge-pushing symmetric edge face relative-markowitz lowest-fill-in lmmd momr
@@ -88,10 +88,10 @@ def methods() -> dict[str, str]:
 
 
 def check_method(name: object) -> None:
-    """Refuse unknown methods.
+    """Raise an error for an unknown method.
 
     Raises:
-        UnknownNameError: naming those that there are.
+        UnknownNameError: for an unknown name; the message lists the known ones.
     """
     if not isinstance(name, str) or name not in METHODS:
         raise unknown_name("method", name, METHODS)

@@ -1,7 +1,7 @@
-"""The options of derivatives and plans: each has its default and is checked here, and nowhere else.
+"""Options of derivatives and plans: each has its default and its check here, and nowhere else.
 
-One object goes from the user's call through planning and rewriting to the compiled program. A stage that is to do
-something else, such as a brief search, gets the same object with that option replaced (`dataclasses.replace`).
+One object passes from the user's call through planning and rewriting to the compiled program. A stage that needs a
+different option, such as a brief search, receives a copy with that option replaced (`dataclasses.replace`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from accumulus.targets import DTYPES, check_target
 
 # Objectives ----------------------------------------------------------------------------------------------------------
 #
-# The objectives by which plans and programs are judged, and all that follows from the choice of one.
+# Objectives that rate plans and programs, and the properties that depend on the objective.
 
-#: Message for an objective that earlier versions had.
+#: Message for an objective that earlier versions offered.
 TIME_WAS_REMOVED: Final = (
     "objective 'time' was removed: on average its programs were no faster. Use 'operations', which is what the "
     "compiled functions minimise"
@@ -34,7 +34,7 @@ TIME_WAS_REMOVED: Final = (
 
 
 class Objective(StrEnum):
-    """A cost to minimise; equal to its name, and written as it.
+    """A cost to minimise; equal to its name as a string.
 
     >>> Objective.of("operations").on_tape
     True
@@ -44,16 +44,16 @@ class Objective(StrEnum):
 
     #: Every product, as the literature counts them.
     FMA = "fma"
-    #: Products but those with ±1 and of two constants.
+    #: Products, except those with ±1 and of two constants.
     MULTIPLICATIONS = "multiplications"
     #: Operations of the emitted tape.
     OPERATIONS = "operations"
-    #: Bytes of the machine code of C: plans of the fewest operations, written as what takes the least room.
+    #: Bytes of the machine code of C: plans with the fewest operations, emitted as the most compact C.
     CODE_SIZE = "code size"
 
     @classmethod
     def of(cls, name: str) -> Objective:
-        """Return the objective of that name.
+        """Return the objective with that name.
 
         Raises:
             UnknownNameError: if there is none.
@@ -67,30 +67,30 @@ class Objective(StrEnum):
 
     @property
     def on_tape(self) -> bool:
-        """Return True if it is counted on the emitted tape, where equal operations are one and values count, too."""
+        """Return True if it is counted on the emitted tape, where equal operations count once and values count, too."""
         return self in (Objective.OPERATIONS, Objective.CODE_SIZE)
 
     @property
     def counted(self) -> Objective:
-        """Return the objective that plans are counted by for it."""
+        """Return the objective that plans are counted by in its place."""
         return Objective.OPERATIONS if self is Objective.CODE_SIZE else self
 
     @property
     def of_eliminations(self) -> Objective:
-        """Return the objective that searches of eliminations, which know no tape, minimise for it."""
+        """Return the objective that searches over eliminations minimise in its place; they have no tape."""
         return Objective.FMA if self is Objective.FMA else Objective.MULTIPLICATIONS
 
     @property
     def every_product(self) -> bool:
-        """Return True if products that are free, with ±1 or of two constants, count as well."""
+        """Return True if free products, with ±1 or of two constants, count as well."""
         return self is Objective.FMA
 
     def ranked(self, fma: int, multiplications: int) -> tuple[int, int]:
-        """Return the counts in the order in which they decide: the objective's own, then the one that breaks ties."""
+        """Return the counts in order of priority: the objective's own, then the tie-breaker."""
         return (fma, multiplications) if self.every_product else (multiplications, fma)
 
 
-#: The objectives that plans are counted by.
+#: Objectives that plans are counted by.
 COUNTED: Final = tuple(objective for objective in Objective if objective.counted is objective)
 
 
@@ -103,11 +103,11 @@ SparseFormat = Literal["csr", "csc", "coo"]
 FORMATS: Final[tuple[SparseFormat, ...]] = get_args(SparseFormat)
 Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
-#: Treatment of decisions on values: a program for each case, or an error.
+#: Treatments of branches on values: a program for each case, or an error.
 GUARDS: Final = ("cases", "error")
-#: Environment variable that switches the cache off for a process, but for kernels, if it is 0.
+#: Environment variable that, if 0, disables the cache for a process, except for kernels.
 SWITCH: Final = "ACCUMULUS_CACHE_PLANS"
-#: The options that decide which plan is found. The others concern progress, the cache, and the compiled program.
+#: Options that determine which plan is found. The others concern progress, the cache, and the compiled program.
 OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "iterations", "executor")
 
 
@@ -115,10 +115,10 @@ OF_PLANS: Final = ("method", "objective", "time_limit", "effort", "seed", "itera
 class Options:
     """Options of planning, rewriting and compiling.
 
-    Each is documented at `accumulus.jacobian`, `iterations` at `accumulus.plan`.
+    Each is documented at `accumulus.jacobian`, and `iterations` at `accumulus.plan`.
 
     Raises:
-        UnknownNameError: for a name that is not among those that there are.
+        UnknownNameError: for an unknown name of a method, objective, format, target or the like.
         ArgumentError: for a value of a wrong type or out of range.
     """
 
@@ -185,10 +185,10 @@ class Options:
 
     @classmethod
     def of(cls, beside: Iterable[str] = (), /, **values: Any) -> Options:
-        """Return options from keyword arguments as users give them; `beside` are other names that the caller takes.
+        """Return options from users' keyword arguments; `beside` holds further names that the caller accepts.
 
         Raises:
-            UnknownNameError: for an option, or a name given for one, that does not exist.
+            UnknownNameError: for an unknown option, or an unknown name as its value.
             ArgumentError: for a value of a wrong type or out of range.
         """
         names = [option.name for option in fields(cls)]
@@ -199,37 +199,37 @@ class Options:
 
     @property
     def takes_arrays(self) -> bool:
-        """Return True if operations on long arrays may become loops: in float64, with sums added in any order."""
+        """Return True if operations on long arrays may become loops: in float64, if sums may be reordered."""
         return self.dtype == "float64" and not self.exact_order
 
     @property
     def rewrites(self) -> bool:
-        """Return True if the tape is rewritten; by default where products in another order hardly leave the range."""
+        """Return True if the tape is rewritten; the default is float64, whose range reordered products rarely leave."""
         return self.dtype == "float64" if self.optimise is None else self.optimise
 
     @property
     def counts_rewritten(self) -> bool:
-        """Return True if the cost of a plan is known only when its tape has been rewritten."""
+        """Return True if the cost of a plan is known only after its tape has been rewritten."""
         return self.rewrites and self.objective.on_tape
 
     @property
     def alone(self) -> Options:
-        """Return these options without objects of this process: the executor, and the function of progress."""
+        """Return these options without objects of this process: the executor and the progress callback."""
         return replace(self, executor=None, progress=None if callable(self.progress) else self.progress)
 
     @property
     def caches(self) -> bool:
-        """Return True if plans, tapes and programs are loaded from the cache, and stored there."""
+        """Return True if plans, tapes and programs are loaded from the cache and stored in it."""
         return self.cache and os.environ.get(SWITCH) != "0"
 
     @property
     def searches(self) -> bool:
-        """Return True if there is time for more than the best greedy plan."""
+        """Return True if the limits allow a search beyond the best greedy plan."""
         return self.time_limit > 0 and self.iterations != 0
 
     @property
     def shown(self) -> bool | None:
-        """Return True if progress is shown, see `ProgressLine`; False beside a function that gets records."""
+        """Return the argument `shown` of `ProgressLine`; False if a callback receives the progress."""
         return False if callable(self.progress) else self.progress
 
     def _set(self, name: str, value: object) -> None:
@@ -237,7 +237,7 @@ class Options:
 
 
 class Given(TypedDict, total=False):
-    """Options as users give them, for those who check types; the same names as in `Options`."""
+    """Options as users pass them, for type checkers; the same names as in `Options`."""
 
     method: str
     objective: str
@@ -262,12 +262,12 @@ class Given(TypedDict, total=False):
 
 
 def shows_options(function: F) -> F:
-    """Let the signature of a function of ``**options`` have their names and defaults, for `help` and editors."""
+    """Show names and defaults of options in the signature of a function of ``**options``, for `help` and editors."""
     return with_parameters(function, {})
 
 
 def with_parameters(function: F, more: dict[str, Any]) -> F:
-    """Let the signature of a function show options and `more` keywords with their defaults."""
+    """Show the options and the keywords in `more`, with their defaults, in the signature of a function."""
     signature = inspect.signature(function)
     options = {
         option.name: str(option.default) if isinstance(option.default, str) else option.default  # an objective is text
@@ -284,10 +284,10 @@ def with_parameters(function: F, more: dict[str, Any]) -> F:
 
 
 def takes_one_function(name: str, call: str, extra: Sequence[object]) -> None:
-    """Refuse further arguments by position of a function of a function, as other libraries take them.
+    """Refuse further positional arguments of a function of a function, which other libraries accept.
 
     Raises:
-        ArgumentError: if there are any.
+        ArgumentError: if there are any; the message shows the right call.
     """
     if extra:
         raise ArgumentError(
@@ -300,7 +300,7 @@ def _check_executor(executor: Any) -> None:
     if executor is None or isinstance(executor, Executor):
         return
     if not isinstance(executor, type) and callable(getattr(executor, "get_executor", None)):
-        return  # a Dask client, or something like it
+        return  # a Dask client, or a compatible object
     kind = f"the class {executor.__name__}" if isinstance(executor, type) else f"a {type(executor).__name__}"
     raise ArgumentError(
         f"executor is {kind}; expected a concurrent.futures.Executor, such as ProcessPoolExecutor(), a Dask Client, or "
@@ -309,7 +309,7 @@ def _check_executor(executor: Any) -> None:
 
 
 def check_threads(threads: object) -> int:
-    """Return the number of threads, or `ArgumentError`."""
+    """Return the number of threads; raise `ArgumentError` if it is invalid."""
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise ArgumentError(f"threads is {threads!r}; expected a whole number of at least 1")
     return threads

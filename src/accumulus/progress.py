@@ -1,4 +1,4 @@
-"""Progress of a long preparation: records for a function that asks for them, else a line, or a bar in notebooks."""
+"""Progress of a long preparation: records for a user's function, else a line on a terminal or a bar in a notebook."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-#: Seconds of a preparation after which progress is shown; at once if it is expected to take longer.
+#: Seconds of a preparation after which progress is shown; earlier if it is expected to take longer.
 PATIENCE: Final = 2.0
 #: Seconds between two updates of a bar.
 _TICK: Final = 0.5
-#: Part of a bar that is filled at most, since the seconds are an estimate.
+#: Maximum filled fraction of a bar, since the seconds are an estimate.
 _ALMOST: Final = 0.95
 
 
@@ -25,11 +25,11 @@ class Progress:
     """Progress of a preparation.
 
     Attributes:
-        stage: "trace", "linearize", "plan", "emit", "optimise" or "compile"; "batch" of a batch in parts.
-        seconds: since the call began.
-        cost: cost of the best plan so far, under the objective; None where nothing is known.
+        stage: "trace", "linearize", "plan", "emit", "optimise" or "compile"; "batch" for a batch in parts.
+        seconds: seconds since the call began.
+        cost: cost of the best plan so far, under the objective; None if unknown.
         points: points of a batch that are done; None in a preparation.
-        expected: estimate of the remaining seconds; None if that was not estimated, or is short.
+        expected: estimate of the remaining seconds; None if there is none, or it is short.
     """
 
     stage: str
@@ -40,13 +40,13 @@ class Progress:
 
 
 class ProgressLine:
-    """A line on a terminal, or a bar in a notebook, that names the current stage; gone when all is done.
+    """A line on a terminal, or a bar in a notebook, that names the current stage and disappears at the end.
 
     Args:
         subject: name of the function or batch that is prepared.
-        console: where the line is written; the error stream, if that is a terminal.
-        shown: True shows it at once, line by line where there is neither terminal nor notebook; False never; None
-            after `PATIENCE` seconds, or as soon as so many are expected.
+        console: console of the line; by default the error stream, if it is a terminal.
+        shown: True shows it at once, as separate lines if there is neither terminal nor notebook. False never shows it.
+            None shows it after `PATIENCE` seconds, or as soon as more than that is expected.
     """
 
     def __init__(self, subject: str, console: Console | None = None, shown: bool | None = None) -> None:
@@ -59,7 +59,7 @@ class ProgressLine:
         self._lock = threading.Lock()
 
     def __enter__(self) -> ProgressLine:
-        # without a terminal neither a thread nor Rich is needed
+        # without a terminal, neither a thread nor Rich is needed
         self._is_open = self._shown is not False and (
             self._shown or self._console is not None or _is_terminal() or _is_notebook()
         )
@@ -86,7 +86,7 @@ class ProgressLine:
                 self._display.update(self._text(), self._done())
 
     def expect(self, seconds: float, note: str) -> None:
-        """Show an estimate of the remaining seconds, and advice on how to make it quick."""
+        """Show an estimate of the remaining seconds, and advice on how to make the preparation faster."""
         with self._lock:
             self._began, self._expected, self._note = time.monotonic(), seconds, note
             if self._display is not None:
@@ -95,7 +95,7 @@ class ProgressLine:
             self.show()
 
     def show(self) -> None:
-        """Begin to write, unless all is done by now."""
+        """Begin to display, unless the preparation has already ended."""
         with self._lock:
             if self._is_open and self._display is None:
                 if self._console is None and _is_notebook():
@@ -119,7 +119,7 @@ class ProgressLine:
                 self._wait(_TICK)
 
     def _done(self) -> float | None:
-        """Return the part of the seconds that are expected which has passed."""
+        """Return the fraction of the expected seconds that has passed; None without an estimate."""
         return min(_ALMOST, (time.monotonic() - self._began) / self._expected) if self._expected else None
 
     def _text(self) -> str:
@@ -127,7 +127,7 @@ class ProgressLine:
 
 
 class _Terminal:
-    """Rich's line, which the terminal keeps in motion."""
+    """Rich's status line on a terminal."""
 
     def __init__(self, console: Console, text: str) -> None:
         from rich.markup import escape
@@ -138,7 +138,7 @@ class _Terminal:
 
     @classmethod
     def on(cls, console: Console | None, text: str) -> _Terminal | None:
-        """Return the line on a console, if that is a terminal."""
+        """Return the line on a console; None if the console is not a terminal."""
         from rich.console import Console
 
         console = Console(stderr=True) if console is None else console
@@ -153,7 +153,7 @@ class _Terminal:
 
 
 class _Notebook:
-    """A bar that is replaced in place."""
+    """A progress bar in a notebook, updated in place."""
 
     def __init__(self) -> None:
         from IPython.display import HTML, display
@@ -172,7 +172,7 @@ class _Notebook:
 
 
 class _Lines:
-    """Lines one after the other, if progress was requested."""
+    """Separate lines on the error stream, for requested progress without a terminal or notebook."""
 
     def update(self, text: str, done: float | None) -> None:
         del done
@@ -187,6 +187,6 @@ def _is_terminal() -> bool:
 
 
 def _is_notebook() -> bool:
-    """Return True if this process is the kernel of a notebook; nothing is imported to know it."""
+    """Return True if this process is the kernel of a notebook, without importing anything."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None

@@ -1,7 +1,7 @@
-"""SymPy's expressions in, compiled Jacobians or expressions out: `accumulus.sympy.lambdify` and `jacobian`.
+"""Compiled Jacobians of SymPy's expressions, or their Jacobians as expressions: `lambdify` and `jacobian`.
 
-`accumulus.jacobian` and the rest take a `sympy.Lambda` as it is. Here are functions in the manner of SymPy's own, for
-symbols that are not functions' arguments yet.
+`accumulus.jacobian` and the other functions accept a `sympy.Lambda` directly. The functions here follow SymPy's own,
+for expressions whose symbols are not yet arguments of a function.
 
 >>> import numpy as np, sympy as sp, accumulus as acc
 >>> x, y = sp.symbols("x y")
@@ -38,11 +38,11 @@ __all__ = ["Lambdified", "jacobian", "lambdify"]
 
 
 class Lambdified:
-    """Expressions, and their Jacobian, as a compiled function; the result of `lambdify`.
+    """Expressions and their Jacobian as a compiled function; the result of `lambdify`.
 
     Attributes:
-        derivative: what computes it, an `accumulus.Derivative` of two arrays: the symbols to differentiate by, and all
-            others. It has the report, the pattern of nonzeros, and the program.
+        derivative: the `accumulus.Derivative` that computes both, a function of two arrays: the symbols to
+            differentiate with respect to, and all others. It has the report, the pattern of nonzeros, and the program.
     """
 
     def __init__(self, model: Model, wrt: Sequence[Any] | None, jacobian: bool, options: Given) -> None:
@@ -66,12 +66,12 @@ class Lambdified:
         self.__doc__ = f"{'Value and Jacobian' if jacobian else 'Value'} of SymPy expressions by ({model.text})."
 
     def __call__(self, *arguments: Any) -> Any:
-        """Return the pair (value, Jacobian), or the value alone, for a number or an array for each argument."""
+        """Return the pair (value, Jacobian), or the value alone, for numbers or arrays in place of the arguments."""
         both = self.derivative(*self._packed([np.asarray(argument, float) for argument in arguments], ()))
         return both if self._has_jacobian else both[0]
 
     def batch(self, *arguments: Any, threads: int | None = None) -> Any:
-        """Evaluate at many points, the first axis of each argument; an argument without it is the same for all."""
+        """Evaluate at many points, along the first axis of each argument; an argument without that axis is shared."""
         arrays = [np.asarray(argument, float) for argument in arguments]
         has_points = [array.ndim > argument.ndim for array, argument in zip(arrays, self._arguments, strict=False)]
         points = next((array.shape[:1] for array, has in zip(arrays, has_points, strict=False) if has), (1,))
@@ -84,7 +84,7 @@ class Lambdified:
         return both if self._has_jacobian else both[0]
 
     def _packed(self, arrays: Sequence[NDArray[Any]], points: tuple[int, ...]) -> list[NDArray[np.float64]]:
-        """Return the arguments of the derivative."""
+        """Return the arguments of the derivative, after checking their shapes."""
         if len(arrays) != len(self._arguments):
             raise ArgumentError(f"{len(arrays)} arguments are given; expected {len(self._arguments)}: {self._text}")
         for position, (array, argument) in enumerate(zip(arrays, self._arguments, strict=True)):
@@ -99,7 +99,7 @@ class Lambdified:
 
     @property
     def operations(self) -> int:
-        """Operations of the program that was compiled last."""
+        """Number of operations of the last compiled program."""
         return self.derivative.operations
 
     def __repr__(self) -> str:
@@ -118,23 +118,24 @@ def lambdify(
     """Return a compiled function that returns the values of SymPy expressions together with their Jacobian.
 
     Args:
-        args: as `sympy.lambdify` takes them: a symbol, or a list of symbols, and of lists and matrices of symbols.
-            Symbols may be functions of time and their derivatives (``dynamicsymbols``), and a `sympy.MatrixSymbol`.
-            Each list is one array.
+        args: arguments as for `sympy.lambdify`: a symbol, or a list of symbols, lists and matrices of symbols. Symbols
+            may be functions of time and their derivatives (``dynamicsymbols``), or a `sympy.MatrixSymbol`. Each list is
+            one array.
         exprs: an expression, a matrix, or lists, tuples and dicts of these. A list of expressions is one array, and so
-            is a matrix; one column is a vector, of shape (n,).
-        jacobian: True if the Jacobian is returned, too.
-        wrt: the symbols to differentiate by, or one of them; by default all of `args`, in their order.
-        options: those of `accumulus.jacobian`.
+            is a matrix; a matrix of one column is a vector of shape (n,).
+        jacobian: if True, the function returns the Jacobian, too.
+        wrt: symbol or symbols to differentiate with respect to; by default all of `args`, in their order.
+        options: options of `accumulus.jacobian`.
 
     Returns:
-        A function of `args`. It returns the pair (value, Jacobian): the value in the structure of `exprs`, and for each
-        of its arrays one of shape (shape of the value, number of symbols), what ``Matrix.jacobian(wrt)`` is. Its method
-        `batch` takes one more axis of points in front.
+        A function of `args`. It returns the pair (value, Jacobian). The value has the structure of `exprs`. Each of its
+        arrays has a Jacobian of shape (shape of the array, number of symbols), equal to ``Matrix.jacobian(wrt)``. The
+        method `batch` takes an additional leading axis of points.
 
     Raises:
-        ArgumentError: for an object that is no symbol, or no expression.
-        TraceError: at the first call, for what cannot be recorded; it names the symbol or the class.
+        ArgumentError: for an object that is not a symbol, or not an expression.
+        TraceError: at the first call, for an expression that cannot be recorded; the message names the symbol or the
+            class.
 
     >>> import sympy as sp, accumulus as acc
     >>> x, y, k = sp.symbols("x y k")
@@ -156,22 +157,23 @@ def jacobian(
 ) -> tuple[list[tuple[Any, Any]], Any]:
     """Return the Jacobian of SymPy expressions as expressions, with names for common subexpressions.
 
-    It is what is compiled otherwise: planned, rewritten to few operations, and written back. SymPy's means for the same
-    are ``cse(Matrix(exprs).jacobian(wrt))``.
+    The Jacobian is planned, rewritten to few operations, and converted back to expressions instead of being compiled.
+    SymPy's equivalent is ``cse(Matrix(exprs).jacobian(wrt))``.
 
     Args:
         exprs: an expression, a list of them, or a column or row.
-        wrt: the symbols to differentiate by, or one of them.
-        symbols: names for intermediate results; by default x0, x1, …, without those that are there.
-        options: those of `accumulus.jacobian` that find the program: effort, time_limit, seed, method, objective.
+        wrt: symbol or symbols to differentiate with respect to.
+        symbols: names for intermediate results; by default x0, x1, …, except names that are in use.
+        options: options of `accumulus.jacobian` that determine the program: effort, time_limit, seed, method,
+            objective.
 
     Returns:
-        The pair (replacements, matrix) as `sympy.cse` gives it: a list of (symbol, expression), each of what comes
-        before; and the Jacobian, of shape (expressions, symbols), by these.
+        The pair (replacements, matrix), in the form of `sympy.cse`: a list of pairs (symbol, expression), each in terms
+        of the symbols before it; and the Jacobian in terms of these, of shape (expressions, symbols).
 
     Raises:
         ArgumentError, TraceError: as `lambdify` does.
-        VerificationError: if the expressions do not compute what the program does.
+        VerificationError: if the expressions do not compute the same values as the program.
 
     >>> import sympy as sp, accumulus as acc
     >>> x, y = sp.symbols("x y")
@@ -211,6 +213,6 @@ def jacobian(
 
 
 def _symbols(wrt: Any) -> list[Any]:
-    """Return one symbol, or some, one by one."""
+    """Return a symbol, or several, as a list of single symbols."""
     arguments = wrt if isinstance(wrt, SYMBOLS + NAMES) else list(wrt)
     return [symbol for argument in Model(arguments, []).arguments for symbol in argument.entries]

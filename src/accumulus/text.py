@@ -1,7 +1,7 @@
-"""Text from elsewhere, where people and programs read it: names in files, paths, messages.
+"""Text from outside, such as names in files, paths and messages, made safe for terminals, messages and HTML.
 
-A name may hold anything: sequences that a terminal obeys, marks that turn the direction of writing, line breaks, half
-of a surrogate pair. Wherever one is printed, or becomes part of other text, it goes through here.
+A name may contain anything: terminal escape sequences, marks that reverse the writing direction, line breaks, lone
+surrogates. Every name passes through here before it is printed or becomes part of other text.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from html import escape
 from itertools import count
 from typing import Final
 
-#: Marks behind a name that is there already; beyond, a number is shorter.
+#: Maximum number of primes appended to a name that is taken; beyond it, a number is shorter.
 _PRIMES: Final = 3
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Return the text with everything that cannot be seen spelled out, as `repr` spells it.
+    r"""Return the text with all non-printable characters escaped, as `repr` escapes them.
 
     Args:
         text: text to print.
-        keep: characters that stay as they are all the same.
+        keep: characters that are not escaped.
 
     >>> print(printable("\x1b[31mred, \u202eturned, \ud800"), printable("two\nlines", keep="\n"))
     \x1b[31mred, \u202eturned, \ud800 two
@@ -32,12 +32,12 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def fresh(name: str, taken: Container[object], begun: dict[str, int]) -> str:
-    """Return the name with primes behind it so that it is not taken; with a prime and a number once that is shorter.
+    """Return the name, with primes appended if it is taken; with a prime and a number if that is shorter.
 
     Args:
         name: name to make unique.
         taken: names that are in use.
-        begun: where the search for a number goes on, by name; so that many of one name take linear time.
+        begun: first number to try, by name; it is updated, so that many equal names take linear time.
 
     >>> [fresh("y", taken, {}) for taken in ({"y"}, {"y", "y′"}, {"y", "y′", "y′′", "y′′′"})]
     ['y′', 'y′′', 'y′4']
@@ -56,15 +56,15 @@ def fresh(name: str, taken: Container[object], begun: dict[str, int]) -> str:
 
 # HTML ----------------------------------------------------------------------------------------------------------------
 #
-# Tables and texts as HTML, for notebooks. All of it goes through `escaped`: nothing in a name is taken for a tag.
+# Tables and texts as HTML, for notebooks. All text passes through `escaped`, so that names cannot contain tags.
 #
-# Styles are few, and written at the elements: colours and fonts are those of the notebook.
+# The few styles are inline; the notebook determines colours and fonts.
 
 _CELL: Final = "padding: 1px 0.9em 1px 0; vertical-align: top; background: none"
 
 
 def some_of(names: Iterable[str]) -> str:
-    """Return the first five of some names in a row, and how many more there are.
+    """Return the first five names, separated by commas, and the number of further ones.
 
     >>> some_of("abcdefg")
     'a, b, c, d, e and 2 more'
@@ -74,7 +74,7 @@ def some_of(names: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return the text as HTML shows it, with invisible characters spelled out, and line breaks kept.
+    r"""Return the text as HTML, with invisible characters escaped and line breaks kept.
 
     >>> print(escaped("<b>&\x1b"), escaped("two\nlines"))
     &lt;b&gt;&amp;\x1b two<br>lines
@@ -83,7 +83,7 @@ def escaped(text: str) -> str:
 
 
 def stacked(*parts: str) -> str:
-    """Return parts, one below the other."""
+    """Return HTML parts in one block."""
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -98,12 +98,12 @@ def paragraph(text: str, *, bold: bool = False) -> str:
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: int | None = None) -> str:
-    """Return a table whose first column holds names and whose other columns hold numbers.
+    """Return an HTML table whose first column holds names and whose other columns hold numbers.
 
     Args:
-        headings: of the columns; none for a table without a head.
-        rows: one text for each column.
-        marked: the number of the row to set off.
+        headings: headings of the columns; empty for a table without a head.
+        rows: rows, with one text for each column.
+        marked: index of the row to set in bold; None for none.
     """
     lines = []
     if headings:
@@ -116,7 +116,7 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return names and texts in two columns, without a head.
+    """Return names and texts as a table of two columns without a head.
 
     >>> "<th" in facts([("method", "vertex")]), "<td" in facts([("method", "vertex")])
     (True, True)
@@ -126,7 +126,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _cells(tag: str, texts: Iterable[str], *, right: bool = False) -> str:
-    """Return cells of a row: names to the left, numbers to the right."""
+    """Return the cells of a row: the first one left-aligned; the others right-aligned if `right` is set."""
     return "".join(
         f'<{tag} style="{_CELL}; text-align: {"right" if right and k else "left"}">{escaped(text)}</{tag}>'
         for k, text in enumerate(texts)

@@ -15,23 +15,23 @@ from accumulus.programs.selection import Chosen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Defaults of the options that select arguments, beside `argnums`.
+#: Defaults of the options that select arguments, other than `argnums`.
 ARGUMENTS: Final[dict[str, Any]] = {"argnames": None, "static_argnums": (), "static_argnames": ()}
-#: Defaults of the options that give manifolds of arguments and results.
+#: Defaults of the options for the manifolds of arguments and results.
 MANIFOLDS: Final[dict[str, Any]] = {"on": None, "into": None}
 #: Defaults of the options that select rows, columns or entries of a derivative.
 CHOICE: Final[dict[str, Any]] = {"rows": None, "columns": None, "entries": None, "banded": None}
 
 
 class GivenOnManifolds(Given, total=False):
-    """Options, and manifolds."""
+    """Options and manifolds."""
 
     on: Any
     into: Any
 
 
 class Asked(GivenOnManifolds, total=False):
-    """Options, and the selection of arguments beside `argnums`."""
+    """Options, manifolds, and the selection of arguments other than `argnums`."""
 
     argnames: str | Sequence[str] | None
     static_argnums: int | Sequence[int]
@@ -48,7 +48,7 @@ class Choice(TypedDict, total=False):
 
 
 class AskedOfMatrix(Asked, Choice, total=False):
-    """Options and arguments of derivatives that are matrices."""
+    """Options and selections of arguments and entries, for derivatives that are matrices."""
 
 
 class GivenOfMatrix(Given, Choice, total=False):
@@ -56,12 +56,12 @@ class GivenOfMatrix(Given, Choice, total=False):
 
 
 def shows_arguments(function: F) -> F:
-    """Show options and arguments in the signature of a function of ``**asked``."""
+    """Show options, arguments and manifolds in the signature of a function of ``**asked``."""
     return with_parameters(function, ARGUMENTS | MANIFOLDS)
 
 
 def shows_arguments_and_choice(function: F) -> F:
-    """Show options, arguments and selections in the signature of a function."""
+    """Show options, arguments, manifolds and selections in the signature of a function."""
     return with_parameters(function, ARGUMENTS | MANIFOLDS | CHOICE)
 
 
@@ -81,7 +81,7 @@ def derivative(
     """Return a derivative of `f` with respect to the arguments at `argnums` and those named in the options.
 
     Raises:
-        ArgumentError, UnknownNameError: for an argument or option that does not exist or does not fit.
+        ArgumentError, UnknownNameError: for an unknown argument or option, or an invalid value.
     """
     options = dict[str, Any](asked)
     named = [options.pop(name, default) for name, default in ARGUMENTS.items()]
@@ -102,10 +102,10 @@ def manifolds_in(options: dict[str, Any]) -> list[Any]:
 def options_and_choice(
     kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()
 ) -> tuple[Options, Chosen | None]:
-    """Return options, and the selection of a matrix, None for all. `beside` are other names that the caller takes.
+    """Return options and the selection of a matrix, None for all; `beside` holds further names that the caller accepts.
 
     Raises:
-        ArgumentError, UnknownNameError: for an option that does not exist or does not fit.
+        ArgumentError, UnknownNameError: for an unknown option, or an invalid value.
     """
     taken = CHOICE if kind.is_matrix else {}
     options = Options.of([*beside, *taken], **{name: value for name, value in keywords.items() if name not in taken})
@@ -116,7 +116,7 @@ def options_and_choice(
 
 
 def dense(kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
-    """Return the options of a kind whose results are no matrices. `beside` are other names that the caller takes."""
+    """Return the options of a kind with dense results; `beside` holds further names that the caller accepts."""
     options = Options.of(beside, **keywords)
     if options.sparse is not None:
         raise ArgumentError(

@@ -1,8 +1,8 @@
-"""C that CasADi loads: functions with their Jacobians, nonlinear programs with all derivatives that solvers ask for.
+"""C source for CasADi: functions with their Jacobians, nonlinear programs with all derivatives that solvers need.
 
 ``casadi.external("f", "f.so")`` finds ``jac_f`` beside ``f``; ``casadi.nlpsol("s", "ipopt", "nlp.so")`` finds
-``nlp_f``, ``nlp_g``, ``nlp_grad_f``, ``nlp_jac_g``, ``nlp_hess_l`` and ``nlp_grad`` beside ``nlp``, each with the
-arguments and results that CasADi's own have (``Function.generate_dependencies`` writes the same).
+``nlp_f``, ``nlp_g``, ``nlp_grad_f``, ``nlp_jac_g``, ``nlp_hess_l`` and ``nlp_grad`` beside ``nlp``. Each has the
+arguments and results of CasADi's own function (``Function.generate_dependencies`` writes the same ones).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from accumulus.targets.c.c_source import CSource
 from accumulus.targets.kernel import Segment
 
 Shape = tuple[int, ...]
-#: Instances of loops that follow a table of operations together: compilers take a second for a thousand operations.
+#: Number of loop instances computed together from a table of operations: C compilers take a second for a thousand
+#: operations.
 LANES: Final = 8
 
 
@@ -45,17 +46,17 @@ def by_columns(shape: Shape) -> NDArray[np.intp]:
 def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, **options: Any) -> str:
     """Return C with first and second derivatives: ``name``, ``jac_name``, ``adj1_name`` and ``jac_adj1_name``.
 
-    The last two are the product of weights with the Jacobian, and the Hessian of the weighted results. They are left
-    out if the function has custom derivatives, which cannot be differentiated.
+    The last two are the product of weights with the Jacobian, and the Hessian of the weighted results. They are omitted
+    if the function has custom derivatives, which cannot be differentiated.
 
     Args:
         f: function as `accumulus.jacobian` takes it.
         examples: example arguments of the right shapes.
         name: name of the function in C.
-        options: those of `accumulus.jacobian`, but for `sparse`, `dtype` and `target`.
+        options: options of `accumulus.jacobian`, except `sparse`, `dtype` and `target`.
 
     Raises:
-        ArgumentError: for arrays of more than two axes, options of these names, or a name that no function can have.
+        ArgumentError: for arrays of more than two axes, for these options, or for an invalid name of a C function.
         TraceError: if `f` cannot be recorded.
     """
     check_name(name)
@@ -80,7 +81,7 @@ def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, *
     written = [values, slopes]
     try:
         more, seconds = _second(f, points, name, values.shapes, inputs, outputs, options)
-    except ArgumentError:  # derivatives of its own
+    except ArgumentError:  # custom derivatives, which cannot be differentiated
         return _text(written, functions)
     return _text([*written, *more], [*functions, *seconds])
 
@@ -94,7 +95,7 @@ def _second(
     outputs: Sequence[tuple[str, Pattern]],
     options: dict[str, Any],
 ) -> tuple[list[_Written], list[CasadiFunction]]:
-    """Return programs and functions for second derivatives."""
+    """Return the programs and functions of second derivatives."""
     total, count = WeightedSum(f, len(points)), len(points)
     every = tuple(range(count + len(shapes)))
     all_points = [*points, *map(np.ones, shapes)]
@@ -109,7 +110,8 @@ def _second(
     weighted = [*inputs, *((f"out_{n}", p) for n, p in outputs), *((f"adj_{n}", p) for n, p in outputs)]
     results = [(f"adj_{n}", p) for n, p in inputs]
     arguments = [*range(count), *range(count + len(outputs), len(weighted))]
-    # blocks by results, which CasADi gives along, are zero; the rows of the weights repeat the Jacobian
+    # CasADi passes results as arguments, too: blocks with respect to these are zero. Rows of the weights repeat the
+    # Jacobian and are not returned.
     blocks: list[tuple[str, Pattern]] = []
     places: dict[int, int] = {}
     for (row, (n, _)), (column, (m, pattern)) in product(enumerate(results), enumerate(weighted)):
@@ -134,7 +136,7 @@ def _second(
 
 
 def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = None, **options: Any) -> str:
-    """Return C of the nonlinear program: minimise f(x, p) subject to bounds of x and of g(x, p).
+    """Return C source of a nonlinear program: minimise f(x, p) subject to bounds of x and of g(x, p).
 
     Args:
         f: objective; returns a number.
@@ -144,7 +146,7 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
         options: as for `function_source`.
 
     Raises:
-        ArgumentError: if these have more axes, or f and g return anything else; and as `function_source`.
+        ArgumentError: if x or p has more axes, or f or g returns anything else; and as `function_source`.
         TraceError: if f or g cannot be recorded.
     """
     points = [np.array(each, float) for each in ([x] if p is None else [x, p])]
@@ -154,7 +156,7 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
     objective = _Written.of(compiled(f, **dense), points, "nlp_objective")
     constraints = _Written.of(compiled(g, **dense), points, "nlp_constraints")
     _check_results(f, g, objective.shapes, constraints.shapes)
-    # both have been compared with their recordings, of which all else is made
+    # both have been compared with their recordings, from which all other functions are derived
     dense["check"] = sparse["check"] = False
     of_f, of_g = objective.recording, constraints.recording
     gradient = _Written.of(value_and_gradient(f, 0, **dense), points, "nlp_gradient", recording=of_f)
@@ -186,7 +188,7 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
             [curvature.called([0, 2, 3, *arguments[1:]], [0])],
         ),
     ]
-    # the gradient of the Lagrangian, from which multipliers of parameters and of bounds follow at the end of a run
+    # the gradient of the Lagrangian, from which CasADi computes multipliers of parameters and bounds after a solve
     written = [objective, constraints, gradient, slopes, curvature]
     calls = [gradient.called(arguments, [0, "slope_x"]), slopes.called(arguments, [1, "slopes_x"])]
     by = {"x": slopes.patterns[1]}
@@ -205,7 +207,7 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
 
 
 def _weighted(result: int, of: str, pattern: Pattern) -> list[str]:
-    """Return C of lam_f times a gradient and a transposed Jacobian times lam_g, into a result."""
+    """Return C that stores lam_f times a gradient plus a transposed Jacobian times lam_g in a result."""
     assert pattern.starts is not None
     return [
         "{",
@@ -221,7 +223,7 @@ def _weighted(result: int, of: str, pattern: Pattern) -> list[str]:
 
 
 def _given(options: dict[str, Any], *, sparse: bool = False) -> Any:
-    """Return options of a derivative whose C is asked for."""
+    """Return the options of a derivative that is written as C; refuse `sparse`, `dtype` and `target`."""
     alone = {"sparse": (None, False), "dtype": ("float64",), "target": ()}
     if wrong := [key for key, allowed in alone.items() if key in options and options[key] not in allowed]:
         raise ArgumentError(f"{wrong[0]} is given; CasADi's functions have numbers of C's type double and own patterns")
@@ -236,7 +238,7 @@ def _check_results(f: Any, g: Any, value: Sequence[Shape], constraints: Sequence
 
 
 def _of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], options: Any) -> Derivative:
-    """Return the Hessian of sigma·f + multipliers·g; of Python functions as one function, whose arrays become loops."""
+    """Return the Hessian of sigma·f + multipliers·g; Python functions are recorded as one, so arrays become loops."""
     plain = recorder_of(_of_lagrangian)
     if not (recorder_of(f) is recorder_of(g) is plain):
         return hessian_of_lagrangian(f, g, **options)
@@ -248,16 +250,16 @@ def _of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], options: Any) -
 
 
 class WeightedSum:
-    """Sum of a function's results, each times its weight, as a function of the arguments and the weights."""
+    """Weighted sum of a function's results, as a function of the arguments and the weights."""
 
     def __init__(self, f: Any, count: int) -> None:
         self.__name__ = f"weighted {name_of(f)}"
         self._function, self._count, self.holder = f, count, holder_of(f)
-        # Python functions as they are, so that operations on their arrays become loops
+        # call Python functions directly, so that operations on their arrays become loops
         self._part = f if recorder_of(f) is recorder_of(leaves) else compiled(f)
 
     def __call__(self, *operands: Any) -> Any:
-        """Return the sum, on numbers or traced values."""
+        """Return the sum, for numbers or traced values."""
         arguments, weights = operands[: self._count], operands[self._count :]
         if ACTIVE.tape is None:
             results = recorder_of(self._function).evaluate(self._function, arguments)
@@ -267,7 +269,7 @@ class WeightedSum:
 
 
 def leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
-    """Return the leaves of results in containers; in tuples of blocks, types distinguish leaves."""
+    """Yield the leaves of results in containers; `kinds` are the types of leaves that are containers themselves."""
     if isinstance(tree, kinds) and not (kinds is object and isinstance(tree, dict | list | tuple)):
         yield tree
     else:
@@ -277,14 +279,14 @@ def leaves(tree: Any, kinds: Any = object) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Written:
-    """A program as C, its results as CasADi has them."""
+    """A program as C source, with its results in CasADi's order."""
 
-    name: str  # of its function
-    source: CSource | LoopSource  # the text
-    patterns: list[Pattern]  # of its results
-    shapes: list[Shape]  # of those that are dense
+    name: str  # name of the C function
+    source: CSource | LoopSource
+    patterns: list[Pattern]  # patterns of the results
+    shapes: list[Shape]  # shapes of the dense results
     guarded: bool  # True if it is one of several cases
-    recording: Recording  # of the differentiated function
+    recording: Recording  # recording of the differentiated function
 
     @classmethod
     def of(
@@ -327,14 +329,14 @@ class _Written:
         return cls(name, source, patterns, list(results.shapes[:dense]), program.is_guarded, program.recording)
 
     def called(self, arguments: Sequence[int], results: Sequence[int | str]) -> Called:
-        """Return a call of it."""
+        """Return a call of this program."""
         return Called(self.source, self.name, arguments, results, self.guarded)
 
 
 def _sorted(
     pattern: SparsePattern, pair: tuple[Shape, Shape] | None, *, upper: bool
 ) -> tuple[NDArray[np.intp], Pattern]:
-    """Return the position of each nonzero in CasADi's order, -1 if it has none, and the pattern by columns."""
+    """Return the position of each nonzero in CasADi's order, -1 if it is dropped, and the pattern by columns."""
     rows, columns = np.asarray(pattern.rows, np.intp), np.asarray(pattern.columns, np.intp)
     if pair is not None:
         rows, columns = by_columns(pair[0])[rows], by_columns(pair[1])[columns]
@@ -352,13 +354,13 @@ def _moved(segment: Segment, order: NDArray[np.intp], size: int) -> Segment:
         chosen.append(np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.intp))
     places, outputs = order[chosen[0]], chosen[1]
     outputs, places = outputs[places >= 0], places[places >= 0]
-    # one after the other where they are all there: then they may be stored at once
+    # in the order of their places, so that consecutive entries can be stored at once
     by_place = np.argsort(places)
     return segment.of(size, outputs[by_place], places[by_place], segment.name)
 
 
 def _text(written: Sequence[_Written], functions: Sequence[CasadiFunction]) -> str:
-    """Return one file with programs and the functions that call them."""
+    """Return one file with the programs and the functions that call them."""
     about = [
         "/* Functions with CasADi's interface, to be loaded by casadi.external or casadi.nlpsol. Compile with",
         " * gcc -O3 -march=native -std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -shared",

@@ -1,4 +1,4 @@
-"""Roots of equations, with their derivatives by the implicit function theorem."""
+"""Roots of equations, differentiated by the implicit function theorem."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from accumulus.frontends.trees import flatten
 
 #: Default of an argument that was not passed.
 MISSING: Final = object()
-#: Signature of calls: all arguments by position.
+#: Parameters in the signature of a call; all arguments are positional.
 _FORM: Final = (("guess", Parameter.POSITIONAL_OR_KEYWORD), ("parameters", Parameter.VAR_POSITIONAL))
 
 
@@ -27,35 +27,37 @@ def implicit(
 ) -> ImplicitFunction:
     """Return the function y(p, …) for which ``residual(y, p, …)`` is zero, as a function of (guess, p, …).
 
-    Call it on numbers, or within functions that are compiled and differentiated. A compiled function takes `steps`
-    steps of Newton's method from the guess, at all points alike. Derivatives of any order follow from the implicit
-    function theorem: -(∂r/∂y)⁻¹·∂r/∂p at the root. The iteration is not differentiated, and the guess has no
-    derivatives.
+    Call it on numbers, or within functions that are compiled and differentiated. A compiled function takes exactly
+    `steps` steps of Newton's method from the guess, at every point. Derivatives of any order follow from the implicit
+    function theorem: -(∂r/∂y)⁻¹·∂r/∂p at the root. The iteration is not differentiated, and derivatives with respect to
+    the guess are zero.
 
     To differentiate a root that another solver has computed, pass it as the guess, with ``steps=1``.
 
     Args:
-        residual: function of y and of any number of parameters; y has the structure and shapes of the guess. It returns
-            as many real numbers as y has, in arrays or containers of any shape, and is written with functions of NumPy
-            or JAX. One of NumPy's may use traced values from an enclosing function, which then are parameters, too.
-        steps: number of Newton steps; each costs the residual, its Jacobian, and a linear system.
+        residual: function of y and of any number of parameters. y has the structure and shapes of the guess. The
+            residual returns as many real numbers as y has, in arrays or containers of any shape, and is written with
+            functions of NumPy or JAX. A NumPy function may use traced values of an enclosing function, which then
+            become parameters, too.
+        steps: number of Newton steps. Each evaluates the residual and its Jacobian and solves a linear system.
         rtol: relative tolerance. The last two steps of each unknown y must be at most ``atol + rtol * abs(y)``.
-            Newton's error is squared at each step, so that only rounding is left after the last.
+            Newton's method squares the error at each step, so that only rounding errors remain after the last one.
         atol: absolute tolerance, in units of y.
-        **unknown: no other option exists; any raises an `UnknownNameError`.
+        **unknown: must be empty; any other option raises an `UnknownNameError`.
 
     Returns:
         A function of a guess and the parameters.
 
     Raises:
-        ArgumentError: for steps that are no positive whole number, or tolerances that are no positive numbers; at the
-            call, for a guess that is not real numbers, other numbers of equations and unknowns, keywords, or other
-            parameters than the residual takes.
+        ArgumentError: if `steps` is not a positive integer or a tolerance not a positive number; at the call, for a
+            guess that does not consist of real numbers, for numbers of equations and unknowns that differ, for
+            keywords, or for a wrong number of parameters.
         UnknownNameError: for any other option.
-        SizeError: if the steps would be more than five million operations, all of which are written out.
-        ConvergenceError: at a call on finite numbers, if there is no root that the steps reach, or the Jacobian is
-            singular there. Compiled code returns NaN at these points: in y, and in what depends on it.
-        TraceError: for a residual that cannot be recorded, or decides on y in a way that is no choice of values.
+        SizeError: if the steps, which are unrolled, would take more than five million operations.
+        ConvergenceError: at a call on finite numbers, if the steps do not reach a root, or the Jacobian is singular
+            there. Compiled code returns NaN at these points, in y and in all values that depend on it.
+        TraceError: if the residual cannot be recorded, or has a branch on y that cannot be recorded as a selection
+            of values.
 
     >>> import numpy as np
     >>> import accumulus as acc
@@ -74,7 +76,7 @@ def implicit(
 
 
 class ImplicitFunction:
-    """Function of a guess and of the residual's parameters, as `implicit` returns it."""
+    """Function of a guess and of the residual's parameters; the result of `implicit`."""
 
     def __init__(self, residual: Callable[..., Any], steps: int, rtol: float, atol: float) -> None:
         if not callable(residual):
@@ -88,13 +90,13 @@ class ImplicitFunction:
         self.holder = holder_of(residual)
         self._signature = _signature(residual)
         self.__signature__ = Signature([Parameter(name, kind) for name, kind in _FORM])
-        if not is_plain(residual):  # it is a derivative within the recording
+        if not is_plain(residual):  # it becomes a derivative within the recording
             residual = compiled(residual, check=False, optimise=False, effort="fast")
         self._residual, self._steps, self._rtol, self._atol = residual, int(steps), float(rtol), float(atol)
         self._compiled = compiled(self, check=False, optimise=False, effort="fast")
 
     def __call__(self, guess: Any = MISSING, *parameters: Any, **keywords: Any) -> Any:
-        """Return the root near a guess, in its structure."""
+        """Return the root near a guess, in the structure of the guess."""
         if keywords or guess is MISSING:
             description = ", ".join(keywords) if keywords else "no arguments"
             raise ArgumentError(
@@ -104,8 +106,8 @@ class ImplicitFunction:
         if ACTIVE.tape is not None:
             self._check_count(1 + len(parameters))
             for path, leaf in flatten((guess, *parameters))[1]:
-                numbers_in(leaf, f"argument {path} of {self.__name__}")  # of JAX's only those that have values
-            from accumulus.programs.newton import root  # with the first function that needs it
+                numbers_in(leaf, f"argument {path} of {self.__name__}")  # of JAX's arrays, only concrete ones pass
+            from accumulus.programs.newton import root  # only processes with an implicit function need it
 
             return root(
                 self._residual,
@@ -126,7 +128,7 @@ class ImplicitFunction:
         return solution
 
     def _check_count(self, count: int) -> None:
-        """Refuse more or fewer arguments than the residual takes."""
+        """Raise an `ArgumentError` if the residual does not take this number of arguments."""
         if self._signature is None:
             return
         try:
@@ -137,13 +139,13 @@ class ImplicitFunction:
             ) from None
 
     def _form(self) -> str:
-        """Return the form of a call."""
+        """Return the form of a call, for messages."""
         names = ["…"] if self._signature is None else [*map(str, self._signature.parameters.values())][1:]
         return f"(guess{''.join(f', {name}' for name in names)})"
 
 
 def _signature(function: Callable[..., Any]) -> Signature | None:
-    """Return the signature of a function, if that is known."""
+    """Return the signature of a function, or None if Python cannot determine it."""
     try:
         return signature(function)
     except (TypeError, ValueError):
@@ -151,6 +153,6 @@ def _signature(function: Callable[..., Any]) -> Signature | None:
 
 
 def _is_finite(tree: Any) -> bool:
-    """Return True if all numbers in containers are finite."""
+    """Return True if all floating-point numbers in containers are finite."""
     arrays = [np.asarray(leaf) for _, leaf in flatten(tree)[1] if leaf is not None]
     return all(np.isfinite(array).all() for array in arrays if array.dtype.kind == "f")

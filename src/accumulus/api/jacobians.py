@@ -1,4 +1,4 @@
-"""Derivatives as matrices: Jacobians, gradients, Hessians; and functions themselves, compiled."""
+"""Derivatives as matrices: Jacobians, gradients and Hessians; and compiled functions without derivatives."""
 
 from __future__ import annotations
 
@@ -42,36 +42,39 @@ def jacobian(
 ) -> Derivative:
     """Return the Jacobian of `f`, as a function of the same arguments.
 
-    Results have the shapes of ``jax.jacobian``: for every array that `f` returns, an array of shape (result shape,
-    argument shape), in the same structure. Several arguments give a tuple with one entry for each; a container as
-    argument gives a container of the same kind.
+    Results have the shapes of ``jax.jacobian``: an array of shape (result shape, argument shape) for every array that
+    `f` returns, in the same structure. Several arguments give a tuple with one entry for each. An argument that is a
+    container gives a container of the same kind.
 
     Args:
         f: function of numbers, NumPy arrays, and containers of those (lists, tuples, dicts, data classes, registered
             classes, see `accumulus.register`) that returns the same.
-        argnums: position or positions of the arguments to differentiate with respect to; by default the first, if no
-            `argnames` are given.
-        argnames: their names, one or several; with both, derivatives with respect to named arguments come last.
-        static_argnums: positions of arguments that are passed to `f` unchanged when it is recorded: sizes, bounds.
+        argnums: position or positions of the arguments to differentiate with respect to; by default the first argument,
+            unless `argnames` is passed.
+        argnames: name or names of the arguments to differentiate with respect to. With both, the derivatives with
+            respect to named arguments come last.
+        static_argnums: positions of arguments that are passed to `f` unchanged when it is recorded, such as sizes and
+            bounds.
         static_argnames: names of such arguments.
         on: manifold of the argument (`accumulus.manifolds`), for the derivative in its tangent space. For several
             arguments, one manifold for all, or an entry for each; for a container, a container of these. None for
-            numbers.
-        into: manifold of the result, likewise: the derivative is in the tangent space of the result, too.
+            arguments without a manifold.
+        into: manifold of the result, in the same form; the derivative is then in the tangent space of the result, too.
         rows: selected rows of the Jacobian: distinct positions, counted in C order over all results; a slice; or a
-            mask. None for all. Only the selected rows and columns are computed, and returned as one matrix, (rows,
-            columns), of all results by all arguments.
-        columns: selected columns, counted over all differentiated arguments, likewise.
-        entries: selected entries: a pair (positions of rows, of columns), for which an array of shape (entries,) is
+            mask. None for all. Only the selected rows and columns are computed. They are returned as one matrix of
+            shape (rows, columns), of all results with respect to all arguments.
+        columns: selected columns, in the same form, counted over all differentiated arguments.
+        entries: selected entries: a pair (row positions, column positions), for which an array of shape (entries,) is
             returned; or a SciPy matrix, whose stored entries are selected, in its order. With `sparse`, a matrix of the
             full size is returned, with these entries stored.
-        banded: (diagonals below the main one, above it): entry (i, j) of the same matrix is returned at (above + i - j,
-            j) of an array with a row for each diagonal, as `scipy.linalg.solve_banded` and LSODA take it.
+        banded: pair (number of diagonals below the main one, number above it). Entry (i, j) of the matrix is returned
+            at (above + i - j, j) of an array with a row for each diagonal, the format of `scipy.linalg.solve_banded`
+            and LSODA.
         sparse: True or "csr", "csc", "coo" for SciPy matrices (entries of result × entries of argument) with the
             structural nonzeros only. Batches then return a `SparseBatch`.
         method: one of `accumulus.methods()`.
-        objective: "operations" (of the compiled program), "multiplications", "fma", or "code size": plans of the fewest
-            operations, and C that takes the fewest bytes by ``gcc -Os``, for embedded targets.
+        objective: "operations" (of the compiled program), "multiplications", "fma", or "code size": plans with the
+            fewest operations, and C that ``gcc -Os`` compiles to the fewest bytes, for embedded targets.
         time_limit: limit, in seconds, of planning and rewriting together. They end earlier when they no longer improve,
             or after an amount of work that takes an idle core half of the limit. 0 gives the best greedy plan.
             Recording, emitting, verifying and compiling do not count.
@@ -79,40 +82,40 @@ def jacobian(
         seed: seed of the search. The same seed and time limit give the same program, unless the report says that the
             search was cut short.
         threads: number of threads that share the points of a batch, or the work of one point with long arrays.
-        target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
+        target: "llvm"; "numpy", readable source; or "c", compiled by the C compiler of this machine.
         dtype: "float64" or "float32" for the compiled code and its results.
         check_finite: if True, raise `ArgumentError` for NaN or infinite arguments; else they propagate as in IEEE 754.
         check: if True, compare the recording with `f` on numbers, at the arguments of the first call and at two points
-            near them; `f` then runs three more times for each shape of its arguments.
-        optimise: if True, rewrite the program to fewer or cheaper operations, see `accumulus.optimise`. By default in
-            float64 only: products in another order may leave the range of float32.
-        exact_order: if True, keep the arithmetic of `f` as it is written: its values, and their uses in derivatives,
-            are rounded as in `f`, operation by operation. Only operations that derivatives add are rewritten.
-        guards: treatment of decisions on values of the arguments (``if x > 0``, ``while``, ``int(x)``, sorting) that
-            are not recorded as choices. "cases" records `f` once for each combination of decisions that occurs, and
-            compiles a program for each, which checks by itself that it applies; "error" refuses decisions.
+            near them. `f` then runs three more times for each shape of its arguments.
+        optimise: if True, rewrite the program to fewer or cheaper operations, see `accumulus.optimise`. The default is
+            True for float64 and False for float32, whose range reordered products may leave.
+        exact_order: if True, keep the arithmetic of `f` in its written order. Values of `f`, and their uses in
+            derivatives, are rounded as in `f`, operation by operation. Only operations that derivatives add are
+            rewritten.
+        guards: treatment of branches on values of the arguments (``if x > 0``, ``while``, ``int(x)``, sorting) that are
+            not recorded as selections. "cases" records `f` once for each combination of decisions that occurs and
+            compiles a program for each, which checks by itself that it applies; "error" refuses such branches.
         most_cases: largest number of programs for arguments of one shape.
         watch: if True, compare the global and closed-over variables that `f` reads with their values at the recording,
-            at each call, and record `f` again after a change. If False, calls are quicker if there are many variables,
+            at each call, and record `f` again after a change. If False, calls are faster if there are many variables,
             and changes go unnoticed.
-        cache: if True, load the plan, the rewritten program and the machine code from the cache on disk, if they were
-            made before for the same function and options; else store them there.
+        cache: if True, load the plan, the rewritten program and the machine code from the cache on disk if it holds
+            them for the same function and options; else store them there.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
         iterations: limit of the search, see `accumulus.plan`.
         progress: function that is called with a `Progress` when a stage of the preparation begins, and during searches.
-            By default a preparation of more than two seconds reports on a terminal or in a notebook what it is doing
-            and what would make it quicker. True shows the report at once and everywhere, False never.
+            By default, a preparation of more than two seconds reports its stage on a terminal or in a notebook, with
+            advice on how to make it faster. True shows the report at once and everywhere, False never.
 
     Raises:
-        ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call for arguments of
-            a wrong kind.
-        TraceError: at the first call, if `f` cannot be recorded, naming file and line; or if its recording computes
+        ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call, for arguments of
+            a wrong kind, for rows, columns or entries that do not exist, and for a Jacobian with entries outside of the
+            band.
+        TraceError: at the first call, if `f` cannot be recorded, naming file and line; or if the recording computes
             other values than `f`, naming both.
         TooManyCasesError: if `f` decides in more ways than `most_cases`, naming the lines.
-        ArgumentError: at the first call, for rows, columns or entries that do not exist, or a Jacobian with entries
-            outside of the band.
         CaseError: for a batch, if results have other shapes at some points than at others.
-        KeyboardInterrupt: at the first call, for Ctrl-C while the program is prepared; nothing is kept.
+        KeyboardInterrupt: at the first call, if Ctrl-C is pressed during the preparation; nothing is kept.
 
     >>> import numpy as np
     >>> jac = jacobian(lambda x: np.array([x[0] * x[1], np.sin(x[0])]))
@@ -140,7 +143,7 @@ def value_and_jacobian(
 
 @shows_arguments
 def gradient(f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]) -> Derivative:
-    """Return the gradient of a function that returns one number, shaped as the argument; options as `jacobian`.
+    """Return the gradient of a function that returns one number, in the shape of the argument; options as `jacobian`.
 
     Raises:
         ArgumentError: at the first call, if `f` returns anything but one number.
@@ -167,7 +170,7 @@ def value_and_gradient(
 
 
 @shows_options
-def compile(  # noqa: A001  # what it does
+def compile(  # noqa: A001  # named as in the field
     f: Callable[..., Any],
     *,
     static_argnums: int | Sequence[int] = (),
@@ -176,16 +179,16 @@ def compile(  # noqa: A001  # what it does
 ) -> Derivative:
     """Return `f` rewritten to fewer operations and compiled, as a function of the same arguments.
 
-    It returns the results of `f`, in the same structure. Batches, cases, reports and options are those of `jacobian`.
+    The result has the values and the structure of `f`. For batches, cases, reports and options, see `jacobian`.
 
     Args:
         f: function as for `jacobian`.
         static_argnums: positions of static arguments, as for `jacobian`.
         static_argnames: names of static arguments, as for `jacobian`.
-        options: those of `jacobian`, but for `sparse`.
+        options: options of `jacobian`, except `sparse`.
 
     Raises:
-        ArgumentError: for `sparse`; else as `jacobian`.
+        ArgumentError: for `sparse`; and as `jacobian`.
         TraceError: as `jacobian`.
 
     >>> import numpy as np
@@ -208,24 +211,24 @@ def hessian(
 ) -> Derivative:
     """Return the Hessian of a function that returns one number, in the shape and structure of ``jax.hessian``.
 
-    It is the Jacobian of the gradient's recording; one triangle is computed and stored twice.
+    It is the Jacobian of the recorded gradient; one triangle is computed and stored twice.
 
     Args:
         f: function as for `jacobian`, which returns one number.
         argnums: positions of arguments, as for `jacobian`; with several arguments there is a block for each pair.
-        on: manifold, as for `jacobian`; the Hessian is that of f(retract(x, δ)) with respect to δ at δ = 0.
+        on: manifold, as for `jacobian`; the derivative is the Hessian of f(retract(x, δ)) with respect to δ at δ = 0.
         rows: selected rows, as for `jacobian`, of the Hessian with respect to all arguments.
-        columns: selected columns, likewise.
+        columns: selected columns, in the same form.
         entries: selected entries, as for `jacobian`.
         banded: selected band, as for `jacobian`.
-        argnames: their names, as for `jacobian`.
+        argnames: names of the arguments to differentiate with respect to, as for `jacobian`.
         static_argnums: positions of static arguments, as for `jacobian`.
         static_argnames: names of static arguments, as for `jacobian`.
         options: options of `jacobian`. `sparse` gives SciPy matrices (entries of argument × entries of argument).
 
     Raises:
-        ArgumentError: at the first call, if `f` returns anything but one number, or has derivatives of its own that are
-            not those of its operations.
+        ArgumentError: at the first call, if `f` returns anything but one number, or has custom derivatives that are not
+            those of its operations.
         TraceError: as `jacobian`.
 
     >>> import numpy as np
@@ -252,10 +255,10 @@ def value_gradient_hessian(
 
 @shows_choice
 def hessian_of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]) -> Derivative:
-    """Return the Hessian of sigma·f + multipliers·g in the first argument: a function of (x, sigma, multipliers).
+    """Return the Hessian of sigma·f + multipliers·g with respect to x: a function of (x, sigma, multipliers).
 
-    This is Ipopt's convention. `multipliers` has the shape of what `g` returns. Further arguments of a call (x, sigma,
-    multipliers, p, …) are passed to both: f(x, p, …), g(x, p, …).
+    This is Ipopt's convention. `multipliers` has the shape of the result of `g`. Further arguments of a call (x, sigma,
+    multipliers, p, …) are passed to both functions: f(x, p, …), g(x, p, …).
 
     Args:
         f: objective, a function as for `jacobian` that returns one number.
@@ -263,8 +266,8 @@ def hessian_of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], **option
         options: options of `jacobian`.
 
     Raises:
-        ArgumentError: at the first call, if `f` returns anything but one number, or multipliers have another shape than
-            what `g` returns; and as `hessian`.
+        ArgumentError: at the first call, if `f` returns anything but one number, or the multipliers do not have the
+            shape of the result of `g`; and as `hessian`.
         TraceError: as `jacobian`.
 
     >>> import numpy as np
@@ -285,7 +288,7 @@ class _Lagrangian:
         self.__name__ = f"lagrangian of {name_of(f)} and {name_of(g)}"
         self._functions = f, g
         self.holder = holder_of(f), holder_of(g)
-        #: The same as parts of enclosing recordings, of any arguments.
+        #: The functions as parts of enclosing recordings, for any arguments.
         self._parts = compile(f), compile(g)
 
     def __call__(self, x: Any, sigma: Any, multipliers: Any, *parameters: Any) -> Any:

@@ -23,7 +23,7 @@ from accumulus.programs.equations import decided, recorded_equations
 from accumulus.programs.initial_values import METHODS, Control, EventTime, Solution, System, check_times
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
-#: Functions and right-hand sides whose programs are kept.
+#: Number of functions and right-hand sides whose programs are cached.
 _KEPT: Final = 64
 _KNOWN_METHODS: Final = ("LSODA", *METHODS)
 
@@ -44,39 +44,39 @@ def odeint(
     """Return the solution of y' = f(t, y, …), y(t[0]) = y0, at the times t.
 
     Call it on numbers, or within functions that are compiled and differentiated; f is compiled with its Jacobian.
-    Derivatives with respect to y0, the times and the parameters (`args` and traced values that f closes over) solve the
-    variational equations, integrated with the states to the same tolerances. Derivatives of any order do so, too.
-    Gradients with more than some hundred sensitivities solve the adjoint equations instead.
+    Derivatives of any order with respect to y0, the times and the parameters (`args` and traced values that f closes
+    over) solve the variational equations, integrated together with the states to the same tolerances. Gradients with
+    more than a few hundred sensitivities solve the adjoint equations instead.
 
     Args:
-        f: a function of a time, a state with the structure and shapes of y0, and `args`; it returns the rates of the
-            state in the same structure, or in a row. It is recorded once: it chooses by `if` or `np.where`.
+        f: function of a time, a state with the structure and shapes of y0, and `args`. It returns the rates of the
+            state in the same structure, or as one flat array. It is recorded once, so branches must be ``if`` or
+            `np.where`.
         y0: the state at the first time: a number, an array, or lists, tuples, dicts and data classes of these.
-        t: times, (times,), ascending or descending; they may be equal.
+        t: times, shape (times,), ascending or descending; equal times are allowed.
         args: numbers, arrays, or containers of these; and constants.
-        method: "LSODA", which changes by itself between Adams' methods and BDF for stiff equations; explicit "RK23",
-            "RK45", "DOP853"; implicit "Radau", "BDF".
-        rtol: relative tolerance; a step may have an error of ``atol + rtol * abs(y)`` in each entry.
-        atol: absolute tolerance, a number or an array of the shape of y0, in its units. For the sensitivity to a
+        method: "LSODA", which switches between Adams methods and BDF for stiff equations; explicit "RK23", "RK45",
+            "DOP853"; implicit "Radau", "BDF".
+        rtol: relative tolerance. The error of a step may be up to ``atol + rtol * abs(y)`` in each entry.
+        atol: absolute tolerance in units of y0, a number or an array of the shape of y0. For the sensitivity to a
             parameter p it is divided by ``abs(p)``.
         max_steps: limit of the steps between two times.
-        failure: what happens where the last time is not reached: "error" raises, "nan" returns NaN, at that point of a
-            batch alone.
-        event: a function of the arguments of f that returns a number, and where it is zero for the first time between
-            the two times in t the integration ends. An attribute ``direction`` of 1 or -1 says that it has to rise or
-            to fall.
-        **unknown: no other option exists; any raises an `UnknownNameError`.
+        failure: behaviour if the last time is not reached: "error" raises; "nan" returns NaN, in a batch only at the
+            failing point.
+        event: function of the arguments of f that returns a number. Integration ends at its first zero between the two
+            times in t. An attribute ``direction`` of 1 or -1 requires that it rises or falls there.
+        **unknown: must be empty; any other option raises an `UnknownNameError`.
 
     Returns:
-        The states, in the structure of y0, with one more axis in front, of times. With an event, its time and the state
-        then, which have derivatives of any order, too.
+        The states, in the structure of y0, with an additional leading axis of times. With an event, the pair (time,
+        state) at the event. Both have derivatives of any order.
 
     Raises:
-        ArgumentError: for arguments that are none of the above, and for rates of other shapes than the state's.
-        IntegrationError: at a call, where a step gets too small, there are too many, or f is not finite: it names the
-            time.
-        TraceError: for a function f that cannot be recorded.
-        SizeError: for a function f of more than a million operations.
+        ArgumentError: for arguments that are none of the above, and for rates whose shapes differ from the state's.
+        IntegrationError: at a call, if a step gets too small, there are too many steps, or f is not finite; the message
+            names the time.
+        TraceError: if f cannot be recorded.
+        SizeError: if f has more than a million operations.
         OpaqueError: in source text, files, ``float32`` and ``exact_order``, as for `accumulus.custom`.
 
     >>> import numpy as np
@@ -123,16 +123,16 @@ def _checked(method: Any, rtol: Any, atol: Any, max_steps: Any, failure: Any) ->
 
 
 def _on_numbers(f: Callable[..., Any], control: Control, event: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Return the compiled function of initial state, times and arguments; equal functions share one."""
+    """Return the compiled function of initial state, times and arguments; equal functions share one program."""
     try:
         return _kept(f, control, event)
-    except TypeError:  # a function that cannot be hashed
+    except TypeError:  # f cannot be hashed
         return _compiled(f, control, event)
 
 
 def _compiled(f: Callable[..., Any], control: Control, event: Callable[..., Any] | None) -> Callable[..., Any]:
     def solution(y0: Any, t: Any, *args: Any) -> Any:
-        if ACTIVE.tape is None:  # an error in f is looked for on numbers
+        if ACTIVE.tape is None:  # check f on numbers, to locate an error in it
             return f(t[0], y0, *args), event is None or event(t[0], y0, *args)
         return _Problem(f, y0, t, args, control).recorded(event)
 
@@ -144,10 +144,10 @@ _kept: Final = lru_cache(maxsize=_KEPT)(_compiled)
 
 
 class _Problem:
-    """An initial value problem of traced values.
+    """An initial value problem with traced values.
 
     Args:
-        f, y0, t, args, control: as `odeint` has them.
+        f, y0, t, args, control: as for `odeint`; `control` holds method, tolerances and limits.
     """
 
     def __init__(self, f: Callable[..., Any], y0: Any, t: Any, args: Sequence[Any], control: Control) -> None:
@@ -175,7 +175,7 @@ class _Problem:
             )
 
     def recorded(self, event: Callable[..., Any] | None = None) -> Any:
-        """Return the states as traced values, in the structure of y0; or the time of an event and the state then."""
+        """Return the states as traced values in the structure of y0, or the pair (time, state) at an event."""
         f, at = decided(self._f), decided(event)
 
         def equations(s: Any, y: Any) -> Any:
@@ -196,7 +196,7 @@ class _Problem:
         return time, self.arranged(references_of(self.tape, state))
 
     def _parted(self, body: Body, event: Callable[..., Any] | None) -> tuple[Tape, Tape | None]:
-        """Return the checked rates, and the tape of the event, of the same inputs."""
+        """Return the tapes of the rates, whose shapes are checked, and of the event; both take the same inputs."""
         if event is None:
             self._check_rates(body.structure, body.results)
             return body.tape, None
@@ -223,7 +223,7 @@ class _Problem:
         return unflatten(self.structure, parts)
 
     def _check_rates(self, structure: Structure, results: Sequence[Place]) -> None:
-        """Refuse rates of another form than the state."""
+        """Raise an `ArgumentError` if the rates do not have the form of the state."""
         shapes = [shape for shape, _ in results]
         expected = [shape for shape, _ in self.places]
         in_row = isinstance(self.structure, Leaf) and sum(map(_size, shapes)) == _size(expected[0])
@@ -238,7 +238,7 @@ class _Problem:
 
 
 def _ordered(value: Any, like: Any) -> Any:
-    """Return dicts with their keys in the order of another container's."""
+    """Return a value whose dicts have their keys in the order of those in `like`."""
     if type(value) is dict and type(like) is dict and value.keys() == like.keys():
         return {key: _ordered(value[key], like[key]) for key in like}
     return value
@@ -250,7 +250,7 @@ def _size(shape: tuple[int, ...]) -> int:
 
 @lru_cache(maxsize=_KEPT)
 def _system(rows: bytes, size: int, name: str) -> System:
-    """Return the system of a tape in bytes: equal right-hand sides are compiled once."""
+    """Return the system of a serialised tape; equal right-hand sides are compiled once."""
     return System(from_bytes(rows), size, name)
 
 
@@ -260,7 +260,7 @@ def _solution(system: System, times: int, control: Control) -> Solution:
 
 
 def _check_real(leaf: Any, subject: str, name: str) -> None:
-    """Refuse anything but a real number or an array of real numbers."""
+    """Raise an `ArgumentError` for anything but a real number or an array of real numbers."""
     if isinstance(leaf, Traced):
         real = not (leaf.boolean or leaf.is_complex)
     else:

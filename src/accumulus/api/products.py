@@ -1,4 +1,4 @@
-"""Products with Jacobians and Hessians, which are not formed; Taylor coefficients; Jacobians as linear operators."""
+"""Products with Jacobians and Hessians that are never formed; Taylor coefficients; Jacobians as linear operators."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds
     """Return the value of `f` and its Jacobian times directions, as a function of (primals, tangents).
 
     A call returns the pair (value, tangent), like ``jax.jvp(f, primals, tangents)``. `primals` is the tuple of all
-    arguments; `tangents` has the same structure, with None for constant arguments. Tangents with one more axis in front
-    are several directions, without `jax.vmap`; the returned tangents then have that axis, too.
+    arguments. `tangents` has the same structure, with None for constant arguments. An additional leading axis of the
+    tangents holds several directions, without `jax.vmap`; the returned tangents then have that axis, too.
 
-    Directions are part of the graph, so that a plan may eliminate it forward, in reverse, or in any mixed order.
+    Directions are part of the graph, so a plan may eliminate it forward, in reverse, or in any mixed order.
 
     Args:
         f: function as for `jacobian`.
-        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
-        options: options of `jacobian`, but for `sparse`.
+        *extra: must be empty; a second positional argument raises an `ArgumentError` that shows the right call.
+        options: options of `jacobian`, except `sparse`.
         on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
         into: manifold of the result, as for `jacobian`.
 
@@ -62,14 +62,15 @@ def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds
 def vjp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
     """Return the value of `f` and weights times its Jacobian, as a function of (primals, cotangents).
 
-    It joins ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)``. `primals` is the tuple of all arguments;
-    `cotangents` has the structure of what `f` returns. A call returns the pair (value, products), with one product for
-    each argument, None for one without numbers. Cotangents with one more axis in front are several weights at once.
+    It combines ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)``. `primals` is the tuple of all
+    arguments. `cotangents` has the structure of the result of `f`. A call returns the pair (value, products), with one
+    product for each argument, or None for an argument without numbers. An additional leading axis of the cotangents
+    holds several weights.
 
     Args:
         f: function as for `jacobian`.
-        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
-        options: options of `jacobian`, but for `sparse`.
+        *extra: must be empty; a second positional argument raises an `ArgumentError` that shows the right call.
+        options: options of `jacobian`, except `sparse`.
         on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
         into: manifold of the result, as for `jacobian`.
 
@@ -91,13 +92,13 @@ def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds
     """Return the Hessian of a function that returns one number, times directions: a function of (primals, tangents).
 
     A call computes ``jax.jvp(jax.grad(f), primals, tangents)[1]`` for all arguments that have a tangent. The result has
-    their structure, with None where the tangent is None. Several directions are passed as in `jvp`. To get the gradient
-    as well, call ``accumulus.jvp(accumulus.gradient(f))``.
+    their structure, with None where the tangent is None. Several directions are passed as in `jvp`. For the gradient as
+    well, call ``accumulus.jvp(accumulus.gradient(f))``.
 
     Args:
         f: function as for `gradient`.
-        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
-        options: options of `jacobian`, but for `sparse`.
+        *extra: must be empty; a second positional argument raises an `ArgumentError` that shows the right call.
+        options: options of `jacobian`, except `sparse`.
         on: manifolds of the arguments, one for all or one for each, as for `jacobian`.
         into: manifold of the result, as for `jacobian`.
 
@@ -118,18 +119,18 @@ def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds
 def taylor(f: Callable[..., Any], *extra: Never, **options: Unpack[Given]) -> Derivative:
     """Return a function of (primals, series): the value of `f` and its Taylor coefficients along a path.
 
-    With x(t) = x₀ + x₁·t + x₂·t² + …, f(x(t)) is y₀ + y₁·t + y₂·t² + …. `primals` are a tuple of all arguments, x₀.
-    `series` has the same structure, with one more axis in front: x₁, x₂, …, and None for what is constant. The
-    length of that axis is the order. Returned is the pair (y₀, coefficients), with y₁, y₂, … along the first axis.
-    Coefficients are those of powers: `jax.experimental.jet` has derivatives, k!·x_k and k!·y_k.
+    With x(t) = x₀ + x₁·t + x₂·t² + …, f(x(t)) is y₀ + y₁·t + y₂·t² + …. `primals` is the tuple of all arguments, x₀.
+    `series` has the same structure, with an additional leading axis: x₁, x₂, …, and None for constant arguments. The
+    length of that axis is the order. A call returns the pair (y₀, coefficients), with y₁, y₂, … along the first axis.
+    The coefficients multiply powers of t; `jax.experimental.jet` uses derivatives instead, k!·x_k and k!·y_k.
 
-    They are computed by the recurrences of Taylor arithmetic, in O(order²) products for each operation. If `f` solves
-    equations (`implicit`, large linear systems), they are repeated derivatives with respect to t.
+    The recurrences of Taylor arithmetic compute them in O(order²) products for each operation. If `f` solves equations
+    (`implicit`, large linear systems), the coefficients are computed as repeated derivatives with respect to t.
 
     Args:
         f: function as for `jacobian`.
-        *extra: nothing; a second positional argument raises an `ArgumentError` that says how to write the call.
-        options: options of `jacobian`, but for `sparse`.
+        *extra: must be empty; a second positional argument raises an `ArgumentError` that shows the right call.
+        options: options of `jacobian`, except `sparse`.
 
     Raises:
         ArgumentError: for `sparse`; at the call, for series of another structure or shape than the primals.
@@ -161,12 +162,12 @@ def _directed(f: Callable[..., Any], kind: Kind, options: Given | GivenOnManifol
 
 
 class Linearizations:
-    """A function that returns the Jacobian of another at its arguments, as a `JacobianOperator`.
+    """A function that returns the Jacobian of another function at its arguments, as a `JacobianOperator`.
 
-    Records, plans and compiles when it is first called with arguments of new shapes, as a `Derivative` does.
+    The first call with arguments of new shapes records, plans and compiles, as for a `Derivative`.
 
     Args:
-        derivative: whose programs return operators.
+        derivative: derivative whose programs return operators.
     """
 
     def __init__(self, derivative: Derivative) -> None:
@@ -179,7 +180,8 @@ class Linearizations:
         """Return the Jacobian at one point, as an operator.
 
         Raises:
-            ArgumentError: while a function is recorded: operators are no arrays, and cannot be part of it.
+            ArgumentError: if called while a function is recorded. Operators are not arrays, so a recording cannot
+                contain them.
         """
         if ACTIVE.tape is not None:
             raise ArgumentError(
@@ -199,24 +201,24 @@ def linear_operator(
     """Return the Jacobian of `f` as a SciPy linear operator, as a function of the same arguments.
 
     The operator is computed once at each point. A product with it takes one multiplication for each edge of the reduced
-    differentiation graph. Vertices are eliminated as long as that lowers the number of edges, which never exceeds the
-    Jacobian's nonzeros. For long arrays, which become loops, the operator is the sparse Jacobian.
+    differentiation graph. Vertices are eliminated as long as this lowers the number of edges, which never exceeds the
+    number of nonzeros of the Jacobian. For long arrays, which become loops, the operator is the sparse Jacobian.
 
     Args:
         f: function as for `jacobian`.
         argnums: positions of the arguments to differentiate with respect to. The operator's rows are the entries of all
-            results, its columns those of these arguments, both in C order and one after the other.
-        asked: names and options of `jacobian`, but for `sparse`.
+            results, and its columns the entries of these arguments, in C order, one array after the other.
+        asked: names and options of `jacobian`, except `sparse`.
 
     Returns:
         A function of the arguments of `f` that returns a ``scipy.sparse.linalg.LinearOperator`` of shape (entries of
-        the results, entries of the arguments), with `value`, what `f` returns there, and the cost of a product,
-        `multiplications`, beside the `nonzeros` of the Jacobian.
+        the results, entries of the arguments). Its attribute `value` is the result of `f` at the point,
+        `multiplications` the cost of a product, and `nonzeros` the number of nonzeros of the Jacobian.
 
     Raises:
-        ArgumentError: for `sparse`; at a call within a function that is recorded; else as `jacobian`.
+        ArgumentError: for `sparse`; for a call within a function that is recorded; and as `jacobian`.
         TraceError: as `jacobian`.
-        SizeError: of long arrays, if the nonzeros of the Jacobian do not fit into memory.
+        SizeError: for long arrays, if the nonzeros of the Jacobian do not fit into memory.
 
     >>> import numpy as np
     >>> weights = np.arange(1.0, 7.0)
@@ -228,5 +230,5 @@ def linear_operator(
     """
     if asked.get("sparse") is not None:
         raise ArgumentError(f"sparse is {asked['sparse']!r} for linear_operator, which makes no matrix; expected none")
-    # of long arrays the factors are the nonzeros
+    # with loops, the operator holds the nonzeros of the sparse Jacobian
     return Linearizations(derivative(f, LINEAR_OPERATOR, argnums, {**asked, "sparse": "csr"}))

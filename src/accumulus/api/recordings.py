@@ -33,26 +33,26 @@ def trace(
     guards: str = "cases",
     **keywords: Any,
 ) -> Trace:
-    """Run `f` once on traced arrays and record what it computes.
+    """Run `f` once on traced arrays and record its operations.
 
     Args:
         f: function as for `jacobian`.
-        examples: example arguments of the right shapes; their values matter only where `f` decides on them. Strings,
+        examples: example arguments of the right shapes. Their values matter only where `f` branches on them. Strings,
             None, booleans and other objects that are not numbers are passed to `f` unchanged.
         static_argnums: positions of numbers that are passed to `f` unchanged (sizes, loop bounds).
         static_argnames: names of such numbers.
-        check: compare the recording with `f` on numbers, at the examples and at two points around them.
-        guards: "cases": where `f` decides on values, the recording is that of the examples, and its compiled programs
-            raise a `CaseError` at points where a decision would be another; "error": decisions are refused.
+        check: if True, compare the recording with `f` on numbers, at the examples and at two points near them.
+        guards: with "cases", a branch of `f` on values is recorded as the examples take it, and compiled programs raise
+            a `CaseError` at points that take another one. "error" refuses such branches.
         keywords: example arguments by keyword.
 
     Returns:
-        The recording. What depends on anything but the arguments, such as global variables, is recorded as it was in
-        this one run, and stays so.
+        The recording. Values that do not depend on the arguments, such as global variables, are recorded as constants
+        with their values in this one run.
 
     Raises:
-        TraceError: naming file and line, if `f` does something that cannot be recorded; naming values, if the recording
-            computes something else than `f` does.
+        TraceError: if `f` cannot be recorded, naming file and line; or if the recording computes other values than `f`,
+            naming both.
         ArgumentError: if an example is not a number or array of real numbers.
 
     >>> import numpy as np
@@ -94,7 +94,7 @@ class Trace:
     def linearize(
         self, argnums: int | Sequence[int] | None = None, *, argnames: str | Sequence[str] | None = None
     ) -> DifferentiationGraph:
-        """Return the graph of all results with respect to the arguments at `argnums`, by default all numeric ones."""
+        """Return the graph of all results with respect to the arguments, by default all numeric ones."""
         key = self.selection(argnums, argnames)
         if key not in self._linearizations:
             self._linearizations[key] = linearize_arguments(self.recording, key, self.name)
@@ -109,22 +109,22 @@ class Trace:
         values: bool = False,
         **options: Any,
     ) -> CompiledProgram:
-        """Compile the Jacobian by `plan`; with `values` the program returns the function's values first.
+        """Compile the Jacobian by `plan`.
 
-        The plan is verified first, wherever it comes from.
+        The plan is verified before compilation.
 
         Args:
-            plan: of a graph that `linearize` returned, or of an equal one.
-            target: "llvm"; "numpy", readable source; "c", by the C compiler of this machine.
-            output: "dense" arrays, or SciPy matrices: "csr", "csc", "coo".
-            values: True if the function's values are returned, too, before the Jacobian.
-            options: those of `jacobian` that do not choose a plan. By default the plan's own objective, effort, seed
-                and time limit.
+            plan: plan of a graph that `linearize` returned, or of an equal one.
+            target: "llvm"; "numpy", readable source; or "c", compiled by the C compiler of this machine.
+            output: "dense" for arrays; "csr", "csc" or "coo" for SciPy matrices.
+            values: if True, the program returns the function's values before the Jacobian.
+            options: options of `jacobian` that do not select a plan. Objective, effort, seed and time limit are those
+                of the plan by default.
 
         Raises:
             ArgumentError: if the plan is not for a graph that this trace's `linearize` returned, or an equal one; or if
-                an option is out of range, or would choose another plan.
-            UnknownNameError: for an option, or a name given for one, that does not exist.
+                an option is out of range, or would select another plan.
+            UnknownNameError: for an unknown option, or an unknown name as its value.
             VerificationError: if the plan does not compute the Jacobian of that graph.
         """
         if "check" in options:
@@ -144,7 +144,7 @@ class Trace:
             )
 
     def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
-        """Return the arguments and linearization of the graph that the plan is for, or of an equal graph."""
+        """Return the arguments and linearization of the plan's graph, or of an equal graph."""
         graph = plan.accumulation.graph
         entries = list(self._linearizations.items())
         same = [entry for entry in entries if entry[1].graph is graph]
@@ -158,7 +158,7 @@ class Trace:
     def selection(
         self, argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] | None = None
     ) -> Selection:
-        """Return the differentiated arguments: by default all numeric ones, one alone or a tuple of them."""
+        """Return the differentiated arguments: by default all numeric ones; a single one is not wrapped in a tuple."""
         asked: int | str | Sequence[int | str] | None = None
         if argnums is not None or argnames is not None:
             asked = asked_together(self._function, argnums, argnames)

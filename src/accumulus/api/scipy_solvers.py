@@ -1,8 +1,9 @@
 """SciPy's solvers within functions that are recorded, called with traced values or with functions that use them.
 
-Each is an opaque call of the very solver, of the compiled equations, so that values are SciPy's; derivatives are those
-of `accumulus.odeint`, of `accumulus.programs.root_finding`. What would have other values than SciPy's, or derivatives
-of less than the solver's own error, is refused with the call to write.
+Each is recorded as an opaque call of SciPy's own solver on the compiled equations, so values equal SciPy's. Derivatives
+are computed as for `accumulus.odeint`, and by `accumulus.programs.root_finding`. A call is refused if its values would
+differ from SciPy's, or if its derivatives would be less accurate than the solver; the message shows the call to write
+instead.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from accumulus.programs.kinds import COMPILED, JACOBIAN
 from accumulus.programs.root_finding import Integral, Root, stationary
 from accumulus.tape.tape import from_bytes, to_bytes
 
-#: Equations whose programs are kept.
+#: Number of systems of equations whose programs are cached.
 _KEPT: Final = 64
 #: Explicit methods of `solve_ivp`, whose steps need no Jacobian.
 _EXPLICIT: Final = ("RK23", "RK45", "DOP853")
 
 
 def recorded(name: str, tape: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """Record one of SciPy's solvers: its results are traced values.
+    """Record a call of one of SciPy's solvers: its results are traced values.
 
     Returns:
-        `NotImplemented` if nothing traced is in the call, nor in the functions that it is given.
+        `NotImplemented` if neither the arguments nor the functions among them depend on traced values.
 
     Raises:
-        TraceError: for options that are not recorded, and equations that cannot be.
+        TraceError: for options that cannot be recorded, and equations that cannot be recorded.
     """
     record = _SOLVERS[name]
     try:
@@ -68,7 +69,7 @@ def _depends(values: Sequence[Any]) -> bool:
 def _equations(
     tape: Any, function: Callable[..., Any], shape: tuple[int, ...], args: Any, *further: Any
 ) -> tuple[Equations, NDArray[np.int64], tuple[Place, ...]] | None:
-    """Return equations of an unknown, flat, with the values they close over and the shapes of their results.
+    """Return the equations for a flat unknown, the traced values that they close over, and the shapes of their results.
 
     Args:
         tape: tape that is being recorded.
@@ -98,12 +99,12 @@ def _equations(
 
 
 def _as_tuple(args: Any) -> tuple[Any, ...]:
-    """Return further arguments as a tuple; SciPy takes a single one by itself, too."""
+    """Return further arguments as a tuple; like SciPy, accept a single argument without one."""
     return args if isinstance(args, tuple) else (args,)
 
 
 def _shape(tape: Any, unknowns: Any) -> tuple[int, ...]:
-    """Return the shape of unknowns as SciPy has it, which makes a number an array."""
+    """Return the shape that SciPy gives to unknowns; a number becomes an array of one entry."""
     return np.shape(references_of(tape, unknowns) if depends(unknowns) else unknowns) or (1,)
 
 
@@ -166,7 +167,7 @@ def _result(**values: Any) -> Any:
 
 
 def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *further: Any, **options: Any) -> Any:
-    """Record LSODA, whose steps depend on the form of its Jacobian."""
+    """Refuse LSODA, whose steps depend on how it obtains its Jacobian, if the call depends on traced values."""
     args = _as_tuple(args)
     arguments = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
     if _equations(tape, arguments, _shape(tape, y0), (), list(args), y0, t) is None:
@@ -191,7 +192,7 @@ def _quad(
     epsrel: float = 1.49e-8,
     limit: int = 50,
 ) -> Any:
-    """Return an integral, and the estimate of its error."""
+    """Return an integral and the estimate of its error."""
     traced = _equations(tape, func, (), args, a, b)
     if traced is None:
         return NotImplemented
@@ -277,7 +278,7 @@ def _near(
     options: dict[str, Any],
     refusal: str | None = None,
 ) -> Any:
-    """Record the solver's result near a guess: the unknowns, flat, and the function there.
+    """Record a solver's result near a guess: the unknowns, flat, a function that evaluates there, and their shape.
 
     Args:
         name: name of SciPy's solver.
@@ -287,7 +288,7 @@ def _near(
         args: further arguments of the function.
         jacobian: True for the compiled Jacobian; else the solver's own argument.
         options: options of the solver.
-        refusal: reason why a call is not recorded, for the error.
+        refusal: condition under which the solver can be recorded, if this call violates one, for the error.
 
     Returns:
         `NotImplemented` if nothing depends on traced values.
@@ -314,7 +315,7 @@ def _found_near(
     program, solver = equations.program(COMPILED), getattr(scipy.optimize, name)
     if jacobian is True:
         matrix = equations.program(JACOBIAN, 0)
-        jacobian = lambda y: matrix(y, p)  # noqa: E731  # as SciPy takes it
+        jacobian = lambda y: matrix(y, p)  # noqa: E731  # the form that SciPy takes
     if name == "fsolve":
         unknowns, _, flag, why = solver(lambda y: program(y, p), start, fprime=jacobian, full_output=True, **options)
         success, why = flag == 1, " ".join(why.split())
@@ -341,7 +342,7 @@ def _fsolve(
     full_output: int = 0,
     **options: Any,
 ) -> Any:
-    """Find a root near a guess, by MINPACK's hybrd; by hybrj if the Jacobian is given, which is compiled here."""
+    """Find a root near a guess by MINPACK's hybrd, or by hybrj with the compiled Jacobian if `fprime` is passed."""
     options.pop("col_deriv", None)
     refusal = "without full_output, and with constant options." if full_output or depends(options) else None
     solution = _near("fsolve", tape, func, x0, args, True if fprime is not None else None, options, refusal)
@@ -358,7 +359,7 @@ def _root_of(
     tol: Any = None,
     options: Any = None,
 ) -> Any:
-    """Find a root near a guess, by a method of `scipy.optimize.root`."""
+    """Find a root near a guess by a method of `scipy.optimize.root`."""
     function = (lambda y, *further: fun(y, *further)[0]) if jac is True else fun
     settings = {"method": method, "tol": tol, "options": options}
     solution = _near("root", tape, function, x0, args, True if callable(jac) else jac, settings)
@@ -383,7 +384,7 @@ def _least_squares(
     max_nfev: Any = None,
     args: Any = (),
 ) -> Any:
-    """Record the unknowns that minimise half a sum of squares without bounds, where its gradient is zero."""
+    """Record the minimum of half a sum of squares without bounds, where its gradient is zero."""
     options = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev}
     options |= {} if x_scale is None else {"x_scale": x_scale}
     refusal = (

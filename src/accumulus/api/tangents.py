@@ -1,8 +1,8 @@
 """Derivatives in tangent spaces: of f(retract(x, δ)) with respect to δ at δ = 0, as one program of x.
 
-The compiled program is a function of the user's arguments. It replaces the retraction by its Taylor polynomial in δ, of
-the order of the derivative: for first derivatives x + T(x)·δ. So the planner sees the whole chain, the columns of T are
-labels of its graph, and zeros and ones at δ = 0 are folded.
+The compiled program is a function of the user's arguments. It replaces the retraction by its Taylor polynomial in δ, up
+to the order of the derivative: x + T(x)·δ for first derivatives. The planner therefore sees the whole chain. The
+columns of T are labels of its graph, and zeros and ones at δ = 0 are folded.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from accumulus.programs.forms import Forms, asked_together, axes_by_position, ax
 from accumulus.programs.kinds import COMPILED, Kind, Seeds
 from accumulus.programs.selection import Chosen, static_positions
 
-#: Entries of tangent vectors, at most, of which derivatives are part of a function of the arguments.
+#: Maximum number of tangent entries for which the derivative is folded into a function of the arguments (`_Folded`).
 MOST_FOLDED: Final = 64
-#: A manifold, None for numbers that have none, or a container of these.
+#: A manifold, None for arguments in no manifold, or a container of these.
 On = Any
 #: (leaf, its manifold, its name in messages) → its replacement.
 Visit = Callable[[Any, Manifold | None, str], Any]
 
-#: How derivatives at numbers are prepared, with which programs are compared: by a greedy plan, and not rewritten.
+#: Options of the derivatives at numbers that recordings are compared with: a greedy plan, without rewriting.
 _QUICK: Final = Options(
     effort="fast", time_limit=0.0, target="numpy", optimise=False, cache=False, check=False, watch=False, progress=False
 )
 
-#: The same for the user's function, whose recording is compared with it.
+#: The same options for the user's function, whose recording is compared with the function.
 _CHECKED: Final = replace(_QUICK, check=True)
 
 
 class _Quaternions:
-    """A ``Rotation`` of SciPy among the arguments or the results of a recording."""
+    """A SciPy ``Rotation`` among the arguments or results of a recording, as quaternions."""
 
     def __init__(self, quaternions: Any) -> None:
         self.quaternions = quaternions
 
 
 class _Rotations(_Quaternions):
-    """A ``Rotation`` where users get it."""
+    """A SciPy ``Rotation`` in the results that users receive; unflattening restores the ``Rotation``."""
 
 
 register(_Quaternions, lambda stored: ([stored.quaternions], None), lambda _, parts: _Quaternions(parts[0]))
@@ -81,14 +81,14 @@ def tangent_derivative(
         f: user's function.
         kind: kind of the derivative.
         argnums: positions of the arguments to differentiate with respect to, as `Forms` takes them.
-        names: names of such arguments.
+        names: names of these arguments, then positions and names of static arguments.
         options: options of the derivative.
         chosen: selection of rows, columns or entries; None for all.
         on: manifold of each of these arguments, or one for all of them.
         into: manifold of the result, or a container of manifolds.
 
     Raises:
-        ArgumentError: for `on` or `into` that are none, or do not fit the arguments.
+        ArgumentError: if `on` or `into` is not a manifold, or does not fit the arguments or the kind.
     """
     for name, manifold in (("on", on), ("into", into)):
         _check_manifolds(manifold, name)
@@ -119,13 +119,13 @@ def _check_manifolds(manifolds: On, name: str) -> None:
 
 
 class _TangentForms(Forms):
-    """Forms of arguments in which a ``Rotation`` is its quaternion, and lists of numbers are arrays.
+    """Forms of arguments that replace a ``Rotation`` by its quaternion and lists of numbers by arrays.
 
     Args:
         function: function that is recorded.
-        differentiated: arguments that tangent spaces are at.
+        differentiated: arguments whose tangent spaces are used.
         static: positions and names of constants.
-        asked: positions of the arguments that `function` is differentiated by.
+        asked: positions of the arguments that `function` is differentiated with respect to.
     """
 
     def __init__(
@@ -144,11 +144,11 @@ class _TangentForms(Forms):
         return [argument for argument in self._wanted if not isinstance(argument, int) or argument > 0]
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
-        """Return the function in the form that these arguments need, and the numbers in them."""
+        """Return the function in the form for these arguments, None if unchanged, and the numbers in the arguments."""
         return super().of(*self._stored(arguments, keywords))
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
-        """Return a function that takes the numbers out of further arguments like these."""
+        """Return a function that extracts the numbers from further arguments of the same form."""
         stored, named = self._stored(arguments, keywords)
         read = super().reader(stored, named, call)
         if read is None or all(map(_is_same, (*stored, *named.values()), (*arguments, *keywords.values()))):
@@ -188,11 +188,11 @@ class _OnManifolds:
     """A derivative of a function in tangent spaces, as a function of the same arguments.
 
     Args:
-        f: the user's.
+        f: user's function.
         kind: kind of the derivative.
-        differentiated: arguments to differentiate with respect to; of products with directions the primals hold them.
+        differentiated: arguments to differentiate with respect to; for products with directions, the primals hold them.
         static: positions and names of constants.
-        options, chosen: of the derivative.
+        options, chosen: options of the derivative, and its selection of entries.
         on, into: manifolds of these arguments, and of the result.
     """
 
@@ -217,12 +217,12 @@ class _OnManifolds:
         else:
             with suppress(TypeError, ValueError):
                 self.__signature__ = inspect.signature(f)
-        #: The same as part of enclosing recordings, of any arguments.
+        #: The function as part of an enclosing recording, for any arguments.
         self._part = f if is_plain(f) else Derivative(f, COMPILED, Forms(f, self.__name__, (), None, (), ()), options)
         self._at_numbers = _AtNumbers(self, self)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return derivatives at one point, as part of a recording; at numbers by a program of their own."""
+        """Return derivatives at one point: recorded within a recording, else computed by a separate program."""
         if ACTIVE.tape is None:
             return self._at_numbers.derivatives(arguments, keywords)
         kind, options = self.kind, self.options
@@ -258,7 +258,7 @@ class _OnManifolds:
         return tuple(tangents)
 
     def zeros_at(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return the same at arguments as users give them; of one argument by itself."""
+        """Return the zero tangent vectors at arguments as users pass them; a single vector for a single argument."""
         positional = tuple([_stored(x, "") for x in arguments])
         named = {key: _stored(x, key) for key, x in keywords.items()}
         differentiated = [self.wanted] if isinstance(self.wanted, int | str) else self.wanted
@@ -270,7 +270,7 @@ class _OnManifolds:
     def moved(
         self, deltas: Sequence[Any], arguments: Sequence[Any], keywords: Mapping[str, Any], value: Any = None
     ) -> Any:
-        """Return the result at arguments beside these, in local coordinates at `value` where it is in a manifold."""
+        """Return the result at perturbed arguments; in local coordinates at `value` if the result has a manifold."""
         positional, named = [*arguments], dict(keywords)
         places, manifolds = self._places(arguments)
         if value is None and self._into is not None:
@@ -287,11 +287,11 @@ class _OnManifolds:
 
     @property
     def has_local_results(self) -> bool:
-        """Return True if results are in local coordinates, so that the value is another program."""
+        """Return True if results are in local coordinates, so that a separate program computes the value."""
         return self._into is not None
 
     def value(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Return the result of the user's function, on numbers or recorded, with its rotations as quaternions."""
+        """Return the result of the user's function, on numbers or recorded, with rotations as quaternions."""
         positional = [_restored(x, unit=True) for x in arguments]
         named = {name: _restored(x, unit=True) for name, x in keywords.items()}
         if self.kind.has_seeds:
@@ -304,7 +304,7 @@ class _OnManifolds:
         return self._part(*arguments, **keywords)
 
     def _places(self, arguments: Sequence[Any]) -> tuple[Sequence[int | str], list[On]]:
-        """Return the arguments to differentiate with respect to, and the entry of `on` for each."""
+        """Return the arguments to differentiate with respect to, and the entry of `on` for each of them."""
         on, differentiated = self._on, self.wanted
         if self.kind.has_seeds:
             places: Sequence[int | str] = range(len(arguments))
@@ -329,14 +329,14 @@ class _OnManifolds:
 
 
 class _AtNumbers:
-    """Values of a function at numbers, with which its recording is compared.
+    """Values of a derivative at numbers, with which its recording is compared.
 
-    The user's function is compared with its own recording, and what it is part of computed by a program of its own,
-    which is planned greedily and not rewritten.
+    The user's function is compared with its own recording. The derivative that contains it is computed by a separate
+    program, planned greedily and without rewriting.
 
     Args:
-        around: of the user's function.
-        function: which of its derivatives is called.
+        around: derivative of the user's function.
+        function: function to evaluate: the derivative itself, or the function of tangent vectors.
     """
 
     def __init__(self, around: _OnManifolds, function: Callable[..., Any]) -> None:
@@ -350,7 +350,7 @@ class _AtNumbers:
         return self._around.value(arguments, keywords)
 
     def derivatives(self, arguments: Sequence[Any], keywords: Mapping[str, Any], skipped: int = 0) -> Any:
-        """Compute derivatives; `skipped` arguments, the first, are none of the user's function."""
+        """Compute derivatives; the first `skipped` arguments do not belong to the user's function."""
         if self._programs is None:
             checked, quick = (
                 Derivative(each, COMPILED, Forms(each, self.__name__, (), None, *self._around.static), options)
@@ -365,7 +365,8 @@ class _AtNumbers:
 class _Folded(Derivative):
     """A derivative in tangent spaces as part of a function of the arguments, with zeros folded.
 
-    Of more entries of tangent vectors, which are stacks of points, it is `_Along`: arrays stay loops there.
+    Above `MOST_FOLDED` entries of tangent vectors, as for stacks of points, it delegates to `_Along`, which keeps
+    arrays as loops.
     """
 
     def __init__(self, function: _OnManifolds) -> None:
@@ -404,7 +405,7 @@ class _Folded(Derivative):
         return super().compile(*examples, **keywords)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Return the sparsity pattern of derivatives, see `Derivative.sparsity`."""
+        """Return the sparsity pattern of the derivatives, see `Derivative.sparsity`."""
         return self._loops.sparsity(*examples, **keywords)
 
     def _is_long(self, positional: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
@@ -417,7 +418,7 @@ class _Folded(Derivative):
 
 
 class _Along(Derivative):
-    """A derivative with respect to tangent vectors that are arguments of the program, and 0 in every call."""
+    """A derivative with respect to tangent vectors that are arguments of the program, and zero in every call."""
 
     def __init__(self, function: _OnManifolds) -> None:
         moved, (static, names) = _Moved(function), function.static
@@ -466,19 +467,19 @@ class _Along(Derivative):
         return form._batch(operands, (*[None] * (len(operands) - len(numbers)), *axes), out, threads, transposed)
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
-        """Return the program for arguments of these shapes, after the tangent vectors, which come first."""
+        """Return the program for arguments of these shapes; the tangent vectors are its first arguments."""
         return super().compile(*self._with_zeros(examples, keywords), **keywords)
 
     def prepared(self, *examples: Any, **keywords: Any) -> Any:
-        """Return the program, and its arguments, see `Derivative.prepared`."""
+        """Return the program and its arguments, see `Derivative.prepared`."""
         return super().prepared(*self._with_zeros(examples, keywords), **keywords)
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call for the values of the nonzeros, see `Derivative.nonzeros`."""
+        """Return the values of the nonzeros, see `Derivative.nonzeros`."""
         return super().nonzeros(*self._with_zeros(arguments, keywords), **keywords)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Return the sparsity pattern of derivatives, see `Derivative.sparsity`."""
+        """Return the sparsity pattern of the derivatives, see `Derivative.sparsity`."""
         return super().sparsity(*self._with_zeros(examples, keywords), **keywords)
 
     def _with_zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -490,7 +491,7 @@ DELTAS: Final = "deltas"
 
 
 class _Moved:
-    """The user's function beside its arguments, as a function of tangent vectors and of these."""
+    """The user's function at perturbed arguments, as a function of tangent vectors and the arguments."""
 
     def __init__(self, around: _OnManifolds) -> None:
         self.__name__, self.holder, self._around = around.__name__, around.holder, around
@@ -505,7 +506,7 @@ class _Moved:
         self._at_numbers = _AtNumbers(around, self)
 
     def __call__(self, deltas: Any, *arguments: Any, **keywords: Any) -> Any:
-        """Return the result."""
+        """Return the result; on numbers, the derivatives at the arguments."""
         if ACTIVE.tape is None:
             return self._at_numbers.derivatives((deltas, *arguments), keywords, 1)
         positional, named = [*map(_restored, arguments)], {name: _restored(x) for name, x in keywords.items()}
@@ -540,7 +541,7 @@ def _shown(value: Any) -> Any:
 
 
 def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
-    """Return a value with other leaves, each by its manifold; constants stay.
+    """Return a value with each leaf replaced by ``visit(leaf, manifold, path)``; constants stay.
 
     Raises:
         ArgumentError: if `on` does not fit the value.
@@ -562,7 +563,7 @@ def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
 
 
 def _below(on: On, container: Container, path: str) -> list[On]:
-    """Return the entries of `on` for the elements of a container; elements that a dict does not name have none."""
+    """Return the entry of `on` for each element of a container; None for elements that a dict does not name."""
     if on is None or isinstance(on, Manifold):
         return [on] * len(container.labels)
     contents = opened(on)
@@ -598,7 +599,7 @@ def _zero(leaf: Any, manifold: Manifold | None, path: str) -> Any:
 
 
 def _moved(leaf: Any, manifold: Manifold | None, path: str, rest: Iterator[Any], order: int) -> Any:
-    """Return a point beside a leaf, in the direction of the next tangent vector."""
+    """Return a leaf moved along the next tangent vector."""
     delta = next(rest)
     if manifold is None:
         return leaf + delta

@@ -1,1 +1,1 @@
-"""Comparison of derivatives with their function: by values, differences, complex steps, and with each other."""
+"""Comparison of derivatives with their function: values, differences, complex steps, and several programs."""

@@ -1,6 +1,6 @@
-"""Check of a function and its derivatives on request: all results are compared at many points.
+"""Check of a function and its derivatives: all results are compared at many points.
 
-Points are grouped by the function's decisions there, and further ones are tried on both sides of borders.
+Points are grouped by the function's decisions, and further points are tried on both sides of borders between groups.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
-#: Distances of points from the first one, in turn, and scales of the first arguments at the last points.
+#: Relative distances of the points from the first one, in turn; and factors of the first arguments at the last points.
 REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
 SCALES: Final = (-1.0, 0.1, 10.0)
 #: Options that the check sets itself.
@@ -50,18 +50,18 @@ def check(
 ) -> CheckReport:
     """Compare the recording of `f`, and its derivatives, with `f` itself at many points.
 
-    It compares values of the recording with those of `f`; values and Jacobians of compiled code with those of the
-    recording in NumPy; batches with single points; the target "numpy" with "llvm"; sparse with dense results; Jacobians
-    with central differences and, if `f` is analytic and takes complex numbers, with complex steps. The tolerance is a
-    running error bound for rounding, and an error estimate for differences. If `f` decides on values, each case is
-    compared at its own points, and on both sides of the borders between cases.
+    It compares values of the recording with values of `f`; compiled values and Jacobians with the same operations in
+    NumPy; batches with single points; target "numpy" with the chosen one; sparse with dense results; and
+    Jacobians with central differences and, if `f` is analytic and takes complex numbers, with complex steps. The
+    tolerance is a running error bound for rounding, and an error estimate for differences. If `f` decides on values,
+    each case is compared at its own points, and on both sides of the borders between cases.
 
     Args:
         f: function as for `accumulus.jacobian`.
-        arguments: first point; the other points are near it and near its multiples by -1, 0.1 and 10. Arrays of
-            integers that are used as indices are the same at all points, and not differentiated.
+        arguments: first point. The other points are near it, and its multiples by -1, 0.1 and 10. Arrays of integers
+            that are used as indices are the same at all points, and not differentiated.
         argnums: positions of the arguments to differentiate with respect to; all numeric ones by default.
-        argnames: names of such arguments.
+        argnames: names of the arguments to differentiate with respect to.
         static_argnums: positions of static arguments.
         static_argnames: names of static arguments.
         keywords: arguments by keyword.
@@ -94,7 +94,7 @@ def check(
 
     try:
         recording = recorded(numbers)
-        if recording.uses_indices:  # indices stay fixed: others may be out of range
+        if recording.uses_indices:  # indices stay fixed, since others may be out of range
             static |= {k for k, x in enumerate(numbers) if isinstance(x, np.ndarray) and x.dtype.kind in "iu"}
             recording = recorded(numbers)
     except MismatchError as error:
@@ -134,7 +134,7 @@ def _findings(
     chosen: Options,
     options: Given,
 ) -> tuple[list[Finding], int]:
-    """Return findings at points of one case, and the number of points at which the function has values."""
+    """Return the findings at points of one case, and the number of points at which the function has values."""
     programs = _programs if recording.loops is None else _programs_of_loops
     dense, alternatives = programs(Trace(function, recording), tried, positions, chosen, options)
     problem = FlatProblem(function, recording, dense, positions)
@@ -162,7 +162,7 @@ def _programs(
 def _programs_of_loops(
     trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
-    """Return programs like those of `_programs`, of a recording with loops."""
+    """Return the programs of `_programs` for a recording with loops."""
     points = np.stack([as_inputs(point, trace.recording.argument_shapes) for point in tried])
 
     def program(target: str, sparse: Literal["csr"] | None = None) -> CompiledProgram:
@@ -178,7 +178,7 @@ def _programs_of_loops(
 
 
 def _representable(point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], dtype: str) -> Sequence[Any]:
-    """Return the point as the compiled code is given it: rounded to its type."""
+    """Return the point rounded to the dtype of the compiled code."""
     return [
         x if shape is None else np.asarray(x).astype(dtype).astype(np.float64)[()]
         for x, shape in zip(point, shapes, strict=True)
@@ -186,7 +186,7 @@ def _representable(point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None
 
 
 def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], count: int) -> Iterator[Sequence[Any]]:
-    """Yield the given arguments, others around them, and the same scaled."""
+    """Yield the arguments, points near them, and their multiples."""
     generator = np.random.default_rng(0)
     reals = as_numpy(as_reals(arguments, shapes))
     yield reals
@@ -199,12 +199,12 @@ def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], 
 # Cases ----------------------------------------------------------------------------------------------------------------
 
 
-#: Cases of one check, at most; points of others are left out.
+#: Maximum number of cases of one check; points of further cases are skipped.
 MOST_CASES: Final = 6
-#: Borders that are looked for, at most, and halvings of the way to a point in another case.
+#: Maximum number of borders to locate, and number of bisections for each.
 MOST_BORDERS: Final = 4
 HALVINGS: Final = 60
-#: How far from a border derivatives are compared with differences, of the way to the point that was given.
+#: Relative distance from a border, towards a point of the case, at which derivatives are compared with differences.
 BESIDE: Final = 0.02
 
 Point = Sequence[Any]
@@ -221,10 +221,10 @@ def by_case(
     """Return the points of each case, each with its recording.
 
     Args:
-        recordings: recordings so far, that of the first point first.
+        recordings: recordings so far, beginning with the recording at the first point.
         points: points to partition.
-        again: records the function at a point; if it raises, the point goes to the first case, and counts there as one
-            at which the function has no values.
+        again: function that records at a point. If it raises an error, the point is added to the first case and counts
+            there as one without values.
     """
     cases: list[tuple[Recording, list[Point]]] = [(recording, []) for recording in recordings]
     for point in points:
@@ -241,7 +241,7 @@ def by_case(
 
 
 def at_borders(cases: Sequence[tuple[Recording, Sequence[Point]]]) -> list[Point]:
-    """Return points right on both sides of borders of the first case, and beside them."""
+    """Return points on both sides of borders of the first case, directly at the border and at a small distance."""
     recording, (center, *_) = cases[0]
     shapes = recording.argument_shapes
     border_points: list[Point] = []
@@ -265,7 +265,7 @@ def at_borders(cases: Sequence[tuple[Recording, Sequence[Point]]]) -> list[Point
 
 
 def merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return findings of one name as one, with the worst of them."""
+    """Return one finding for each name, with the total counts and the largest deviation."""
     by_name: dict[str, Finding] = {}
     for each in findings:
         worst = by_name.setdefault(each.name, Finding(each.name))

@@ -1,7 +1,7 @@
-"""The comparisons of a check: programs with each other and with the function, slopes with those of the function.
+"""The comparisons of a check: programs with each other and with the function, derivatives with slopes of the function.
 
-Function and program stand side by side in flat arrays, values first, then derivatives. Slopes of the function come from
-central differences with error estimates, and from complex steps.
+Function and program are compared as flat arrays, values first, followed by derivatives. Slopes of the function come
+from central differences with error estimates, and from complex steps.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-#: The first step relative to the argument, and how many times it is halved.
+#: First step relative to the argument, and number of halvings.
 FIRST: Final = 0.0625
 HALVINGS: Final = 10
-#: How small a complex step is: its square is lost beside anything.
+#: Size of a complex step: its square is lost in any sum.
 TINY: Final = 1e-150
-#: Arguments of the function, in its order.
+#: Arguments of the function, in order.
 Point = Sequence[Any]
-#: Columns of the Jacobian that are held against slopes at one point.
+#: Maximum number of Jacobian columns that are compared with slopes at one point.
 COLUMNS: Final = 16
-#: How many error estimates differences may be off, and relative to themselves, and to the largest.
+#: Tolerance of differences: in error estimates, relative to themselves, and relative to the largest.
 ESTIMATES: Final = 16.0
 RELATIVE: Final = 1e-7
 FLOOR: Final = 1e-9
-#: Absolute error of complex steps at derivatives that are zero.
+#: Absolute error of complex steps for derivatives that are zero.
 NOTHING: Final = 1e-100
-#: Relative bound on rounding beyond which a number has lost most of its digits.
+#: Relative bound on rounding above which a number has lost most of its digits.
 LOST: Final = 1e-6
 
 
@@ -57,21 +57,21 @@ LOST: Final = 1e-6
 class Slopes:
     """Slopes of several results at one point."""
 
-    central: Floats  # from differences on both sides; NaN where the function is none
-    error: Floats  # how far they may be off, by how well steps of different sizes agree
-    # left, right: from one side
+    central: Floats  # slopes from central differences; NaN where the function has no values
+    error: Floats  # error estimates, from the agreement of steps of different sizes
+    # left, right: slopes from one side
     left: Floats
     right: Floats
-    kinks: NDArray[np.bool_]  # where left and right do not meet when the step is halved
+    kinks: NDArray[np.bool_]  # True where left and right do not approach each other as the step is halved
 
 
 def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> Slopes:
-    """Return slopes of `run` at `x`, extrapolated from steps that are halved, of which those count that agree best.
+    """Return slopes of `run` at `x`, extrapolated from halved steps with the best agreement.
 
     Args:
-        run: a number → results, in one array.
-        x: where.
-        scale: the size of numbers for which `run` changes little.
+        run: function from a number to a flat array of results.
+        x: point at which slopes are computed.
+        scale: size of numbers over which `run` changes little.
 
     Source:
         C. J. F. Ridders, Accurate computation of F'(x) and F'(x)F''(x), Advances in Engineering Software 4, 1982.
@@ -102,14 +102,14 @@ def central_differences(run: Callable[[float], Floats], x: float, scale: float) 
                 better = apart < error
                 best, error = np.where(better, row[-1], best), np.where(better, apart, error)
             before = row
-        # agreement of larger steps may be chance where there are jumps among them
+        # with jumps within larger steps, their agreement may be chance
         error = np.fmax(error, np.abs(best - before[0]))
         kinks = (gaps[-1] > 0.75 * gaps[-2]) & (gaps[-1] > 1e-6 * (np.abs(left) + np.abs(right)))
         return Slopes(best, error, left, right, kinks & np.isfinite(gaps[-1]))
 
 
 def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
-    """Return slopes of `run` at `x` from one complex step: to the last digits, where it is analytic.
+    """Return slopes of `run` at `x` from one complex step: accurate to rounding if it is analytic.
 
     Source:
         W. Squire, G. Trapp, Using complex variables to estimate derivatives of real functions, SIAM Review 40, 1998.
@@ -125,13 +125,13 @@ def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
 
 
 class FlatProblem:
-    """Function and program that are checked.
+    """Function and program that are compared.
 
     Args:
-        function: the user's.
-        recording: its recording.
-        program: compiled from that, for values and dense derivatives.
-        argnums: positions of the arguments that are differentiated by.
+        function: user's function.
+        recording: recording of the function.
+        program: program compiled from the recording, for values and dense derivatives.
+        argnums: positions of the arguments to differentiate with respect to.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class FlatProblem:
         shapes = [(k, recording.argument_shapes[k] or ()) for k in argnums]
         #: Position of the argument, and index in it, of each column of the Jacobian.
         self.columns = [(k, index) for k, shape in shapes for index in np.ndindex(*shape)]
-        #: Where among the flat entries those of the Jacobian are.
+        #: Positions of the Jacobian's entries among the flat entries.
         self._places = np.empty((self.rows, len(self.columns)), np.intp)
         start = row = 0
         for size in sizes:
@@ -158,11 +158,11 @@ class FlatProblem:
             row += size
 
     def inputs(self, points: Sequence[Point]) -> Floats:
-        """Return inputs of the recording, of shape (points, inputs)."""
+        """Return the inputs of the recording at all points, (points, inputs)."""
         return np.stack([as_inputs(point, self.recording.argument_shapes) for point in points])
 
     def values(self, point: Point) -> Floats | None:
-        """Return the function's values; None if it has none there, or decides otherwise than in the recording."""
+        """Return the function's values; None if it has none, or decides otherwise than in the recording."""
         if not where_it_holds(self.recording, self.inputs([point]))[0]:
             return None
         try:
@@ -173,14 +173,14 @@ class FlatProblem:
         return outcome.entries if fits and outcome.is_real else None
 
     def moved(self, point: Point, column: int, value: complex) -> list[Any]:
-        """Return the point with another number for a column's entry."""
+        """Return the point with another number in a column's entry."""
         position, index = self.columns[column]
         changed = np.array(point[position], np.result_type(np.float64, type(value)))
         changed[index] = value
         return [changed[()] if k == position else argument for k, argument in enumerate(point)]
 
     def interpreted(self, points: Sequence[Point]) -> tuple[Floats, Floats]:
-        """Return results of the program's tape in NumPy, and bounds on its rounding, of shape (entries, points)."""
+        """Return results of the program's operations in NumPy, and bounds on their rounding, both (entries, points)."""
         columns = list(np.ascontiguousarray(self.inputs(points).T))
         values, bounds = evaluate_with_bounds(self.program.tape, columns, self.program.options.dtype)
         parts = []
@@ -194,7 +194,7 @@ class FlatProblem:
         return np.concatenate(parts[:middle]), np.concatenate(parts[middle:])
 
     def jacobian(self, entries: Floats) -> Floats:
-        """Return the derivatives among the entries at one point as a matrix (rows, columns)."""
+        """Return the derivatives among the entries at one point, (rows, columns)."""
         return entries[self._places]
 
     def name(self, entry: int) -> str:
@@ -214,12 +214,12 @@ class FlatProblem:
 
 
 def _index(positions: Positions | Sequence[int]) -> Positions | list[int]:
-    """Return positions of a segment, as arrays are indexed."""
+    """Return positions of a segment as an index of arrays."""
     return list(positions) if isinstance(positions, tuple) else positions  # type: ignore[return-value]
 
 
 def flat(result: Any) -> Floats:
-    """Return arrays in the result of a program side by side, sparse ones in full."""
+    """Return the arrays in the result of a program as one flat array, sparse ones in dense form."""
     leaves = [leaf.toarray() if hasattr(leaf, "toarray") else leaf for _, leaf in flatten(result)[1]]
     return np.concatenate([np.empty(0), *(np.ravel(leaf) for leaf in leaves)], dtype=np.float64)
 
@@ -230,7 +230,7 @@ def flat(result: Any) -> Floats:
 def compare_programs(
     problem: FlatProblem, points: Sequence[Point], values: Sequence[Floats], alternatives: Mapping[str, CompiledProgram]
 ) -> Iterator[Finding]:
-    """Yield comparisons: recording with function, program with its tape in NumPy, batches and other programs with it.
+    """Yield findings: recording with function, program with its operations in NumPy, batches and other programs.
 
     Args:
         problem: function with its flat arguments, and its recording.
@@ -271,7 +271,7 @@ def compare_programs(
 
 
 def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Finding]:
-    """Yield the Jacobian with complex steps where the function is analytic, and with differences."""
+    """Yield findings: the Jacobian with complex steps where the function is analytic, and with differences."""
     exact, rough = Finding("Jacobian, complex step"), Finding("Jacobian, differences")
     generator = np.random.default_rng(0)
     _, bounds = problem.interpreted(points)
@@ -286,7 +286,7 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
             size = np.abs(slopes.central).max(initial=0.0, where=np.isfinite(slopes.central))
             allowed = ESTIMATES * slopes.error + RELATIVE * np.abs(slopes.central) + FLOOR * size + lost
             allowed += 64.0 * narrow * np.abs(derivatives)
-            # at a kink, any slope between those of its sides is one
+            # at a kink, any slope between the one-sided slopes is correct
             between = np.clip(derivatives, np.fmin(slopes.left, slopes.right), np.fmax(slopes.left, slopes.right))
             expected = np.where(slopes.kinks, between, slopes.central)
 
@@ -324,7 +324,7 @@ def _differences(problem: FlatProblem, point: Point, column: int) -> Slopes:
 
 
 def _complex_steps(problem: FlatProblem, point: Point, column: int) -> Floats | None:
-    """Return slopes from complex steps; None where the function does not take complex numbers."""
+    """Return slopes from complex steps; None if the function does not take complex numbers."""
     position, index = problem.columns[column]
     x = float(np.asarray(point[position])[index])
 
@@ -342,7 +342,7 @@ def _complex_steps(problem: FlatProblem, point: Point, column: int) -> Floats | 
 
 
 def _by_point(result: Any, count: int) -> Floats:
-    """Return the result of a batch, of shape (entries, points)."""
+    """Return the result of a batch as a flat array for each point, (entries, points)."""
     leaves = [np.reshape(leaf, (count, -1)) for _, leaf in flatten(result)[1]]
     return np.concatenate([np.empty((count, 0)), *leaves], axis=1, dtype=np.float64).T
 
@@ -361,20 +361,20 @@ def _written(point: Point) -> str:
 
 # Reports -------------------------------------------------------------------------------------------------------------
 #
-# Report of a check: one row for each comparison, with the worst deviation and where it is.
+# The report has one row for each comparison, with its largest deviation and where that occurs.
 
 
 @dataclass(slots=True)
 class Finding:
     """One comparison, with its largest deviation."""
 
-    name: str  # of the two compared sides
-    compared: int = 0  # how many numbers
-    failed: int = 0  # how many of them differ by more than is allowed
-    deviation: float = 0.0  # the largest difference, relative to its tolerance
-    difference: float = 0.0  # the same, absolute
-    where: str = ""  # its place: entry and arguments
-    reason: str = ""  # the likely reason, where there is one
+    name: str  # names of the two compared sides
+    compared: int = 0  # how many numbers are compared
+    failed: int = 0  # how many of them exceed the tolerance
+    deviation: float = 0.0  # largest difference, relative to its tolerance
+    difference: float = 0.0  # that difference itself
+    where: str = ""  # its entry and arguments, if it exceeds the tolerance
+    reason: str = ""  # its likely reason
 
     def add(
         self,
@@ -408,7 +408,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Return True if nothing differs by more than is allowed."""
+        """Return True if no difference exceeds its tolerance."""
         return self.failed == 0
 
 
@@ -418,10 +418,10 @@ class CheckReport:
 
     Attributes:
         name: name of the function.
-        findings: one for each comparison.
-        points: arguments at which the function was tried.
-        skipped: those of them at which it raised, or returned no real numbers.
-        cases: in how many ways it decides on values there.
+        findings: one finding for each comparison.
+        points: number of points at which the function was called.
+        skipped: number of those at which it raised an error, or returned no real numbers.
+        cases: number of ways in which it decides on values at these points.
     """
 
     name: str
@@ -432,11 +432,11 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Return True if all comparisons did."""
+        """Return True if all comparisons passed."""
         return all(finding.passed for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data, fit for JSON."""
+        """Return the report as plain data for JSON."""
         findings = [{**asdict(finding), "passed": finding.passed} for finding in self.findings]
         return {**asdict(self), "findings": findings, "passed": self.passed}
 

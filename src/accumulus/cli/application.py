@@ -1,11 +1,10 @@
 """The application that commands are added to, with their shared errors, exit codes, options and searches.
 
-**Options** are one table, from which commands take those that they have. A row is how the command line says an option
-of `accumulus.options.Options`, or of the functions that make derivatives; its default is that of the API.
+**Options** are one table, from which commands take theirs. A row is the command-line form of an option of
+`accumulus.options.Options`, or of the functions that make derivatives; it has the default of the API.
 
 **Searches.** A long search shows a progress bar, and Ctrl-C ends it with the best plan so far. A search catches the
-interrupt and returns its best plan. The caller has to know that the search was interrupted, so `Watch` records the
-signal.
+interrupt and returns its best plan. `Watch` records the signal, so that the caller knows of the interrupt.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ from accumulus.text import printable
 
 INTERRUPTED: Final = 130
 P = ParamSpec("P")
-#: Commands that live elsewhere: the module with their Typer application as `app`, imported when they are asked for.
+#: Commands in other modules: the module with their Typer application as `app`, imported when the command is used.
 ELSEWHERE: Final = {"research": "accumulus.theory.research.research_commands"}
 
 
 class Commands(TyperGroup):
-    """All commands; their arguments are printable text."""
+    """All commands; arguments with control characters are refused."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of all commands."""
+        """Return the names of all commands."""
         return [*super().list_commands(ctx), *ELSEWHERE]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of that name, None if there is none."""
+        """Return the command with that name; None if there is none."""
         if cmd_name not in ELSEWHERE:
             return super().get_command(ctx, cmd_name)
         command = typer.main.get_command(import_module(ELSEWHERE[cmd_name]).app)
@@ -61,7 +60,7 @@ class Commands(TyperGroup):
         return command
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
-        """Run a command; an argument that would drive the terminal is refused, since any message may quote it."""
+        """Run a command; refuse an argument with control characters, which a message could print on the terminal."""
         arguments = sys.argv[1:] if args is None else list(args)
         for argument in arguments:
             if any(unicodedata.category(character) == "Cc" for character in argument):
@@ -89,7 +88,7 @@ def main() -> None:
 
 
 def reported(command: Callable[P, None]) -> Callable[P, None]:
-    """Return the command with errors and Ctrl-C turned into messages and exit codes."""
+    """Return the command with errors and Ctrl-C converted to messages and exit codes."""
 
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
@@ -141,7 +140,7 @@ def _positions(noun: str) -> Any:
     return Annotated[list[int] | None, typer.Option(metavar="N", help=text, show_default=False)]
 
 
-#: By name: type and help. Executors and callbacks are no text, and targets are each command's own.
+#: Type and help text by name. Executors and callbacks have no text form, and each command has its own targets.
 OPTIONS: Final[dict[str, Any]] = {
     "derivative": Annotated[
         str, typer.Option(metavar="KIND", help="Of a function: the function of accumulus that makes it.")
@@ -195,9 +194,9 @@ OPTIONS: Final[dict[str, Any]] = {
     "guards": Annotated[str, typer.Option(help=f"Decisions on values: {', '.join(GUARDS)}.")],
     "most_cases": Annotated[int, typer.Option(metavar="N", help="Programs for arguments of one shape, at most.")],
 }
-#: Options of searches; a graph file already fixes the rest.
+#: Options of searches; a graph file determines everything else.
 OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)
-#: Those that say which derivatives are wanted.
+#: Options that select the derivatives.
 OF_DERIVATIVES: Final = ("derivative", "argnums", "argnames", "rows", "columns", "entries", "banded")
 _DEFAULTS: Final[dict[str, Any]] = {**dict.fromkeys(OF_DERIVATIVES), "derivative": "value_and_jacobian"} | {
     option.name: str(option.default) if isinstance(option.default, str) else option.default
@@ -206,7 +205,7 @@ _DEFAULTS: Final[dict[str, Any]] = {**dict.fromkeys(OF_DERIVATIVES), "derivative
 
 
 def with_options(*names: str) -> Callable[[F], F]:
-    """Let the ``**options`` of a command be options of the table, in whose order they are shown."""
+    """Replace the ``**options`` of a command by options of the table, shown in its order."""
 
     def decorate(command: F) -> F:
         hints = get_type_hints(command, include_extras=True)
@@ -229,7 +228,7 @@ def with_options(*names: str) -> Callable[[F], F]:
 
 
 def beyond_searches(options: Mapping[str, Any]) -> list[str]:
-    """Return the options that were given, of those that no search takes."""
+    """Return the options that differ from their defaults and are not options of searches."""
     beyond = [name for name in OPTIONS if name in options and name not in OF_SEARCHES]
     return [name for name in beyond if options[name] != _DEFAULTS[name]]
 
@@ -237,19 +236,19 @@ def beyond_searches(options: Mapping[str, Any]) -> list[str]:
 # Searches -------------------------------------------------------------------------------------------------------------
 
 
-#: Environment variable by which Python does not look for modules in the current directory.
+#: Environment variable that keeps Python from importing modules from the current directory.
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 
 @contextmanager
 def processes(jobs: int) -> Iterator[Executor | None]:
-    """Yield a pool of `jobs` processes; None for one job, which is this process itself.
+    """Yield a pool of `jobs` processes; None for one job, which runs in this process.
 
     The processes ignore a terminal's Ctrl-C, which this one handles, and are terminated when the context ends. They do
-    not look for modules in the current directory, where files beside a graph may lie.
+    not import modules from the current directory, where unrelated files may lie next to a graph.
 
     Raises:
-        ArgumentError: if this process was started in a way that keeps it from telling them so.
+        ArgumentError: if this process ignores environment variables, so that it cannot protect them.
     """
     if jobs == 1:
         yield None
@@ -260,7 +259,7 @@ def processes(jobs: int) -> Iterator[Executor | None]:
             "use -I"
         )
     existing = set(multiprocessing.active_children())
-    # a progress bar has a thread, and processes that are forked beside a thread may wait for its locks for ever
+    # a progress bar has a thread, and processes forked beside a thread may wait for its locks for ever
     context = multiprocessing.get_context("spawn")
     before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
@@ -287,7 +286,7 @@ def _ignore_interrupts() -> None:
 # Progress ------------------------------------------------------------------------------------------------------------
 
 
-#: Searches that may last no longer than this many seconds show no bar.
+#: Maximum time limit, in seconds, of searches that show no bar.
 QUICK: Final = 2.0
 
 
@@ -295,12 +294,12 @@ class Watch:
     """Context in which a search runs.
 
     Args:
-        title: text beside the bar.
-        time_limit: seconds after which the search stops at the latest.
-        objective: quantity that it minimises.
+        title: text next to the bar.
+        time_limit: limit of the search, in seconds.
+        objective: quantity that the search minimises.
 
     Attributes:
-        interrupted: whether Ctrl-C was pressed.
+        interrupted: True after Ctrl-C was pressed.
     """
 
     def __init__(self, title: str, time_limit: float, objective: str) -> None:

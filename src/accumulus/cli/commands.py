@@ -140,7 +140,7 @@ def _build_for_casadi(
     native: bool,
     options: dict[str, Any],
 ) -> None:
-    """Write C that CasADi loads: the function with its Jacobian, or a nonlinear program."""
+    """Write C that CasADi loads: a function with its Jacobian, or a nonlinear program."""
     import numpy as np
 
     from accumulus.api.casadi_source import function_source, nlp_source
@@ -177,7 +177,7 @@ def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Drop everything that is cached.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say where plans and compiled code are cached, and how large they are."""
+    """Show where plans and compiled code are cached, and their size."""
     from accumulus.cache import clear as drop
     from accumulus.cache import contents, directory, state
 
@@ -197,15 +197,15 @@ def cache(
 # Plans, sources and checks -------------------------------------------------------------------------------------------
 
 
-#: Options of commands about a problem: all that do not say how often, or how, a program is called.
+#: Options of commands about a problem: all except options of calls.
 OF_PROBLEMS: Final = tuple(name for name in OPTIONS if name not in ("threads", "check_finite", "most_cases"))
-#: Options of checks, which hold the Jacobian that is made by them against the function.
+#: Options of checks, which compare the Jacobian made with them to the function.
 OF_CHECKS: Final = tuple(
     name
     for name in OPTIONS
     if name not in ("derivative", "rows", "columns", "entries", "banded", "sparse", "dtype", "seed", "check")
 )
-#: Seconds that a method may take under any time limit.
+#: Seconds that a method may take whatever the time limit.
 ANYWAY: Final = 0.1
 
 ProblemText = Annotated[
@@ -233,7 +233,7 @@ def plan_command(
     latex: AsLatex = False,
     **options: Any,
 ) -> None:
-    """Find a plan for a derivative, and report what it costs and why it was chosen."""
+    """Find a plan for a derivative, and report its costs and the reason for its choice."""
     if as_json and (expressions or latex):
         raise typer.BadParameter("--json prints the report; leave out --expressions and --latex, or --json")
     loaded = _load(problem, shape, options)
@@ -262,7 +262,7 @@ def compare_command(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Plan with every method, and print side by side what each costs and how long it took.
+    """Plan with every method, and print their costs and times side by side.
 
     Deterministic methods that take longer than the time limit, by estimate or in fact, are left out.
     """
@@ -277,11 +277,11 @@ def compare_command(
         with processes(jobs) as executor:
             for method in names:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", TimeLimitWarning)  # the table says so
+                    warnings.simplefilter("ignore", TimeLimitWarning)  # the table shows it
                     plan, interrupted = _find(loaded, {**options, "method": method}, executor)
                 if method in ("auto", plan.method):
                     candidates.append(MethodCosts.of(plan, method))
-                elif interrupted:  # a better sweep is the best so far of a method that has not finished
+                elif interrupted:  # a better sweep is the best plan so far of a method that has not finished
                     candidates.append(MethodCosts.of(plan))
                 else:
                     skipped[method] = plan.seconds
@@ -335,7 +335,7 @@ def emit_command(
     _check(options)
     interrupted = False
     with processes(jobs) as executor:
-        # the numpy target compiles in no time, and lays results out as every other
+        # the numpy target compiles fastest, and has the same layout of results as every other
         numpy_options = {**options, "target": "numpy"}
         text = source_of_loops(problem, shape or [], target, {**numpy_options, "executor": executor})
         if text is None:
@@ -395,7 +395,7 @@ def check_command(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Hold a function's recording and derivatives against the function itself; exit code 1 if they differ."""
+    """Compare a function's recording and derivatives with the function itself; exit code 1 if they differ."""
     import numpy as np
 
     from accumulus.checking.check import check as hold
@@ -418,7 +418,7 @@ def check_command(
 @app.command("methods")
 @reported
 def methods_command(as_json: AsJson = False) -> None:
-    """List the methods, and what each does."""
+    """List the methods with their descriptions."""
     from accumulus.methods import methods as registered
 
     descriptions = registered()
@@ -429,7 +429,7 @@ def methods_command(as_json: AsJson = False) -> None:
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse options that are out of range, before anything slow begins."""
+    """Raise an error for options that are out of range, before anything slow begins."""
     from accumulus.options import Options
 
     Options.of(**{name: options[name] for name in OF_SEARCHES if name in options})
@@ -441,7 +441,7 @@ def _load(problem: str, shapes: list[str] | None, options: dict[str, Any]) -> Pr
 
 
 def _find(problem: Problem, options: dict[str, Any], executor: Executor | None) -> tuple[Plan, bool]:
-    """Return the plan, and whether Ctrl-C ended the search, so that it is only the best so far."""
+    """Return the plan, and True if Ctrl-C ended the search, so that it is only the best plan so far."""
     from accumulus.search.find import plan as find
 
     chosen = {name: options[name] for name in OF_SEARCHES if name in options}
@@ -451,7 +451,7 @@ def _find(problem: Problem, options: dict[str, Any], executor: Executor | None) 
 
 
 def _within(graph: DifferentiationGraph, time_limit: float) -> tuple[list[str], dict[str, float]]:
-    """Return the methods that keep to the time limit or are quick, and the seconds that each other one would take."""
+    """Return the methods within the time limit, or quick ones, and the estimated seconds of all others."""
     from accumulus.methods import methods as registered
     from accumulus.search.elimination import Workload
     from accumulus.search.registry import get
@@ -497,7 +497,7 @@ def generate_command(
         typer.Option("--output", "-o", dir_okay=False, help="File to write; its end says the form: .json, .graphml."),
     ] = Path("graph.json"),
 ) -> None:
-    """Write a generated graph to a file; same arguments, same graph, on every machine."""
+    """Write a generated graph to a file; the same arguments give the same graph on every machine."""
     from accumulus.graph.generators import generator_named, generators
 
     if name is None:
@@ -512,7 +512,7 @@ def generate_command(
 
 
 def _argument(text: str) -> tuple[str, Any]:
-    """Name and value of ``name=value``: a number, several, true, false, or a word."""
+    """Return name and value of ``name=value``: a number, several numbers, true, false, or a word."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise ArgumentError(f"--set {text}: expected ARGUMENT=VALUE, such as width=8")

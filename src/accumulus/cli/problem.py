@@ -1,7 +1,7 @@
-"""The subject of a command: a function in a file of the user's, its derivative, or a graph file.
+"""The problem of a command: a function in a user's file, its derivative, or a graph file.
 
-A function is found by path, with the file's folder importable as if the file were run. Its prints go to the
-error stream, so that standard output carries the command's own output alone.
+A function is found by path. The file's folder is importable, as if the file were run. Its prints go to the error
+stream, so that standard output has only the command's own output.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 
 Shape = tuple[int, ...]
-#: How an argument without axes may be written.
+#: Text forms of the shape of a number.
 SCALAR = ("", "scalar", "()")
 
 
 class UserCodeError(AccumulusError):
-    """The user's own code raised; the message is its traceback, reduced to that code."""
+    """The user's own code raised an error; the message is its traceback, reduced to that code."""
 
 
 def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any], list[Shape], Path]:
     """Return the function that the command line names, the shapes of its arguments, and its file.
 
     Raises:
-        typer.BadParameter: if the text names no function, or the shapes do not fit it.
+        typer.BadParameter: if the text is not of the form ``file.py:function``, or the shapes do not fit the function.
         AccumulusError: if there is no such function, or it cannot be loaded.
     """
     path_text, _, name = (text, "", "") if text.endswith(".py") else text.rpartition(":")
@@ -69,13 +69,13 @@ def load_function(text: str, shapes: Sequence[str]) -> tuple[Callable[..., Any],
 
 
 def check_file(text: str) -> None:
-    """Refuse a path without a file."""
+    """Raise an error for a path without a file."""
     if not Path(text).is_file():
         raise typer.BadParameter(f"there is no file {text!r}")
 
 
 def parse_shape(text: str) -> Shape:
-    """Return the shape that a text means.
+    """Return the shape that a text stands for.
 
     >>> parse_shape("6"), parse_shape("3,3"), parse_shape("3x4"), parse_shape("scalar")
     ((6,), (3, 3), (3, 4), ())
@@ -92,7 +92,7 @@ def parse_shape(text: str) -> Shape:
 def _check_count(f: Callable[..., Any], name: str, shapes: Sequence[Shape]) -> None:
     try:
         signature = inspect.signature(f)
-    except (TypeError, ValueError):  # built-in functions do not always have one
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return
     needed = [
         parameter.name
@@ -113,7 +113,7 @@ def _module(path: Path) -> ModuleType:
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    # a file called like a module that is already there must not replace it
+    # the file must not replace a loaded module of the same name
     name = path.stem if path.stem not in sys.modules else f"user_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -130,7 +130,7 @@ def _module(path: Path) -> ModuleType:
 
 @contextlib.contextmanager
 def user_code(path: Path) -> Iterator[None]:
-    """Run code of the user: its prints go to the error stream, its exceptions become a `UserCodeError`."""
+    """Run the user's code: its prints go to the error stream, its exceptions become a `UserCodeError`."""
     from accumulus.frontends.location import user_traceback
 
     try:
@@ -152,7 +152,7 @@ def user_code(path: Path) -> Iterator[None]:
 
 
 def _functions_in(path: Path) -> list[str]:
-    """Names of the functions that a file defines, without running it."""
+    """Return the names of the public functions that a file defines, without running it."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError):
@@ -163,14 +163,14 @@ def _functions_in(path: Path) -> list[str]:
 # Derivatives ---------------------------------------------------------------------------------------------------------
 
 
-#: Kinds whose arguments are directions or weights, too.
+#: Kinds with directions or weights as further arguments.
 OF_DIRECTIONS: Final = ("jvp", "vjp", "hvp")
-#: Kinds that are of all arguments.
+#: Kinds that always refer to all arguments.
 _OF_ALL: Final = (*OF_DIRECTIONS, "compile")
 
 
 def known_kinds() -> list[str]:
-    """Names of the kinds whose results are arrays of derivatives, which are those of the functions that make them."""
+    """Return the names of the kinds whose results are arrays; they are the names of the functions that make them."""
     from accumulus.programs import kinds
 
     rows = [row for row in vars(kinds).values() if isinstance(row, kinds.Kind)]
@@ -178,10 +178,10 @@ def known_kinds() -> list[str]:
 
 
 def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as functions of `accumulus` take them: without those that were not given, and one argument alone.
+    """Return options as functions of `accumulus` take them: without missing ones; a single argument without a list.
 
     Raises:
-        ArgumentError: for a text that names no entry.
+        ArgumentError: for a text that is not the position of an entry.
     """
     keywords = {name: value for name, value in options.items() if value is not None}
     for name in ("argnums", "argnames"):
@@ -200,16 +200,16 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def load_derivative(
     text: str, shapes: Sequence[str], options: Mapping[str, Any], *, every: bool
 ) -> tuple[Derivative, list[Any], Path]:
-    """Return the derivative that a command line names, arguments to record it with, and the file of its function.
+    """Return the derivative that a command line describes, arguments to record it with, and the file of its function.
 
     Args:
         text: ``file.py:function``.
         shapes: one text for each argument of the function.
-        options: of the derivative, and its kind, by name; those that are None were not given.
-        every: whether it is by all arguments where none are named; by the first, if not.
+        options: options of the derivative, and its kind, by name; None for missing ones.
+        every: if True, differentiate with respect to all arguments if none are named; else with respect to the first.
 
     Raises:
-        ArgumentError, UnknownNameError: for a kind or an option that does not exist or does not fit.
+        ArgumentError, UnknownNameError: for an unknown kind or option, or an invalid value.
     """
     import numpy as np
 
@@ -235,7 +235,7 @@ def load_derivative(
 
 
 def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: int) -> list[str]:
-    """Return names of a derivative's numeric arguments: those of its function, and of directions or weights.
+    """Return names of a derivative's numeric arguments: its function's, followed by directions or weights.
 
     Args:
         derivative: derivative whose arguments are named.
@@ -256,26 +256,26 @@ def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: in
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A derivative of a function that was recorded, or a graph without one."""
+    """A recorded derivative of a function, or a graph from a file."""
 
     name: str
     graph: DifferentiationGraph
     posed: Posed | None
-    #: Time that each stage took.
+    #: Time that each stage took, in seconds.
     seconds: dict[str, float]
-    #: Names of the numeric arguments of the derivative, of the user's source.
+    #: Names of the numeric arguments of the derivative in the user's source.
     parameters: tuple[str, ...] = ()
-    #: Names of the function's values, from a further recording.
+    #: Function that returns names of the function's values, from another recording.
     named_values: Callable[[], NamedValues | None] = lambda: None
 
 
 def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -> Problem:
-    """Return the problem that the command line names.
+    """Return the problem that the command line describes.
 
     Args:
         text: ``file.py:function``, ``graph.json`` or ``graph.graphml``.
         shapes: one text for each argument of the function.
-        options: by name: of a function's derivative, and its kind; of a graph, of its plan.
+        options: options by name: for a function, of its derivative and kind; for a graph, of its plan.
 
     Raises:
         typer.BadParameter: if there is no such file, or shapes or options do not fit it.

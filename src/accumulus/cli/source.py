@@ -1,7 +1,7 @@
-"""Source text of a planned Jacobian, with comments in the words of the user's source.
+"""Source text of a planned Jacobian, with comments that use the names in the user's source.
 
-Values are recognised by their numbers at random points: a rewritten program computes the function in other operations,
-but most values that have a name in the function are still computed somewhere.
+Values are recognised by their numbers at random points: a rewritten program computes the function with other
+operations, but it still computes most values that have a name in the function.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: Sequence[str]) -> Labels:
-    """Return the labels to write beside a program.
+    """Return the labels for the source text of a program.
 
     Args:
         program: a derivative.
@@ -45,7 +45,7 @@ def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: S
 
 
 def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the meanings of the entries of each array; nothing for arrays that store only some entries."""
+    """Yield the meanings of the entries of each array; nothing for arrays that store only a selection of entries."""
     kind, recording, selection = program.kind, program.recording, program._selection
     shapes = {k: shape for k, shape in enumerate(recording.argument_shapes) if shape is not None}
     inputs = [
@@ -72,7 +72,7 @@ def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[li
 
 
 def _results(program: CompiledProgram, differentiated: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return names of the differentiated entries, by leaf: of the function, or of its gradient."""
+    """Return names of the entries of the differentiated function, or of its gradient, leaf by leaf."""
     kind, recording, name = program.kind, program.recording, program.name
     if kind.first is not None:
         gradient = [[_derivative(name, column) for column in columns] for columns in differentiated]
@@ -96,10 +96,10 @@ def _derivative(entry: str, by: str) -> str:
 
 
 def problem_source(problem: Problem, plan: Plan, target: str) -> str:
-    """Return the program in the target's language.
+    """Return the program as text in the target's language.
 
-    For a function it maps the entries of its arguments to values and derivatives, flattened in C order. For a graph it
-    maps the labels that are not known numbers, edge by edge, to the Jacobian, roots × terminals.
+    For a function, it maps the entries of the arguments to values and derivatives, flat in C order. For a graph, it
+    maps the unknown labels, edge by edge, to the Jacobian, roots × terminals.
     """
     if problem.posed is None:
         text, lines = _from_labels(problem.graph, plan, target)
@@ -107,15 +107,15 @@ def problem_source(problem: Problem, plan: Plan, target: str) -> str:
         program = problem.posed.compile(plan)
         named = problem.named_values() if target == "numpy" else None
         text, lines = _from_function(program, target, named, problem.parameters)
-    # a name that breaks the line would end the comment
+    # a line break in a name would end the comment
     return "".join(f"{target_of(target).comment} {printable(line)}\n" for line in lines) + text
 
 
 def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapping[str, Any]) -> str | None:
-    """Return the program of a function that is recorded as loops, in a language that has them; else None.
+    """Return the program of a function that is recorded as loops, in a language with loops; else None.
 
     Args:
-        text: problem as the command line names it.
+        text: problem in the form of the command line.
         shapes: shapes of the arguments, as text.
         target: name of the language.
         options: as for `accumulus.cli.problem.load_problem`.
@@ -172,7 +172,7 @@ def _from_labels(graph: DifferentiationGraph, plan: Plan, target: str) -> tuple[
 
 
 def unknown_labels(graph: DifferentiationGraph) -> list[str]:
-    """Return the meaning of each input of a program that was made from labels, in order."""
+    """Return the meaning of each input of a program that is made from labels, in order."""
     _, references = label_tape(graph)
     return [
         f"x{reference} = {graph.symbols[e] or f'∂{_end(graph, graph.sources[e])}/∂{_end(graph, graph.targets[e])}'}"

@@ -1,13 +1,13 @@
 """Arguments of users and of kernels: checks, conversion, and the axes of points of a batch.
 
-`in_axes` says which arguments of a batch have an axis of points, and where.
-Without it, numbers are the same at all points, and every array has its points on the first axis, on the last one
-in a transposed batch. Where arguments can be read in another way, too, an error asks for `in_axes`:
+`in_axes` states which arguments of a batch have an axis of points, and where. By default, numbers are the same at all
+points, and every array has its points on the first axis, or on the last one in a transposed batch. If another reading
+of the arguments is possible, an error asks for `in_axes`:
 
 * the arrays have different numbers of points;
-* the arrays can also be read as arguments of shapes that were compiled before, some of them the same at all points;
-* a row of numbers, one a point, is as long as the last axis of another argument at one point, so that it may be a row
-  of parameters that is the same at all points; unless the shapes were compiled before.
+* the arrays also fit shapes that were compiled before, with some of them shared by all points;
+* an array of one number for each point is as long as the last axis of another argument at one point, so that it may be
+  an array of parameters that all points share; unless the shapes were compiled before.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
 
 Shape = tuple[int, ...]
-#: By argument: the axis of its points, counted from the first; None if it is the same at all points.
+#: For each argument, the axis of its points, counted from the first; None if all points share it.
 Axes = tuple[int | None, ...]
-#: As `jax.vmap` has it: one axis or None for each argument, or one for all of them.
+#: As in `jax.vmap`: one axis or None for each argument, or one for all of them.
 InAxes = int | None | Sequence[int | None] | Literal["auto"]
 
 
@@ -53,7 +53,7 @@ class Arguments:
 
     @property
     def numeric_shapes(self) -> list[tuple[int, ...]]:
-        """Shapes of these."""
+        """Shapes of the arguments that the kernel takes."""
         return [shape for shape in self.shapes if shape is not None]
 
     def point(self, arguments: Sequence[Any]) -> list[NDArray[Any]]:
@@ -89,7 +89,7 @@ class Arguments:
         return arrays, points
 
     def shapes_given(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
-        """Return the shapes of the arguments as given, None for those that are not numeric; check their types."""
+        """Return the shapes of the arguments, None for non-numeric ones, after checking their types."""
         self._check_count(arguments)
         return [
             None if shape is None else self._shape(argument, k)
@@ -109,9 +109,9 @@ class Arguments:
         return shape
 
     def _numbers(self, argument: Any, k: int) -> NDArray[Any]:
-        """Return an argument as an array of its own dtype."""
+        """Return an argument as an array, without changing its dtype."""
         self._shape(argument, k)
-        # whole numbers beyond 64 bits would be objects to NumPy
+        # NumPy would store integers beyond 64 bits as objects
         return np.array(float(argument)) if isinstance(argument, int) else np.asarray(argument)
 
     def _converted(self, x: NDArray[Any], k: int) -> NDArray[Any]:
@@ -133,10 +133,10 @@ def axes_of_points(
     """Return the axes of points of a batch's arguments.
 
     Args:
-        in_axes: axes as `Derivative.batch` takes them.
-        shapes: shapes of the arguments as they were given; None for constants.
+        in_axes: axes as for `Derivative.batch`.
+        shapes: shapes of the arguments of the batch; None for constants.
         compiled_shapes: shapes at one point that were compiled before.
-        transposed: if True, points are on the last axis where `in_axes` does not say otherwise.
+        transposed: if True, points are on the last axis unless `in_axes` says otherwise.
         name: name of the function, for messages.
 
     Raises:
@@ -176,7 +176,7 @@ def at_one_point(shape: Shape, axis: int | None) -> Shape:
 
 
 def _given(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
-    """Return the axes that the caller gave, counted from the first."""
+    """Return the axes that the caller passed, counted from the first."""
     if in_axes is None or isinstance(in_axes, int):
         entries = [None if shape is None else in_axes for shape in shapes]
     elif isinstance(in_axes, list | tuple):
@@ -236,7 +236,7 @@ def _check_guess(
 def _other_reading(
     shapes: Sequence[Shape | None], guess: Sequence[Shape | None], other: Sequence[Shape | None]
 ) -> list[int]:
-    """Return arrays that all points share, if the arguments fit these other shapes at one point."""
+    """Return arrays that all points would share, if the arguments fit the shapes `other` at one point."""
     if len(other) != len(shapes):
         return []
     alike = []
@@ -249,7 +249,7 @@ def _other_reading(
 
 
 def mistakable(shapes: Sequence[Shape | None], compiled_shapes: Collection[tuple[Shape | None, ...]]) -> bool:
-    """Return True if a batch for these shapes at one point can look like one for known others, with shared arrays."""
+    """Return True if a batch for these shapes can be mistaken for one of compiled shapes with shared arrays."""
     return len(shapes) > 1 and any(
         len(other) == len(shapes)
         and any(a is not None and b is not None and len(b) == len(a) + 1 for a, b in zip(shapes, other, strict=True))
@@ -258,7 +258,7 @@ def mistakable(shapes: Sequence[Shape | None], compiled_shapes: Collection[tuple
 
 
 def _advice(shapes: Sequence[Shape | None], axes: Axes) -> str:
-    """Return advice on `in_axes`: every array has points, or the last one alone."""
+    """Return advice on `in_axes`: for points in every array, or in one array only."""
     arrays = [k for k, axis in enumerate(axes) if axis is not None]
     last = max(arrays, key=lambda k: (len(shapes[k] or ()), k))
     alone = tuple(axis if k == last else None for k, axis in enumerate(axes))

@@ -1,6 +1,6 @@
-"""Batches of arrays in memory, on disk, on the GPU, and of Dask's, which are computed chunk by chunk.
+"""Batches of arrays in memory, on disk, on the GPU, and of Dask arrays, which are computed chunk by chunk.
 
-Dask and CuPy are imported with the first call on their arrays. Arrays on disk are read in chunks of points that bound
+Dask and CuPy are imported at the first call with their arrays. Arrays on disk are read in chunks of points that bound
 the memory. Arrays on the GPU need programs of target "cuda"; their results stay on the GPU.
 """
 
@@ -21,9 +21,9 @@ from accumulus.programs.arguments import Arguments, Axes
 from accumulus.progress import Progress, ProgressLine
 from accumulus.targets import Kernel
 
-#: Bytes of the arguments and results of one part, at most, unless one point has more.
+#: Maximum size in bytes of the arguments and results of one part, unless a single point has more.
 PART: Final = 1 << 28
-#: Bytes of the results of one chunk, at most, unless one point has more.
+#: Maximum size in bytes of the results of one chunk, unless a single point has more.
 CHUNK: Final = 1 << 27
 
 
@@ -34,16 +34,16 @@ def is_lazy(argument: object) -> bool:
 
 
 def is_on_device(argument: object) -> bool:
-    """Return True for an array of CuPy."""
+    """Return True for a CuPy array."""
     module = sys.modules.get("cupy")
     return module is not None and isinstance(argument, module.ndarray)
 
 
 def stand_in(argument: Any, name: str) -> Any:
-    """Return an array of the shape of a Dask or CuPy array that takes no memory; other arguments as they are.
+    """Return an array with the shape of a Dask or CuPy array that takes no memory; other arguments unchanged.
 
     Raises:
-        ArgumentError: if its shape is not known before it is computed, or it is not real.
+        ArgumentError: for a Dask array of unknown shape, or an array that is not real.
     """
     if is_lazy(argument):
         if any(np.isnan(length) for length in argument.shape):
@@ -62,7 +62,7 @@ def stand_in(argument: Any, name: str) -> Any:
 
 
 def first_point(argument: Any, axis: int | None) -> Any:
-    """Return the first point's argument, in memory; zeros if there are no points."""
+    """Return an argument at the first point, in memory; zeros if there are no points."""
     lazy, on_device = is_lazy(argument), is_on_device(argument)
     if axis is None:
         point = argument
@@ -70,13 +70,13 @@ def first_point(argument: Any, axis: int | None) -> Any:
         return np.zeros((*argument.shape[:axis], *argument.shape[axis + 1 :]))[()]
     else:
         point = argument[(slice(None),) * axis + (0,)]
-    if lazy:  # the recording is compared with the function there
+    if lazy:  # compute it: the recording is compared with the function at this point
         return np.asarray(point.compute())[()]
     return sys.modules["cupy"].asnumpy(point)[()] if on_device else point
 
 
 def like(numbers: NDArray[Any], example: Any) -> Any:
-    """Return numbers of a batch in the type of an example: integers stay integers, since they may be indices."""
+    """Return numbers of a batch in the type of an example: integers stay integers, which may be indices."""
     if isinstance(example, np.ndarray):
         return numbers.astype(example.dtype) if example.dtype.kind in "iu" else numbers
     return type(example)(numbers) if isinstance(example, int | np.integer) else np.float64(numbers)
@@ -116,7 +116,7 @@ def in_parts(
         points: number of points.
         out: arrays of shape (points, length) to write to.
         threads: number of threads.
-        progress: function that is called after each part; or True to show a line, see `ProgressLine`.
+        progress: function that is called after each part; or the argument `shown` of `ProgressLine`.
     """
     results = kernel.allocate(points, False) if out is None else out
     entries = sum(segment.length for segment in kernel.segments) + sum(
@@ -160,11 +160,11 @@ def lazy_batch(
     """Return a Dask array of shape (points, length) for each of the lengths, chunked along points.
 
     Args:
-        travels: program or similar object that workers receive; its `arrays_along` computes a chunk.
+        travels: program or similar object that is sent to workers; its `arrays_along` computes a chunk.
         lengths: number of entries of each result at one point.
         dtype: dtype of the results.
         axes: axis of points of each argument; None if it is shared.
-        arguments: all arguments; those with an axis of points are Dask arrays, or are converted to them.
+        arguments: all arguments; those with an axis of points are Dask arrays, or are converted to Dask arrays.
     """
     import dask.array
     from dask.delayed import delayed
@@ -199,13 +199,13 @@ def lazy_batch(
 
 
 def _divided(whole: int, most: int) -> list[int]:
-    """Return sizes of at most `most` that are as even as possible and add up to `whole`."""
+    """Return sizes of at most `most` that are as even as possible and sum to `whole`."""
     parts = max(1, -(-whole // most))
     return [whole // parts + (k < whole % parts) for k in range(parts)]
 
 
 def _compute(program: Any, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], ...]:
-    """Return the arrays of one chunk of points; other chunks have the other threads."""
+    """Return the arrays of one chunk of points, on one thread, since other threads compute other chunks."""
     arrays: tuple[NDArray[Any], ...] = program.arrays_along(axes, arguments)
     return arrays
 
@@ -214,7 +214,7 @@ def _compute(program: Any, axes: Axes, *arguments: Any) -> tuple[NDArray[Any], .
 
 
 def check_options(options: Options, out: Any, name: str) -> None:
-    """Refuse options that arrays on the GPU do not support."""
+    """Raise an error for options that arrays on the GPU do not support."""
     if options.target != "cuda":
         raise ArgumentError(
             f"an argument of {name} is an array of CuPy, and it is compiled for target {options.target!r}; expected "
@@ -228,7 +228,7 @@ def check_options(options: Options, out: Any, name: str) -> None:
 def moved_to_device(
     arguments: Sequence[Any], numeric: Sequence[int], axes: Axes, *, transposed: bool
 ) -> tuple[list[Any], int]:
-    """Return the numeric arguments as arrays on the GPU, with points first (last if transposed), and their number."""
+    """Return the numeric arguments on the GPU, with points first (last if transposed), and the number of points."""
     cupy = sys.modules["cupy"]
     arrays, points = [], 0
     for k in numeric:

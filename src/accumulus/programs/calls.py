@@ -1,9 +1,10 @@
 """Fast paths for calls of compiled code, with as little Python as possible, and points where guards fail.
 
-A fast path takes arguments as they come. The compiled code checks their shapes and dtypes itself. Where it cannot take
-them it returns NotImplemented and has stored nothing; the slow path then converts them or raises an error.
+A fast path takes arguments unconverted. The compiled code checks their shapes and dtypes itself. If it cannot take
+them, it returns NotImplemented and has stored nothing; the slow path then converts them or raises an error.
 
-The kernel of a recording that decides on values has one array more than results: 1 where all guards hold, else 0.
+The kernel of a recording that decides on values has one array more than there are results: 1 where all guards hold,
+else 0.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from accumulus.targets.kernel import aligned
 
 @dataclass(frozen=True, slots=True)
 class BatchPoints:
-    """The points of a batch as a kernel takes them."""
+    """The points of a batch, as a kernel takes them."""
 
-    # arrays with an axis of points in front, or behind if the batch is transposed; none where an array is shared
+    # arrays with a leading axis of points, or a trailing one if the batch is transposed; shared arrays have no such
+    # axis
     X: Sequence[NDArray[Any]]
-    shared: tuple[bool, ...]  # which arrays are the same at all points
-    transposed: bool  # True if points run along the last axis
-    threads: int  # that may share them
+    shared: tuple[bool, ...]  # for each array, True if all points share it
+    transposed: bool  # True if points are on the last axis
+    threads: int  # maximum number of threads
 
     def some(self, which: NDArray[np.intp]) -> BatchPoints:
-        """Return some of the points."""
+        """Return the points at some positions."""
         X = [
             x if same else np.take(x, which, -1 if self.transposed else 0)
             for x, same in zip(self.X, self.shared, strict=True)
@@ -46,7 +48,7 @@ class BatchPoints:
         return BatchPoints(X, self.shared, self.transposed, self.threads)
 
     def in_rows(self) -> BatchPoints:
-        """Return the points along the first axis."""
+        """Return the points with their axis first."""
         if not self.transposed:
             return self
         X = [
@@ -56,7 +58,7 @@ class BatchPoints:
         return BatchPoints(X, self.shared, False, self.threads)
 
     def between(self, first: int, last: int) -> BatchPoints:
-        """Return the points from the first to the one before the last, where they run along the first axis."""
+        """Return the points from `first` to `last` (exclusive); their axis has to be the first."""
         X = [x if same else x[first:last] for x, same in zip(self.X, self.shared, strict=True)]
         return BatchPoints(X, self.shared, False, self.threads)
 
@@ -68,7 +70,7 @@ class BatchPoints:
         ]
 
     def inputs(self, count: int) -> NDArray[np.float64]:
-        """Return the inputs of the recording, (points, inputs)."""
+        """Return the inputs of the recording at all points, (points, inputs)."""
         columns = [
             np.broadcast_to(x, (count, *x.shape)) if same else np.moveaxis(x, -1, 0) if self.transposed else x
             for x, same in zip(self.X, self.shared, strict=True)
@@ -76,16 +78,16 @@ class BatchPoints:
         return np.concatenate([column.reshape(count, -1) for column in columns], axis=1, dtype=np.float64)
 
     def run(self, kernel: Kernel) -> tuple[NDArray[Any], ...]:
-        """Return the arrays that a kernel makes of the points."""
+        """Return the arrays that a kernel computes for the points."""
         return kernel.batch(*self.X, shared=self.shared, threads=self.threads, transposed=self.transposed)
 
 
 class Ran:
-    """Counts of the runs of a program of a function that decides on values.
+    """Counts of the runs of a program whose function decides on values.
 
     Attributes:
-        calls: at one point, where its guards held.
-        points: points of batches, which it computed.
+        calls: number of calls at one point where its guards held.
+        points: number of points of batches that it computed.
     """
 
     __slots__ = ("calls", "points")
@@ -94,17 +96,18 @@ class Ran:
         self.calls = self.points = 0
 
 
-#: Function that handles points where guards fail, of the points, the results, and where all guards hold, (points,).
+#: Function that handles points where guards fail: of the points, the results, and the truth values of guards,
+#: (points,).
 Settle = Callable[[BatchPoints, Sequence[NDArray[Any]], NDArray[Any]], None]
 
 
 class GuardedKernel(Kernel):
-    """Kernel that reports where its guards hold, with the interface of one that has results only.
+    """Kernel with guards, with the interface of a kernel without them.
 
     Args:
-        kernel: its last array says so.
-        settle: called after each batch.
-        skips: True if it is quicker to leave all points to `settle`.
+        kernel: kernel whose last array holds the truth values of the guards.
+        settle: function that is called after each batch.
+        skips: function that returns True if it is faster to leave all points to `settle`.
     """
 
     def __init__(self, kernel: Kernel, settle: Settle, skips: Callable[[], bool] = lambda: False) -> None:
@@ -117,7 +120,7 @@ class GuardedKernel(Kernel):
         return tuple(array[0] for array in arrays)
 
     def threads_for(self, count: int, threads: int) -> int:
-        """Return the number of threads that the kernel takes."""
+        """Return the number of threads that the kernel uses."""
         return self._kernel.threads_for(count, threads)
 
     def batch(
@@ -144,7 +147,7 @@ class GuardedKernel(Kernel):
 
 
 class _Memory(threading.local):
-    """Memory for arrays that say where guards hold: new memory would take longer than they do."""
+    """Memory for truth values of guards, kept for each thread: allocating it would take longer than computing them."""
 
     entries: NDArray[np.uint8] = np.empty(0, np.uint8)
 
@@ -153,7 +156,7 @@ _MEMORY: Final = _Memory()
 
 
 def _truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return an array of one number a point, which this thread uses until it asks for another."""
+    """Return an array of one number for each point, valid until this thread's next call."""
     size = count * dtype.itemsize
     if len(_MEMORY.entries) < size:
         _MEMORY.entries = aligned((size,), np.dtype(np.uint8))
@@ -161,13 +164,13 @@ def _truths(count: int, transposed: bool, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: str = "this point") -> CaseError:
-    """Return the error for a point where a guard fails, which names the first that does.
+    """Return the error for a point where a guard fails; it names the first failing guard.
 
     Args:
         recording: recording whose guard fails.
         name: name of the function, for messages.
         arguments: arguments at the point.
-        where: place of the failure, in words.
+        where: description of the point, for the message.
     """
     shapes = recording.argument_shapes
     inputs = as_inputs(as_reals(arguments, shapes), shapes)
@@ -182,12 +185,12 @@ def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: 
 
 # Fast paths ----------------------------------------------------------------------------------------------------------
 
-#: Arguments → results, or NotImplemented.
+#: Function from arguments to results, or to NotImplemented.
 FastPath = Callable[..., Any]
 
 
 def no_fast_path(*arguments: Any) -> Any:
-    """Return the fast path where there is none."""
+    """Return NotImplemented: the fast path of programs that have none."""
     return NotImplemented
 
 
@@ -197,7 +200,8 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
     Args:
         kernel: kernel to call.
         results: layout of the results.
-        ran: counter of a guarded program's calls. Its last array is 1 if the guards hold; else its results are invalid.
+        ran: counter of calls for a guarded program, whose last array is 1 if the guards hold; else its results are
+            invalid.
         matrices: if True, return sparse derivatives as matrices, else as values of their nonzeros.
     """
     at_point = kernel.point()
@@ -205,7 +209,7 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
         return no_fast_path
     compute = at_point
     empty, dtype, shapes, finish = np.empty, kernel.dtype, results.shapes, results.finish(matrices)
-    # calls with a known number of results take half the time
+    # special cases for a known number of results halve the time of a call
     if results.is_single:
         (shape,), (convert,) = shapes, finish
         if ran is not None:
@@ -249,7 +253,7 @@ def one_point(kernel: Kernel, results: Results, ran: Ran | None = None, *, matri
 
 
 def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Callable[..., Any]:
-    """Return a function of arguments and results: counts where guards hold, NotImplemented where they fail."""
+    """Return a function of arguments and results that counts calls, and returns NotImplemented if guards fail."""
     empty = np.empty
 
     def call(*arrays: Any) -> Any:
@@ -263,11 +267,11 @@ def _where_guards_hold(compute: Callable[..., Any], dtype: Any, ran: Ran) -> Cal
 
 
 def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequence[Any]) -> FastPath:
-    """Return the fast path for all arguments; those without a shape must be identical (``is``) to these."""
+    """Return the fast path for all arguments; constants must be identical (``is``) to those in `arguments`."""
     constants = [(k, arguments[k]) for k, shape in enumerate(shapes) if shape is None]
     numeric = [k for k, shape in enumerate(shapes) if shape is not None]
     if any(isinstance(constant, np.ndarray) for _, constant in constants):
-        return no_fast_path  # its entries may have changed
+        return no_fast_path  # entries of the array may change
 
     def call(*operands: Any) -> Any:
         if len(operands) != len(shapes):
@@ -287,7 +291,7 @@ def many_points(
     transposed: bool,
     settle: Settle | None = None,
 ) -> Callable[[Sequence[Any], Any, int], Any]:
-    """Return the fast path for batches on one thread: called with numeric arguments, `out`, and the number of threads.
+    """Return the fast path for batches on one thread, a function of numeric arguments, `out`, and a number of threads.
 
     Args:
         kernel: kernel to call.
@@ -300,13 +304,13 @@ def many_points(
     if compute is None:
         return no_fast_path
     expected, leading, axis = len(shared), shared.index(False), -1 if transposed else 0
-    most = kernel.most_points  # compiled code is not interrupted
+    most = kernel.most_points  # a longer call of compiled code could not be interrupted
     if settle is not None:
         compute = _settled(compute, settle, shared, transposed, kernel.dtype)
         kernel = GuardedKernel(kernel, settle)
 
     def points_of(arguments: Sequence[Any], threads: int) -> int:
-        """Return the number of points; -1 if the slow path has to take them."""
+        """Return the number of points; -1 if the slow path has to compute them."""
         points = arguments[leading] if len(arguments) == expected else None
         if type(points) is not np.ndarray or not points.ndim:
             return -1
@@ -348,7 +352,7 @@ def many_points(
 def _settled(
     compute: Callable[..., Any], settle: Settle, shared: tuple[bool, ...], transposed: bool, dtype: Any
 ) -> Callable[..., Any]:
-    """Return a function of the arguments and results of a batch that makes the results right at all points."""
+    """Return a function of a batch's arguments and results that also computes points where guards fail."""
     expected, leading = len(shared), shared.index(False)
 
     def call(*arrays: Any) -> Any:

@@ -1,13 +1,13 @@
 """The programs of a function for arguments of one shape: one for each way in which it decides on values.
 
-A function that does not decide has one program, which is all that is here. Of one that does, each program computes
-beside its results whether all guards of its recording hold, 1 or 0. At one point programs are tried in turn, that of
-the last call first. In a batch one program computes all points, then each of the others those that are left. Where none
-holds, the function is recorded anew, at that point.
+A function that does not decide on values has a single program. Otherwise each program computes, besides its results,
+the truth value that all guards of its recording hold, 1 or 0. At one point, programs are tried in turn, beginning with
+that of the last call. In a batch, one program computes all points, and each other program the points that remain. If no
+program holds at a point, the function is recorded again at that point.
 
-Compiled code and NumPy may round differently (elementary functions, float32), so that of a point at the very border of
-two cases the compiled guards of both may fail. It then belongs to the case that was recorded there, by NumPy's numbers;
-so no point is recorded more than once, and no batch more often than it has points.
+Compiled code and NumPy may round differently (elementary functions, float32). At a point on the border of two cases,
+the compiled guards of both may therefore fail. The point then belongs to the case that NumPy's numbers give, which is
+recorded there. So no point is recorded more than once, and no batch more often than it has points.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
-#: Bytes of the results of points that are computed for another program at once, at most, unless one point has more.
+#: Maximum size in bytes of results that a further program computes at once, unless a single point has more.
 PART: Final = 1 << 26
-#: Lines that are named where there are too many cases.
+#: Number of lines that an error for too many cases names.
 NAMED: Final = 3
-#: More programs than these are worth parting more points than these.
+#: Points are partitioned by case if there are more programs than `FEW` and more points than `MANY`.
 FEW: Final = 2
 MANY: Final = 500
-#: The part of the points of a batch that belong to one case, from which on its program computes all of them first.
+#: Fraction of a batch's points that have to belong to one case for its program to compute all points first.
 MOSTLY: Final = 0.7
 
 
@@ -54,14 +54,14 @@ class Cases:
     """Programs for arguments of one shape.
 
     Attributes:
-        programs: in the order in which they were recorded.
-        recent: the same, that which is tried first first.
+        programs: programs in the order in which they were recorded.
+        recent: the same programs, in the order in which they are tried.
     """
 
     def __init__(self, program: CompiledProgram) -> None:
         self.programs: tuple[CompiledProgram, ...] = (program,)
         self.recent: tuple[CompiledProgram, ...] = (program,)
-        #: True if batches are partitioned by case before programs run: the last one had points of many cases.
+        #: True if the last batch had points of many cases; batches are then partitioned by case before programs run.
         self.parts = False
         #: Kernel that partitions points by case, and the programs that it distinguishes.
         self._parting: tuple[tuple[CompiledProgram, ...], Kernel | None] | None = None
@@ -74,11 +74,11 @@ class Cases:
 
     @property
     def argument_shapes(self) -> tuple[tuple[int, ...] | None, ...]:
-        """Shapes of the arguments, None for constant ones."""
+        """Shapes of the arguments; None for constant ones."""
         return self.programs[0].recording.argument_shapes
 
     def at(self, arguments: Sequence[Any]) -> CompiledProgram | None:
-        """Return the program for a point; None if none is."""
+        """Return the program that holds at a point; None if there is none."""
         for program in self.recent:
             if not program.is_guarded or program.holds(arguments):
                 self.prefer(program)
@@ -86,11 +86,11 @@ class Cases:
         return None
 
     def prefer(self, program: CompiledProgram) -> None:
-        """Try a program first."""
+        """Make a program the first one to be tried."""
         if self.recent[0] is program:
             return
         with self._lock:
-            if any(program is member for member in self.programs):  # not laid out anew by another thread
+            if any(program is member for member in self.programs):  # else another thread has changed its layout
                 self.recent = (program, *(other for other in self.recent if other is not program))
 
     def add(self, program: CompiledProgram, most: int) -> CompiledProgram:
@@ -101,10 +101,10 @@ class Cases:
             most: largest allowed number of programs.
 
         Returns:
-            The program; or one that is there already, of the very same decisions.
+            The program; or an existing one with the same decisions.
 
         Raises:
-            TooManyCasesError: if it is one too many.
+            TooManyCasesError: if there are `most` programs already.
         """
         with self._lock:
             for existing in self.programs:
@@ -119,7 +119,7 @@ class Cases:
         return programs[-1]
 
     def _too_many(self, program: CompiledProgram, most: int) -> TooManyCasesError:
-        """Return the error that names the lines which were answered in most ways."""
+        """Return the error that names the lines with the most different answers."""
         answers: dict[tuple[str, int, str], set[object]] = {}
         for each in (*self.programs, program):
             by_line: dict[tuple[str, int, str], list[str]] = {}
@@ -139,13 +139,13 @@ class Cases:
         )
 
     def kernel(self, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Kernel:
-        """Return the kernel for batches: points go to the program for which they are; arguments as for `_settled`."""
+        """Return the kernel for batches, which runs each point's own program; arguments as for `_settled`."""
         if not self.is_guarded:
             return lead.kernel
         return GuardedKernel(lead.kernel, _settled(self, lead, make), lambda: self.parts)
 
     def parted(self, points: BatchPoints) -> NDArray[Any] | None:
-        """Return the position of the program for each point, -1 where there is none; None if not known."""
+        """Return the position of the program for each point, -1 where there is none; None if not computable."""
         if self._parting is None or self._parting[0] is not self.programs:
             first, programs = self.programs[0], self.programs
             cache = first.options.caches
@@ -165,23 +165,23 @@ class Cases:
             if self.parts:
                 return NotImplemented
             lead = self.recent[0]
-            if id(lead) not in cached:  # which keeps the program, so that no other one gets its identity
+            if id(lead) not in cached:  # the entry keeps the program alive, so that its id stays unique
                 cached[id(lead)] = lead, lead.fast_batch(axes, transposed, _settled(self, lead, make))
             try:
                 return cached[id(lead)][1](arguments, out, threads)
-            except (CaseError, GrownError):  # another program may have to lead, or results have to be laid out anew
+            except (CaseError, GrownError):  # another program has to lead, or the layout of results has changed
                 return NotImplemented
 
         return call
 
     def fast(self, *, matrices: bool = True) -> FastPath:
-        """Return the fast path for one point, see `accumulus.programs.calls`; it tries one program after the other."""
+        """Return the fast path for one point, which tries the programs in turn, see `accumulus.programs.calls`."""
         name = "fast" if matrices else "fast_nonzeros"
         first: FastPath = getattr(self.programs[0], name)
         if not self.is_guarded or first is no_fast_path:
             return first
 
-        #: The fast path that was taken last, and the programs as they were then: they may be laid out anew.
+        #: The last fast path, and the programs at that time: their layout may have changed since.
         last: list[tuple[tuple[CompiledProgram, ...], FastPath]] = [(self.programs, first)]
 
         def call(*arguments: Any) -> Any:
@@ -204,7 +204,7 @@ class Cases:
 
 
 def _laid_out_alike(programs: list[CompiledProgram]) -> list[CompiledProgram]:
-    """Return programs whose results are alike with one sparsity pattern, the union of theirs."""
+    """Return the programs with one sparsity pattern, the union of theirs, for all whose results have one form."""
     last = programs[-1]
     if last.options.sparse is None:
         return programs
@@ -214,15 +214,15 @@ def _laid_out_alike(programs: list[CompiledProgram]) -> list[CompiledProgram]:
 
 
 def _settled(cases: Cases, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Settle:
-    """Return a function that hands points where the guards of a program fail to the other programs.
+    """Return a function that passes points where the guards of a program fail to the other programs.
 
     Args:
         cases: all programs.
-        lead: the program that computes all points first; the others return results of the same shapes.
-        make: the program for the first of some points, recorded there if none holds.
+        lead: program that computes all points first; the others have to return results of the same shapes.
+        make: function that returns the program for the first of some points, recorded there if none holds.
 
     Raises:
-        CaseError: by the returned function, if results of different shapes belong to the points.
+        CaseError: by the returned function, if results have different shapes at the points.
         GrownError: by the returned function, if sparse results have gained nonzeros.
     """
 
@@ -250,7 +250,7 @@ def _settled(cases: Cases, lead: CompiledProgram, make: Callable[[BatchPoints], 
             if all(lead is not member for member in cases.programs):
                 raise GrownError
             forced = np.zeros(len(left), bool)
-            if id(program) in tried:  # points at the very border: by NumPy's numbers, as they are recorded
+            if id(program) in tried:  # points on the border belong to the case that NumPy's numbers give
                 forced = where_it_holds(program.recording, points.some(left).inputs(len(left)))
             forced[0] = True
             tried.add(id(program))
@@ -271,7 +271,7 @@ def _by_case(
     left: NDArray[np.intp],
     positions: NDArray[Any],
 ) -> NDArray[np.intp]:
-    """Store the results of each program at the points of its case.
+    """Store the results of each program at the points of its case; return the positions of the remaining points.
 
     Args:
         cases: all programs.
@@ -329,10 +329,10 @@ def _computed(
         points: points of the batch.
         arrays: results of all points.
         left: positions of the points that are still to be computed.
-        forced: for each point in `left`, True if the program is taken to hold there.
+        forced: for each point in `left`, True if the program applies there even if its guards fail.
 
     Returns:
-        Positions of the points that are still to be computed after it.
+        Positions of the points that remain to be computed.
     """
     entries = sum(segment.length for segment in program.kernel.segments)
     step = max(1, PART // max(entries * program.kernel.dtype.itemsize, 1))
@@ -364,23 +364,23 @@ def _form(shapes: Sequence[tuple[int, ...]]) -> str:
     return "shapes " + ", ".join(map(str, shapes)) if len(shapes) > 1 else f"shape {shapes[0] if shapes else ()}"
 
 
-# Which case each point of a batch belongs to --------------------------------------------------------------------------
+# Partition of a batch by case -----------------------------------------------------------------------------------------
 #
-# Guards of one function share most of what they compute, and where they differ they are few operations beside those of
-# derivatives. So where points of a batch belong to many cases, they are parted first, and then each program gets its
-# own.
+# The guards of one function share most of their operations, and the others are few compared with the operations of
+# derivatives. If the points of a batch belong to many cases, they are therefore partitioned first, and each program
+# then computes its own points.
 
 
 def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bool) -> Kernel | None:
-    """Return a kernel of one entry a point: the position of the recording that holds there, -1 if none does.
+    """Return a kernel with one entry for each point: the position of the recording that holds there, -1 if none does.
 
     Args:
-        recordings: of one function, for arguments of one shape.
-        options: the target and the dtype.
+        recordings: recordings of one function, for arguments of one shape.
+        options: options with the target and the dtype.
         cache: True if machine code is cached.
 
     Returns:
-        None where arrays were recorded as such.
+        None if a recording has loops.
     """
     if any(recording.loops is not None for recording in recordings):
         return None
@@ -402,7 +402,7 @@ def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bo
 
 
 def _copied(recording: Recording, common: Tape) -> int:
-    """Return the truth value that all guards of a recording hold, recorded on another tape."""
+    """Return the truth value that all guards of a recording hold, recorded on the tape `common`."""
     tape = recording.scalars.copy()
     tape.outputs = [holds_of(tape, np.array(tape.outputs[recording.results :]))]
     tape, _ = without_dead(tape, ())

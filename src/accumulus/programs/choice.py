@@ -38,41 +38,41 @@ from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.program import ManyBlocksError
 from accumulus.targets import Call
 
-#: Products of a derivative that is written out, at most, where arrays can be recorded as such: more take seconds to be
-#: compiled, and hardly less time a call than loops.
+#: Maximum number of products for which a derivative is written out if its arrays can be recorded as such. More take
+#: seconds to compile, and a call is hardly faster than loops.
 MOST_PRODUCTS: Final = 60_000
-#: Operations of long arrays, at most, that are written out for factors: more take many seconds to be compiled.
+#: Maximum number of operations on long arrays that are written out for factors: more take many seconds to compile.
 MOST_WRITTEN_OUT: Final = 20_000
-#: Operations of a product with directions or weights that is written out, at most: of more a call of loops takes less
-#: time, and the first result a tenth of it.
+#: Maximum number of operations for which a product with directions or weights is written out. Above, a call of loops is
+#: faster, and its first result takes a tenth of the time.
 MOST_ALONG_SEEDS: Final = 20_000
-#: Operations of second derivatives for each one of the function, roughly: in a straight line they take seconds from a
-#: quarter of the operations on that make a function long. As loops their first result takes a tenth of that, and calls
-#: take two to eight times as long.
+#: Approximate number of operations of second derivatives for each operation of the function. In a straight line they
+#: take seconds from a quarter of the operations on that make a function long. As loops, their first result takes a
+#: tenth of that time, and calls take two to eight times as long.
 SECOND_ORDER: Final = 4.0
-#: Nonzeros for each operation of the function, at most, for a product with the matrix to take no more than one through
-#: the operations.
+#: Maximum number of nonzeros for each operation of the function at which a product with the sparse matrix costs no more
+#: than a product through the operations.
 SPARSE: Final = 4
 
 
 class Recorded(NamedTuple):
-    """Recordings that programs are made of."""
+    """A recording with the facts from which its program is made."""
 
-    recording: Recording  # of the function
+    recording: Recording  # recording of the function
     kind: Kind
-    selection: Selection  # what is differentiated by
-    preparation: Preparation  # the options, and the stages so far
-    points: NDArray[np.float64]  # at which the recording holds, (points, inputs)
+    selection: Selection  # differentiated arguments
+    preparation: Preparation  # options, and the stages so far
+    points: NDArray[np.float64]  # points at which the recording holds, (points, inputs)
 
 
 def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> CompiledProgram:
     """Return loops if the recording has blocks, else straight-line code; arguments as for `CompiledProgram.of`.
 
-    Operations on long arrays that were few enough to be written out stay loops, if their derivatives are not. What was
-    found to repeat in straight-line code stays as it was recorded, if derivatives between arrays are too many.
+    Operations on long arrays that were few enough to be written out become loops if their derivatives are too many.
+    Straight-line code in which `rolled` found loops stays as recorded if the derivatives between arrays are too many.
 
     Raises:
-        SizeError: if they are, and arrays were recorded as such.
+        SizeError: if they are too many and the arrays were recorded as such.
     """
     recording, kind, selection, preparation, points = recorded
     preparation.points = points
@@ -128,7 +128,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
 
 
 def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
-    """Return the recording with operations on long arrays as loops, over what belongs together where that is a gain."""
+    """Return the recording with operations on long arrays as loops, grouped by instance where this is a gain."""
     found = recording.as_loops()
     if found.loops is None:
         return found
@@ -137,7 +137,7 @@ def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
 
 
 def _rolled(recording: Recording, preparation: Preparation) -> Recording:
-    """Return the recording with loops for what repeats in it, where its second derivatives would be many operations."""
+    """Return the recording with its repetitions as loops, if its second derivatives would be many operations."""
     with preparation.stage("trace"):
         loops = rolled(recording.scalars, SECOND_ORDER)
         if loops is None or preparation.points is None:
@@ -149,7 +149,7 @@ def _rolled(recording: Recording, preparation: Preparation) -> Recording:
 
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
-    """Return recordings that a product with the Jacobian may begin with: as recorded, and with fewer operations."""
+    """Return the starts of products with the Jacobian, for the shortened recording if there is one."""
     short = shortened(recording, preparation, BEFORE[1])
     return starts_of(short or recording, kind, selection, preparation, short is not None)
 
@@ -162,10 +162,10 @@ def _second_products(
     preparation: Preparation,
     points: NDArray[np.float64],
 ) -> tuple[Recording, list[Start]]:
-    """Return the gradient of a recording, and what products with its Jacobian may begin with.
+    """Return the gradient of a recording, and the starts of products with its Jacobian.
 
-    The graph of a gradient that has a mirror is there, too. Its gradient is that of reverse mode, operation by
-    operation, which the other one's plan has rearranged: now one, now the other makes the shorter program.
+    A gradient graph with a mirror is one more start. It has the gradient's operations in the order of reverse mode,
+    which the plan of the other gradient rearranges. Either can give the shorter program.
     """
     short = shortened(recording, preparation, BEFORE[2])
     own, is_short = short or recording, short is not None
@@ -188,7 +188,7 @@ def _expanded(
     preparation: Preparation,
     points: NDArray[np.float64],
 ) -> Recording:
-    """Return Taylor coefficients: by loops for long arrays, or if they are too many to be written out."""
+    """Return Taylor coefficients, with loops for long arrays if they are too many to be written out."""
     products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
     is_long = preparation.options.takes_arrays and _works_on_arrays(recording)
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
@@ -199,7 +199,7 @@ def _expanded(
 def _with_mirror(
     recording: Recording, first: Kind, selection: Selection, preparation: Preparation
 ) -> Linearization | None:
-    """Return the graph of a gradient that has a mirror, by directions."""
+    """Return the graph of the gradient along directions if it has a mirror; else None."""
     if not is_mirrored(recording.scalars) or not recording.is_number:
         return None
     with preparation.stage("linearize"):
@@ -214,10 +214,12 @@ def _factored(
     first: Call,
     shared: tuple[bool, ...],
 ) -> CompiledProgram:
-    """Return factors as straight-line code; for long arrays the Jacobian as loops, if sparse or the code too long.
+    """Return the program of a linear operator: factors as straight-line code, or the sparse Jacobian as loops.
+
+    Long arrays give loops if the Jacobian is sparse or the straight-line code would be too long.
 
     Raises:
-        SizeError: if it is not, they are, and it does not fit into memory.
+        SizeError: if the Jacobian does not fit into memory and the straight-line code would be too long.
     """
     from accumulus.programs.operators import factored, factored_as_loops
 
@@ -239,7 +241,7 @@ def _factored(
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
-    """Return the operations that a kind differentiates, written out entry by entry, and their graph."""
+    """Return the recording that a kind differentiates, written out operation by operation, and its graph."""
     recording, kind, selection, preparation, points = recorded
     recording = recording.as_scalars()
     found = None
@@ -259,7 +261,7 @@ def second_order(
     preparation: Preparation,
     points: NDArray[np.float64],
 ) -> tuple[Recording, Linearization | None]:
-    """Return the operations that a kind differentiates, entry by entry; and their graph, if it has a mirror."""
+    """Return the recording that a kind differentiates, written out, and its graph if that has a mirror, else None."""
     if kind.symmetric and is_mirrored(recording.scalars):
         with preparation.stage("linearize"):
             return of_gradient(recording, kind, selection, preparation.name)
@@ -285,7 +287,7 @@ def _of_blocks(
 
 
 def _may_be_long(recording: Recording) -> bool:
-    """Return True if many operations are on entries of long arrays, with too many products of derivatives."""
+    """Return True if many operations are on entries of long arrays and their derivatives may need too many products."""
     if not _works_on_arrays(recording):
         return False
     tape = recording.scalars
@@ -293,9 +295,10 @@ def _may_be_long(recording: Recording) -> bool:
 
 
 def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection) -> bool:
-    """Return True if products of operations on long arrays, with directions or weights, take too many operations.
+    """Return True if products with directions or weights of operations on long arrays take too many operations.
 
-    Along one direction a function takes twice its operations, and a gradient three to four times those of its function.
+    Along one direction, a function takes twice its operations, and a gradient three to four times the operations of its
+    function.
     """
     if not _works_on_arrays(recording):
         return False

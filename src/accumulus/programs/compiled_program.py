@@ -1,4 +1,4 @@
-"""A function's derivatives, compiled for arguments of one shape, and called: at points, and in batches of them."""
+"""A function's derivatives, compiled for arguments of one shape, for calls at single points and in batches."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ if TYPE_CHECKING:
 class CompiledProgram:
     """Compiled code for arguments of one shape, made by ``Trace.compile`` or ``jacobian(f).compile``.
 
-    Its stages are the same whether the code is a straight line or loops.
+    Its stages are the same for straight-line code and for loops.
 
     Args:
         name: name of the function.
         options: options of the derivative.
-        given: the code, and the layout of its results.
-        results: how its results are laid out.
+        derivation: the code, and the facts about its derivation.
+        results: layout of the results.
         seconds: time that each stage of the preparation took, by its name.
 
     Attributes:
         recording: recording of the function, or of the derivative that is differentiated in its place.
         kind: kind of the results.
-        code: a straight line, or loops.
+        code: straight-line code, or loops.
         facts: graph and plan, or sizes of the loops, for the report.
-        operations: operations of the code.
+        operations: number of operations of the code.
         kernel: the compiled code.
-        from_cache: the stages whose results were taken from the cache.
-        cut_short: the stage in which the clock ended a search, so that another run may find another program; or empty.
-        ran: how often, if its function decides on values.
+        from_cache: stages whose results were taken from the cache.
+        cut_short: stage in which the clock ended a search, so that another run may find another program; or empty.
+        ran: number of runs, if the function decides on values.
 
     Raises:
-        CaseError: when it is called at a point where a decision that was recorded would be another.
+        CaseError: for a call at a point where the function would decide otherwise than at the recording.
     """
 
     kernel: Kernel
@@ -94,12 +94,12 @@ class CompiledProgram:
         Args:
             derivation: code and its layout, not compiled yet.
             preparation: name and options of the function, its deadline, and the stages so far.
-            first: the kind of the first call, point or batch; code for other kinds is compiled when they are called.
+            first: kind of the first call, point or batch; code for other kinds is compiled at their first call.
             shared: for each numeric argument, True if all points of the first batch share it.
         """
         options = preparation.options
         program = cls(preparation.name, options, derivation, _laid_out(derivation, options), preparation.seconds)
-        if program.is_guarded and options.sparse:  # other cases are laid out by them, too
+        if program.is_guarded and options.sparse:  # further cases may require another layout
             program._derivation = derivation
         with preparation.stage("compile"):
             preparation.expect(derivation.code.compiled_operations, writes=False)
@@ -110,7 +110,7 @@ class CompiledProgram:
         return f"<{self.kind.name} of {self.name}, compiled for {self.options.target}, {self.operations:,} operations>"
 
     def compile(self, first: Call | None = None, shared: tuple[bool, ...] = ()) -> None:
-        """Compile the code that the first call needs; arguments are those of `of`."""
+        """Compile the code that the first call needs; arguments as for `of`."""
         options = self.options
         self.kernel = self.code.kernel(
             self._segments(),
@@ -125,9 +125,9 @@ class CompiledProgram:
         if self.kernel.from_cache:
             self.from_cache.append("compile")
 
-    #: Layout of the results, kept so that other cases can be laid out alike.
+    #: Derivation of the results, kept so that programs of several cases can share one layout.
     _derivation: Derivation | None = None
-    #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
+    #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
     _fast_batch: tuple[InAxes, bool, FastPath] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,26 +138,26 @@ class CompiledProgram:
 
     @property
     def is_guarded(self) -> bool:
-        """Return True if the function decided on values: the kernel's last array says if all guards hold, 1 or 0."""
+        """Return True if the function decides on values; the kernel's last array is 1 if all guards hold, else 0."""
         return bool(self.recording.guards)
 
     @property
     def tape(self) -> Any:
-        """The compiled operations or loops: of values, partials and derivatives."""
+        """The compiled operations or loops of values, partials and derivatives."""
         return self.code.tape
 
     @property
     def plan(self) -> Plan | None:
-        """The plan by which the derivatives are accumulated; None where each loop has its own."""
+        """The plan that accumulates the derivatives; None for loops, which have separate plans."""
         return getattr(self.facts, "plan", None)
 
     @property
     def by_value(self) -> ByValue | None:
-        """Further facts on a program that was rewritten by value."""
+        """Record of resubstitution; None if it did not run."""
         return getattr(self.facts, "by_value", None)
 
     def _segments(self) -> list[Segment]:
-        """Return the kernel's arrays: results, and whether all guards hold, which is the tape's last output."""
+        """Return the kernel's arrays: the results and, with guards, the truth value that all hold, the last output."""
         if not self.is_guarded:
             return self._results.segments
         last = len(self.code.tape.outputs) - 1
@@ -165,7 +165,7 @@ class CompiledProgram:
 
     @property
     def array_names(self) -> tuple[str, ...]:
-        """Names of the kernel's arrays in source: of results, and of whether all guards hold."""
+        """Names of the kernel's arrays in source text: of the results, and of the truth value of the guards."""
         values = len(self.recording.result_shapes) * self.kind.values
         derivatives = len(self._results.segments) - values
         names = [("value", values), (self.kind.noun, derivatives), ("holds", int(self.is_guarded))]
@@ -187,11 +187,11 @@ class CompiledProgram:
         return self.at(arguments)
 
     def into(self, arguments: Sequence[Any], out: Any) -> Any:
-        """Write the results at one point to the caller's arrays, and return them in their structure.
+        """Write the results at one point to the caller's arrays, and return these in the structure of the results.
 
         Raises:
-            ArgumentError: for `out` of another shape, dtype or memory order, or in the memory of an argument.
-            CaseError: where a guard fails.
+            ArgumentError: if `out` has another shape, dtype or memory order, or overlaps an argument.
+            CaseError: if a guard fails.
         """
         arrays = self._results.check_out(out, None)
         result = self.fast_into(arguments, arrays)
@@ -202,14 +202,14 @@ class CompiledProgram:
         self._check_guards(arguments)
         made = self.kernel(*self._arguments.point(arguments))
         self.ran.calls += self.is_guarded
-        for array, result in zip(arrays, made, strict=False):  # behind results there may be whether guards hold
+        for array, result in zip(arrays, made, strict=False):  # with guards, `made` has one array more
             array[...] = result.reshape(array.shape)
         return self._finish(arrays)
 
     def fast_into(self, arguments: Sequence[Any], out: Any) -> Any:
-        """Write results at one point to an array, or a sequence of them; NotImplemented where more has to be checked.
+        """Write results at one point to an array or a sequence of arrays; return NotImplemented for the slow path.
 
-        Compiled code checks dtypes and memory, of arguments and of results, but not whether they overlap.
+        Compiled code checks dtypes and memory layout of arguments and results, but not whether they overlap.
         """
         compute, shapes, constants = self._point, self._results.shapes, self._has_constants
         arrays = (out,) if type(out) is np.ndarray else out
@@ -237,7 +237,7 @@ class CompiledProgram:
 
     @cached_property
     def _point(self) -> Callable[..., Any] | None:
-        """The compiled function of arguments and results at one point, if there is one that checks nothing else."""
+        """The compiled function of arguments and results at one point; None if there is none that makes all checks."""
         return None if self.options.check_finite else self.kernel.point()
 
     @cached_property
@@ -258,7 +258,7 @@ class CompiledProgram:
         return not self.is_guarded or bool(self.kernel(*self._arguments.point(arguments))[-1][0] > 0)
 
     def _check_guards(self, arguments: Sequence[Any]) -> None:
-        """Refuse a point where a guard fails."""
+        """Raise a `CaseError` for a point where a guard fails."""
         if not self.holds(arguments):
             raise elsewhere(self.recording, self.name, arguments)
 
@@ -269,15 +269,15 @@ class CompiledProgram:
 
     @cached_property
     def fast_nonzeros(self) -> FastPath:
-        """Return the fast path for values of nonzeros instead of matrices."""
+        """Return the fast path that returns values of nonzeros instead of matrices."""
         return self._fast_path(matrices=False)
 
     @cached_property
     def native(self) -> NativeFunction:
-        """The machine code as a function of C, for `ctypes`, SciPy's `LowLevelCallable` and Numba.
+        """The machine code as a C function, for `ctypes`, SciPy's `LowLevelCallable` and Numba.
 
         Raises:
-            CompileError: if the program has none: other targets, loops over long arrays.
+            CompileError: if the program has none: for other targets, and for loops over long arrays.
         """
         from accumulus.programs.native_function import NativeFunction
 
@@ -289,19 +289,19 @@ class CompiledProgram:
         return one_point(self.kernel, self._results, self.ran if self.is_guarded else None, matrices=matrices)
 
     def rebuilt(self, arrays: Sequence[Any]) -> Any:
-        """Return the result at one point, from the array of each segment as the kernel writes it, or one like it."""
+        """Return the result at one point from one flat array for each segment, as the kernel writes them."""
         return self._results.rebuild(arrays, None)
 
     def nonzeros(self, *arguments: Any) -> Any:
-        """Call for the values of the structural nonzeros, in the order of `pattern`, instead of matrices.
+        """Return the values of the structural nonzeros, in the order of `pattern`, instead of matrices.
 
-        An array of shape (nonzeros,) for each matrix. Making a SciPy matrix takes longer than computing most: a solver
-        that keeps one only has to write these values into it.
+        There is an array of shape (nonzeros,) for each matrix. Making a SciPy matrix takes longer than computing most
+        of them: a solver that reuses a matrix only has to copy these values into it.
 
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
         """
-        _ = self.pattern  # refuses dense ones
+        _ = self.pattern  # raises for dense results
         result = self.fast_nonzeros(*arguments)
         if result is not NotImplemented:
             return result
@@ -312,7 +312,7 @@ class CompiledProgram:
     def pattern(self) -> Any:
         """Return the places of structural nonzeros: a `SparsePattern`, or several in the structure of the derivatives.
 
-        Where they depend on indices among the arguments, those of the last call.
+        If the places depend on indices among the arguments, the last call determines them.
 
         Raises:
             ArgumentError: if the program was not compiled for sparse results.
@@ -325,7 +325,7 @@ class CompiledProgram:
         return self._results.pattern
 
     def fast_batch(self, axes: Axes, transposed: bool, settle: Settle | None = None) -> FastPath:
-        """Return the fast path for numeric arguments with such axes of points, see `accumulus.programs.calls`.
+        """Return the fast path for numeric arguments with these axes of points, see `accumulus.programs.calls`.
 
         Args:
             axes: axis of points of each argument; None if it is shared.
@@ -347,11 +347,11 @@ class CompiledProgram:
         threads: int | None = None,
         transposed: bool = False,
     ) -> Any:
-        """Return derivatives at many points, see `Derivative.batch`; the program knows of no shapes but its own.
+        """Return derivatives at many points, see `Derivative.batch`; only this program's shapes are considered.
 
         Raises:
-            ArgumentError: for a wrong shape or dtype, of an argument or of `out`; without `in_axes`, if the axes
-                are ambiguous.
+            ArgumentError: for an argument or `out` of a wrong shape or dtype; without `in_axes`, also if the axes are
+                ambiguous.
         """
         if self._fast_batch is not None:
             for_axes, across, fast = self._fast_batch
@@ -378,13 +378,13 @@ class CompiledProgram:
         transposed: bool,
         kernel: Kernel | None = None,
     ) -> Any:
-        """Compute a batch with an axis of points, or None, for each argument.
+        """Compute a batch with a known axis of points, or None, for each argument.
 
         Args:
             axes: axis of points of each argument; None if it is shared.
             arguments: arguments of the batch.
             out: arrays for the results, or None.
-            threads: number of threads; None for that of the options.
+            threads: number of threads; None for the option `threads`.
             transposed: if True, points are on the last axis.
             kernel: kernel that also computes points where this program's guards fail; None for the program's own.
         """
@@ -404,7 +404,7 @@ class CompiledProgram:
         return self._results.rebuild(arrays, points, transposed)
 
     def _alone(self, arguments: Sequence[Any]) -> Kernel:
-        """Return the kernel without its array of guards, which refuses points where one fails."""
+        """Return a kernel without the array of guards, which raises an error at a point where a guard fails."""
         if not self.is_guarded:
             return self.kernel
 
@@ -426,20 +426,20 @@ class CompiledProgram:
         return self._results.is_open
 
     def returns_like(self, other: CompiledProgram) -> bool:
-        """Return True if results have the shapes and the structure of another program's."""
+        """Return True if results have the shapes and the structure of another program's results."""
         if (self.is_open or other.is_open) and self._results.shapes != other._results.shapes:
             return False
         one, two = self.recording, other.recording
         return (one.structure, one.result_shapes) == (two.structure, two.result_shapes)
 
     def union_of_patterns(self, programs: Sequence[CompiledProgram]) -> Nonzeros:
-        """Return the structural nonzeros of several programs, in results of one shape."""
+        """Return the union of the structural nonzeros of this and other programs, whose results have one shape."""
         width = self.recording.program.inputs
         derivations = [each._derivation for each in (self, *programs)]
         return reduce(lambda union, other: union.union(other, width), [each.nonzeros for each in derivations if each])
 
     def laid_out(self, pattern: Nonzeros) -> CompiledProgram:
-        """Return a program whose sparse results have this pattern, compiled anew; itself if they have it."""
+        """Return this program with this pattern of its sparse results, compiled anew if the pattern differs."""
         assert self._derivation is not None
         results = _laid_out(self._derivation, self.options, pattern)
         if [each.length for each in results.segments] == [each.length for each in self._results.segments]:
@@ -452,7 +452,7 @@ class CompiledProgram:
         return renewed
 
     def _check_room(self, points: int, out: Any) -> None:
-        """Refuse results that do not fit into memory."""
+        """Raise a `SizeError` for results that do not fit into memory."""
         if out is None:
             entries = points * sum(segment.length for segment in self.kernel.segments)
             check_fits(
@@ -464,7 +464,7 @@ class CompiledProgram:
     def arrays_along(
         self, axes: Axes, arguments: Sequence[Any], kernel: Kernel | None = None
     ) -> tuple[NDArray[Any], ...]:
-        """Return a batch's arrays, (points, length), before they are results; `kernel` as for `batch_along`."""
+        """Return a batch's raw arrays, (points, length), one for each segment; `kernel` as for `batch_along`."""
         return arrays_of_points(kernel or self._alone(arguments), self._arguments, axes, arguments)
 
     def lazy_batch(self, axes: Axes, arguments: Sequence[Any], travels: Any = None) -> Any:
@@ -480,10 +480,10 @@ class CompiledProgram:
         return self._results.rebuild(arrays, arrays[0].shape[0] if arrays else 0)
 
     def batch_on_device(self, axes: Axes, arguments: Sequence[Any], transposed: bool) -> Any:
-        """Compute a batch of arrays on the GPU; NumPy arrays are moved there.
+        """Compute a batch of arrays on the GPU; NumPy arrays are copied to it.
 
         Raises:
-            ArgumentError: if the function decides on values: whether its guards hold is looked at on the processor.
+            ArgumentError: if the function decides on values, since its guards are checked on the CPU.
         """
         from accumulus.targets.c.cuda_target import device_of
 
@@ -504,20 +504,20 @@ class CompiledProgram:
         return programs_as_html(f"Program of {self.name}", [self])
 
     def source(self, target: str | None = None, name: str = "f") -> str:
-        """Return the program as text in a target's language, by default that which it is compiled for.
+        """Return the program as source text in a target's language; by default in the language of its own target.
 
         Args:
             target: target of `accumulus.targets.languages`: "c", "cuda", "jax", "numpy" or "llvm".
-            name: name of the function in it.
+            name: name of the function in the text.
 
         Returns:
-            Text that takes the arguments and writes or returns the results, flat in C order, of sparse ones the
-            structural nonzeros.
+            Text of a function that takes the arguments and writes or returns the results, flat in C order; sparse
+            results are their structural nonzeros.
 
         Raises:
             UnknownNameError: if there is no such target.
-            ArgumentError: if `name` is none that a function can have.
-            CompileError: for programs over long arrays, which are loops, in a language without them.
+            ArgumentError: if `name` is not a valid function name.
+            CompileError: for programs with loops over long arrays, in a language without loops.
         """
         shapes, options = self._arguments.numeric_shapes, self.options
         return self.code.source(self.kernel.segments, shapes, target or options.target, name, dtype=options.dtype)
@@ -525,25 +525,26 @@ class CompiledProgram:
     def report(self) -> Any:
         """Return a printable report of the savings and their origin.
 
-        Of a straight line counts by method, operations by kind, and the time of each stage (`accumulus.show.report`);
-        of loops the bodies, how often they run, and their costs (`accumulus.show.structure`).
+        For straight-line code it has counts by method, operations by kind, and the time of each stage
+        (`accumulus.show.report`); for loops, the bodies, the number of their runs, and their costs
+        (`accumulus.show.structure`).
         """
         return self.facts.report(self)
 
 
 def _share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> bool:
-    """Return True if an array to write to may be in the memory of an argument, or of another one."""
+    """Return True if an array to write to may overlap an argument or another such array."""
     for array in arrays:
         for x in arguments:
             if not isinstance(x, np.ndarray) or (x.base is None and array.base is None and x is not array):
-                continue  # arrays that own their memory share none
+                continue  # arrays that own their memory do not overlap
             if np.may_share_memory(x, array):
                 return True
     return len(arrays) > 1 and any(np.may_share_memory(a, b) for a, b in combinations(arrays, 2))
 
 
 def _laid_out(derivation: Derivation, options: Options, pattern: Nonzeros | None = None) -> Results:
-    """Return the layout of results, with structural nonzeros of sparse ones where a pattern has them, too."""
+    """Return the layout of results; sparse results have at least the nonzeros of `pattern`, if passed."""
     return Results(
         derivation.recording,
         derivation.nonzeros,

@@ -1,9 +1,9 @@
-"""Code that computes the derivatives of a recording: a straight line, or loops over bodies.
+"""Code that computes the derivatives of a recording: straight-line code, or loops over bodies.
 
-Both transformations return a `Derivation`, and all that follows is the same for both: compiling, calls, batches, files,
-reports (`program.py`). A straight line is linearised, planned, emitted and rewritten as a whole. Loops are
-differentiated body by body and array by array; products with weights are gradients there (w·J is that of w·f), and for
-products with directions, J·v and those of a Hessian, the directions are one more array, which the inputs depend on.
+Both transformations return a `Derivation`, and the stages after them are the same: compiling, calls, batches, files,
+reports. Straight-line code is linearised, planned, emitted and rewritten as a whole. Loops are differentiated body by
+body and array by array. There, products with weights are gradients (w·J is the gradient of w·f). For products with
+directions, J·v and H·v, the directions are an additional array that the inputs depend on.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ _ATTACH: Final = BY_NAME["attach"].code
 
 
 class Facts(Protocol):
-    """Facts on how code was found."""
+    """Facts about the derivation of code, for reports."""
 
     def report(self, program: Any) -> Any:
-        """Return the report on a program of that code."""
+        """Return the report on a program with that code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
     """Graph and plan of straight-line code."""
 
-    linearization: Linearization  # the graph of the derivatives
-    plan: Plan  # how they are accumulated; verified
+    linearization: Linearization  # graph of the derivatives
+    plan: Plan  # verified plan of their accumulation
     by_value: ByValue | None = None  # record of resubstitution, if it ran
 
     def report(self, program: Any) -> Report:
@@ -82,12 +82,12 @@ class Accumulated:
 class LoopFacts:
     """Sizes of the derivatives that loops compute."""
 
-    products: int  # products of derivatives between arrays
+    products: int  # number of products of derivatives between arrays
     jacobian_shape: tuple[int, int]  # entries of the results, and of the differentiated arguments
-    nonzero_count: int  # structural nonzeros of the Jacobian
+    nonzero_count: int  # number of structural nonzeros of the Jacobian
 
     def report(self, program: Any) -> StructureReport:
-        """Return the report of the bodies: the number of their instances, and their operations."""
+        """Return the report on the bodies: the number of their instances, and their operations."""
         from accumulus.show.structure import StructureReport
 
         return StructureReport.of(program)
@@ -97,17 +97,18 @@ class LoopFacts:
 class Derivation:
     """Code for a kind of derivatives, not compiled yet."""
 
-    recording: Recording  # of the differentiated function
-    kind: Kind  # of the results
-    selection: Selection  # the differentiated arguments
-    # its outputs are the values, where the kind returns them; then derivatives; then whether all guards hold
+    recording: Recording  # recording of the differentiated function
+    kind: Kind  # kind of the results
+    selection: Selection  # differentiated arguments
+    # its outputs are the values, if the kind returns them; the derivatives; and the truth value that all guards hold
     code: Compilable
-    nonzeros: Nonzeros  # structural ones of the derivatives, by position among these
-    facts: Facts  # how it was found
-    from_cache: list[str] = field(default_factory=list)  # the stages whose results were taken from the cache
-    # the stage in which the clock ended a search, so that another run may find another program; or empty
+    nonzeros: Nonzeros  # structural nonzeros of the derivatives, by position among these
+    facts: Facts  # graph and plan, or sizes of the loops
+    from_cache: list[str] = field(default_factory=list)  # stages whose results were taken from the cache
+    # stage in which the clock ended a search, so that another run may find another program; or empty
     cut_short: str = ""
-    # builds the returned value at a point from all results; by default in the recording's structure
+    # function that builds the returned value at a point from all results; by default they keep the recording's
+    # structure
     join: Callable[[Sequence[Any]], Any] | None = None
 
 
@@ -123,14 +124,14 @@ def straight_line(
     given: tuple[Linearization, Plan | None] | None = None,
     starts: Sequence[Start] = (),
 ) -> Derivation:
-    """Return the derivatives of a recording without loops: planned, written and rewritten.
+    """Return the derivatives of a recording without loops: planned, emitted and rewritten.
 
     Args:
         recording: recording without loops.
         kind: kind of the derivatives.
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
-        given: a graph and a plan for it (or None for the plan), instead of searching them.
+        given: graph, and its plan or None, to use instead of searching for them.
         starts: graphs of the derivatives to choose from, whose tapes have the same outputs; the one with the shortest
             estimated program is rewritten.
     """
@@ -153,9 +154,9 @@ def straight_line(
     if kind.symmetric:
         nonzeros = _halved(tape, nonzeros, start.linearization, plan, recording, selection)
 
-    # the outputs of a tape that was emitted, as the kernel has them
+    # arrange the outputs of an emitted tape for the kernel
     def arranged(tape: Tape) -> Tape:
-        if recording.guards:  # behind all else
+        if recording.guards:  # the truth value of the guards comes last
             tape.outputs.append(tape.outputs.pop(values))
         # primal operations are found through the function's values, so these outputs are removed after them
         if not (kind.values or options.exact_order):
@@ -183,14 +184,14 @@ def straight_line(
 
 
 def _without(tape: Tape, skipped: int) -> Tape:
-    """Return a tape without its first outputs."""
+    """Return a copy of a tape without its first `skipped` outputs."""
     remainder = tape.copy()
     del remainder.outputs[:skipped]
     return remainder
 
 
 def _emitted(start: Start, preparation: Preparation) -> tuple[Plan, Tape]:
-    """Return the plan of a start, and its derivatives on a tape."""
+    """Return the plan of a start, and the tape with its derivatives."""
     plan = start.plan
     if plan is None:
         with preparation.stage("plan"):
@@ -207,7 +208,7 @@ def _halved(
     recording: Recording,
     selection: Selection,
 ) -> Nonzeros:
-    """Return a Hessian's entries at both places; where both were planned, keep the cheaper half."""
+    """Return the places of a Hessian's entries in both triangles; if both were planned, keep the cheaper one."""
     inputs = inputs_of(recording, selection.positions)
     skipped = recording.results - len(inputs)
     if linearization.graph.mirror is not None:
@@ -230,7 +231,7 @@ def _optimised(
     rounds: Rounds,
     sources: Callable[[], Iterable[Tape]],
 ) -> tuple[StraightLine, bool, ByValue | None]:
-    """Return the code of a tape, True if it was in the cache, and the record of resubstitution, if that ran."""
+    """Return the code of a tape, True if it was in the cache, and the record of resubstitution, if it ran."""
     options = preparation.options
     exact = values if options.exact_order else 0
     recalled, by_value = False, None
@@ -245,7 +246,7 @@ def _optimised(
         primal = primal_operations(tape, values)
         if not kind.values:
             del tape.outputs[:values]
-            # not by `canonical`, which would rewrite the remaining primal operations
+            # `canonical` would rewrite the remaining primal operations
             tape, primal = without_dead(tape, primal)
     return StraightLine(tape, primal), recalled, by_value
 
@@ -255,15 +256,15 @@ def _optimised(
 
 @dataclass(frozen=True, slots=True)
 class LoopDerivatives:
-    """Derivatives as loops, by references on their tape."""
+    """Derivatives as loops, as references on their tape."""
 
     tape: Program
-    values: NDArray[np.int64]  # of the recording's results, where the kind returns them
-    guards: NDArray[np.int64]  # 1 where each holds
+    values: NDArray[np.int64]  # the recording's results, if the kind returns them
+    guards: NDArray[np.int64]  # 1 where the guard holds, one for each
     entries: NDArray[np.int64]  # structural nonzeros of the derivatives, row by row
     nonzeros: Nonzeros  # their places, as `Results` takes them
-    products: int  # scalar products between bodies
-    columns: NDArray[np.int64]  # of nonzeros whose places depend on indices, the numbers of their inputs
+    products: int  # number of scalar products between bodies
+    columns: NDArray[np.int64]  # references of the column numbers of nonzeros whose places depend on indices
 
 
 def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
@@ -280,7 +281,7 @@ def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparatio
 def loops_of_sums(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Derivation | None:
-    """Return the Hessian of a recording with loops whose result is a sum of these; None if it is not."""
+    """Return the Hessian of a recording with loops whose result is a sum over them; None if it is not."""
     from accumulus.arrays.separable import separable_hessian
 
     program = recording.loops
@@ -309,19 +310,19 @@ def loops_of_sums(
 def _compilable(
     derivatives: LoopDerivatives, recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Derivation:
-    """Return code for derivatives as loops, whose bodies are rewritten."""
+    """Return code for derivatives as loops, with rewritten bodies."""
     from accumulus.resubstitution.optimise import optimise_bodies
     from accumulus.tape.fusion import fuse
 
     context = preparation.context
     tape, values = derivatives.tape, derivatives.values[: recording.results * kind.values]
     parts = [values, derivatives.entries, derivatives.columns]
-    if recording.guards:  # behind all else
+    if recording.guards:  # the truth value of the guards comes last
         parts.append(np.array([holds_of(tape, derivatives.guards)]))
     tape.outputs = np.concatenate(parts)
     maps = fuse(tape)
     for each in maps:
-        if each.steps is not None and len(each.steps) == 2 < each.count:  # no instance takes results of others
+        if each.steps is not None and len(each.steps) == 2 < each.count:  # no instance depends on another
             each.steps = None
     with preparation.stage("optimise"):
         if context.options.rewrites:
@@ -345,12 +346,12 @@ def differentiated(
         kind: kind of the derivatives.
         selection: differentiated arguments, and the selected entries.
         context: options and deadline.
-        by_products: if True, the derivatives are not differentiated again, see
+        by_products: if False, the derivatives may be differentiated again, see
             `accumulus.arrays.jacobian.differentiate`.
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
-        OpenIndicesError: where the places of nonzeros depend on indices in a way that is not followed.
+        OpenIndicesError: if the places of nonzeros depend on indices in an unsupported way.
     """
     from accumulus.arrays.jacobian import differentiate  # not needed by every process
 
@@ -364,7 +365,7 @@ def differentiated(
         owners = np.repeat(np.arange(len(lengths)), lengths)
     rows_before = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
     values, guards = program_outputs[:results], program_outputs[results:]
-    # rows of the derivatives, and outputs before those that they are of
+    # rows of the derivatives, and outputs before the differentiated ones
     rows_of, before = np.arange(rows_before, results), values[:rows_before]
     if kind.seeds is Seeds.COTANGENTS:
         before = values
@@ -407,12 +408,12 @@ def differentiated(
 
 
 def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the values without derivatives."""
+    """Return the values with derivatives of zero."""
     if not len(references):
         return references
     return np.asarray(tape.apply("attach", references, tape.constant(0.0)), np.int64)
 
 
 def has_attached(tape: Program) -> bool:
-    """Return True if values have derivatives of their own."""
+    """Return True if the program has values with attached derivatives."""
     return any(_ATTACH in block.codes for block in tape.blocks)

@@ -43,14 +43,15 @@ if TYPE_CHECKING:
     from accumulus.show.report import Report
 
 
-#: Number of programs whose fast paths are tried, the last used first.
+#: Maximum number of programs whose fast paths are tried, the last used first.
 MOST_FAST = 4
-#: Operations of a program, at most, that is written out to see whether its C is shorter than that of its loops.
+#: Maximum number of operations of a program that is also written out, to see if its C is shorter than that of its
+#: loops.
 MOST_WRITTEN = 4_000
 
 
 class Derivative:
-    """Function that returns derivatives of another, as `jacobian`, `value_and_jacobian` and `gradient` make it.
+    """Function that returns derivatives of another function; the result of `jacobian`, `gradient` and the like.
 
     The first call with arguments of new shapes traces, plans and compiles a program. The program is kept until a global
     or closed-over value that `f` reads changes; then `f` is recorded again (`accumulus.frontends.captured`). A copy or
@@ -80,26 +81,26 @@ class Derivative:
         self._given_argnums: int | Sequence[int] | Selection
         self._static: tuple[int, ...]
         self._given_argnums, self._static = by_position or ((), ())
-        #: Derivatives by the numbers in containers and keywords, for each form that was met; the one last used.
+        #: Derivatives with respect to the numbers in containers and keywords, by form; and the last used of them.
         self._inner: dict[Hashable, Derivative] = {}
         self._last_form: Derivative = self
-        #: True if nonzeros have fixed places for each array of indices among the arguments, since somebody asked.
+        #: True if a call has required fixed places of nonzeros; each array of indices then needs its own program.
         self._is_closed = False
-        #: Readers of the numbers in arguments, by form; the call signatures for which a reader was sought.
+        #: Readers of the numbers in arguments, by form; and the call signatures for which a reader was sought.
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()
         self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
         self._options, self._chosen = options, chosen
         #: Programs by shapes of arguments and values of constant arguments.
         self._programs: dict[Hashable, Cases] = {}
-        #: Fast paths for one point, that of the last call first.
+        #: Fast paths for one point, the last used first.
         self._fast: tuple[tuple[Cases, FastPath], ...] = ()
-        #: Variables that are compared before these are called, which compare the others (`Captured.singles`).
+        #: Variables that are compared before fast paths are called; the paths compare the others (`Captured.singles`).
         self._singles: tuple[tuple[Callable[[Any], Any], Any, Any], ...] = ()
-        #: The same for the values of nonzeros.
+        #: Fast paths for the values of nonzeros.
         self._fast_nonzeros: tuple[tuple[Cases, FastPath], ...] = ()
-        #: The fast path that the last batch could take; the `in_axes` that it is for, and whether it is transposed.
+        #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
         self._fast_batch: tuple[InAxes, bool, FastPath] | None = None
-        #: The last compiled program, and all for arguments of its shapes.
+        #: The last compiled program, and all programs for arguments of its shapes.
         self._last: tuple[Cases, CompiledProgram] | None = None
         self._lock = Lock()
 
@@ -127,19 +128,19 @@ class Derivative:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return derivatives at one point, of shape (result shape, argument shape) for each result and argument.
 
-        Arguments may be given by keyword, as to `f`; omitted ones get their defaults.
+        Arguments may be passed by keyword, as to `f`; omitted ones take their defaults.
 
         Args:
-            *arguments: arguments of `f`, as numbers, arrays and containers.
+            *arguments: arguments of `f`: numbers, arrays and containers.
             **keywords: arguments by name.
-            out: keyword-only, if `f` takes no argument of that name and no arbitrary keywords: the array, sequence of
-                arrays, or arrays in the structure of the results to write to, as for `batch`; for sparse results arrays
-                of their nonzeros, in the order of `pattern`. The call returns these arrays, and numbers for results
-                that are numbers.
+            out: keyword-only, if `f` takes no argument of that name and no arbitrary keywords: array, sequence of
+                arrays, or arrays in the structure of the results, to write to, as for `batch`. For sparse results they
+                are arrays of the nonzeros, in the order of `pattern`. The call returns these arrays, and numbers for
+                results that are numbers.
 
         Raises:
-            ArgumentError: for arguments of a wrong kind; for `out` of another shape, dtype or memory order, or in the
-                memory of an argument. Then nothing was written.
+            ArgumentError: for arguments of a wrong kind; if `out` has another shape, dtype or memory order, or overlaps
+                an argument. Nothing is written in this case.
         """
         if not keywords:
             is_current = True
@@ -168,7 +169,7 @@ class Derivative:
         return self._call(arguments, keywords)
 
     def _into(self, positional: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """Return a call whose results are written to arrays of the caller."""
+        """Return the results of a call, written to the caller's arrays."""
         if ACTIVE.tape is not None:
             raise ArgumentError(
                 f"out is given to {self.__name__} within a function that is recorded, whose values are no arrays of "
@@ -178,7 +179,7 @@ class Derivative:
         return form._written(numbers, out)
 
     def _written(self, numbers: tuple[Any, ...], out: Any) -> Any:
-        """Return the results for arguments by position, written to arrays of the caller."""
+        """Return the results for positional arguments, written to the caller's arrays."""
         last = self._last
         if last is not None and self._watched.is_current and None not in last[0].argument_shapes:
             result = last[1].fast_into(numbers, out)
@@ -187,7 +188,7 @@ class Derivative:
         return self._compiled(numbers, "point")[1].into(numbers, out)
 
     def _call(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Return the slow path of a call."""
+        """Return the results of a call on the slow path, which may compile a program."""
         if ACTIVE.tape is not None:
             return self._nested(positional, keywords)
         form, arguments = self._form_of(positional, keywords)
@@ -204,7 +205,7 @@ class Derivative:
         return result
 
     def _singles_hold(self) -> bool:
-        """Return True if the variables whose checks fast paths leave to their callers are unchanged."""
+        """Return True if the variables that fast paths leave to their callers are unchanged."""
         try:
             for read_one, owner, seen in self._singles:
                 if read_one(owner) is not seen:
@@ -214,13 +215,13 @@ class Derivative:
         return True
 
     def _is_current(self) -> bool:
-        """Return True if the watched variables equal their recorded values; then compare with the new objects."""
+        """Return True if all watched variables equal their recorded values; update the objects to compare with."""
         is_current = self._watched.is_current
         self._singles = self._watched.singles if self._singles else ()
         return is_current
 
     def _nested(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Return a call while a function is recorded: the derivative is part of that."""
+        """Record the derivative as part of the function that is being recorded, and return its results."""
         from accumulus.programs.nesting import derivative_within
 
         last = self._last_form
@@ -232,7 +233,7 @@ class Derivative:
         )
 
     def _selected(self, recording: Recording) -> Selection:
-        """Return the differentiated arguments, directions and weights, checked."""
+        """Return the checked selection of arguments, directions and weights."""
         selection = checked_argnums(self._given_argnums, recording.argument_shapes, self._name)
         check_number(recording, self._kind, self._name)
         if self._chosen is not None:
@@ -253,30 +254,30 @@ class Derivative:
         transposed: bool = False,
         **keywords: Any,
     ) -> Any:
-        """Return derivatives at many points: one more axis, of points, in front of all results.
+        """Return derivatives at many points, with an additional leading axis of points in all results.
 
         Args:
-            *arguments: as for one point; those that differ from point to point have one more axis, of points.
+            *arguments: as for one point; arguments that vary have an additional axis of points.
             in_axes: axis of the points of each argument as in `jax.vmap`, or None if all points share it; one number
                 for all arguments. By default, numbers are shared, and every array has its points on the first axis (the
                 last one if `transposed`). An `ArgumentError` asks for `in_axes` if the numbers of points differ, or if
-                another reading is possible: the arrays fit shapes that were compiled before, some of them shared; or,
-                for new shapes, an array of one number a point is as long as the last axis of another argument at one
-                point.
-            out: the array, the sequence of arrays, or arrays in the structure of the results, to write these to;
-                C-contiguous, of the program's dtype, in the order in which they would be returned.
-                If this or an argument is on disk, a `numpy.memmap`, a quarter of a gigabyte at a time is in memory.
-            threads: number of threads that share the points; by default as given to `jacobian`.
-            transposed: points run along the last axis of results, and of arguments where `in_axes` does not say
-                otherwise; along the first one if not.
-            **keywords: arguments by name, likewise.
+                another reading is possible: the arrays fit shapes that were compiled before, with some of them shared;
+                or, for new shapes, an array of one number for each point is as long as the last axis of another
+                argument at one point.
+            out: array, sequence of arrays, or arrays in the structure of the results, to write to: C-contiguous, of the
+                program's dtype, in the order of the results. If `out` or an argument is a `numpy.memmap` on disk, a
+                quarter of a gigabyte at a time is in memory.
+            threads: number of threads that share the points; by default as passed to `jacobian`.
+            transposed: if True, points are on the last axis of results, and of arguments unless `in_axes` says
+                otherwise; else on the first one.
+            **keywords: arguments by name, as for one point or with an axis of points.
 
         Returns:
-            Results with an axis of points; Dask arrays, chunk by chunk computed when they are asked for, if an argument
-            is one.
+            Results with an axis of points. If an argument is a Dask array, they are Dask arrays, whose chunks are
+            computed on demand.
 
         Raises:
-            ArgumentError: for a wrong shape or dtype, of an argument or of `out`, or if `in_axes` is needed.
+            ArgumentError: for a wrong shape or dtype of an argument or of `out`, or if `in_axes` is required.
             SizeError: if the results do not fit into memory.
 
         >>> import numpy as np, accumulus as acc
@@ -305,7 +306,7 @@ class Derivative:
         return form._batch(numbers, in_axes, out, threads, transposed)
 
     def _read_form(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
-        """Return the derivative by numbers by position, and these, by a reader where there is one."""
+        """Return the derivative for numbers by position, and these numbers, through a reader if there is one."""
         for read, form in self._readers:
             numbers = read(arguments, keywords)
             if numbers is not None:
@@ -319,9 +320,9 @@ class Derivative:
     def _batch(
         self, arguments: tuple[Any, ...], in_axes: InAxes, out: Any, threads: int | None, transposed: bool
     ) -> Any:
-        """Return the slow path of a batch, of arguments in the form of numbers by position.
+        """Return the results of a batch on the slow path; arguments are numbers by position.
 
-        Of arrays elsewhere the first point is fetched or computed now: the function is recorded there.
+        Of Dask and CuPy arrays, the first point is fetched or computed now, since the function is recorded there.
         """
         name, lazy, on_device = self._name, any(map(is_lazy, arguments)), any(map(is_on_device, arguments))
         if lazy and (out is not None or transposed):
@@ -351,7 +352,7 @@ class Derivative:
         while True:
             cases, program = self._compiled(point, call, shared, points)
             kernel = cases.kernel(program, make)
-            with suppress(GrownError):  # begun again then: at most as often as there are cases
+            with suppress(GrownError):  # then start again: at most as often as there are cases
                 result = program.batch_along(
                     axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
                 )
@@ -367,11 +368,11 @@ class Derivative:
         return result
 
     def compile(self, *examples: Any, **keywords: Any) -> Any:
-        """Return the program for arguments of these shapes, compiled now for one point if it is not yet there.
+        """Return the program for arguments of these shapes; compile it for one point if it does not exist yet.
 
-        Where the function decides on values, it is that of the case to which these arguments belong. The code for
-        batches is compiled with the first batch. It is a `CompiledProgram`; for containers and keywords a
-        `FormedProgram`, which is called with the same.
+        If the function decides on values, it is the program of the case of these arguments. The code for batches is
+        compiled with the first batch. The result is a `CompiledProgram`; for containers and keywords, it is a
+        `FormedProgram`, which is called with arguments of the same form.
         """
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
@@ -382,7 +383,7 @@ class Derivative:
         return FormedProgram(program, self._forms, call)  # type: ignore[arg-type]  # a form's function is one
 
     def prepared(self, *examples: Any, **keywords: Any) -> tuple[CompiledProgram, tuple[Any, ...]]:
-        """Return the program for positional arguments, and which numbers it takes of these, in its order."""
+        """Return the program for these arguments, and the numbers among them that it takes, in its order."""
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
         shapes = program.recording.argument_shapes
@@ -401,7 +402,7 @@ class Derivative:
                 self._readers = ((read, form), *self._readers[: MOST_FAST - 1])
 
     def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
-        """Return the derivative by numbers and arrays by position, and these: of plain arguments, this one."""
+        """Return the derivative for numbers by position, this one for plain arguments, and the numbers and arrays."""
         if self._forms is None:
             return self, tuple(arguments)
         call, numbers = self._forms.of(arguments, keywords)
@@ -419,7 +420,7 @@ class Derivative:
     def _compiled(
         self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = (), points: int = 1
     ) -> tuple[Cases, CompiledProgram]:
-        """Return the program for one point, and all for arguments of its shapes."""
+        """Return all programs for arguments of these shapes, and the one for this point."""
         self._renew()
         key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
@@ -434,14 +435,14 @@ class Derivative:
                     if cases is None:
                         cases, program = Cases(built), built
                         self._programs[key] = cases
-                        self._fast_batch = None  # the next batch checks whether its arguments could be one point here
+                        self._fast_batch = None  # the next batch has to check again if its arguments are ambiguous
                     else:
                         program = cases.add(built, self._options.most_cases)
         self._last = cases, program
         return cases, program
 
     def _further(self, point: tuple[Any, ...], shared: tuple[bool, ...], points: BatchPoints) -> CompiledProgram:
-        """Return the program for the first of some points of a batch, recorded there if there is none.
+        """Return the program for the first of some points of a batch; record it there if it does not exist.
 
         Args:
             point: arguments of one point, whose constants select the programs.
@@ -469,7 +470,7 @@ class Derivative:
         *,
         inline: bool = False,
     ) -> tuple[tuple[Cases, FastPath], ...]:
-        """Return the fast paths with that of `cases` first; constant arguments must be identical to these.
+        """Return the fast paths, beginning with `fast`; constants must be identical to those in `arguments`.
 
         Args:
             before: fast paths so far, the last used first.
@@ -484,7 +485,7 @@ class Derivative:
         if None in shapes:
             fast = beside_constants(fast, shapes, arguments)
         with self._lock:
-            if cases not in self._programs.values():  # forgotten by another thread
+            if cases not in self._programs.values():  # another thread has dropped them
                 return before
             rest = [entry for entry in before if entry[0] is not cases]
             if inline and not isinstance(self.__wrapped__, Restructured):
@@ -495,7 +496,7 @@ class Derivative:
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Call a sparse derivative; return the values of the nonzeros instead of SciPy's matrices.
 
-        See `CompiledProgram.nonzeros`; `pattern` says where they belong.
+        See `CompiledProgram.nonzeros`; `pattern` contains their places.
 
         >>> import numpy as np, accumulus as acc
         >>> jac = acc.jacobian(lambda x: x[1:] * x[:-1], sparse="csr")
@@ -515,30 +516,30 @@ class Derivative:
         if form is not self:
             return form.nonzeros(*arguments)
         cases, program = self._compiled(arguments, "point")
-        if program.is_open:  # these values have fixed places
+        if program.is_open:  # the caller needs fixed places
             self._is_closed = True
             self._forget()
             cases, program = self._compiled(arguments, "point")
-        _ = program.pattern  # refuses dense ones
+        _ = program.pattern  # raises for dense results
         result = program.at(arguments, matrices=False)
         self._fast_nonzeros = self._preferred(self._fast_nonzeros, cases, cases.fast(matrices=False), arguments)
         return result
 
     @property
     def pattern(self) -> Any:
-        """Return the places of structural nonzeros of the last compiled program, see `CompiledProgram.pattern`."""
+        """Return the places of structural nonzeros of the last program, see `CompiledProgram.pattern`."""
         return self._program().pattern
 
     @property
     def operations(self) -> int:
-        """Operations of the last compiled program."""
+        """Number of operations of the last compiled program."""
         return self._program().operations
 
     def report(self) -> Report:
-        """Report on the program that was last compiled or called: its costs, the plan, and the time of each stage.
+        """Report on the program that was last compiled or called: its costs, its plan, and the time of each stage.
 
-        It names the side effects of `f`, captured objects whose changes may be missed, and, where `f`
-        decides on values, all cases with their conditions, and how often each ran.
+        The report also names the side effects of `f` and captured objects whose changes may be missed. If `f` decides
+        on values, it lists all cases with their conditions and the number of their runs.
         """
         captured = self._last_form._watched.captured
         summary: Report = self._program().report()
@@ -556,7 +557,7 @@ class Derivative:
     def show(self, path: str | PathLike[str] | None = None) -> Any:
         """Show how the program that was last compiled or called accumulates its derivatives, step by step.
 
-        Vertices are called as `f` calls its values. Arguments, results and errors are those of `Plan.show`.
+        Vertices have the names of values in `f`. For arguments, results and errors, see `Plan.show`.
 
         Raises:
             ArgumentError: if nothing has been compiled or called, or the file cannot be written.
@@ -571,16 +572,16 @@ class Derivative:
         if self._last is None:
             raise ArgumentError(f"{self.__name__} has not been compiled; call it or its compile() with arguments first")
         cases, program = self._last
-        # of several cases, those that are laid out like the last
+        # the program of the same case, whose layout may have changed since
         return next((case for case in cases.programs if case.recording is program.recording), program)
 
     def compile_loops(self, *examples: Any, recording: Recording | None = None) -> CompiledProgram:
-        """Compile loops for operations on arrays, however short, since C compilers take long on straight-line code.
+        """Compile operations on arrays as loops, however short, since C compilers are slow on straight-line code.
 
         The program is not kept for calls.
 
         Args:
-            *examples: example arguments, numbers and arrays, by position.
+            *examples: positional example arguments, numbers and arrays.
             recording: recording of the function for these examples, if there is one.
         """
         opens = recording is None and self._opens_indices(None, "point")
@@ -598,9 +599,10 @@ class Derivative:
         return self._made(examples, first, shared, points, opens_indices=opens_indices)
 
     def _opens_indices(self, cases: Cases | None, first: Call) -> bool:
-        """Return True if long arrays of indices among the arguments are to stay numbers of the next program.
+        """Return True if long arrays of indices among the arguments are to be inputs of the next program.
 
-        Of matrices the nonzeros have fixed places for the first indices; for others there is a program for all.
+        For matrices, the first program has fixed places of nonzeros for its indices; a program for other indices serves
+        all.
         """
         if not (self._kind.is_matrix or self._kind.factored):
             return True
@@ -609,20 +611,20 @@ class Derivative:
         return any(program.recording.uses_indices for program in cases.programs)
 
     def sparsity(self, *examples: Any, **keywords: Any) -> Any:
-        """Return the sparsity pattern of derivatives for arguments of these shapes, before anything is compiled.
+        """Return the sparsity pattern of derivatives for arguments of these shapes, without compiling anything.
 
         The pattern is a SciPy matrix of True (entries of result × entries of argument), or several in the structure of
-        the results. It covers all derivatives, also those that `rows` leaves out. If the function decides on
-        values, the pattern is that of the case of the examples.
+        the results. It covers all derivatives, even if `rows` selects only some. If the function decides on
+        values, it is the pattern of the case of the examples.
 
         Raises:
-            ArgumentError: for products with a Jacobian, and the function alone; for examples of a wrong kind.
+            ArgumentError: for products with a Jacobian, and for the function alone; for examples of a wrong kind.
         """
         form, numbers = self._form_of(examples, keywords)
         return form._sparsity(numbers)
 
     def posed(self, *examples: Any) -> Posed:
-        """Return the derivative for arguments of these shapes, left to be planned by hand.
+        """Return the derivative for arguments of these shapes, still to be planned by the caller.
 
         Raises:
             TraceError, ArgumentError: as a call with these arguments.
@@ -670,7 +672,7 @@ class Derivative:
     def _smaller(
         self, made: CompiledProgram, recorded: Recorded, first: Call, shared: tuple[bool, ...]
     ) -> CompiledProgram:
-        """Return the program, or the one without loops if its C takes less room."""
+        """Return the program, or the one without loops if its C is shorter."""
         recording = recorded.recording
         if made.code.maps is None or recording.loops is None or recording.loops.operations > MOST_WRITTEN:
             return made
@@ -688,7 +690,7 @@ class Derivative:
         opens_indices: bool = False,
         recording: Recording | None = None,
     ) -> Recorded:
-        """Return recording and selection that programs are made of."""
+        """Return the recording and the selection from which programs are made."""
         if recording is None:
             with preparation.stage("trace"):
                 recording = self._record(examples, at_once=at_once, opens_indices=opens_indices)
@@ -708,7 +710,7 @@ class Derivative:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop all programs, so that the next call records `f` anew."""
+        """Drop all programs, so that the next call records `f` again."""
         with self._lock:
             self._programs = {}
             self._watched.forget()
@@ -729,12 +731,12 @@ class Derivative:
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """Chunks of a batch of Dask arrays, computed on the workers, for a function that decides on values."""
+    """Chunks of a batch of Dask arrays, computed by the workers, for a function that decides on values."""
 
     derivative: Derivative
     point: tuple[Any, ...]
     shared: tuple[bool, ...]
-    #: Of the arrays that are expected.
+    #: Lengths of the expected arrays.
     lengths: list[int]
 
     def arrays_along(self, axes: Axes, arguments: Sequence[Any]) -> tuple[NDArray[Any], ...]:

@@ -1,4 +1,4 @@
-"""Recordings of derivatives, to be differentiated again or to be part of another recording."""
+"""Recordings of derivatives, to be differentiated again or to become part of another recording."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _ATTACH: Final = BY_NAME["attach"].code
-#: Relative difference of derivatives that are the same.
+#: Relative tolerance for the equality of derivatives.
 _CLOSE: Final = 1e-6
-#: Relative distance of points beside numbers at which a derivative may be undefined.
+#: Relative distance of the points next to constants at which a derivative may be undefined.
 _BESIDE: Final = 1e-3
-#: Multiples of it are spread evenly between whole numbers.
+#: Multiples of the golden ratio are spread evenly modulo 1.
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -53,20 +53,20 @@ def derived(
     points: NDArray[np.float64] | None = None,
     constants: Mapping[int, float] | None = None,
 ) -> Recording:
-    """Return a recording of derivatives of a kind, with the arguments of a recording without loops.
+    """Return a recording of derivatives of a kind, with the same arguments as a recording without loops.
 
     Args:
         recording: recording without loops.
         kind: kind of the derivatives.
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
-        points: points where the recording holds, (points, inputs); there attached derivatives are compared with those
+        points: points where the recording holds, (points, inputs); attached derivatives are compared there with those
             of the operations.
-        constants: inputs with fixed values; products with zeros there are not planned.
+        constants: inputs with fixed values; products that are zero for them are not planned.
 
     Raises:
-        ArgumentError: if the recording has attached derivatives that are not those of its operations: of these there
-            are no derivatives.
+        ArgumentError: if the recording has attached derivatives other than those of its operations, which cannot be
+            differentiated further.
     """
     name = preparation.name
     if kind.first is not None:
@@ -108,7 +108,7 @@ def derived(
 
 
 def _held(tape: Tape, constants: Mapping[int, float]) -> Tape:
-    """Return the tape with numbers instead of inputs; derivatives with respect to these inputs stay."""
+    """Return the tape with numbers in place of inputs; derivatives with respect to these inputs remain."""
     made = Tape(tape.inputs, signed_zeros=tape.signed_zeros, literal=tape.literal)
     inputs = list(range(tape.inputs))
     for k, number in constants.items():
@@ -118,9 +118,9 @@ def _held(tape: Tape, constants: Mapping[int, float]) -> Tape:
 
 
 def _are_finite(linearization: Linearization, constants: Mapping[int, float]) -> bool:
-    """Return True if no partial derivative is infinite or undefined where inputs are these numbers.
+    """Return True if no partial derivative is infinite or undefined when inputs have these constant values.
 
-    There a zero on the same path is not the derivative: |x|² is flat at 0, |x| is not.
+    Otherwise a zero on the same path does not determine the derivative: |x|² is flat at 0, |x| is not.
     """
     tape = linearization.tape.copy()
     tape.outputs = list(linearization.graph.labels)
@@ -130,7 +130,7 @@ def _are_finite(linearization: Linearization, constants: Mapping[int, float]) ->
 
 
 def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[np.float64]) -> None:
-    """Replace outputs by NaN that are NaN if inputs are these numbers, before zeros are folded."""
+    """Replace outputs by NaN if they are NaN when inputs have these constant values, before zeros are folded."""
     here, numbers = list(constants), np.array([*constants.values()])
     moved = points.copy()
 
@@ -138,7 +138,8 @@ def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[
         moved[:, here] = numbers + step * (1.0 + np.abs(numbers))
         return np.array([row.all() for row in np.isnan(outputs_at(tape, moved))], bool)
 
-    # what is undefined beside these numbers, too, is so by the other inputs, and defined for others of these
+    # a value that is undefined next to these constants, too, is undefined because of the other inputs, whose values
+    # vary
     undefined = undefined_at(0.0) & ~(undefined_at(_BESIDE) & undefined_at(-_BESIDE))
     nan = tape.constant(math.nan)  # its own derivatives are undefined, too
     for k in np.flatnonzero(undefined).tolist():
@@ -148,13 +149,13 @@ def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[
 def derived_as_loops(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
-    """Return the recording of derivatives as loops; None without loops, or if values have derivatives of their own.
+    """Return the recording of derivatives as loops; None without loops, or if attached derivatives prevent it.
 
-    A maximum of several values does not count as such: the derivatives attached to it equal, to every order, those of
-    another expression of the same value.
+    A maximum of several values does not prevent it: its attached derivatives equal, to every order, those of another
+    expression of the same value.
 
     Raises:
-        SizeError: if derivatives are too many for loops.
+        SizeError: if the derivatives are too many for loops.
     """
     if recording.loops is None or not _have_all_orders(recording.loops, preparation.points):
         return None
@@ -171,7 +172,7 @@ def _layout(recording: Recording, kind: Kind, selection: Selection, nonzeros: No
 
 
 def _entries(layout: Results, computed: NDArray[np.int64], zero: int) -> NDArray[np.int64]:
-    """Return references of all entries of results, one array after the other."""
+    """Return references of the entries of all results, one array after the other."""
     parts = [np.empty(0, np.int64)]
     for segment in layout.segments:
         entries = np.full(segment.length, zero, np.int64)
@@ -181,7 +182,7 @@ def _entries(layout: Results, computed: NDArray[np.int64], zero: int) -> NDArray
 
 
 def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: str) -> tuple[Recording, Linearization]:
-    """Return the recording of the gradient, and its graph with a mirror, so that one triangle is planned.
+    """Return the recording of the gradient, and its graph with a mirror, so that only one triangle is planned.
 
     Args:
         recording: recording of a function that returns one number, without attached derivatives.
@@ -208,10 +209,10 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
 
 
 def check_number(recording: Recording, kind: Kind, name: str) -> None:
-    """Refuse the gradient of a function that returns more than one number.
+    """Raise an error for the gradient of a function that returns more than one number.
 
     Raises:
-        ArgumentError: if the recording is of anything else, and the kind asks for one.
+        ArgumentError: if the kind requires one number and the recording returns anything else.
     """
     if not kind.needs_number or recording.is_number:
         return
@@ -224,7 +225,7 @@ def check_number(recording: Recording, kind: Kind, name: str) -> None:
 
 
 def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a point and one beside it."""
+    """Return a point and a second one near it."""
     turns = np.arange(1, len(point) + 1) * _GOLDEN
     spread = 1e-3 * (1.0 + (turns - np.floor(turns)))
     return np.stack([point, point * (1.0 + spread) + spread * (point == 0)])
@@ -233,14 +234,14 @@ def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
 def checked_attached(
     recording: Recording, inputs: NDArray[np.int64], name: str, points: NDArray[np.float64] | None
 ) -> dict[int, int] | None:
-    """Return the values that equal the values attached to them, in the form in which `newton_steps` has solutions.
+    """Return the values whose attached value is equal, as solutions for `newton_steps`; None if there are none.
 
-    The greatest of several, where some are equal, has the derivative of their mean, which no comparison has: that of
-    the operations is none in its place, even where first derivatives agree. None if there are others, too, which have
-    the derivatives of their operations.
+    The maximum of values, some of them equal, has the derivative of their mean, which no comparison has. The
+    derivatives of the operations cannot replace it, even where first derivatives agree. The result is None if there are
+    further attached derivatives; these have to equal the derivatives of their operations.
 
     Raises:
-        ArgumentError: if attached derivatives are not those of the operations.
+        ArgumentError: if attached derivatives differ from those of the operations.
     """
     equal_values = _in_other_words(recording.scalars, points)
     if not equal_values:
@@ -249,9 +250,9 @@ def checked_attached(
 
 
 def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int, int]:
-    """Return the values with attached derivatives that are needed, if the attached values equal theirs; else none.
+    """Return the needed values with attached derivatives if all attached values equal them; else an empty dict.
 
-    Those that last, which derivatives of every order keep, are left out.
+    Lasting values, which derivatives of every order keep, are left out.
     """
     need, lasts = needed(tape, values=False), lasting(tape)
     attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and need[k] and not lasts[k]]
@@ -269,7 +270,7 @@ def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int,
 
 
 def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
-    """Return True if all attached derivatives of a program over arrays, if any, are as `_in_other_words` has them."""
+    """Return True if all attached derivatives of a program over arrays belong to values equal to the original ones."""
     blocks = [block for block in tape.blocks if _ATTACH in block.codes]
     if not blocks:
         return True
@@ -296,7 +297,7 @@ def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
 
 
 def _body_has_all_orders(body: Tape) -> bool:
-    """Return True if all attached derivatives of a body are as `_in_other_words` has them, for all inputs."""
+    """Return True if all attached derivatives of a body belong to values equal to the original ones, for all inputs."""
     lasts = lasting(body)
     attached = [k for k in range(body.inputs, len(body)) if body.codes[k] == _ATTACH and not lasts[k]]
     values = body.copy()
@@ -305,7 +306,7 @@ def _body_has_all_orders(body: Tape) -> bool:
 
 
 def _are_same(program: Tape | Program, points: NDArray[np.float64] | None) -> bool:
-    """Return True if the first half of the outputs has the values of the second, at points and at random ones."""
+    """Return True if the first half of the outputs equals the second half, at `points` and at random points."""
     random = np.random.default_rng(0).uniform(0.5, 1.5, (2, program.inputs))
     one, other = np.split(outputs_at(program, random if points is None else np.concatenate([points, random])), 2)
     with np.errstate(all="ignore"):
@@ -317,11 +318,11 @@ def _are_same(program: Tape | Program, points: NDArray[np.float64] | None) -> bo
 def _check_attached(
     recording: Recording, inputs: NDArray[np.int64], name: str, points: NDArray[np.float64] | None
 ) -> None:
-    """Refuse attached derivatives that are not those of the operations.
+    """Raise an error for attached derivatives that differ from those of the operations.
 
-    A value may have a derivative of its own: that of a root, where the operations are steps of an iteration; or none,
-    by ``stop_gradient``. Derivatives of derivatives go through the operations, which is the same where these have the
-    same derivative.
+    A value may have an attached derivative: the derivative of a root, if the operations are steps of an iteration; or
+    zero, with ``stop_gradient``. Derivatives of derivatives go through the operations. This is correct only if the
+    operations have the same derivative.
     """
     tape = recording.scalars
     if _ATTACH not in tape.codes:
@@ -345,7 +346,7 @@ def _check_attached(
 def _derivatives(
     tape: Tape, inputs: NDArray[np.int64], results: int, points: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return all derivatives at some points, (derivatives, points), each entry once."""
+    """Return all derivatives at some points, (derivatives, points), and a row of zeros."""
     function_tape = tape.copy()
     function_tape.outputs = function_tape.outputs[:results]
     linearization = linearize(function_tape, inputs.tolist())

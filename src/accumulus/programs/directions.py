@@ -1,4 +1,4 @@
-"""Calls with directions in the arguments, or weights of the results: ``jvp(f)(primals, tangents)``."""
+"""Calls with directions in the arguments, or weights of the results, as in ``jvp(f)(primals, tangents)``."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NOTHING = Constant(None, None)
 
 
 class Directed(Restructured):
-    """Function of the primals alone, made from a call with primals and directions or weights.
+    """Function of the primals, made from a call with primals and directions or weights.
 
     Args:
-        as_given: the call as the user wrote it, with two arguments: primals and seeds.
-        function: the user's.
+        as_given: the user's call with its two arguments, primals and seeds.
+        function: user's function.
     """
 
     def __init__(self, as_given: Restructured, function: Callable[..., Any]) -> None:
@@ -39,7 +39,7 @@ class Directed(Restructured):
 
     @property
     def key(self) -> Hashable:
-        """Return a key that tells the structure apart from others."""
+        """Return a key that identifies the structure of the call."""
         return self._as_given.key
 
     @property
@@ -48,18 +48,18 @@ class Directed(Restructured):
         return self._as_given.positional[1]
 
     def with_arrays(self) -> Directed:
-        """Return the call with an array instead of each list of numbers among the primals."""
+        """Return the call with arrays in place of lists of numbers among the primals."""
         primals, seeds = self._as_given.positional
         call = Restructured(self._as_given.function, (without_lists(primals), seeds), {}, self.names)
         return Directed(call, self.function)
 
 
 class DirectionForms(Forms):
-    """The forms of arguments of a kind with seeds.
+    """Forms of the arguments of a kind with seeds.
 
     Args:
-        function: the user's.
-        name: name of it, for messages.
+        function: user's function.
+        name: name of the function, for messages.
         kind: kind of derivative.
     """
 
@@ -70,14 +70,14 @@ class DirectionForms(Forms):
 
     @property
     def positional(self) -> None:
-        """Arguments are never numbers by position."""
+        """None, since the arguments are primals and seeds, never numbers by position."""
         return
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured, Sequence[Any]]:
-        """Return the function in the form of these primals and seeds, and the numbers in them.
+        """Return the function in the form for these primals and seeds, and the numbers in them.
 
         Raises:
-            ArgumentError: if they are not two, the primals no tuple, or tangents have another structure than these.
+            ArgumentError: if there are not two arguments, the primals are not a tuple, or tangents differ in structure.
         """
         subject = f"{self._kind.name}({self._name})"
         if keywords:
@@ -106,7 +106,7 @@ class DirectionForms(Forms):
         return placed(_named(self._kind.seeds), arguments, keywords, subject)
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
-        """Return a function that takes the numbers out of further arguments like these."""
+        """Return a function that extracts the numbers from further arguments of the same form."""
         names = [*inspect.signature(_named(self._kind.seeds)).parameters]
         if call is None or {*names[len(arguments) :]} != {*keywords}:
             return None
@@ -123,7 +123,7 @@ class DirectionForms(Forms):
 
 
 def _named(seeds: Seeds) -> Callable[..., Any]:
-    """Return a function of primals and seeds, for the names in messages."""
+    """Return a function of primals and seeds, for the names of parameters."""
     return {Seeds.TANGENTS: _of_tangents, Seeds.SERIES: _of_series}.get(seeds, _of_cotangents)
 
 
@@ -143,17 +143,17 @@ def signature_of(kind: Kind) -> inspect.Signature:
 
 
 def _without_constants(structure: Structure) -> Structure:
-    """Return the structure of derivatives: None in place of constants."""
+    """Return the structure of derivatives, with None in place of constants."""
     if isinstance(structure, Branch):
         return Branch(structure.container, tuple(map(_without_constants, structure.parts)))
     return Leaf() if isinstance(structure, Leaf) else _NOTHING
 
 
 def pairs_of(call: Directed, subject: str, seeds: str) -> tuple[list[tuple[int, int]], Structure]:
-    """Return pairs of a primal and its direction, and the primals' structure with None for those without.
+    """Return pairs of a primal and its direction, and the primals' structure with None for primals without direction.
 
     Raises:
-        ArgumentError: if tangents have another structure than primals; None stands for no direction in all below it.
+        ArgumentError: if tangents and primals differ in structure; a None in the tangents covers all primals below it.
     """
     primals, count = call.as_given.positional[0], len(call.as_given.place_of(0)[1])
     pairs: list[tuple[int, int]] = []
@@ -195,7 +195,7 @@ def _described(structure: Structure) -> str:
 
 
 def _are_alike(one: Structure, other: Structure) -> bool:
-    """Return True if two structures have the same places for numbers; tuples and lists may stand for each other."""
+    """Return True if two structures have the same places for numbers; tuples and lists count as equal."""
     if not (isinstance(one, Branch) and isinstance(other, Branch)):
         return grafted(one, Leaf()) == grafted(other, Leaf())
     container, other_container = one.container, other.container
@@ -206,7 +206,7 @@ def _are_alike(one: Structure, other: Structure) -> bool:
 
 
 def settled_seeds(recording: Recording, call: Directed, selection: Selection, kind: Kind, name: str) -> Selection:
-    """Return the selection with the number of directions or weights, their shapes checked.
+    """Return the selection with the number of directions or weights, after checking their shapes.
 
     Args:
         recording: recording of the function, with inputs for seeds.
@@ -216,7 +216,8 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: for a seed of another shape than its primal or result, with or without an axis of seeds in front.
+        ArgumentError: for a seed whose shape, apart from a leading axis of seeds, differs from its primal's or
+            result's.
     """
     shapes = recording.argument_shapes
     subject = f"{kind.name}({name})"

@@ -1,8 +1,8 @@
 """Functions that compiled programs call back, with derivatives of any order: shared code of equation solvers.
 
-The user's equations are recorded once, as `Equations`: a tape of numbers in a row, compiled alone and with its Jacobian
-for the solver. Programs call a `Call`. Its derivative is another `Call` with a rule of its own, or a function that
-calls solvers again and is recorded in turn (`Recorded`), so that derivatives of derivatives need no rule.
+The user's equations are recorded once, as `Equations`: a tape with flat inputs and outputs, which is compiled alone and
+with its Jacobian for the solver. Programs call a `Call`. Its derivative is another `Call` with its own rule, or a
+function that calls solvers again and is recorded in turn (`Recorded`), so that higher derivatives need no rule.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
 
 Floats = NDArray[np.float64]
-#: Operations of equations, at most: they are written out one by one.
+#: Maximum number of operations of equations, which are written out.
 MOST: Final = 1_000_000
 
 
 def compiled(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
-    """Return a derivative of a function that is recorded without a check."""
+    """Return a derivative of a function with respect to the arguments `by`, recorded without a check."""
     forms = Forms(f, name, by, None, (), ())
     return Derivative(f, kind, forms, Options.of(check=False, watch=False, progress=False))
 
@@ -59,15 +59,15 @@ def recorded_equations(
     """Record equations together with the enclosing values that they use.
 
     Args:
-        function: function to record; it calls the user's functions as `decided` returns them.
-        user: the user's function, whose modules are patched.
+        function: function to record; it calls the user's functions in the form that `decided` returns.
+        user: user's function, whose modules are patched.
         arguments: structure of each argument, and its leaves.
         tape: enclosing tape.
         name: name of the solver's function, for messages.
 
     Raises:
-        OpaqueError: if it calls an opaque function.
-        SizeError: if it is too long.
+        OpaqueError: if the function calls an opaque function.
+        SizeError: if the equations are too long.
         TraceError: for an operation that cannot be recorded.
     """
     with patched(user):
@@ -83,16 +83,16 @@ def recorded_equations(
 
 
 def decided(function: Any) -> Any:
-    """Return the function to call instead of a function of the user: it records decisions as selections."""
+    """Return the form of a user's function that records branches on values as selections."""
     function = replaced(function)
     return function if function is None or ACTIVE.decisions is None else called(function)
 
 
 class Equations:
-    """A function of arguments and parameters that returns numbers in a row, as a tape.
+    """A function of arguments and parameters with flat results, as a tape.
 
     Args:
-        tape: with the entries of the arguments and the parameters as inputs.
+        tape: tape with the entries of the arguments and the parameters as inputs.
         sizes: sizes of the arguments; None for a number.
         name: name of the user's function, for messages.
     """
@@ -110,14 +110,14 @@ class Equations:
         return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *operands).tolist()), np.int64))
 
     def program(self, kind: Kind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
-        """Return the function, or a derivative of it by some arguments, compiled."""
+        """Return the compiled function, or its compiled derivative with respect to the arguments `by`."""
         key = kind.name, by
         if key not in self._programs:
             self._programs[key] = compiled(self, kind, self.name, by).compile(*self.examples)
         return self._programs[key]
 
     def by_parameters(self, chosen: tuple[int, ...]) -> Equations:
-        """Return derivatives by some parameters: of each, those of all results."""
+        """Return the derivatives of all results with respect to some parameters, one parameter after the other."""
         position = len(self.sizes)
         jacobian = compiled(self, JACOBIAN, self.name, position)
         recording = record(lambda *arguments: jacobian(*arguments)[:, list(chosen)].T.reshape(-1), self.examples)
@@ -125,10 +125,10 @@ class Equations:
 
 
 class Call:
-    """A function of one row of numbers, as programs call it (`accumulus.tape.program.Opaque`).
+    """A function from one flat array to another that programs call (`accumulus.tape.program.Opaque`).
 
     Args:
-        returns_nan: True if it returns NaN where it fails, in the place of an error.
+        returns_nan: if True, it returns NaN where it fails, instead of raising an error.
     """
 
     name: str
@@ -144,23 +144,23 @@ class Call:
         raise NotImplementedError
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Return some columns of the Jacobian, of a row of traced values: in any shape, row by row."""
+        """Return columns of the Jacobian at traced values `x`, in any shape, row by row."""
         raise NotImplementedError
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the function that computes some columns of the Jacobian: by default that which is recorded."""
+        """Return the function that computes columns of the Jacobian; by default, `jacobian` is recorded."""
         function = partial(self.jacobian, columns)
         return Recorded(function, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
 
     def recorded(self, x: Any) -> Any:
-        """Record a call of it with traced values in a row: its results."""
+        """Record a call with flat traced values, and return its results."""
         return TracedArray(ACTIVE.tape, call_block(ACTIVE.tape, self, in_row(ACTIVE.tape, x)))
 
     def __call__(self, numbers: Floats) -> Floats:
-        """Return the results where the condition, the first number, holds; else NaN.
+        """Return the results if the condition, the first number, holds; else NaN.
 
         Raises:
-            IntegrationError, ConvergenceError: if they are not found.
+            IntegrationError, ConvergenceError: if the results are not found.
         """
         if numbers[0]:
             try:
@@ -176,14 +176,14 @@ class Call:
         return self.derivative_by(tuple(range(self.argument_count)))
 
     def derivative_by(self, columns: tuple[int, ...]) -> Opaque:
-        """Return columns of the Jacobian."""
+        """Return the function that computes these columns of the Jacobian."""
         if columns not in self._derivatives:
             self._derivatives[columns] = self.slopes(columns)
         return self._derivatives[columns]
 
 
 class Recorded(Call):
-    """A function that is recorded, and compiled, of one row of numbers; so are its derivatives."""
+    """A function from one flat array to another that is recorded and compiled; so are its derivatives."""
 
     def __init__(
         self, function: Callable[[Any], Any], name: str, arguments: int, results: int, returns_nan: bool = False

@@ -1,6 +1,6 @@
-"""Recordings of Taylor coefficients: of a function along a path of its arguments.
+"""Recordings of Taylor coefficients of a function along a path of its arguments.
 
-Of loops they are loops: the recurrences of each body, for all of its instances.
+For recordings with loops, they are loops, too: the recurrences of each body, for all of its instances.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Integers = NDArray[np.int64]
 def taylor_recording(
     recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None = None
 ) -> Recording:
-    """Return a recording of the values and Taylor coefficients of a recording, of the same arguments.
+    """Return a recording of the values and Taylor coefficients of a recording, with the same arguments.
 
     Args:
         recording: recording whose further arguments are coefficients.
@@ -51,7 +51,7 @@ def taylor_recording(
         points: points where the recording holds, (points, inputs).
 
     Raises:
-        ArgumentError: if values have derivatives that are neither those of their operations nor of solutions.
+        ArgumentError: if attached derivatives belong neither to the operations nor to solutions of equations.
     """
     order, values = selection.seed_count, recording.results
     if recording.loops is not None and not has_attached(recording.loops):
@@ -86,7 +86,7 @@ def _of_scalars(
     if steps:
         return _by_derivatives(recording, paths, order, preparation, points)
     with preparation.stage("linearize"):
-        # lasting derivatives have series of their own, behind those of the values
+        # lasting derivatives have separate series, after the series of the values
         tape = unattached(recording.scalars, keeping=keeping)[0].copy()
         results, guards = tape.outputs[:values], tape.outputs[values:]
         tape.outputs = results
@@ -103,9 +103,9 @@ def _by_derivatives(
     preparation: Preparation,
     points: NDArray[np.float64] | None,
 ) -> tuple[Tape, Integers]:
-    """Return the tape, and coefficients of its results: derivatives by t of a function of t, one after the other.
+    """Return the tape and the coefficients of its results as repeated derivatives with respect to t.
 
-    Solutions of equations have derivatives of every order in that way, with any solver.
+    This gives solutions of equations derivatives of every order, for any solver.
     """
     scalars, values = recording.scalars, recording.results
     along = Tape(1 + scalars.inputs)
@@ -134,7 +134,7 @@ def _by_derivatives(
 def _of_loops(
     recording: Recording, program: Program, selection: Selection, preparation: Preparation
 ) -> tuple[Program, Integers]:
-    """Return loops with the outputs of a recording, and the coefficients; it has no attached derivatives."""
+    """Return loops with the outputs of a recording, and the coefficients; for programs without attached derivatives."""
     order, values = selection.seed_count, recording.results
     with preparation.stage("linearize"):
         writing = _Writing(program, order)
@@ -147,7 +147,7 @@ def _of_loops(
 
 
 class _Writing:
-    """Program of Taylor coefficients under construction, with the references of the coefficients of each value."""
+    """Program of Taylor coefficients under construction, with references to the coefficients of each value."""
 
     def __init__(self, program: Program, order: int) -> None:
         self.given, self.order = program, order
@@ -159,12 +159,12 @@ class _Writing:
         self._moves = np.zeros(len(program), bool)
 
     def note(self, references: Integers, coefficients: Any) -> None:
-        """Note the coefficients of t, t², … of some values, a row for each power."""
+        """Store the coefficients of t, t², … of some values, with a row for each power."""
         self._coefficients[:, references] = coefficients
         self._moves[references] = True
 
     def at(self, references: Integers, k: int) -> Integers:
-        """Return the coefficients of t^k of some values."""
+        """Return the coefficients of t^k of some values; for k = 0, the values."""
         if not k:
             return self.moving.at(references)
         coefficients: Integers = np.where(
@@ -176,7 +176,7 @@ class _Writing:
         return bool(self._moves[references[references >= 0]].any())
 
     def add(self, each: Map) -> None:
-        """Write a map and its coefficients."""
+        """Add a map and its coefficients to the program."""
         if each.is_sum:
             self._add_sums(each)
         elif each.shape is not None:
@@ -241,7 +241,7 @@ class _Writing:
         return coefficients
 
     def _add_solutions(self, shape: tuple[int, int, int], matrix: Integers, sides: Integers) -> list[Integers]:
-        """Write X of A·X = B: X_k is A⁻¹·(B_k - A_1·X_(k-1) - … - A_k·X_0), by the coefficients of A and B."""
+        """Add X of A·X = B: with the coefficients of A and B, X_k is A⁻¹·(B_k - A_1·X_(k-1) - … - A_k·X_0)."""
         _, n, m = shape
         matrices = [self.at(matrix, k).reshape(n, n) for k in range(self.order + 1)]
         return self._solved(matrices, [self.at(sides, k).reshape(n, m) for k in range(self.order + 1)])
@@ -249,11 +249,11 @@ class _Writing:
     def _add_sparse_solutions(
         self, system: SparseSystem, shape: tuple[int, int, int], data: Integers, sides: Integers
     ) -> list[Integers]:
-        """Write the same for a sparse A."""
+        """Add X of A·X = B for a sparse A."""
         _, n, m = shape
         order = np.argsort(system.rows, kind="stable")
         rows, starts = np.unique(system.rows[order], return_index=True)
-        ends = np.arange(m)[:, np.newaxis] * len(order) + starts  # of each column of the product one after the other
+        ends = np.arange(m)[:, np.newaxis] * len(order) + starts  # for each column of the product in turn
 
         def product(entries: Integers, x: Integers) -> Integers:
             terms = self.made.apply("multiply", entries[order], x.T[:, system.columns[order]])
@@ -288,7 +288,7 @@ class _Writing:
         return [each.reshape(-1) for each in solutions]
 
     def _add_determinant(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:
-        """Write sign and logarithm of |A|: k·l_k is the sum of j·trace(W_(k-j)·A_j) for j ≤ k, W being A⁻¹."""
+        """Add sign and logarithm of |A|: k·l_k is the sum of j·trace(W_(k-j)·A_j) for 1 ≤ j ≤ k, where W is A⁻¹."""
         n = shape[0]
         matrices = [self.at(matrix, k).reshape(n, n) for k in range(self.order + 1)]
         coefficients = [np.array(self.made.log_determinant(matrices[0]), np.int64)]
@@ -308,10 +308,10 @@ class _Writing:
         return coefficients
 
     def _add_factor(self, shape: tuple[int, int, int], matrix: Integers) -> list[Integers]:
-        """Write the coefficients of L, where L·Lᵀ = A.
+        """Add the coefficients of L, where L·Lᵀ = A.
 
-        L_k is L_0·Φ(L_0⁻¹·R·L_0⁻ᵀ), Φ being the lower triangle with half the diagonal, and R what is left of A_k
-        without the products of L_1, …, L_(k-1).
+        L_k is L_0·Φ(L_0⁻¹·R·L_0⁻ᵀ). Φ takes the lower triangle with half the diagonal, and R is A_k minus the products
+        of L_1, …, L_(k-1).
         """
         n, made = shape[0], self.made
         factors = [made.cholesky(self.at(matrix, 0).reshape(n, n))]
@@ -326,7 +326,7 @@ class _Writing:
         return [each.reshape(-1) for each in factors]
 
     def _called(self, opaque: Opaque, numbers: Integers, order: int) -> list[Integers]:
-        """Write y = f(x) up to some power: k·y_k is the sum of j·J_(k-j)·x_j for j ≤ k, J being the Jacobian at x."""
+        """Add y = f(x) up to an order: k·y_k is the sum of j·J_(k-j)·x_j for 1 ≤ j ≤ k, with J the Jacobian at x."""
         coefficients = [self.made.call(opaque, self.at(numbers, 0))]
         arguments = numbers[1:]
         if not order or not self._is_moving(arguments):
@@ -343,9 +343,9 @@ class _Writing:
         return coefficients
 
     def _expanded(self, each: Map, active: list[int]) -> Tape:
-        """Return a body with the coefficients of its outputs, one after the other, behind these.
+        """Return a body followed by the coefficients of its outputs.
 
-        Its inputs are the leaves, then the coefficients of those that are active.
+        Its inputs are the leaves, followed by the coefficients of the active ones.
         """
         leaves = len(each.leaves)
         tape = Tape(leaves + self.order * len(active), signed_zeros=self.given.signed_zeros)

@@ -1,7 +1,8 @@
-"""Conversion of users' arguments to the numbers and arrays by position that derivatives take.
+"""Conversion of users' arguments to the positional numbers and arrays that derivatives take.
 
-Positions and names of arguments become places among them; keywords go where the signature has them; containers are
-opened, and axes of points passed on to their elements. Calls with nothing but numbers and arrays pass through.
+Positions and names of arguments become places among the numbers; keywords move to their positions in the signature;
+containers are flattened, and axes of points passed on to their elements. Calls with numbers and arrays only pass
+through.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from accumulus.programs.compiled_program import CompiledProgram
 
 
-#: Types of arguments that need no other form.
+#: Types of arguments that need no conversion.
 _PLAIN: Final = frozenset({float, int, np.ndarray, np.float64, str, bool, type(None)})
 
 
@@ -45,10 +46,11 @@ class Forms:
     """Forms of a function's arguments, with the arguments to differentiate with respect to.
 
     Args:
-        function: the user's.
-        name: name of it, for messages.
-        argnums, argnames: of the arguments to differentiate by; the first, if both are None.
-        static_argnums, static_argnames: of static arguments, which are passed on unchanged.
+        function: user's function.
+        name: name of the function, for messages.
+        argnums, argnames: positions and names of the arguments to differentiate with respect to; the first if both are
+            None.
+        static_argnums, static_argnames: positions and names of static arguments, which are passed on unchanged.
     """
 
     def __init__(
@@ -70,13 +72,13 @@ class Forms:
 
     @property
     def _needed(self) -> list[int | str]:
-        """Arguments that must be given even where they have a default."""
+        """Arguments that are required even if they have a default."""
         requested = (self.asked,) if isinstance(self.asked, int | str) else self.asked
         return [argument for argument in requested if not isinstance(argument, int) or argument > 0]
 
     @cached_property
     def takes_out(self) -> bool:
-        """Return True if ``out=`` in a call is no argument of the function."""
+        """Return True if ``out=`` in a call cannot be an argument of the function."""
         signature = signature_of(self._function)
         if signature is None:
             return False
@@ -84,7 +86,7 @@ class Forms:
 
     @property
     def positional(self) -> tuple[int | Sequence[int], tuple[int, ...]] | None:
-        """Positions to differentiate by, and of static arguments; None if keywords are among them."""
+        """Positions of differentiated arguments and of static ones; None if names are among the former."""
         asked = self.asked
         several = (asked,) if isinstance(asked, int | str) else asked
         if any(isinstance(argument, str) for argument in several):
@@ -93,16 +95,16 @@ class Forms:
 
     @property
     def static_positions(self) -> tuple[int, ...]:
-        """Positions of static arguments."""
+        """Positions of static arguments, without names."""
         return tuple([argument for argument in self.static if isinstance(argument, int)])
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
-        """Return the function in the form that these arguments need, and the numbers in them.
+        """Return the function in the form for these arguments, and the numbers in them.
 
-        None is returned with arguments by position that are numbers, arrays and constants.
+        The function is None if the arguments are positional numbers, arrays and constants.
 
         Raises:
-            ArgumentError: if they do not fit the signature, or hold objects that cannot be traced.
+            ArgumentError: if the arguments do not fit the signature, or contain objects that cannot be traced.
         """
         count = len(arguments)
         needed = [argument for argument in self._needed if isinstance(argument, str) or argument >= count]
@@ -141,7 +143,7 @@ class Forms:
         )
         order = [*positional, *named.values()]
         if any(not isinstance(each, _StandIn) for each in order):
-            return None  # a default, which may change
+            return None  # it is a default, which may change
         structures: Sequence[Structure] = [Leaf()] * len(order) if call is None else call.parts
         return reader(structures, [each.place for each in order])
 
@@ -154,7 +156,7 @@ def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, ch
     """Return the function with arrays in place of lists of numbers, if the results are the same.
 
     SciPy's functions convert lists to arrays before they call the user's function. A function that is called directly
-    gets the lists, whose sums and multiples mean something else.
+    receives the lists, for which + and * mean something else.
 
     Args:
         function: user's function in the form of its arguments.
@@ -186,13 +188,13 @@ def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, ch
 
 @dataclass(frozen=True)
 class _StandIn:
-    """Stand-in for an argument where only its place matters."""
+    """Stand-in for an argument if only its place matters."""
 
     place: int | str
 
 
 def stands_for(value: Any) -> bool:
-    """Return True if an object stands for numbers: an array of Dask or CuPy, or a traced value."""
+    """Return True if an object stands for numbers: a Dask or CuPy array, or a traced value."""
     return is_lazy(value) or is_on_device(value) or isinstance(value, StandIn)
 
 
@@ -235,23 +237,23 @@ def _as_names(names: str | Sequence[str], option: str) -> Sequence[str]:
 
 
 def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, transposed: bool, name: str) -> InAxes:
-    """Return the axes of points of the numbers in a call, from those of its arguments.
+    """Return the axes of points of the numbers in a call, from the axes of its arguments.
 
     Args:
         call: form of the arguments.
         numbers: numbers in the arguments.
-        in_axes: axes as `Derivative.batch` takes them: for each argument by position an axis, None, or a container of
-            those in the argument's structure; or a dict of such entries by the argument's name. An entry holds for
-            everything below it. Keyword arguments without an entry have their points as without `in_axes`.
-        transposed: if True, points are on the last axis where `in_axes` does not say otherwise.
+        in_axes: axes as for `Derivative.batch`: for each positional argument an axis, None, or a container of these in
+            the argument's structure; or a dict of such entries by argument name. An entry applies to all numbers below
+            it. Keyword arguments without an entry have the default axes.
+        transposed: if True, points are on the last axis unless `in_axes` says otherwise.
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: if it does not fit the arguments.
+        ArgumentError: if `in_axes` does not fit the arguments.
     """
     call = call.as_given
     if not isinstance(in_axes, list | tuple | dict):
-        return in_axes  # type: ignore[no-any-return]  # one for all; checked where axes are
+        return in_axes  # type: ignore[no-any-return]  # one axis for all arguments; checked later
     if not isinstance(in_axes, dict) and len(in_axes) != len(call.positional):
         raise ArgumentError(
             f"in_axes is {in_axes!r}; expected {len(call.positional)} entries, as many as {name} has arguments"
@@ -277,10 +279,10 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
 def axes_by_position(
     function: Callable[..., Any], numbers: Sequence[Any], in_axes: Mapping[str, Any], transposed: bool, name: str
 ) -> InAxes:
-    """Return the axes of points of arguments by position, from those by name.
+    """Return the axes of points of positional arguments, from axes by name.
 
     Raises:
-        ArgumentError: for a name that is of no argument.
+        ArgumentError: for a name that is not an argument.
     """
     usual = -1 if transposed else 0
     axes = [usual if np.ndim(x) else None for x in numbers]
@@ -292,7 +294,7 @@ def axes_by_position(
 
 
 def _axes_below(structure: Structure, entry: Any, subject: str) -> list[int | None]:
-    """Return the axis of each number in a structure, from one for all of them or a container of axes."""
+    """Return the axis of each number in a structure, from one axis for all of them or a container of axes."""
     if isinstance(structure, Constant):
         return []
     if entry is None or isinstance(entry, int):
@@ -314,19 +316,19 @@ def _axes_below(structure: Structure, entry: Any, subject: str) -> list[int | No
 
 
 class FormedProgram:
-    """`CompiledProgram` for arguments of one structure; all other attributes are those of the program.
+    """`CompiledProgram` for arguments of one structure; it has all other attributes of the program.
 
     Args:
-        program: for the numbers in the arguments, by position.
-        forms: of the function.
-        call: the structure; None for numbers in the places of the signature, given by keyword.
+        program: program for the positional numbers in the arguments.
+        forms: forms of the function's arguments.
+        call: structure of the arguments; None for plain numbers that may be passed by keyword.
     """
 
     def __init__(self, program: CompiledProgram, forms: Forms, call: Restructured | None) -> None:
         self.program = program
         self._forms, self._structure = forms, call
-        #: Reader of the numbers in arguments; the call signatures (number of positional arguments, keywords) for which
-        #: a reader was sought.
+        #: Reader of the numbers in arguments; and the call signatures (number of positional arguments, keywords) for
+        #: which a reader was sought.
         self._read: Reader | None = None
         self._fast: Callable[..., Any] = no_fast_path
         self._ways: frozenset[tuple[int, tuple[str, ...]]] = frozenset()
@@ -335,12 +337,12 @@ class FormedProgram:
         return vars(self) | {"_read": None, "_fast": no_fast_path, "_ways": frozenset()}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # not there yet, while it is unpickled
+        if name.startswith("_"):  # during unpickling, `program` does not exist yet
             raise AttributeError(name)
         return getattr(self.program, name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Return derivatives at one point; with `out`, written there, see `Derivative.__call__`."""
+        """Return derivatives at one point, or write them to `out`, see `Derivative.__call__`."""
         numbers = None if self._read is None else self._read(arguments, keywords)
         if numbers is not None:
             result = self._fast(*numbers)
@@ -352,7 +354,7 @@ class FormedProgram:
         return self.program(*self._numbers(arguments, keywords))
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
-        """Call for the values of the structural nonzeros, see `CompiledProgram.nonzeros`."""
+        """Return the values of the structural nonzeros, see `CompiledProgram.nonzeros`."""
         return self.program.nonzeros(*self._numbers(arguments, keywords))
 
     def batch(

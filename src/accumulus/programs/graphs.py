@@ -1,21 +1,21 @@
 """Graph and plan of the requested derivatives of a recording: of the Jacobian, or of products with it.
 
-A direction is one more terminal, on which the arguments depend by its entries; a weight is one more root, which depends
-on the results by its entries. So the search over orders of elimination decides whether forward, reverse, or something
-in between is cheapest, and the Jacobian is formed only where that is.
+A direction is an additional terminal on which the arguments depend, with its entries as labels. A weight is an
+additional root that depends on the results, with its entries as labels. The search over elimination orders therefore
+decides whether forward, reverse, or a mixed order is cheapest, and the Jacobian is formed only where this is cheaper.
 
-**Starts of products.** A product with one direction computes f and, beside each of its operations, what that does to
-the direction. So it is short where f is, and the rewriter finds a short f far more easily than a short product: it has
-a third of the operations. Hence f is rewritten first, and the product is that of the shorter f; of H·v the gradient is
-rewritten likewise. A shorter f need not have the shorter product, nor is the cheapest order of elimination known before
-the rewriter has been there: several starts are emitted, and the one that comes to least in a short search is kept. Two
-orders are compared: one runs from the directions (the weights) through the graph, the other forms the Jacobian first,
-which is shorter where its entries share most of what they are made of.
+**Starts of products.** A product with one direction computes f and, for each of its operations, the effect on the
+direction. It is short where f is short, and the rewriter finds a short f far more easily than a short product, since f
+has a third of the operations. Therefore f is rewritten first, and the product is derived from the shorter f; for H·v,
+the gradient is rewritten as well. A shorter f need not have the shorter product, and the cheapest elimination order is
+not known before rewriting. Several starts are therefore emitted, and the one with the lowest cost in a short search is
+kept. Two orders are compared. One runs from the directions (the weights) through the graph. The other forms the
+Jacobian first, which is shorter if the entries of the Jacobian share most of their operations.
 
-**Starts of Jacobians.** Long Jacobians are those of the rewritten function, too: the time of the rewriter is too short
-for all of a long program, and what it removes from the function before is not there to be differentiated. A result that
-no longer depends on an argument after rewriting would have fewer nonzeros than the pattern says; then the function is
-differentiated as recorded.
+**Starts of Jacobians.** Long Jacobians are derived from the rewritten function, too: the rewriter has too little time
+to cover a long program, and operations that it removes from the function first need not be differentiated. If a result
+no longer depends on an argument after rewriting, the Jacobian would have fewer nonzeros than its pattern; then the
+function is differentiated as recorded.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-#: One in so many labels has a condition, if many have.
+#: If more than one label in this many has a condition, all steps count as conditional.
 FEW: Final = 50
 _SELECT: Final = BY_NAME["select"].code
 
-#: What the stages from planning on need, beside one another.
+#: Kernels that the stages from planning on need; they are prepared side by side.
 _KERNELS: Final = (
     *("elimination.vertex", "elimination.labels", "search.order"),
     *("rewriting.rewrite", "rewriting.signs", "tape.passes"),
@@ -63,7 +63,7 @@ _KERNELS: Final = (
 def linearized(
     recording: Recording, kind: Kind, selection: Selection, name: str, *, joined: bool = True, keeping: bool = False
 ) -> Linearization:
-    """Return the graph of a kind of derivative by the selected arguments; the rest is as for `linearize_arguments`."""
+    """Return the graph of a kind of derivative for the selected arguments; for the rest, see `linearize_arguments`."""
     skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
     found = linearize_arguments(recording, selection, name, skipped, joined=joined, keeping=keeping)
     if kind.seeds is Seeds.TANGENTS:
@@ -91,7 +91,7 @@ def linearize_arguments(
         selection: differentiated arguments, and the selected entries.
         name: name of the function, for messages.
         skipped: number of leading result entries that are not differentiated.
-        joined: if False, there is an output for each guard.
+        joined: if False, there is a separate output for each guard.
         keeping: as for `linearize`.
     """
     columns, places, wanted = inputs_of(recording, selection.positions), selection.places, None
@@ -108,7 +108,7 @@ def linearize_arguments(
     guards = tape.outputs[results:]
     if guards and joined:
         guards = [holds_of(tape, np.array(guards))]
-    # with a derivative of zero they are no roots
+    # an attached derivative of zero keeps the other results from being roots
     zero, is_root = tape.constant(0.0), np.zeros(results, bool)
     is_root[rows] = True
     values = [
@@ -121,24 +121,24 @@ def linearize_arguments(
 
 
 def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]:
-    """Return the inputs of the tape that belong to some arguments, in their order."""
+    """Return the tape inputs that belong to the arguments at `argnums`, in their order."""
     parts = [np.arange(recording.program.inputs)[recording.argument_slices[k]] for k in argnums]
     return np.concatenate([*parts, np.empty(0, np.int64)], dtype=np.int64)
 
 
 def entries_of_seeds(recording: Recording, selection: Selection) -> NDArray[np.int64]:
-    """Return inputs of the tape that are entries of directions or weights: a row for each."""
+    """Return the tape inputs that are entries of directions or weights, one row for each."""
     parts = [inputs_of(recording, [seed]).reshape(selection.seed_count, -1) for seed in selection.seeds]
     return np.concatenate(parts, axis=1)
 
 
 def in_directions(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
-    """Return the graph by directions: these are its terminals."""
+    """Return the graph with the directions as terminals, in place of the arguments."""
     graph = found.graph
     count = selection.seed_count
     labels = entries_of_seeds(recording, selection)
     used = np.unique(np.asarray(graph.targets)[np.isin(graph.targets, graph.terminals)])
-    # of the arguments' entries, those that nothing depends on are left out
+    # leave out entries of the arguments that no value depends on
     kept = np.ones(len(graph.vertices), bool)
     kept[list(graph.terminals)] = False
     kept[used] = True
@@ -159,7 +159,7 @@ def in_directions(recording: Recording, selection: Selection, found: Linearizati
 
 
 def _weighted(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
-    """Return the graph of weighted results: these are its roots."""
+    """Return the graph with the weighted results as roots, in place of the results."""
     graph, tape = found.graph, found.tape.copy()
     count = selection.seed_count
     weights = entries_of_seeds(recording, selection)
@@ -170,7 +170,7 @@ def _weighted(recording: Recording, selection: Selection, found: Linearization) 
         for place, root in enumerate(graph.roots):
             sources.append(first + direction)
             targets.append(root)
-            # results that are equal are one root
+            # equal results share a root
             labels.append(tape.sum(weights[direction, np.flatnonzero(rows == place)].tolist()))
     weighted = DifferentiationGraph.from_tape(
         tape,
@@ -186,15 +186,15 @@ def _weighted(recording: Recording, selection: Selection, found: Linearization) 
 
 
 def plan_of(linearization: Linearization, context: Context) -> Plan:
-    """Return the plan by which derivatives of a kind are accumulated; verified.
+    """Return the verified plan that accumulates derivatives of a kind.
 
-    The one of a Hessian is that of the Jacobian of the gradient's recording, of whose entries those of one triangle are
-    kept (`accumulus.programs.results`).
+    For a Hessian, it is the plan of the Jacobian of the recorded gradient; one triangle of the entries is kept
+    afterwards (`accumulus.programs.results`).
     """
     graph = linearization.graph
 
     def before() -> None:
-        if context.options.rewrites:  # all kernels that the stages from now on need, side by side
+        if context.options.rewrites:  # prepare all kernels that later stages need, side by side
             with context.paused():
                 prepare(*_KERNELS)
 
@@ -202,46 +202,46 @@ def plan_of(linearization: Linearization, context: Context) -> Plan:
 
 
 def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[int, int]:
-    """Return estimates of the operations of the derivatives, and of those that conditions reach."""
+    """Return estimated numbers of operations of the derivatives: of all, and of those reached by conditions."""
     graph = linearization.graph
     if plan is not None:
         steps = len(plan.accumulation.steps)
     else:
         counted, _ = sweep_counts(graph)
-        # what is too large to be counted may be sparse: nothing is refused for what it may come to
+        # a graph too large to be counted may be sparse, so the estimate is optimistic rather than a refusal
         steps = min((priced.steps for priced in counted.values()), default=len(graph.sources))
     if graph.tape is None:
         return steps, 0
     codes, labels = np.frombuffer(graph.tape.codes, np.uint8), np.array(graph.labels, np.int64)
     conditional = int(np.count_nonzero(codes[labels[labels >= 0]] == _SELECT))
-    # what is eliminated next to a condition has it, too: all, if they are not few
+    # eliminating next to a condition spreads it: all steps are conditional, unless conditions are few
     return graph.tape.operations + steps, steps if FEW * conditional > len(labels) else conditional
 
 
 # Starts ---------------------------------------------------------------------------------------------------------------
 
 
-#: Operations of a Jacobian and its function, as estimated, from which on the function is rewritten first.
+#: Estimated number of operations of a Jacobian and its function from which on the function is rewritten first.
 LONG: Final = 2_500
-#: How a function is rewritten before it is differentiated once or twice, and afterwards its gradient and its products,
-#: which then have less to win.
+#: Rounds of rewriting for a function before it is differentiated once or twice; and afterwards, with less left to gain,
+#: for its gradient and its products.
 BEFORE: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.6, 0.45))}
 AFTER: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.5))}
-#: How products are rewritten of functions that were not.
+#: Rounds of rewriting for products of functions that were not rewritten.
 ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
-#: Operations of a function that is rewritten first, at most; and part of the time that this may take.
+#: Maximum number of operations of a function that is rewritten first; and the fraction of the time for this.
 MOST: Final = 2_000
 _SHARE: Final = 0.3
-#: Jacobians are formed that take no more products and sums than so many times the edges, which a direction takes.
+#: A Jacobian is formed if it takes at most this many products and sums for each edge; a direction takes one.
 _FORMED: Final = 1.6
-#: Moves of the search that compares starts, for each node.
+#: Moves, for each node, of the search that compares starts.
 LOOKS: Final = 60
-#: Starts of more operations than this, as a multiple of the fewest, are not looked at.
+#: Starts with more operations than this multiple of the fewest are not compared.
 _MORE: Final = 1.15
 #: The sweep for one direction, or one row of weights.
 _SWEEPS: Final = {Seeds.TANGENTS: "forward", Seeds.COTANGENTS: "reverse"}
-#: Operations whose derivatives may come to depend on how their arguments, or what they choose from, are rounded. A
-#: value with a derivative of its own loses that in the rewriter.
+#: Operations whose derivatives may depend on the rounding of their arguments or of the values they select from. A value
+#: with an attached derivative would lose it in the rewriter.
 _STAY: Final = frozenset(
     BY_NAME[name].code
     for name in (
@@ -257,15 +257,15 @@ _LINEAR: Final = (_ADD, _SUBTRACT, _NEGATIVE)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A graph of derivatives, and how it is planned."""
+    """A graph of derivatives, and its plan if it has one."""
 
-    linearization: Linearization  # whose tape has the same outputs as those of other starts
-    plan: Plan | None = None  # for its graph; None for one that is searched for
-    is_short: bool = False  # True if what it differentiates has been rewritten
+    linearization: Linearization  # the tape has the same outputs for all starts
+    plan: Plan | None = None  # plan for the graph; None if it is still to be found
+    is_short: bool = False  # True if the differentiated function has been rewritten
 
 
 def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:
-    """Return the recording with fewer operations, to be differentiated; None where there is no safe one."""
+    """Return the recording with fewer operations, to be differentiated; None if there is no safe one."""
     if not _may_be_rewritten(preparation.options) or not _is_short(recording):
         return None
     tape = recording.scalars
@@ -281,14 +281,14 @@ def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) ->
 def jacobian_start(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, given: Linearization | None
 ) -> Start:
-    """Return the graph of a Jacobian: a long one is that of the function with fewer operations, if its pattern stays.
+    """Return the graph of a Jacobian; a long one is derived from the shortened function if the pattern stays the same.
 
     Args:
         recording: recording of the function.
         kind: kind of the derivatives, without seeds.
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
-        given: graph of the recording, if there is one already.
+        given: graph of the recording, if it exists already.
     """
     with preparation.stage("linearize"):
         found = given or linearized(recording, kind, selection, preparation.name)
@@ -305,8 +305,8 @@ def jacobian_start(
 
 
 def connected(linearization: Linearization) -> list[tuple[int, int]]:
-    """Return the roots and terminals, by position, that a path joins; with a mirror, those of one triangle."""
-    from accumulus.graph.degrees import index_domains  # not what every process needs
+    """Return pairs of a root and a terminal, by position, that a path joins; with a mirror, of one triangle."""
+    from accumulus.graph.degrees import index_domains  # not needed by every process
 
     graph = linearization.graph
     domains, size = index_domains(graph), len(graph.terminals) // 8 + 1
@@ -322,7 +322,7 @@ def connected(linearization: Linearization) -> list[tuple[int, int]]:
 def starts_of(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool = False
 ) -> list[Start]:
-    """Return the starts of products with the Jacobian of a recording: along the seeds, and by the Jacobian."""
+    """Return the starts of products with the Jacobian of a recording: along the seeds, and through the Jacobian."""
     with preparation.stage("linearize"):
         found = linearized(recording, kind, selection, preparation.name)
     preparation.expect(*counts_of(found))
@@ -334,7 +334,7 @@ def starts_of(
 def along_seeds(
     found: Linearization, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool
 ) -> Start:
-    """Return the product that runs through a graph from the seeds; of several at once as planned."""
+    """Return the start of a product along the seeds: a sweep for one seed; for several, the plan is found later."""
     options = preparation.options
     if selection.seed_count > 1 or not _may_be_rewritten(options):
         return Start(found, None, is_short)
@@ -344,14 +344,14 @@ def along_seeds(
 
 
 def rounds_of(start: Start, kind: Kind) -> Rounds:
-    """Return the rounds of rewriting for the derivatives that a start has emitted."""
+    """Return the rounds of rewriting for the emitted derivatives of a start."""
     if start.is_short:
         return AFTER[kind.order]
     return ALONE if kind.has_seeds else Rounds()
 
 
 def _formed(recording: Recording, found: Linearization, selection: Selection, preparation: Preparation) -> Plan | None:
-    """Return the plan that forms the Jacobian and multiplies it; None if there is none, or trying takes too long."""
+    """Return the plan that forms the Jacobian and multiplies it; None if there is none, or a search takes too long."""
     if not _is_short(recording):
         return None
     with preparation.stage("linearize"):
@@ -372,12 +372,12 @@ def _formed(recording: Recording, found: Linearization, selection: Selection, pr
 
 
 def _is_short(recording: Recording) -> bool:
-    """Return True for straight-line code of few operations that holds at all points."""
+    """Return True for straight-line code of few operations without guards."""
     return recording.loops is None and recording.scalars.operations <= MOST and not recording.guards
 
 
 def _may_be_rewritten(options: Options) -> bool:
-    """Return True if operations of rewritten programs are what counts, and nobody asks for another way."""
+    """Return True if options minimise operations of rewritten programs, by the default method, and allow a search."""
     plain = options.counts_rewritten and options.method == "auto" and not options.exact_order
     return plain and options.effort != "fast" and options.searches
 
@@ -395,10 +395,10 @@ def _with_tangents(tape: Tape) -> int:
 
 
 def _keeps_derivatives(tape: Tape) -> bool:
-    """Return True if rewritten programs have the same derivatives, also where single operations have none.
+    """Return True if rewritten programs have the same derivatives, even where single operations have none.
 
-    Half powers become products with roots, and powers one apart products with the lower one: those have no derivative
-    at 0.
+    Half-integer powers become products with roots, and powers that differ by one become products with the lower power.
+    Neither has a derivative at 0.
     """
     if any(code in _STAY for code in set(tape.codes[tape.inputs :])):
         return False
@@ -410,7 +410,7 @@ def _keeps_derivatives(tape: Tape) -> bool:
 
 
 def cheapest(tapes: Sequence[Tape], context: Context) -> int:
-    """Return the position of the tape that a short rewriting search makes the shortest; the first among equals."""
+    """Return the position of the tape that a short rewriting search makes the cheapest; the first of equal ones."""
     if len(tapes) == 1:
         return 0
     counts = [sum(needed(tape)) for tape in tapes]

@@ -1,15 +1,16 @@
-"""Initial value problems in compiled programs: integrated by SciPy, with sensitivities to any order.
+"""Initial value problems in compiled programs: integrated by SciPy, with sensitivities of any order.
 
-A right-hand side is recorded once, as a `System`. A program calls `Solution`, the states at all times, as a function of
+A right-hand side is recorded once, as a `System`. A program calls `Solution`, the states at all times as a function of
 the initial state, the times and the parameters. Its derivative is `Sensitivities`: the variational equations
-S' = ∂f/∂y·S + ∂f/∂p are integrated beside the states, for the requested columns alone. They are a system as
-well, so a second derivative is the derivative of a program that calls *their* solution, and so on. The derivative by
-a time is f there; the initial time is one more column, which begins with -f.
+S' = ∂f/∂y·S + ∂f/∂p are integrated together with the states, for the requested columns only. They form a system as
+well, so a second derivative is the derivative of a program that calls *their* solution, and so on. The derivative with
+respect to a time is f at that time. The initial time is one more column, which begins with -f.
 
 A product of weights with many columns of that Jacobian is `Adjoint`: the adjoint equations, integrated backward.
 
-Newton's method in an implicit integrator takes ∂f/∂y as the diagonal blocks of the Jacobian of all equations. The
-rest, the dependence of sensitivities on states, is nilpotent, so that iterations converge as those of the states do.
+Newton's method in an implicit integrator uses ∂f/∂y as the diagonal blocks of the Jacobian of all equations. The
+remaining part, the dependence of sensitivities on states, is nilpotent, so the iterations converge like those for the
+states.
 
 Source: T. Maly and L. R. Petzold, Numerical methods and software for sensitivity analysis of differential-algebraic
 systems, 1996 (the simultaneous corrector).
@@ -35,25 +36,25 @@ from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN, VALUE_AND_JAC
 from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
 
-#: Methods of `scipy.integrate.solve_ivp`, beside LSODA, and whether they are implicit.
+#: Methods of `scipy.integrate.solve_ivp`, other than LSODA; True for implicit methods.
 METHODS: Final = {"RK23": False, "RK45": False, "DOP853": False, "Radau": True, "BDF": True}
-#: Evaluations of the right-hand side, at most, for each step that an integrator of `solve_ivp` may take.
+#: Maximum number of evaluations of the right-hand side for each allowed step of an integrator of `solve_ivp`.
 _PER_STEP: Final = 20
-#: States up to which the Jacobian of a system is taken to be full, without a look at its pattern.
+#: Number of states up to which the Jacobian of a system counts as full, without computing its pattern.
 _SMALL: Final = 16
-#: States and sensitivities up to which their rates are compiled together: of more, products of matrices are quicker to
-#: prepare.
+#: Number of states and sensitivities up to which their rates are compiled together. Above, matrix products are faster
+#: to prepare.
 _COMPILED: Final = 400
-#: Variational equations for each integration between two times from which on adjoint equations are quicker. Those are
-#: integrated step by step in Python, and begin anew at each time.
+#: Number of variational equations, for each integration between two times, from which on adjoint equations are faster.
+#: Adjoint equations are integrated step by step in Python, and restarted at each time.
 _VARIATIONAL: Final = 400
-#: Gauss' nodes in steps from 0 to 1, and their weights.
+#: Nodes of Gauss quadrature on steps from 0 to 1, and their weights.
 _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(5)[k] / 2.0 + (0.5, 0.0)[k] for k in range(2))
-#: Derivatives by parameters at nodes that are in memory at once.
+#: Maximum number of derivatives with respect to parameters at quadrature nodes that are in memory at once.
 _ENTRIES: Final = 1_000_000
-#: LSODA keeps its state in one place before SciPy 1.17, and warnings are silenced for all threads.
+#: LSODA has global state before SciPy 1.17, and warnings are silenced for all threads.
 _LOCK: Final = Lock()
-#: Newton steps that move the time of an event from where an interpolation has it to where the states have it.
+#: Newton steps that correct the time of an event from the interpolated states to the integrated states.
 _EVENT_STEPS: Final = 4
 
 
@@ -64,9 +65,9 @@ class Control:
     Attributes:
         method: "LSODA", or one of `METHODS`.
         rtol: relative tolerance of a step.
-        atol: absolute tolerances of a step, one, or one for each entry of the state.
-        max_steps: between two times.
-        failure: "error" raises where the integration fails, "nan" returns NaN.
+        atol: absolute tolerances of a step, a single one, or one for each entry of the state.
+        max_steps: maximum number of steps between two times.
+        failure: "error" to raise an error if the integration fails, "nan" to return NaN.
     """
 
     method: str
@@ -76,18 +77,18 @@ class Control:
     failure: str
 
     def tolerances(self, size: int) -> Floats:
-        """Return the absolute tolerances of a state."""
+        """Return the absolute tolerances of a state of this size."""
         return np.broadcast_to(np.array(self.atol), size)
 
 
 class System(Equations):
-    """A right-hand side f(t, y, p), as numbers in a row: entries of the state, and parameters.
+    """A right-hand side f(t, y, p) with a flat state and flat parameters.
 
     Args:
-        tape: with the time, the state and the parameters as inputs, and the rates as outputs.
-        size: entries of the state.
+        tape: tape with the time, the state and the parameters as inputs, and the rates as outputs.
+        size: number of entries of the state.
         name: name of the user's function, for messages.
-        base: of variational equations, the system whose equations these are; its Jacobian is that of all blocks.
+        base: for variational equations, the original system, whose Jacobian gives all diagonal blocks.
     """
 
     def __init__(self, tape: Tape, size: int, name: str, base: System | None = None) -> None:
@@ -103,17 +104,17 @@ class System(Equations):
 
     @cached_property
     def slopes(self) -> Callable[..., Any]:
-        """The compiled rates, and their Jacobians by the state and by the parameters, if there are any."""
+        """The compiled rates, and their Jacobians with respect to the state and, if there are any, the parameters."""
         return self.program(VALUE_AND_JACOBIAN, (1, 2) if self.parameters else (1,))
 
     @cached_property
     def by_state(self) -> Callable[..., Any]:
-        """The compiled Jacobian by the state."""
+        """The compiled Jacobian with respect to the state."""
         return self.program(JACOBIAN, 1)
 
     @cached_property
     def pulled(self) -> tuple[Derivative, Derivative]:
-        """Products of weights, the last argument, with the Jacobians by the state and by the parameters."""
+        """Products of weights, the last argument, with the Jacobians with respect to the state and the parameters."""
         return compiled(self._weighted, GRADIENT, self.name, 1), compiled(self._weighted, GRADIENT, self.name, 2)
 
     def _weighted(self, t: Any, y: Any, p: Any, w: Any) -> Any:
@@ -121,7 +122,7 @@ class System(Equations):
 
     @cached_property
     def bands(self) -> tuple[int, int]:
-        """Diagonals of the Jacobian by the state below the main one, and above it."""
+        """Numbers of diagonals of the Jacobian with respect to the state below and above the main one."""
         n = self.size
         if n <= _SMALL:
             return n - 1, n - 1
@@ -133,7 +134,7 @@ class System(Equations):
         """Return the system with its variational equations.
 
         Args:
-            plain: columns of the sensitivities without a rate of their own: those by the initial state and time.
+            plain: number of sensitivities without an inhomogeneous term: those to the initial state and time.
             by_parameter: parameters of the columns that follow.
         """
         key = plain, by_parameter
@@ -204,7 +205,7 @@ class System(Equations):
         """Return the solution of the equations at all times, (times, equations), with or without sensitivities.
 
         Raises:
-            IntegrationError: if the last time is not reached.
+            IntegrationError: if the integration does not reach the last time.
             ArgumentError: for times that are not in order.
         """
         check_times(t, self.name)
@@ -217,7 +218,7 @@ class System(Equations):
         return solution
 
     def failed(self, t: Any, span: Floats, control: Control, why: str) -> NoReturn:
-        """Refuse to go on.
+        """Raise the error of an integration that failed.
 
         Raises:
             IntegrationError: always.
@@ -231,7 +232,7 @@ class System(Equations):
         )
 
     def blocks(self, equations: int, p: Floats) -> Callable[[float, Floats], Floats]:
-        """Return the diagonal blocks of the Jacobian of some equations: as bands, (bands, equations), stacked."""
+        """Return a function that computes the Jacobian's diagonal blocks as bands, (bands, equations)."""
         base, (lower, upper) = self.base, self.base.bands
         n, by_state = base.size, base.by_state
         distance = np.subtract.outer(np.arange(n), np.arange(n))
@@ -248,7 +249,7 @@ class System(Equations):
 
 
 def _equations(rates: Any, matrices: Any, columns: Any, by_parameter: Sequence[int]) -> Any:
-    """Return the rates of states and sensitivities, flat; of numbers or of traced values.
+    """Return the rates of states and sensitivities, flat, for numbers or traced values.
 
     Args:
         rates: rates of the states.
@@ -268,10 +269,10 @@ def _equations(rates: Any, matrices: Any, columns: Any, by_parameter: Sequence[i
 
 
 def check_times(t: Floats, name: str) -> None:
-    """Refuse times that are not in order, or infinite.
+    """Raise an error for times that are not in order, or infinite.
 
     Raises:
-        ArgumentError: if so.
+        ArgumentError: for such times.
     """
     steps = np.diff(t)
     if (steps < 0).any() and (steps > 0).any():
@@ -285,22 +286,22 @@ class _NotFiniteError(Exception):
 
 
 class _TooManyError(Exception):
-    """There were too many evaluations; the argument is the time."""
+    """The right-hand side was evaluated too often; the argument is the time."""
 
 
 def _by_lsoda(
     system: System, rates: Any, start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
 ) -> Floats:
-    """Return states by LSODA of SciPy's ODEPACK, which changes between Adams' methods and BDF."""
+    """Return states by LSODA from SciPy's ODEPACK, which switches between Adams methods and BDF."""
     from scipy import integrate
 
-    odeint: Any = integrate.odeint  # whose types know of fewer arguments
+    odeint: Any = integrate.odeint  # its type stubs lack some arguments
     zeros, last = np.zeros(len(start)), t[0]
 
     def checked(s: float, z: Floats) -> Any:
         nonlocal last
         rate, last = rates(s, z), s
-        if not math.isfinite(rate @ zeros):  # LSODA would take NaN for a state
+        if not math.isfinite(rate @ zeros):  # LSODA would continue with NaN as a state
             raise _NotFiniteError(s)
         return rate
 
@@ -308,7 +309,7 @@ def _by_lsoda(
     matrix: Any
     if len(start) == n and 2 * sum(system.base.bands) >= n:
         by_state = system.base.by_state
-        matrix = lambda s, z: by_state(s, z, p)  # noqa: E731  # as SciPy takes it
+        matrix = lambda s, z: by_state(s, z, p)  # noqa: E731  # the form that SciPy takes
     else:
         lower, upper = system.base.bands
         matrix = system.blocks(len(start), p)
@@ -361,7 +362,7 @@ def _solve_ivp(
     """Return the result of `scipy.integrate.solve_ivp`.
 
     Raises:
-        IntegrationError: if it fails.
+        IntegrationError: if the integration fails.
     """
     from scipy import integrate
     from scipy.sparse import dia_array
@@ -404,7 +405,7 @@ def _solve_ivp(
 
 
 class Solution(Call):
-    """States at all times, of the initial state, the times and the parameters, in a row."""
+    """States at all times, as a function of the initial state, the times and the parameters, flat."""
 
     def __init__(self, system: System, times: int, control: Control) -> None:
         super().__init__(control.failure == "nan")
@@ -415,21 +416,21 @@ class Solution(Call):
         self.result_count = times * system.size
 
     def split(self, x: Any) -> tuple[Any, Any, Any]:
-        """Return initial state, times and parameters of a row of arguments, traced or not."""
+        """Return the initial state, times and parameters in a flat array of arguments, numeric or traced."""
         n = self.system.size
         return x[:n], x[n : n + self.times], x[n + self.times :]
 
     def computed(self, x: Floats) -> Floats:
-        """Integrate."""
+        """Return the states at all times, by integration."""
         y0, t, p = self.split(x)
         return self.system.states(y0, t, p, self.control)
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
-        """Return the sensitivities."""
+        """Return the sensitivities as a function of the same arguments."""
         return Sensitivities(self, columns)
 
     def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> Opaque | None:
-        """Return the adjoint equations where they are much less than the variational ones, see `Opaque`."""
+        """Return the adjoint equations if they are much fewer than the variational ones, else None; see `Opaque`."""
         n, times = self.system.size, self.times
         equations = n * sum(k <= n or k >= n + times for k in by)
         if not is_transposed or equations < _VARIATIONAL * (1 + count * (times - 1)):
@@ -442,7 +443,7 @@ class Solution(Call):
 
 
 class Sensitivities(Call):
-    """Columns of the Jacobian of a solution, by the arguments at some positions: (times, size, columns)."""
+    """Columns of the Jacobian of a solution with respect to arguments at some positions: (times, size, columns)."""
 
     def __init__(self, solution: Solution, columns: tuple[int, ...]) -> None:
         super().__init__(solution.returns_nan)
@@ -452,13 +453,13 @@ class Sensitivities(Call):
         self.result_count = solution.result_count * len(columns)
         n, times = solution.system.size, solution.times
         self._columns = columns
-        # columns that are integrated: by the initial state and time, then by parameters
+        # integrated columns: with respect to the initial state and time, then to parameters
         self._by_start = tuple(k for k in columns if k <= n)
         self._by_parameter = tuple(k - n - times for k in columns if k >= n + times)
         self._carried = [*self._by_start, *(k + n + times for k in self._by_parameter)]
 
     def computed(self, x: Floats) -> Floats:
-        """Integrate the variational equations."""
+        """Return the sensitivities, by integrating the variational equations."""
         system = self._solution.system
         y0, t, p = self._solution.split(x)
         start = self._start(system.rates, y0, t, p)
@@ -486,7 +487,7 @@ class Sensitivities(Call):
         return np.stack(self._arranged(system, augmented_states[:, :n], columns, t, p), axis=-1).reshape(-1)
 
     def _start(self, rates: Callable[..., Any], y0: Any, t: Any, p: Any) -> list[Any]:
-        """Return sensitivities at the first time, (size,) each: of numbers or of traced values."""
+        """Return sensitivities at the first time, (size,) each, for numbers or traced values."""
         n = self._solution.system.size
         units = np.eye(n)
         return [
@@ -495,7 +496,7 @@ class Sensitivities(Call):
         ]
 
     def _arranged(self, rates: Callable[..., Any], states: Any, sensitivities: Any, t: Any, p: Any) -> list[Any]:
-        """Return the columns, (times, size) each, in the order in which they are wanted."""
+        """Return the requested columns, (times, size) each, in their order."""
         n, times = self._solution.system.size, self._solution.times
         columns = []
         for k in self._columns:
@@ -509,16 +510,17 @@ class Sensitivities(Call):
 
 
 class Adjoint(Call):
-    """Weights of all states times their Jacobian by some arguments: λ' = -∂f/∂yᵀ·λ, from the last time to the first.
+    """Weights times the Jacobian of all states: λ' = -∂f/∂yᵀ·λ, integrated from the last time to the first.
 
-    The states between times are those of the integrator's dense output. At each time its weights are added to λ; by the
-    initial state the derivative is λ in the end, and by the parameters the integral of ∂f/∂pᵀ·λ. That is no equation of
-    the system, as many as there may be: it is a sum over Gauss' nodes in each step, which are computed together.
+    States between times come from the integrator's dense output. At each time, its weights are added to λ. The
+    derivative with respect to the initial state is the final λ, and with respect to the parameters the integral of
+    ∂f/∂pᵀ·λ. The integral is not an equation of the system, since there may be many parameters. It is a sum over Gauss
+    nodes in each step, which are computed together.
 
     Args:
-        solution: of the system.
-        by: positions of the arguments.
-        count: of rows of weights, which follow the arguments.
+        solution: solution of the system.
+        by: positions of the differentiated arguments.
+        count: number of rows of weights, which follow the arguments.
     """
 
     def __init__(self, solution: Solution, by: tuple[int, ...], count: int) -> None:
@@ -537,7 +539,7 @@ class Adjoint(Call):
         if not np.isfinite(x).all():
             return np.full(self.result_count, np.nan)
         if control.method == "LSODA":
-            system.states(y0, t, p, control)  # compiled, it soon finds what ends early
+            system.states(y0, t, p, control)  # this compiled code finds early failures quickly
         n, states, path = system.size, np.tile(y0, (len(t), 1)), None
         if t[0] != t[-1]:
             jacobian = _with_jacobian(control, lambda s, y: system.by_state(s, y, p), n, *system.bands)
@@ -586,7 +588,7 @@ class Adjoint(Call):
 def _with_jacobian(
     control: Control, matrix: Callable[..., Floats], size: int, lower: int, upper: int
 ) -> dict[str, Any]:
-    """Return options of `solve_ivp` for a banded Jacobian, a function of time and state."""
+    """Return options of `solve_ivp` with a banded Jacobian, a function of time and state, for implicit methods."""
     if control.method != "LSODA" or 2 * (lower + upper) >= size:
         return {"jac": matrix} if METHODS.get(control.method, True) else {}
 
@@ -600,15 +602,16 @@ def _with_jacobian(
 
 
 class EventTime(Call):
-    """The first time at which a function of time and state is zero, of a system's arguments with two times, in a row.
+    """The first time at which a function of time and state is zero, as a function of a system's arguments, flat.
 
-    Its derivative is that of the implicit function theorem: with G(s, x) the function at the solution at s, it is
-    -∂G/∂x divided by ∂G/∂s, at the event; that is recorded, and the time in it is this function again.
+    The derivative follows from the implicit function theorem. Let G(s, x) be the function on the solution at time s;
+    the derivative is -∂G/∂x divided by ∂G/∂s at the event. It is recorded, and the time in it is a call of this
+    function again.
 
     Args:
-        solution: of the system, at two times.
-        event: the function, a system with one rate, of the same state and parameters.
-        direction: 1 or -1 if it has to rise or to fall, as `scipy.integrate.solve_ivp` has it; else 0.
+        solution: solution of the system, at two times.
+        event: the function, as a system with one rate, of the same state and parameters.
+        direction: 1 or -1 if the function has to rise or to fall, as in `scipy.integrate.solve_ivp`; else 0.
     """
 
     def __init__(self, solution: Solution, event: System, direction: float) -> None:
@@ -618,7 +621,7 @@ class EventTime(Call):
         self.argument_count, self.result_count = solution.argument_count, 1
 
     def computed(self, x: Floats) -> Floats:
-        """Look for the event while integrating; then move it to where the states at that time have it."""
+        """Return the time of the event, found during integration and corrected to the integrated states."""
         system, event, control = self._solution.system, self._event.rates, self.control
         y0, t, p = self._solution.split(x)
         check_times(t, system.name)
@@ -648,21 +651,21 @@ class EventTime(Call):
         return np.array([time])
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Use the implicit function theorem; the last time has no influence."""
+        """Apply the implicit function theorem; the derivative with respect to the last time is zero."""
         by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(self.recorded(x)[0], x)
         by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)
         return (-by_rest / by_time)[list(columns)]
 
     def _at(self, s: Any, x: Any) -> Any:
-        """Return the function at the solution at a time, of traced values."""
+        """Return the function on the solution at a time, for traced values."""
         return self._event(s, self._state(s, x), self._solution.split(x)[2])[0]
 
     def _state(self, s: Any, x: Any) -> Any:
-        """Return the state at a time, of traced values."""
+        """Return the state at a time, for traced values."""
         y0, t, p = self._solution.split(x)
         return self._solution.states(y0, np.concatenate([t[:1], s.reshape(1)]), p)[1]
 
     def event(self, x: Any) -> tuple[Any, Any]:
-        """Record the time of the event and the state then, as traced values."""
+        """Record the time of the event and the state at that time, as traced values."""
         time = self.recorded(x)[0]
         return time, self._state(time, x)

@@ -1,6 +1,6 @@
-"""Kinds of derivatives, a row each: the function that is differentiated, and the results that are returned.
+"""Kinds of derivatives, one row each: the function that is differentiated, and the results that are returned.
 
-One `Derivative` calls them, one `CompiledProgram` compiles them, and all of them can be recorded within other
+One `Derivative` calls every kind, one `CompiledProgram` compiles it, and every kind can be recorded within other
 functions. A new kind is a row here, and a function in `accumulus.api` that documents its arguments.
 """
 
@@ -12,13 +12,13 @@ from typing import Final
 
 
 class Seeds(Enum):
-    """Factors that multiply the Jacobian as part of the graph; the Jacobian is formed only where that is cheaper."""
+    """Factors that multiply the Jacobian as part of the graph; the Jacobian is formed only where this is cheaper."""
 
-    #: Nothing: it is the Jacobian that is wanted.
+    #: No factors: the derivative is the Jacobian itself.
     NONE = "none"
     #: Directions in the arguments: J·v.
     TANGENTS = "tangents"
-    #: Taylor coefficients of a path of the arguments; no Jacobian at all.
+    #: Taylor coefficients of a path of the arguments; no Jacobian is formed.
     SERIES = "series"
     #: Weights of the results: w·J.
     COTANGENTS = "cotangents"
@@ -31,14 +31,14 @@ class Kind:
     Attributes:
         name: name of the function of `accumulus` that makes it.
         title: description, for reports.
-        values: True if the results of the differentiated function are returned, before derivatives.
-        derivatives: True if derivatives are.
+        values: True if the results of the differentiated function are returned before derivatives.
+        derivatives: True if derivatives are returned.
         of_number: True if the function has to return one number.
-        seeds: kind of the factors that derivatives are multiplied by.
-        first: kind of the derivative that is recorded, and then differentiated in place of the function.
-        skipped: leaves of its result, the first, that are not differentiated.
-        symmetric: True if the derivative is a Hessian, of which one triangle is enough.
-        factored: True if it is a linear operator, by factors of the Jacobian.
+        seeds: kind of the factors that multiply the derivatives.
+        first: kind of the derivative that is recorded and then differentiated in place of the function.
+        skipped: number of leading leaves of that derivative's result that are not differentiated.
+        symmetric: True if the derivative is a Hessian, so that one triangle is enough.
+        factored: True if the derivative is a linear operator, computed by factors of the Jacobian.
     """
 
     name: str
@@ -64,12 +64,12 @@ class Kind:
 
     @property
     def noun(self) -> str:
-        """Return the name of results in source: the last word of the kind's name."""
+        """Return the name of results in source text: the last word of the kind's name."""
         return self.name.rpartition("_")[2]
 
     @property
     def is_matrix(self) -> bool:
-        """Return True if derivatives are matrices, of which rows, columns and entries may be chosen."""
+        """Return True if derivatives are matrices whose rows, columns and entries may be selected."""
         return self.derivatives and not (self.of_number or self.has_seeds or self.factored)
 
     @property

@@ -1,4 +1,4 @@
-"""Compiled programs as functions of machine code: their addresses, and callers that bypass Python."""
+"""Compiled programs as machine-code functions: their addresses, and callers that bypass Python."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ if TYPE_CHECKING:
 
 
 Shape = tuple[int, ...]
-#: Numbers that a callback may put on the stack.
+#: Maximum number of results that a callback stores on the stack.
 MOST_ON_STACK: Final = 1 << 15
 _C_TYPES: Final = {"float64": "double", "float32": "float"}
 
 
 class NativeFunction:
-    """A program's machine code as a function of C.
+    """A program's machine code as a C function.
 
     The code lives as long as this object, or an object obtained from it; an address alone does not keep it alive.
-    Several threads may call it at a time. It does not check its arguments, which are C-contiguous, of the
-    program's dtype, one point behind the other, and results overlap nothing.
+    Several threads may call it at the same time. It does not check its arguments: they have to be C-contiguous, of the
+    program's dtype, with one point after the other, and results must not overlap anything.
 
-    In Numba's nopython code the object itself is a function: of arguments at one point, to new results; and so is
-    `batch`, of arguments with an axis of points in front.
+    In Numba's nopython code, the object itself is a function of arguments at one point that returns new results, and
+    `batch` is one of arguments with a leading axis of points.
 
     Args:
-        kernel: of the program.
-        shapes: shapes of its results at one point, as they are stored.
+        kernel: kernel of the program.
+        shapes: stored shapes of its results at one point.
         name: name of the function, for messages.
-        guarded: True if the last array of the kernel says where guards hold.
+        guarded: True if the last array of the kernel holds the truth values of the guards.
+        points: True for the function of many points.
 
     Raises:
-        CompileError: if the program has no such function: other targets, loops over long arrays.
+        CompileError: if the program has no such function: for other targets, and for loops over long arrays.
     """
 
     def __init__(
@@ -59,16 +60,16 @@ class NativeFunction:
 
     @property
     def address(self) -> int:
-        """Of a function of C: see `declaration`."""
+        """Address of the C function, see `declaration`."""
         return self._kernel.address()
 
     @property
     def declaration(self) -> str:
-        """Return the declaration of the function for C, or cffi.
+        """Return the declaration of the function for C or cffi.
 
-        It takes all arguments, then all results, the first point to compute, the one behind the last, and how many
-        there are. It returns 0, or 1 if memory ran out. Of a program that decides on values, the last result is 1 at
-        points where it holds, else 0, and the others are nothing there.
+        It takes all arguments, then all results, the first point to compute, the end of the points to compute
+        (exclusive), and the number of points. It returns 0, or 1 if memory ran out. If the function decides on values,
+        the last result is 1 at points where the program holds, else 0, and the other results are undefined there.
         """
         number = _C_TYPES[str(self._kernel.dtype)]
         arguments = [f"const {number} *x{k}" for k in range(len(self._kernel.arguments))]
@@ -85,7 +86,7 @@ class NativeFunction:
 
     @cached_property
     def batch(self) -> NativeFunction:
-        """The function of many points, for Numba."""
+        """The function of many points, for Numba's nopython code."""
         shapes = self._shapes[:-1] if self._guarded else self._shapes
         return NativeFunction(self._kernel, shapes, self._name, guarded=self._guarded, points=True)
 
@@ -94,12 +95,12 @@ class NativeFunction:
 
         Args:
             kind: "quad" for `scipy.integrate.quad` and `nquad`, whose variables are the entries of all arguments in
-                their order; "ndimage" for `scipy.ndimage.generic_filter`, whose windows are these entries.
-            entry: which number is returned, of all results in their order.
+                order; "ndimage" for `scipy.ndimage.generic_filter`, whose windows are these entries.
+            entry: index of the returned number among the entries of all results.
 
         Raises:
             UnknownNameError: for another kind.
-            ArgumentError: if there is no such entry, the program is not of float64, or has more results than fit the
+            ArgumentError: if there is no such entry, the program is not of float64, or its results do not fit on the
                 stack.
         """
         if kind not in CALLBACKS:
@@ -127,7 +128,7 @@ class NativeFunction:
 
     @cached_property
     def _dispatcher(self) -> Any:
-        """Function that Numba compiles; its types keep no reference to it."""
+        """Function that Numba compiles, kept here because Numba's types do not hold a reference to it."""
         from numba import njit
 
         return njit(self._for_numba())
@@ -140,7 +141,7 @@ class NativeFunction:
         return types.Dispatcher(self._dispatcher)
 
     def _for_numba(self) -> Any:
-        """Return a function that Numba compiles: checks shapes, makes results, and calls the machine code."""
+        """Return a function for Numba that checks shapes, allocates results, and calls the machine code."""
         kernel, points = self._kernel, self._points
         names = [f"x{k}" for k in range(len(kernel.arguments))]
         refused = f"raise ValueError('an argument of {self._shown} has another shape than it was compiled for')"
@@ -183,5 +184,5 @@ class NativeFunction:
 
     @property
     def _shown(self) -> str:
-        """The name, as it may stand in source."""
+        """The name, with characters that are not allowed in source text replaced."""
         return "".join(letter if letter.isalnum() or letter == "_" else "?" for letter in self._name)

@@ -1,13 +1,13 @@
-"""Nested derivatives: inside a recorded function, a derivative is written onto the enclosing tape.
+"""Nested derivatives: within a recorded function, a derivative is added to the enclosing tape.
 
-The inner function is recorded on a tape of its own, whose inputs are its differentiated arguments. Values that it
-captures from the enclosing recording are further inputs: constants to the inner derivative, variables to the outer
-ones, even if they equal an argument. Its decisions belong to the enclosing recording.
+The inner function is recorded on a separate tape, whose inputs are its differentiated arguments. Values that it
+captures from the enclosing recording become further inputs: constants to the inner derivative, variables to the outer
+ones, even if they equal an argument. Its branches on values belong to the enclosing recording.
 
 With long arrays, the inner function is recorded on the enclosing tape, on copies of its arguments, which distinguish
-them from captured equal values. The values that depend on the copies become a program of their own, with captured
-values as further inputs. That program is differentiated, and the result is written back, with the arguments in place
-of their copies.
+them from captured equal values. The values that depend on the copies become a separate program, with captured values as
+further inputs. That program is differentiated, and the result is added to the enclosing tape, with the arguments in
+place of their copies.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ from accumulus.tape.tape import to_bytes
 
 _MULTIPLY: Final = BY_NAME["multiply"].code
 _ATTACH: Final = BY_NAME["attach"].code
-#: Copies of arguments on one tape, at most: more derivatives are a loop over numbers rather than work on arrays.
+#: Maximum number of copies of arguments on one tape: beyond it, the derivative is called in a loop over numbers, and
+#: recording it with arrays does not pay.
 MOST_COPIES: Final = 64
-#: Derivatives that are kept for the next ones like them: a loop asks for the same one at every turn.
+#: Number of derivatives kept for reuse: a loop requests the same derivative in every iteration.
 MOST_KEPT: Final = 32
 _KEPT: dict[Hashable, Recording] = {}
 
@@ -58,14 +59,14 @@ _KEPT: dict[Hashable, Recording] = {}
 class _Taken:
     """Arguments of a function within a recording."""
 
-    shapes: tuple[tuple[int, ...] | None, ...]  # of the numeric ones; None for constants
-    entries: list[NDArray[np.int64] | None]  # their references on the tape around, in their shapes
-    slices: tuple[slice, ...]  # which of all entries belong to each
+    shapes: tuple[tuple[int, ...] | None, ...]  # shapes of numeric arguments; None for constants
+    entries: list[NDArray[np.int64] | None]  # references on the enclosing tape, in the shapes of the arguments
+    slices: tuple[slice, ...]  # entries of each argument among all entries
     examples: list[Any]  # arguments for the front end
 
     @classmethod
     def of(cls, outer: Any, arguments: Sequence[Any], static: frozenset[int], name: str) -> _Taken:
-        """Find the arguments on the tape around.
+        """Find the arguments on the enclosing tape.
 
         Raises:
             ArgumentError: for an argument that is neither real nor a constant.
@@ -102,7 +103,7 @@ class _Taken:
             inputs: references on that tape of the arguments; None for constants.
 
         Raises:
-            TraceError: for what cannot be recorded.
+            TraceError: for an operation that cannot be recorded.
         """
         recorder, location = recorder_of(function), ACTIVE.place
         with recording_on(tape, location, nested=True):
@@ -118,7 +119,7 @@ class _Taken:
 
 
 def one_by_one(arrays: Iterable[NDArray[np.int64] | None]) -> NDArray[np.int64]:
-    """Return the entries of all arrays."""
+    """Return the entries of all arrays, one array after the other."""
     parts = [each.reshape(-1) for each in arrays if each is not None]
     return np.concatenate([np.empty(0, np.int64), *parts])
 
@@ -136,9 +137,9 @@ def _shape(argument: Any, name: str) -> tuple[int, ...] | None:
 
 
 def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Recording, NDArray[np.int64]]:
-    """Return the function on a tape of its own, and references around of its inputs.
+    """Return the function on a separate tape, and the enclosing references of its inputs.
 
-    The tape has an input for each entry of the arguments, and then one for each value that it takes from around it.
+    The tape has an input for each entry of the arguments, followed by one for each captured value.
     """
     outer_references = one_by_one(taken.entries)
     inner = NestedTape(outer_references.tolist(), outer)
@@ -160,7 +161,7 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
 def _nested_in_blocks(
     function: Callable[..., Any], taken: _Taken, outer: Program
 ) -> tuple[Recording, NDArray[np.int64]]:
-    """Return recording on the tape around, where arrays are recorded as such, of copies of the arguments."""
+    """Return a recording made on the enclosing tape, with arrays, from copies of the arguments, and its inputs."""
     copies = [None if each is None else _copied(outer, each) for each in taken.entries]
     outputs, shapes, structure = taken.recorded(function, outer, copies)
     tape, further = _parted(outer, one_by_one(copies), outputs)
@@ -169,7 +170,7 @@ def _nested_in_blocks(
 
 
 def _copied(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return copies of values under references of their own."""
+    """Return copies of values, with new references."""
     if not references.size:
         return references
     tape.copies += 1
@@ -181,12 +182,12 @@ def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64
     """Return the program of the values that depend on copies, and the enclosing references of its further inputs.
 
     Args:
-        outer: the tape around.
-        copies: references to it; the first inputs of the program.
-        outputs: references to it; the outputs of the program.
+        outer: enclosing tape.
+        copies: references on it; the first inputs of the program.
+        outputs: references on it; the outputs of the program.
     """
     needed = outer.reached([column(outputs)])
-    depends = np.zeros(len(outer.blocks) + 1, bool)  # the last stands for inputs and constants
+    depends = np.zeros(len(outer.blocks) + 1, bool)  # the last entry is for inputs and constants
     depends[outer.owners(column(copies))] = True
     first = copies.min(initial=len(outer))
     chosen = []
@@ -223,19 +224,19 @@ def derivative_within(
     name: str,
     options: Options,
 ) -> Any:
-    """Write a derivative's operations onto the enclosing tape, and return its results as traced values.
+    """Add a derivative's operations to the enclosing tape, and return its results as traced values.
 
     Args:
         function: function to differentiate.
-        arguments: its arguments.
+        arguments: arguments of the function.
         static: positions of static arguments.
         kind: kind of the derivative.
-        selected: function that returns the selection, given the recording.
+        selected: function from the recording to the selection.
         name: name of the function, for messages.
         options: options of the derivative.
 
     Raises:
-        TraceError: for what cannot be recorded.
+        TraceError: for an operation that cannot be recorded.
         ArgumentError: for sparse results, and as `derived`.
     """
     outer: Any = ACTIVE.tape
@@ -254,7 +255,8 @@ def derivative_within(
             try:
                 recording, sources = (_nested_in_blocks if in_blocks else _nested)(function, taken, outer)
             except LongBodyError:
-                # the enclosing tape is a body, which is too long as well, or has its loops, or may have none
+                # the enclosing tape is a body, which is then too long as well; or it has loops already, or may not have
+                # any
                 if outer.open is outer or not outer.may_loop:
                     raise
                 outer.begin_loops()
@@ -289,7 +291,7 @@ def derivative_within(
 def _constants(
     recording: Recording, kind: Kind, selection: Selection, outer: Any, sources: NDArray[np.int64]
 ) -> dict[int, float]:
-    """Return the numbers of the inputs that a recording is differentiated by where these are constants around it."""
+    """Return the values of the differentiated inputs that are constants on the enclosing tape."""
     if not kind.derivatives or _ATTACH in recording.scalars.codes:
         return {}
     inputs = inputs_of(recording, selection.positions)
@@ -317,7 +319,7 @@ def _key(
 def _derived_as_loops(
     recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
-    """Return recording of derivatives as loops; None if there are none, or too many."""
+    """Return the recording of derivatives as loops; None if there are no loops, or too many derivatives."""
     current: Recording | None = recording
     if kind.seeds is Seeds.SERIES:
         as_loops = recording.loops is not None and not has_attached(recording.loops)
@@ -331,7 +333,7 @@ def _derived_as_loops(
 
 
 def _arranged(tape: Any, references: NDArray[np.int64], shapes: Sequence[tuple[int, ...]], structure: Structure) -> Any:
-    """Return traced values in the structure of a result."""
+    """Return references as traced values in the structure of a result."""
     parts, first = [], 0
     for shape in shapes:
         size = math.prod(shape)

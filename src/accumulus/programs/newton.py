@@ -1,8 +1,9 @@
-"""Roots of equations within recorded functions: steps of Newton's method, and the derivative of one more.
+"""Roots of equations within recorded functions: steps of Newton's method, and the derivative of one more step.
 
-The residual r(y, p) is recorded once, as a body, with its Jacobian by y; each step is that body again, and a linear
-system. The root y is written as a value whose derivative is that of y₀ - W·r(y₀, p), where y₀, the same root, and W,
-the inverse of the Jacobian there, are constants: the implicit function theorem. The iteration is not differentiated.
+The residual r(y, p) is recorded once, as a body, with its Jacobian with respect to y. Each step is that body again, and
+a linear system. The root y is recorded as a value with the derivative of y₀ - W·r(y₀, p). Here y₀ is the same root, W
+is the inverse of the Jacobian there, and both are constants: the implicit function theorem. The iteration is not
+differentiated.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from accumulus.tape.program import Program
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
-#: Steps, the last ones, that have to be small.
+#: Number of last steps that have to be within the tolerance.
 _SMALL: Final = 2
-#: Operations of all steps, at most: they are written out one by one.
+#: Maximum number of operations of all steps, which are written out.
 _MOST: Final = 5_000_000
-#: Operations that each product of an elimination brings along: a difference, and the choice of two rows.
+#: Operations for each product of an elimination: a difference, and the selection of two rows.
 _PER_PRODUCT: Final = 4
 
 
@@ -66,10 +67,11 @@ def root(
         atol: absolute tolerance, in units of y.
 
     Raises:
-        ArgumentError: for a guess that is not real numbers; if there are not as many residuals as unknowns, or the root
-            cannot be isolated since a residual depends on no unknown, or none on one of them.
+        ArgumentError: for a guess that does not consist of real numbers; if the numbers of residuals and unknowns
+            differ; or if the Jacobian is structurally singular, with a residual that depends on no unknown or an
+            unknown in no residual.
         SizeError: if the steps would be too many operations.
-        TraceError: for an operation that cannot be recorded, such as a decision on unknowns that is no choice.
+        TraceError: for an operation that cannot be recorded, such as a branch on unknowns that is not a selection.
     """
     outer: Any = ACTIVE.tape
     structure, leaves = flatten(guess)
@@ -109,9 +111,8 @@ def root(
     step = solve(outer, matrix, TracedArray(outer, entries[:count]), banded=True)
     solution = references_of(outer, attached(outer, values, -step))
     first_of = {value: position for position, value in reversed([*enumerate(root_references.tolist())])}
-    solution = solution[
-        [first_of[value] for value in root_references.tolist()]
-    ]  # unknowns that are the same are one solution
+    # equal unknowns share one solution
+    solution = solution[[first_of[value] for value in root_references.tolist()]]
     parts, first = [], 0
     for shape, _ in places:
         size = int(np.prod(shape))
@@ -138,7 +139,7 @@ def _too_long(name: str, steps: int, work: int) -> SizeError:
 
 
 def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_]:
-    """Return the structural nonzeros of the Jacobian; refuse residuals and unknowns with an empty row or column."""
+    """Return the structural nonzeros of the Jacobian; raise an error for an empty row or column."""
     jacobian = equations.outputs[count:]
     there = np.array([r >= 0 or equations.value_of(r) != 0.0 for r in jacobian]).reshape(count, count)
     for axis, subject, other in ((1, "residual", "unknown"), (0, "unknown", "residual")):
@@ -153,10 +154,10 @@ def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_
 
 
 def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -> Tape:
-    """Return the iteration, a tape of the guess and the residuals' further inputs that returns the root.
+    """Return the iteration as a tape from the guess and the residuals' further inputs to the root.
 
     Args:
-        equations: residuals and their Jacobian, of the unknowns and the residuals' further inputs.
+        equations: residuals and their Jacobian, as functions of the unknowns and further inputs.
         count: number of unknowns.
         steps: number of Newton steps.
         rtol: relative tolerance of the last two steps.

@@ -1,8 +1,8 @@
-"""Jacobians as linear operators of SciPy: their factors, computed once a point, and products with these.
+"""Jacobians as linear operators of SciPy: their factors, computed once for each point, and products with these.
 
-Of straight-line code the program computes the values and the labels of the edges that are left in the graph
-(`accumulus.search.scarcity`); products with these are two programs more, compiled when the first product is asked for.
-Of loops the factor is the sparse Jacobian itself. A program's results are joined to a `JacobianOperator`.
+For straight-line code, the program computes the values and the labels of the edges that remain in the graph
+(`accumulus.search.scarcity`). Products with these are two further programs, each compiled for its first product. For
+loops, the only factor is the sparse Jacobian itself. A program's results are joined to a `JacobianOperator`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
 Matrix = NDArray[Any]
-#: Of a product with the Jacobian, or with its transpose.
+#: "forward" for a product with the Jacobian, "reverse" for one with its transpose.
 Direction = Literal["forward", "reverse"]
 
 
@@ -48,8 +48,8 @@ class JacobianProducts:
 
     forward: Callable[[Matrix], Matrix]  # (arguments, directions) → (results, directions)
     reverse: Callable[[Matrix], Matrix]  # (results, weights) → (arguments, weights)
-    multiplications: int  # that one product takes in either direction, at most
-    nonzeros: int  # of the Jacobian, structural
+    multiplications: int  # upper bound for one product, in either direction
+    nonzeros: int  # structural nonzeros of the Jacobian
 
 
 class JacobianOperator(LinearOperator):
@@ -58,13 +58,14 @@ class JacobianOperator(LinearOperator):
     It works wherever SciPy takes an operator: `matvec`, `rmatvec`, `matmat`, `rmatmat`, ``A @ v``, ``A.T @ w``.
 
     Attributes:
-        value: of the function at the point, in its structure.
-        multiplications: that a product with one vector takes before it is rewritten, in either direction.
-        nonzeros: structural ones of the Jacobian, which a product with the matrix would take as multiplications.
+        value: value of the function at the point, in its structure.
+        multiplications: number of multiplications of a product with one vector before rewriting, in either direction.
+        nonzeros: number of structural nonzeros of the Jacobian; a product with the matrix takes one multiplication for
+            each.
     """
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any], value: Any, products: JacobianProducts) -> None:
-        super().__init__(dtype, shape)  # type: ignore[call-arg]  # which the stubs leave out
+        super().__init__(dtype, shape)  # type: ignore[call-arg]  # missing in the type stubs
         self.value = value
         self.multiplications, self.nonzeros = products.multiplications, products.nonzeros
         self._products = products
@@ -73,7 +74,8 @@ class JacobianOperator(LinearOperator):
         """Return the product with a vector of shape (columns,) or (columns, 1).
 
         Raises:
-            ArgumentError: for another shape, or an object that is no array of numbers; so do all other products.
+            ArgumentError: for another shape, or an object that is not an array of numbers; all other products do the
+                same.
         """
         return super().matvec(self._checked(x, 1))
 
@@ -96,7 +98,7 @@ class JacobianOperator(LinearOperator):
         return super().dot(x)
 
     def _checked(self, x: Any, axes: int) -> Any:
-        """Return a vector (1), a matrix (2) or either (0), of as many rows as there are columns."""
+        """Return a vector (`axes` is 1), a matrix (2) or either (0), after checking its rows: one for each column."""
         rows, columns = self.shape
         try:
             array = np.asanyarray(x)
@@ -122,7 +124,7 @@ class JacobianOperator(LinearOperator):
         return JacobianOperator((self.shape[1], self.shape[0]), self.dtype, self.value, products)
 
     def _adjoint(self) -> JacobianOperator:
-        return self._transpose()  # it is real
+        return self._transpose()  # the Jacobian is real
 
     def _matvec(self, x: Matrix) -> Matrix:
         return self._matmat(x.reshape(-1, 1))
@@ -151,7 +153,7 @@ def _real(product: Callable[[Matrix], Matrix], X: Matrix) -> Matrix:
 
 
 def factored(recording: Recording, selection: Selection, preparation: Preparation) -> Derivation:
-    """Return straight-line code for the values and the labels of the edges that are left."""
+    """Return straight-line code for the values and the labels of the remaining edges."""
     name, options = preparation.name, preparation.options
     with preparation.stage("linearize"):
         whole = linearize_arguments(recording, selection, name, joined=False)
@@ -169,7 +171,7 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
         factors, factor_outputs = Factors.of(whole, inputs, retained, places, labels, tape)
         tape.outputs = [*leading[:values], *factor_outputs, *leading[values:]]
     of_roots = terminal_degrees(graph)[list(graph.roots)]
-    # results that are equal share a root
+    # equal results share a root
     nonzeros = int(sum(of_roots[row] for row in whole.rows if row >= 0))
     structure = together([recording.structure, Leaf()])
     shapes = (*recording.result_shapes, (len(factor_outputs),))
@@ -180,7 +182,7 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
 
 
 def factored_as_loops(recording: Recording, selection: Selection, preparation: Preparation) -> tuple[Derivation, int]:
-    """Return loops for the values and the sparse Jacobian, and how many structural nonzeros that has.
+    """Return loops for the values and the sparse Jacobian, and the number of its structural nonzeros.
 
     Raises:
         SizeError: if the products between arrays are too many for memory.
@@ -193,7 +195,7 @@ def factored_as_loops(recording: Recording, selection: Selection, preparation: P
 
 @dataclass(frozen=True, slots=True)
 class _BySparseMatrix:
-    """Makes an operator of values and of a sparse matrix for each result and argument."""
+    """Makes an operator from values and a sparse matrix for each pair of result and argument."""
 
     structure: Structure
     leaves: int
@@ -211,11 +213,13 @@ class _BySparseMatrix:
 
 
 class _ByFactors:
-    """Makes an operator of values and of the labels of factors; products are compiled when they are first asked for.
+    """Makes an operator from values and the labels of factors; products are compiled at their first use.
 
     Args:
         structure: structure of the values.
-        nonzeros: structural ones of the Jacobian.
+        factors: factors of the Jacobian.
+        options: options of the derivative.
+        nonzeros: number of structural nonzeros of the Jacobian.
     """
 
     def __init__(self, structure: Structure, factors: Factors, options: Options, nonzeros: int) -> None:
@@ -239,7 +243,7 @@ class _ByFactors:
         return JacobianOperator(shape, dtype, unflatten(self._structure, values), products)
 
     def _product(self, direction: Direction, labels: Matrix, X: Matrix) -> Matrix:
-        """Return J·X of (arguments, directions) forward, Jᵀ·X of (results, weights) in reverse."""
+        """Return J·X for X of shape (arguments, directions), or Jᵀ·X for X of shape (results, weights) in reverse."""
         kernel = self._kernels.get(direction)
         if kernel is None:
             with self._lock:

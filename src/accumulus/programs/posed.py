@@ -27,19 +27,19 @@ from accumulus.search.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A derivative that is left to be planned."""
+    """A derivative that is still to be planned."""
 
     name: str
-    recording: Recording  # of what is differentiated, written out entry by entry: of a Hessian, the gradient
+    recording: Recording  # recording of the differentiated function, written out; for a Hessian, of the gradient
     kind: Kind
     selection: Selection
-    linearization: Linearization  # with the graph that a plan is for
+    linearization: Linearization  # with the graph to plan
     options: Options
     seconds: dict[str, float]  # time of each stage so far
 
     @property
     def graph(self) -> DifferentiationGraph:
-        """Return the graph that a plan is for."""
+        """Return the graph to plan."""
         return self.linearization.graph
 
     @classmethod
@@ -50,7 +50,7 @@ class Posed:
         return cls(made.name, recording, recorded.kind, recorded.selection, linearization, made.options, made.seconds)
 
     def compile(self, plan: Plan) -> CompiledProgram:
-        """Return the program by a plan for this graph, which is verified first.
+        """Return the program for a plan of this graph, which is verified first.
 
         Raises:
             VerificationError: if the plan does not compute the derivatives of that graph.
@@ -71,7 +71,7 @@ def sparsity_of(recorded: Recorded) -> Any:
     """Return a SciPy matrix of True at the structural nonzeros, or several in the structure of the derivatives.
 
     Raises:
-        ArgumentError: for products with a Jacobian, which have no pattern of its own.
+        ArgumentError: for products with a Jacobian, which have no pattern, and for values alone.
     """
     kind = recorded.kind
     if kind.has_seeds or not kind.derivatives:
@@ -84,7 +84,7 @@ def sparsity_of(recorded: Recorded) -> Any:
 
 
 def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
-    """Return recording that is differentiated, and its nonzeros, of loops; None where these are to be written out."""
+    """Return the recording to differentiate and its nonzeros, with loops; None if these have to be written out."""
     recording, kind, selection, preparation, *_ = recorded
     if recording.loops is None:
         return None
@@ -98,7 +98,7 @@ def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
 
 
 def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
-    """Return recording that is differentiated, and its nonzeros, written out entry by entry."""
+    """Return the recording to differentiate and its nonzeros, written out operation by operation."""
     recording, found = graph_of(recorded)
     nonzeros = Nonzeros.of(found, connected(found))
     if found.graph.mirror is None:

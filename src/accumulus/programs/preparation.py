@@ -1,4 +1,4 @@
-"""The stages between a user's call and a compiled program: their times, their deadline, and progress."""
+"""The stages between a user's call and a compiled program: their times, deadline and progress."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from accumulus.programs.selection import Selection
 from accumulus.progress import PATIENCE, ProgressLine
 from accumulus.targets import target_of
 
-#: Seconds of the processor for an operation that is written out, from its derivatives to the rewritten program; for a
-#: step that conditions reach, besides; and bytes for each of these. `make bench ARGS=estimates` measures them.
+#: Processor seconds to write out one operation, from its derivatives to the rewritten program; additional seconds for a
+#: step that conditions reach; and bytes for each of these. `make bench ARGS=estimates` measures them.
 WRITING: Final = 7e-6
 GUARDED: Final = 4e-5
 BYTES: Final = 1000
-#: Seconds for which there is a warning, too.
+#: Seconds above which a warning is issued, too.
 LONG: Final = 15.0
-#: The stages that search. The clock of the deadline stands still during the others, which no time limit can shorten.
+#: The stages that search. The clock of the deadline stops during the others, which no time limit can shorten.
 _SEARCHES: Final = ("plan", "optimise")
 
 
 class Preparation:
-    """One preparation, from when the user's call begins.
+    """One preparation, beginning with the user's call.
 
     Attributes:
         name: name of the function.
         options: options of the call.
-        context: these options, and the deadline of planning and rewriting together.
+        context: these options, with the common deadline of planning and rewriting.
         seconds: time that each stage took, by its name.
     """
 
@@ -47,9 +47,9 @@ class Preparation:
         self.name = name
         self.options, self.context = options, Context(options)
         self.seconds: dict[str, float] = {}
-        #: Points of the function's domain, (points, inputs); None if none are known.
+        #: Points in the function's domain, (points, inputs); None if none are known.
         self.points: NDArray[np.float64] | None = None
-        #: The line on the terminal; none if a function of the user's gets the reports.
+        #: The line on the terminal; disabled if a user's function receives the reports.
         self._line = ProgressLine(name, shown=options.shown)
         self._stage, self._is_warned = "", False
 
@@ -70,7 +70,7 @@ class Preparation:
             compiles: if True, they are still to be compiled.
 
         Raises:
-            SizeError: if there is no memory for them.
+            SizeError: if the written-out operations do not fit into memory.
         """
         compiling = target_of(self.options.target).seconds(operations) if compiles else 0.0
         writing = WRITING * operations + GUARDED * guarded if writes else 0.0
@@ -98,7 +98,7 @@ class Preparation:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure the time of a block under the name of a stage."""
+        """Measure the time of a block as a stage; convert `MemoryError` to `SizeError`."""
         self._stage = name
         self._line.update(name)
         self.context.enter(name)
@@ -120,13 +120,13 @@ class Preparation:
 def check_size(
     recording: Recording, kind: Kind, selection: Selection, points: int, options: Options, name: str
 ) -> None:
-    """Refuse dense Jacobians and Hessians, and results of a function's operations, that do not fit into memory.
+    """Raise an error for dense derivatives, or results of a function's operations, that do not fit into memory.
 
     Args:
         recording: recording of the function.
         kind: kind of the derivative.
         selection: differentiated arguments, and the selected entries.
-        points: number of points whose Jacobians are in memory together.
+        points: number of points whose derivatives are in memory together.
         options: options of the derivative.
         name: name of the function, for messages.
 

@@ -1,7 +1,7 @@
-"""Conversion of the arrays that a kernel writes to results in the structure of the function's own.
+"""Conversion of a kernel's arrays to results in the structure of the function's results.
 
-A kernel has one array, a *segment*, for each leaf of the function's result (if values are wanted), then one for the
-derivative of each leaf by each argument, either dense or the structural nonzeros only.
+A kernel has one array, a *segment*, for each leaf of the function's result if values are returned; followed by one for
+the derivative of each leaf with respect to each argument, either dense or with the structural nonzeros only.
 """
 
 from __future__ import annotations
@@ -33,12 +33,17 @@ class Results:
     """Layout of a program's results.
 
     Args:
+        recording: recording of the differentiated function.
+        nonzeros: nonzeros of all results by all inputs (by all directions, or of all weights); outputs are counted from
+            the first derivative.
         selection: the differentiated arguments, and the structure of the derivatives of each leaf.
-        nonzeros: of all results by all inputs (by all directions; of all weights); outputs are counted from the first
-            that is a derivative.
-        segment: the class of the kernel's arrays.
-        pattern: where sparse results have structural nonzeros, if it is more places than these.
-        join: builds the returned value at a point from the results of all segments; by default their structure.
+        kind: kind of the derivatives.
+        sparse: format of sparse derivatives; None for dense ones.
+        dtype: dtype of the results.
+        segment: class of the kernel's arrays.
+        pattern: places of the nonzeros of sparse results, if they include more than `nonzeros`.
+        join: function that builds the returned value at a point from the results of all segments; by default they are
+            returned in their structure.
     """
 
     def __init__(
@@ -59,7 +64,7 @@ class Results:
         #: Stored shape of each segment at one point.
         self.shapes: list[Shape] = []
         self._patterns: list[SparsePattern | OpenPattern] = []
-        #: Of the derivatives, and of all that is returned, with a leaf for each segment.
+        #: Structures of the derivatives, and of the whole result, with a leaf for each segment.
         self._jacobian, self.structure = _structures(recording, kind, selection)
         self.dtype = dtype
         sizes = [math.prod(shape) for shape in recording.result_shapes]
@@ -81,7 +86,7 @@ class Results:
                 at = block.columns * size + block.rows.astype(np.intp)
                 self._add(self._segment(count * size, block.outputs + first, at), (*axis, *shape))
             return
-        if kind.seeds is Seeds.COTANGENTS:  # rows are those of the weights
+        if kind.seeds is Seeds.COTANGENTS:  # the rows are the weights
             leaves = [(0, count, axis)]
         for start, size, shape in leaves[kind.skipped :]:
             rows = range(start, start + size)
@@ -105,7 +110,7 @@ class Results:
         sparse: SparseFormat | None,
         pattern: Nonzeros | None,
     ) -> None:
-        """Add the selection of the matrix of all results by all arguments: one array, or one matrix."""
+        """Add the selected entries of the matrix of all results by all arguments, as one array or one matrix."""
         inputs = inputs_of(recording, selection.positions)
         arranged, fixed = places.arranged(nonzeros.as_matrix(inputs, skipped)), places.pattern
         if fixed is None and pattern is not None:
@@ -154,22 +159,22 @@ class Results:
 
     @property
     def is_single(self) -> bool:
-        """Return True if there is one array, which is all that is returned."""
+        """Return True if the result is a single array."""
         return self._join is None and isinstance(self.structure, Leaf)
 
     @property
     def is_pair(self) -> bool:
-        """Return True if a pair of arrays is all that is returned."""
+        """Return True if the result is a pair of arrays."""
         return self._join is None and self.structure == together([Leaf(), Leaf()])
 
     def finish(self, matrices: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
-        """Return for each segment the conversion of its array to a result at one point; None for none."""
+        """Return, for each segment, the conversion of its array to a result at one point; None if there is none."""
         patterns = self._patterns if matrices else []
         dense = self.shapes[: len(self.shapes) - len(patterns)]
         return [*(itemgetter(()) if shape == () else None for shape in dense), *(each.matrix for each in patterns)]
 
     def finish_batch(self, transposed: bool) -> list[Callable[[NDArray[Any]], Any] | None]:
-        """Return for each segment the conversion of its array to a result at many points; None for none."""
+        """Return, for each segment, the conversion of its array to a result at many points; None if there is none."""
         dense = len(self.shapes) - len(self._patterns)
         return [None] * dense + [
             partial(SparseBatch, pattern=pattern, transposed=transposed) for pattern in self._patterns
@@ -191,10 +196,10 @@ class Results:
         """Return the pattern of each sparse result.
 
         Args:
-            subject: needs them to be fixed, the subject of a sentence.
+            subject: the caller, which needs fixed patterns, as the subject of the message.
 
         Raises:
-            ArgumentError: if they depend on indices among the arguments.
+            ArgumentError: if patterns depend on indices among the arguments.
         """
         if self.is_open:
             raise ArgumentError(
@@ -213,7 +218,7 @@ class Results:
     def rebuild(
         self, arrays: Sequence[NDArray[Any]], points: int | None, transposed: bool = False, *, matrices: bool = True
     ) -> Any:
-        """Return the structure of results from one flat array for each segment.
+        """Return the results in their structure, built from flat arrays.
 
         Args:
             arrays: a flat array for each segment.
@@ -229,9 +234,10 @@ class Results:
         return unflatten(self.structure, results) if self._join is None else self._join(results)
 
     def check_out(self, out: Any, points: int | None, transposed: bool = False) -> tuple[NDArray[Any], ...]:
-        """Return the caller's arrays, one for each segment, or `ArgumentError`.
+        """Return the caller's arrays, one for each segment; raise `ArgumentError` if they do not fit.
 
-        Those of a batch are returned as (points, length) or transposed; of one point, `points` being None, as they are.
+        Arrays of a batch are returned in shape (points, length), or (length, points) if transposed. Arrays of one point
+        (`points` is None) are returned unchanged.
         """
         if self._join is not None:
             raise ArgumentError("out is given for a linear operator, which is no array; expected none")
@@ -255,7 +261,7 @@ class Results:
         )
 
     def _arrays_in(self, out: Any) -> Sequence[Any]:
-        """Return the arrays in a sequence of them, or in the structure of the results."""
+        """Return the arrays of `out`, which is an array, a sequence of arrays, or has the structure of the results."""
         if isinstance(out, np.ndarray):
             return (out,)
         if type(out) in (list, tuple) and all(isinstance(array, np.ndarray) for array in out):
@@ -277,7 +283,7 @@ class Results:
 
 
 def _structures(recording: Recording, kind: Kind, selection: Selection) -> tuple[Structure, Structure]:
-    """Return the structure of the derivatives, and that of all that is returned."""
+    """Return the structures of the derivatives and of the whole result."""
     results = recording.structure
     if kind.skipped:
         assert isinstance(results, Branch)

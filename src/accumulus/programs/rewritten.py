@@ -1,7 +1,7 @@
-"""Tapes as the rewriter leaves them: from the cache, or made of one program and of others for the same derivatives.
+"""Tapes after rewriting: loaded from the cache, or rewritten with other tapes of the same derivatives as sources.
 
-An effort that makes one program of several takes values from other orders of elimination, and from the function written
-in another way. Programs that keep the function's own operations, the primal ones, as they are find them here, too.
+An effort that makes one program from several takes values from other elimination orders, and from other forms of the
+function. This module also finds the primal operations of programs that keep the function's arithmetic exact.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from accumulus.tape.live import as_written, needed, signed_rows
 from accumulus.tape.passes import extended, moved
 from accumulus.tape.tape import Tape
 
-#: Orders whose programs have values that the best one's does not.
+#: Elimination orders whose programs have values that the best order's program lacks.
 _ORDERS: Final = ("markowitz", "forward", "reverse")
-#: How derivatives of a function that is written in another way are accumulated.
+#: Methods that accumulate derivatives of a rewritten function.
 _REWRITTEN: Final = ("auto", "markowitz")
 
 
 class Rewritten(NamedTuple):
-    """A tape as the rewriter leaves it."""
+    """A tape after rewriting."""
 
-    tape: Tape  # it
+    tape: Tape  # the rewritten tape
     recalled: bool  # True if it was in the cache
 
 
@@ -56,7 +56,7 @@ def rewritten(
     kept_outputs: int = 0,
     sources: Callable[[], Iterable[Tape]] = tuple,
 ) -> Rewritten:
-    """Return the tape with fewer operations; arguments are those of `rewrite`."""
+    """Return the tape with fewer operations; arguments as for `rewrite`."""
     options = context.options
     cached = options.caches
     with context.paused():
@@ -83,11 +83,11 @@ def rewritten(
 
 
 def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:
-    """Yield tapes of the derivatives in other orders, and of the function written in another way.
+    """Yield tapes of the derivatives in other elimination orders, and of other forms of the function.
 
-    Returns:
-        Tapes with the outputs of the one that is emitted for the plan. The latter are what they should be but for
-        rounding, and for derivatives that are given by hand: whoever takes values from them verifies that.
+    Yields:
+        Tapes with the outputs of the tape emitted for the plan. Tapes of rewritten functions have the same values only
+        up to rounding, and up to custom derivatives; users of their values must verify them.
     """
     graph, options = linearization.graph, context.options
     if options.method != "auto" or options.effort != "thorough" or graph.mirror is not None:
@@ -98,7 +98,7 @@ def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]
     if not graph.wants_all:
         return
     function = _function(linearization, context)
-    # one place of each entry
+    # a single place for each entry
     coordinates_of = {entry: coordinates for coordinates, entry in _places(linearization, accumulation).items()}
     for way in (with_relations, with_sums_of_angles):
         rewritten = way(function)
@@ -117,9 +117,9 @@ def _derivatives(
     """Return a function with its derivatives, accumulated by a method.
 
     Args:
-        function: function with the same results as the given one.
+        function: function with the same results as the original one.
         original: graph of the function whose derivatives are computed.
-        coordinates_of: row and column of each entry that is an output, in the order of these.
+        coordinates_of: row and column of each entry that is an output, by position of the entry.
         method: name of the method of accumulation.
         context: options and deadline.
     """
@@ -141,7 +141,7 @@ def _accumulation(linearization: Linearization, method: str, context: Context) -
 
 
 def _function(linearization: Linearization, context: Context) -> Tape:
-    """Return the function rewritten by rules, but for values that derivatives round as written, as the sign of |x|."""
+    """Return the function rewritten by rules, except values whose rounding affects derivatives, as the sign of |x|."""
     tape = linearization.tape.copy()
     is_needed = np.frombuffer(needed(tape), bool)
     outputs = tape.outputs
@@ -162,19 +162,19 @@ def _places(linearization: Linearization, accumulation: Accumulation) -> dict[tu
 
 
 def primal_operations(tape: Tape, values: int) -> frozenset[int]:
-    """Return references of the operations that the first `values` outputs need: those of the function itself."""
+    """Return references of the function's own operations, which the first `values` outputs need."""
     return frozenset(_operations(tape, tape.outputs[:values]).tolist())
 
 
 def without_dead(tape: Tape, chosen: Collection[int]) -> tuple[Tape, frozenset[int]]:
-    """Return the operations that outputs need, not rewritten, and the new references of those in `chosen`."""
+    """Return the tape without unneeded operations, not rewritten, and the new references of those in `chosen`."""
     live = _operations(tape, tape.outputs)
     renumbered = np.full(len(tape), -1)
     renumbered[: tape.inputs] = np.arange(tape.inputs)
     renumbered[live] = tape.inputs + np.arange(len(live))
     rows = signed_rows(tape)[live]
     rows[:, 1:] = moved(rows[:, 1:], renumbered)
-    # builders find nothing to simplify in what other builders left, so that each row writes one operation
+    # the rows are already simplified, so that each one adds exactly one operation
     result, values = extended(tape.emptied(), rows)
     result.outputs = moved(moved(tape.outputs, renumbered), values).tolist()
     selected = renumbered[sorted(chosen)]

@@ -1,8 +1,8 @@
 """Integrals and roots by SciPy in compiled programs, with derivatives of any order.
 
-The values are those of SciPy's function for the compiled equations. The derivative of a root is that of the implicit
-function theorem, -(∂r/∂y)⁻¹·∂r/∂p at the root, which need not be differentiated through the steps that found it; of an
-integral it is the integral of the integrand's derivative, and Leibniz's rule at the ends.
+The values are those of SciPy's function for the compiled equations. The derivative of a root follows from the implicit
+function theorem, -(∂r/∂y)⁻¹·∂r/∂p at the root, without differentiating the steps that found it. The derivative of an
+integral is the integral of the integrand's derivative, with Leibniz's rule at the ends.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN
 
 
 class Integral(Call):
-    """Integrals of the entries of f(s, p) from a to b with SciPy's error estimates, as a function of a, b and p, flat.
+    """Integrals of the entries of f(s, p) from a to b and SciPy's error estimates, as a function of (a, b, p), flat.
 
     Args:
-        integrand: f, of a number.
+        integrand: f, a function of a number.
         options: options of `scipy.integrate.quad`.
     """
 
@@ -35,7 +35,7 @@ class Integral(Call):
         self._further: dict[tuple[int, ...], Integral] = {}
 
     def computed(self, x: Floats) -> Floats:
-        """Integrate entry by entry: each has its own singularities, and its own error."""
+        """Integrate each entry separately, since entries differ in singularities and errors."""
         from scipy.integrate import quad
 
         program, p = self._integrand.program(COMPILED), x[2:]
@@ -55,7 +55,7 @@ class Integral(Call):
         return np.array(integrals).T
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Differentiate under the integral sign; error estimates have no derivative."""
+        """Differentiate under the integral sign; the derivatives of error estimates are zero."""
         parts, count, chosen = [], self._integrand.results, tuple(k - 2 for k in columns if k >= 2)
         if chosen:
             if chosen not in self._further:
@@ -71,9 +71,9 @@ class Root(Call):
     """Unknowns y with r(y, p) = 0, as a function of the solver's start and p, flat.
 
     Args:
-        find: solver: a function of a start and the parameters that returns the unknowns, or raises.
+        find: solver: function of a start and the parameters that returns the unknowns, or raises an error.
         conditions: residual r, which is zero at the root.
-        unknowns, starts: entries of y, and of the solver's start.
+        unknowns, starts: numbers of entries of y, and of the solver's start.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Root(Call):
         return unknowns
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
-        """Use the implicit function theorem; the start has no derivative."""
+        """Apply the implicit function theorem; derivatives with respect to the start are zero."""
         n, starts = self.result_count, self._starts
         chosen = [k - starts for k in columns if k >= starts]
         sensitivities: Any = np.zeros((n, 0))
@@ -109,7 +109,7 @@ class Root(Call):
 
 
 def stationary(residuals: Equations, unknowns: int) -> Equations:
-    """Return the gradient of half the sum of squares of residuals r(y, p), by y."""
+    """Return the gradient of half the sum of squares of residuals r(y, p) with respect to y, as equations."""
 
     def half(y: Any, p: Any) -> Any:
         values = residuals(y, p)

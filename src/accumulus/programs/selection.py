@@ -1,8 +1,8 @@
-"""Selection of arguments to differentiate with respect to, of constants, and of rows, columns or entries.
+"""Selection of differentiated arguments, of constants, and of rows, columns or entries of a derivative.
 
 The matrix has a row for each entry of all results and a column for each entry of all differentiated arguments, both in
-C order, one result or argument after the other. A selection is some rows and columns, some entries, or a band; only the
-selected entries are planned and compiled.
+C order, one result or argument after the other. A selection consists of rows and columns, of entries, or of a band;
+only the selected entries are planned and compiled.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selection of differentiated arguments, and how the derivatives of a result are arranged."""
+    """Differentiated arguments, and the structure of the derivatives of a result."""
 
-    positions: tuple[int, ...]  # of numbers and arrays among the arguments
-    structure: Structure  # with a leaf for each of them
-    # positions of the arguments that are directions, one for each of these, or weights of the results
+    positions: tuple[int, ...]  # positions of the numbers and arrays among the arguments
+    structure: Structure  # structure with a leaf for each of them
+    # positions of the arguments that are directions, one for each differentiated argument, or weights of the results
     seeds: tuple[int, ...] = ()
-    # how many directions or weights there are, along the first axis of each; None for one, without an axis
+    # number of directions or weights, along the first axis of each; None for a single one, without an axis
     several: int | None = None
     # selection of rows, columns or entries of the derivatives that is returned; None for all
     places: Wanted | None = None
@@ -50,12 +50,12 @@ class Selection:
 
     @property
     def whole(self) -> Selection:
-        """Return the selection with all derivatives."""
+        """Return this selection with all entries of the derivatives."""
         return replace(self, places=None)
 
     @classmethod
     def of(cls, positions: int | Sequence[int]) -> Selection:
-        """Return the selection of one argument, whose derivative is alone, or of several, in a tuple."""
+        """Return the selection of one argument, or of several, whose derivatives form a tuple."""
         if isinstance(positions, int):
             return cls((positions,), Leaf())
         return cls(tuple(positions), together([Leaf()] * len(positions)))
@@ -64,15 +64,15 @@ class Selection:
 def checked_argnums(
     argnums: int | Sequence[int] | Selection, shapes: Sequence[tuple[int, ...] | None], name: str
 ) -> Selection:
-    """Return the arguments to differentiate by, counted from the first.
+    """Return the arguments to differentiate with respect to, counted from the first.
 
     Args:
-        argnums: as users give them; a selection is checked.
-        shapes: shapes of all arguments; None for those that are no numbers.
+        argnums: positions as users pass them, or a selection, which is returned unchanged.
+        shapes: shapes of all arguments; None for arguments that are not numeric.
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: if there is no such argument, it is not numeric, or is named twice.
+        ArgumentError: if there is no such argument, it is not numeric, or it is named twice.
     """
     if isinstance(argnums, Selection):
         return argnums
@@ -92,15 +92,15 @@ def checked_argnums(
 
 
 def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: str) -> Selection:
-    """Return the selection of the numbers in some arguments of a call; derivatives are arranged as these are.
+    """Return the selection of the numbers in some arguments of a call, with derivatives in the arguments' structure.
 
     Args:
         call: call with its arguments.
-        asked: positions of arguments, or their names by keyword; one alone, or several.
+        asked: position or keyword of an argument, or a sequence of these.
         name: name of the function, for messages.
 
     Raises:
-        ArgumentError: if there is no such argument, there are no numbers in it, or it is named twice.
+        ArgumentError: if there is no such argument, it contains no numbers, or it is named twice.
     """
     alone = isinstance(asked, int | str)
     places: list[int | str] = []
@@ -127,7 +127,7 @@ def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: s
 
 
 def _check_independent(structure: Structure) -> None:
-    """Refuse derivatives by an object of which attributes may depend on others."""
+    """Raise an error for an object some of whose attributes may depend on others."""
     if not isinstance(structure, Branch):
         return
     if structure.container.derived:
@@ -142,7 +142,7 @@ def _check_independent(structure: Structure) -> None:
 
 
 def key_of_examples(examples: Sequence[Any], static: frozenset[int], name: str) -> tuple[Hashable, ...]:
-    """Return the key of programs: shapes of numeric arguments, values of others, and of those that are static."""
+    """Return the key of programs: the shapes of numeric arguments, and the values of all others and of static ones."""
     key = []
     for k, example in enumerate(examples):
         shape = None if k in static else shape_of(example, numbered(name, k))
@@ -166,16 +166,16 @@ def static_positions(static: int | Sequence[int], count: int) -> frozenset[int]:
 
 
 class Chosen:
-    """Request for parts of matrices of any size.
+    """Request for a selection of matrices whose size is not known yet.
 
     Args:
         rows, columns: positions, a slice, or a mask; None for all.
-        entries: positions of rows, and as many of columns; or a sparse matrix whose stored entries are meant.
-        banded: diagonals below and above the main one.
-        sparse: True if matrices are returned, not arrays.
+        entries: row positions and as many column positions; or a sparse matrix whose stored entries are selected.
+        banded: numbers of diagonals below and above the main one.
+        sparse: True if sparse matrices are returned instead of arrays.
 
     Raises:
-        ArgumentError: if these are no such, or cannot go together.
+        ArgumentError: for invalid values or combinations.
     """
 
     def __init__(self, rows: Any, columns: Any, entries: Any, banded: Any, *, sparse: bool) -> None:
@@ -189,7 +189,7 @@ class Chosen:
         self._banded = None if banded is None else _bandwidths(banded)
 
     def places(self, size: Size, name: str) -> Wanted:
-        """Return the selection of a matrix of this size, the derivative of a function of this name.
+        """Return the selection for a matrix of this size, the derivative of the function with this name.
 
         Raises:
             ArgumentError: if the selected rows, columns or entries do not exist.
@@ -214,14 +214,14 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
-    """Selection of a matrix of known size."""
+    """Selection of entries of a matrix of known size."""
 
-    size: Size  # of the matrix
-    # rows, columns: that something is wanted of, in order
+    size: Size  # size of the matrix
+    # rows, columns: rows and columns that contain selected entries, ascending
     rows: Integers
     columns: Integers
-    pairs: Integers | None  # which of their entries are, (n, 2), row by row; None for all of them
-    name: str  # of the function
+    pairs: Integers | None  # selected entries, (n, 2), row by row; None for all entries of these rows and columns
+    name: str  # name of the function, for messages
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -230,7 +230,7 @@ class Wanted:
 
     @property
     def matrix(self) -> Size:
-        """Shape of the result, as a matrix in which nonzeros have positions."""
+        """Shape of the result as a matrix, in which nonzeros have positions."""
         raise NotImplementedError
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
@@ -239,7 +239,7 @@ class Wanted:
 
     @property
     def pattern(self) -> Nonzeros | None:
-        """Places of the stored entries of a sparse result, where these are not its structural nonzeros."""
+        """Places of the stored entries of a sparse result, if they are not its structural nonzeros."""
         return None
 
     def lower_triangle(self) -> Integers:
@@ -252,7 +252,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block(Wanted):
-    """Rows and columns in the order in which they are given."""
+    """Rows and columns in the requested order."""
 
     given_rows: Integers
     given_columns: Integers
@@ -275,7 +275,7 @@ class _Block(Wanted):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entries(Wanted):
-    """Entries one after the other, in the order in which they are given."""
+    """Entries as a vector, in the requested order."""
 
     given_rows: Integers
     given_columns: Integers
@@ -293,7 +293,7 @@ class _Entries(Wanted):
         return Nonzeros(np.zeros(len(at), np.int64), at, nonzeros.outputs[matches])
 
     def _found(self, nonzeros: Nonzeros) -> tuple[Integers, Integers]:
-        """Return nonzeros at the entries, and the positions of these entries; others are zero everywhere."""
+        """Return nonzeros at the selected entries, and the positions of these entries; all others are zero."""
         width = self.size[1]
         nonzero_keys = nonzeros.rows.astype(np.int64) * width + nonzeros.columns
         order = np.argsort(nonzero_keys)
@@ -307,7 +307,7 @@ class _Entries(Wanted):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pattern(_Entries):
-    """A sparse matrix of the size of the whole one, with entries stored where they are wanted."""
+    """A sparse matrix of the full size that stores the selected entries."""
 
     @property
     def matrix(self) -> Size:
@@ -324,7 +324,7 @@ class _Pattern(_Entries):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Band(Wanted):
-    """Diagonals: entry (i, j) at (upper + i - j, j), as LAPACK, `scipy.linalg.solve_banded` and LSODA have it."""
+    """Diagonals: entry (i, j) is at (upper + i - j, j), the format of LAPACK, `scipy.linalg.solve_banded` and LSODA."""
 
     lower: int
     upper: int
@@ -348,7 +348,7 @@ class _Band(Wanted):
 
 
 def _choice(option: str, selected: Any) -> Any:
-    """Return positions, a mask or a slice as copied arrays; None for all."""
+    """Return positions or a mask as a copied array; a slice or None unchanged."""
     if selected is None or isinstance(selected, slice):
         return selected
     array = np.array(selected)
@@ -364,7 +364,7 @@ def _choice(option: str, selected: Any) -> Any:
 
 
 def _positions(selected: Any, count: int, subject: str, *, once: bool = True) -> Integers:
-    """Return positions, counted from the first, from indices, a slice or a mask."""
+    """Return positions, counted from the first, from indices, a slice, a mask, or None for all."""
     if selected is None:
         return np.arange(count)
     if isinstance(selected, slice):
@@ -386,7 +386,7 @@ def _positions(selected: Any, count: int, subject: str, *, once: bool = True) ->
 
 
 def _entries(entries: Any) -> tuple[Integers, Integers, Size | None]:
-    """Return rows and columns of entries, and the shape of the matrix that has them, if one is given."""
+    """Return the rows and columns of entries, and the shape of the matrix if one is passed, else None."""
     wrong = ArgumentError(
         f"entries is {entries!r:.80}; expected a pair (rows, columns) of as many positions each, or a sparse matrix"
     )

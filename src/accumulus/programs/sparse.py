@@ -1,4 +1,4 @@
-"""Structural nonzeros of matrices of derivatives, and matrices of SciPy: values in a pattern fixed before any call."""
+"""Structural nonzeros of matrices of derivatives, and SciPy matrices in a pattern that is known before any call."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from accumulus.arrays.jacobian import Opened
 
 
-#: Places that are looked at at once; they stay in the processor's cache.
+#: Number of places that are checked at once; they fit into the processor's cache.
 PART: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class OpenColumns:
-    """Columns of nonzeros that depend on indices: facts on each that hold before a call.
+    """Columns of nonzeros that depend on indices: the facts about each that hold before a call.
 
     Attributes:
-        outputs: positions behind the derivatives at which the column is computed; -1 of columns that are known.
-        groups: of columns that one index chooses, in the order of their places; others are -1.
-        last: the column, at most; at least it is that which the nonzeros have.
+        outputs: positions, after the derivatives, of the computed columns; -1 for columns that are known.
+        groups: number of the group of columns that one index selects, in the order of their places; -1 for others.
+        last: upper bound of the column; the column among the nonzeros is the lower bound.
     """
 
     outputs: NDArray[np.int64]
@@ -40,13 +40,13 @@ class OpenColumns:
     last: NDArray[np.int64]
 
     def chosen(self, which: Any, before: int) -> OpenColumns:
-        """Return some of them, counted from a column."""
+        """Return a selection of these, with columns counted from `before`."""
         return OpenColumns(self.outputs[which], self.groups[which], self.last[which] - before)
 
 
 @dataclass(frozen=True, slots=True)
 class Nonzeros:
-    """Structural nonzeros of a matrix, row by row: place, and position among the accumulation's entries."""
+    """Structural nonzeros of a matrix, row by row: places, and positions among the accumulation's entries."""
 
     rows: NDArray[np.signedinteger[Any]]
     columns: NDArray[np.intp]
@@ -55,18 +55,18 @@ class Nonzeros:
 
     @classmethod
     def of(cls, linearization: Linearization, entries: Sequence[tuple[int, int]]) -> Nonzeros:
-        """Return the nonzeros of all results by all inputs; results that are equal share the entries of a root."""
+        """Return the nonzeros of all results by all inputs; equal results share the entries of one root."""
         pairs = np.array(entries, np.intp).reshape(-1, 2)
         roots = np.array(linearization.rows, np.intp)
         starts = np.searchsorted(pairs[:, 0], roots)
         counts = np.searchsorted(pairs[:, 0], roots, side="right") - starts
-        # entry k of the whole is entry k - (entries of the rows above) of its row
+        # entry k of the matrix is entry k - (number of entries in the rows above) of its row
         outputs = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
         columns = np.array(linearization.columns, np.intp)[pairs[outputs, 1]]
         return cls(np.repeat(np.arange(len(roots)), counts), columns, outputs)
 
     def opened(self, index_columns: Opened, inputs: int) -> tuple[Nonzeros, NDArray[np.int64]]:
-        """Return these with columns from a number of inputs on by indices, and references of their numbers."""
+        """Return these nonzeros with columns from `inputs` on opened by indices, and references of the open columns."""
         is_open = self.columns >= inputs
         at = self.columns[is_open] - inputs
         if is_open.all():
@@ -90,7 +90,7 @@ class Nonzeros:
         return Nonzeros(self.rows[order], columns[order], self.outputs[order], open_columns), index_columns.columns[at]
 
     def block(self, rows: range, columns: range) -> Nonzeros:
-        """Return the nonzeros of a block, whose rows and columns count from 0."""
+        """Return the nonzeros of a block, with rows and columns counted from its corner."""
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         if self.open is not None:
             span = slice(int(first), int(last))
@@ -115,21 +115,21 @@ class Nonzeros:
         )
 
     def union(self, other: Nonzeros, width: int) -> Nonzeros:
-        """Return the places of both, row by row; of no output. `width` is the number of columns."""
+        """Return the places of both, row by row, without outputs. `width` is the number of columns."""
         places = np.union1d(self._places(width), other._places(width))
         return Nonzeros(places // width, places % width, np.zeros(len(places), np.intp))
 
     def find(self, nonzeros: Nonzeros, width: int) -> NDArray[np.intp]:
-        """Return the positions among these places, row by row, of others, which are among them."""
+        """Return the positions of the places of `nonzeros` among these places, row by row, which contain them."""
         return np.searchsorted(self._places(width), nonzeros._places(width))
 
     def of_one_triangle(self, inputs: NDArray[np.int64], skipped: int, *, upper: bool) -> Nonzeros:
-        """Return the nonzeros of a symmetric matrix, taking both triangles from one where it has them.
+        """Return the nonzeros of a symmetric matrix, taking both triangles from one where possible.
 
         Args:
-            inputs: inputs that the rows belong to, after the skipped ones; columns are given by input.
+            inputs: inputs that the rows belong to, after the skipped ones; columns are input numbers.
             skipped: number of leading rows that are not part of the matrix.
-            upper: if True, the upper triangle is the one that is computed.
+            upper: if True, entries come from the upper triangle, else from the lower one.
         """
         column_of = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
         column_of[inputs] = np.arange(len(inputs))
@@ -141,7 +141,7 @@ class Nonzeros:
         return Nonzeros(self.rows, self.columns, np.where(taken, self.outputs[partner], self.outputs))
 
     def mirrored(self, inputs: NDArray[np.int64], skipped: int) -> Nonzeros:
-        """Return the places of a symmetric matrix, of which these are on and below the diagonal; arguments as above."""
+        """Return all places of a symmetric matrix from those on and below the diagonal; arguments as above."""
         column_of = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
         column_of[inputs] = np.arange(len(inputs))
         rows, columns = self.rows.astype(np.int64) - skipped, column_of[self.columns]
@@ -152,7 +152,7 @@ class Nonzeros:
         return Nonzeros(all_rows[order] + skipped, inputs[all_columns][order], outputs[order])
 
     def as_matrix(self, inputs: NDArray[np.int64], skipped: int) -> Nonzeros:
-        """Return rows from 0 behind those that are skipped, and columns counted among `inputs`; in any order."""
+        """Return the nonzeros after the skipped rows, counted from there, with columns among `inputs`; in any order."""
         column_of = np.zeros(int(inputs.max(initial=0)) + 1, np.int64)
         column_of[inputs] = np.arange(len(inputs))
         behind = self.rows >= skipped
@@ -160,7 +160,7 @@ class Nonzeros:
         return Nonzeros(rows, columns, self.outputs[behind])
 
     def in_order(self) -> Nonzeros:
-        """Return the places row by row, columns of each in order."""
+        """Return the places row by row, with ascending columns in each row."""
         order = np.lexsort((self.columns, self.rows))
         return Nonzeros(self.rows[order], self.columns[order], self.outputs[order])
 
@@ -172,12 +172,12 @@ class Nonzeros:
 class SparsePattern:
     """Places of the structural nonzeros of a matrix, in the order in which their values are stored.
 
-    All arrays are read-only: the program and all its results go by them. Matrices get copies.
+    All arrays are read-only, since the program and all its results share them. Matrices receive copies.
 
     Args:
         shape: shape of the matrix: entries of the result × entries of the argument, both in C order.
-        rows, columns: of each nonzero; row by row, for csc column by column.
-        format: format of the SciPy matrices that are made.
+        rows, columns: row and column of each nonzero, row by row; column by column for csc.
+        format: format of the SciPy matrices.
 
     >>> SparsePattern.ordered([1, 0, 1], [0, 2, 2], (2, 3), "csr")[0].matrix(np.array([1.0, 2.0, 3.0])).toarray()
     array([[0., 0., 1.],
@@ -197,9 +197,9 @@ class SparsePattern:
     def ordered(
         cls, rows: ArrayLike, columns: ArrayLike, shape: tuple[int, int], fmt: SparseFormat
     ) -> tuple[SparsePattern, NDArray[np.intp] | None]:
-        """Return the pattern of the given places, and the permutation from the given order to the format's.
+        """Return the pattern of places, and the permutation from their order to the format's.
 
-        The permutation is None if the places already are in order.
+        The permutation is None if the places are already in order.
         """
         rows, columns = np.array(rows, np.int32), np.array(columns, np.int32)
         major, minor = (columns, rows) if fmt == "csc" else (rows, columns)
@@ -222,15 +222,15 @@ class SparsePattern:
 
     @property
     def indices(self) -> NDArray[np.int32]:
-        """Column of each nonzero, for csc its row: the array beside `indptr`."""
+        """Column of each nonzero, or row for csc: the index array that belongs to `indptr`."""
         return self.rows if self.format == "csc" else self.columns
 
     def matrix(self, data: NDArray[Any]) -> csr_array | csc_array | coo_array:
-        """Return a SciPy matrix with these values, which are not copied, and index arrays of its own.
+        """Return a SciPy matrix with these values, which are not copied, and its own index arrays.
 
-        SciPy changes all three in place (``eliminate_zeros``, ``sort_indices``, ``sum_duplicates``).
+        SciPy changes all three arrays in place (``eliminate_zeros``, ``sort_indices``, ``sum_duplicates``).
         """
-        # a copy of a matrix that has been checked takes a fraction of the time of the constructor, which checks again
+        # copying a checked matrix takes a fraction of the time of the constructor, which checks again
         matrix: Any = copy.copy(self._template)
         matrix.data = data
         if self.format == "coo":
@@ -243,9 +243,9 @@ class SparsePattern:
     def _template(self) -> Any:
         from scipy.sparse import coo_array, csc_array, csr_array
 
-        # empty: each matrix brings its own arrays, of the same dtypes
+        # empty: each matrix receives its own arrays, of the same dtypes
         matrix: Any = {"csr": csr_array, "csc": csc_array, "coo": coo_array}[self.format](self.shape, dtype=np.float64)
-        matrix.has_canonical_format = True  # sorted, each place once
+        matrix.has_canonical_format = True  # sorted, without duplicates
         return matrix
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -254,15 +254,15 @@ class SparsePattern:
 
 @dataclass(frozen=True, eq=False)
 class OpenPattern:
-    """Places of nonzeros in known rows, and in columns that a call computes: values come first, then those columns.
+    """Places of nonzeros in known rows and computed columns: a call returns the values, followed by those columns.
 
     Args:
         shape: shape of the matrix.
-        rows, columns: of each nonzero, row by row; columns where they are known.
-        open: which nonzeros have columns that a call computes.
-        before: columns before those of the matrix, as they are computed.
-        is_ordered: True if columns ascend in each row for all indices; else equal places are added.
-        format: format of the SciPy matrices that are made.
+        rows, columns: row and column of each nonzero, row by row; columns where they are known.
+        open: positions of the nonzeros whose columns a call computes.
+        before: number of columns before the matrix, which is included in computed columns.
+        is_ordered: True if columns ascend in each row for all indices; else duplicates are summed.
+        format: format of the SciPy matrices.
     """
 
     shape: tuple[int, int]
@@ -274,7 +274,7 @@ class OpenPattern:
     format: SparseFormat
 
     def __len__(self) -> int:
-        """Return the number of the numbers that a call computes."""
+        """Return how many numbers a call computes."""
         return len(self.rows) + len(self.open)
 
     @classmethod
@@ -294,7 +294,7 @@ class OpenPattern:
         return np.concatenate([nonzeros.outputs.astype(np.int64), nonzeros.open.outputs[self.open]])
 
     def matrix(self, numbers: NDArray[Any]) -> Any:
-        """Return a SciPy matrix of the numbers that a call has computed; the values are not copied."""
+        """Return a SciPy matrix from the numbers that a call has computed; the values are not copied."""
         from scipy.sparse import csr_array
 
         columns = self.columns.copy()
@@ -309,10 +309,10 @@ class OpenPattern:
 
     @property
     def last(self) -> SparsePattern:
-        """Places of the matrix that was made last.
+        """Places of the nonzeros of the last matrix.
 
         Raises:
-            ArgumentError: if there was none.
+            ArgumentError: if no matrix has been made.
         """
         taken = vars(self).get("_taken")
         if taken is None:
@@ -327,7 +327,7 @@ class OpenPattern:
         return np.searchsorted(self.rows, np.arange(self.shape[0] + 1, dtype=np.int32)).astype(np.int32)
 
     def toarray(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return dense matrices of the numbers at many points."""
+        """Return dense matrices from the numbers at many points."""
         return np.array([self.matrix(each).toarray() for each in numbers]).reshape(-1, *self.shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -336,7 +336,7 @@ class OpenPattern:
 
 
 def _is_in_order(keys: Sequence[NDArray[Any]]) -> bool:
-    """Return True if places are in the order of the first key, those where it is equal in that of the second, …."""
+    """Return True if places are in lexicographic order of the keys."""
     is_equal = np.ones(max(len(keys[0]) - 1, 0), bool)
     for key in keys:
         step = np.diff(key)
@@ -347,7 +347,7 @@ def _is_in_order(keys: Sequence[NDArray[Any]]) -> bool:
 
 
 def _is_increasing(major: NDArray[np.int32], minor: NDArray[np.int32]) -> bool:
-    """Return True if each place is behind the one before, row by row, say."""
+    """Return True if each place follows the previous one in lexicographic order of (major, minor)."""
     for first in range(0, len(major) - 1, PART):
         reach = slice(first, first + PART + 1)
         step = np.diff(major[reach])
@@ -356,15 +356,16 @@ def _is_increasing(major: NDArray[np.int32], minor: NDArray[np.int32]) -> bool:
     return True
 
 
-@dataclass(slots=True, eq=False)  # frozen would take three times as long to make, once a batch
+@dataclass(slots=True, eq=False)  # a frozen class takes three times as long to make, in every batch
 class SparseBatch(Sequence[Any]):
-    """Sparse Jacobians at many points, one pattern and one row of values a point.
+    """Sparse Jacobians at many points, with one pattern and one row of values for each point.
 
     ``len(batch)`` is the number of points, ``batch[k]`` the SciPy matrix of point k.
 
     Attributes:
-        data: (points, nonzeros), or (nonzeros, points) if the batch was transposed; a Dask array if the points were.
-        pattern: where the values belong; ``pattern.rows`` and ``pattern.columns`` have one entry a nonzero.
+        data: values, (points, nonzeros), or (nonzeros, points) if the batch was transposed; a Dask array for Dask
+            arguments.
+        pattern: places of the values; ``pattern.rows`` and ``pattern.columns`` have one entry for each nonzero.
     """
 
     data: NDArray[Any]
@@ -379,7 +380,7 @@ class SparseBatch(Sequence[Any]):
             chosen = self.data[:, point] if self.transposed else self.data[point]
             return SparseBatch(chosen, self.pattern, self.transposed)
         values = self.data[:, point] if self.transposed else self.data[point]
-        return self.pattern.matrix(np.array(values))  # a copy: changes of one matrix leave the others alone
+        return self.pattern.matrix(np.array(values))  # a copy, so that changes of one matrix do not affect others
 
     def __iter__(self) -> Iterator[Any]:
         return (self[point] for point in range(len(self)))

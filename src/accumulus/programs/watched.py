@@ -1,4 +1,4 @@
-"""Functions that are recorded for each shape of their arguments, and the values that they captured."""
+"""Functions that are recorded for each shape of their arguments, and the values that they capture."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ class Watched:
     """A function whose captured values are watched from its first recording on.
 
     Args:
-        function: the user's, of numbers by position.
+        function: user's function of numbers by position.
 
     Attributes:
         holder: objects whose attributes are watched for changes.
-        captured: values that they and objects among the examples held at the recording; None before it, and if nothing
-            is watched.
+        captured: values of their variables at the recording; None before it, and if nothing is watched.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -49,7 +48,7 @@ class Watched:
         objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
         captured = self.captured
         if captured is None or len(objects) > len(self._objects):
-            # together, since the function's code says which attributes of the objects matter
+            # watched together, since the function's code determines which attributes of the objects matter
             captured = Captured((self.holder, *objects.values()))
         recording = record(
             settled_function(self._function, examples, check=options.check),
@@ -90,7 +89,7 @@ class Watched:
         return () if self.captured is None else self.captured.singles
 
     def while_entries(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """Return True as `is_current` does, if the caller has compared `singles`."""
+        """Return a fast path that checks the watched entries, for callers that have compared `singles`."""
         captured = self.captured
         if captured is None or not captured.has_entries:
             return fast
@@ -102,14 +101,14 @@ class Watched:
         return call
 
     def forget(self) -> None:
-        """Begin anew with the next recording."""
+        """Forget the watched values; the next recording watches anew."""
         self.captured, self._objects = None, ()
 
     def summary(self) -> Any:
-        """Return the watched values, to be compared in another process; None before the first recording."""
+        """Return the watched values for a comparison in another process; None before the first recording."""
         return None if self.captured is None else self.captured.summary()
 
     def resumes(self, held: Any) -> bool:
-        """Watch again in a copy; return True if the watched values equal those of the summary `held`."""
+        """Watch again in a copy; return True if the watched values equal those in the summary `held`."""
         self.captured = None if held is None else Captured((self.holder, *self._objects))
         return self.captured is None or self.captured.resumes(held)

@@ -1,1 +1,1 @@
-"""Derivatives that leave the process: in files, and as libraries and packages."""
+"""Export of derivatives: to files, C libraries and Python packages."""

@@ -1,4 +1,4 @@
-"""Programs as C: source, header, a CMake file, and a shared library of them."""
+"""Programs as C: source, header, CMake file, and shared library."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from accumulus.programs.sparse import SparsePattern
 
 
-#: Targets of portable libraries: processors of the last ten years, which fuse products with sums.
+#: Processor types of portable libraries: processors of the last ten years, with fused multiply-add.
 _PROCESSORS: Final = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "armv8-a", "arm64": "armv8-a"}
-#: Instructions of these, as compilers can ask for them.
+#: Instruction sets of these, by names that C compilers can test.
 _FEATURES: Final = {"x86-64-v3": ("avx2", "fma", "bmi2")}
 _CMAKE: Final = """\
 cmake_minimum_required(VERSION 3.10)
@@ -50,15 +50,15 @@ endif()
 
 @dataclass(frozen=True)
 class CProject:
-    """A program as C.
+    """A program as a C project.
 
     Attributes:
-        name: name of its function.
-        program: program of the function.
+        name: name of its C function.
+        program: compiled program of the function.
         parameters: names of its arguments.
         names: names of its result arrays.
-        patterns: of sparse results, where their nonzeros are, by name.
-        source: the text.
+        patterns: places of the nonzeros of sparse results, by name.
+        source: C source.
     """
 
     name: str
@@ -70,10 +70,10 @@ class CProject:
 
     @classmethod
     def of(cls, program: CompiledProgram, name: str, parameters: Sequence[str]) -> CProject:
-        """Return the project of a program, whose arguments are called so.
+        """Return the project of a program with these names of the function and its arguments.
 
         Raises:
-            ArgumentError: if no function can have the name.
+            ArgumentError: if the name is not valid for a C function.
         """
         results, shown = program._results, program.array_names
         names = shown[: len(results.segments)]
@@ -103,18 +103,18 @@ class CProject:
             native: if True, use all instructions of this processor.
 
         Raises:
-            CompileError: if there is no compiler, or it refuses.
+            CompileError: if there is no compiler, or it fails.
         """
         checks = (
             " && ".join(f'__builtin_cpu_supports("{each}")' for each in _FEATURES.get(_processor(native), ())) or "1"
         )
-        # asked before anything else is called
+        # callers use this function before any other
         asked = f"\nint {self.name}_runs_here(void);\nint {self.name}_runs_here(void) {{ return {checks}; }}\n"
         compiled_library(f"{self.header}\n{self.code}{asked}", path, native=native)
 
     @property
     def work(self) -> int | None:
-        """Numbers in the work space of its functions, if they take one: those of programs with loops do."""
+        """Number of entries in the work space of the functions; None if they need none, without loops."""
         return self.source.work if isinstance(self.source, LoopSource) else None
 
     @property
@@ -133,7 +133,7 @@ class CProject:
 
     @property
     def code(self) -> str:
-        """The functions and tables, to be put behind the header."""
+        """The functions and tables, which follow the header."""
         tables = [
             f"const int {self.name}_{result}_{axis}[{len(numbers)}] = {{{', '.join(map(str, numbers))}}};\n"
             for result, _, axis, numbers in self._tables()
@@ -158,7 +158,7 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
         native: if True, use all instructions of this processor.
 
     Raises:
-        CompileError: if there is no compiler, or it refuses.
+        CompileError: if there is no compiler, or it fails.
     """
     with tempfile.TemporaryDirectory(prefix="accumulus-") as folder:
         made = Path(folder, path.name)
@@ -167,7 +167,7 @@ def compiled_library(text: str, path: Path, *, native: bool) -> None:
 
 
 def _processor(native: bool) -> str:
-    """Return the processor that libraries are compiled for."""
+    """Return the processor type that libraries are compiled for."""
     portable = _PROCESSORS.get(platform.machine().lower())
     return "native" if native or portable is None else portable
 
@@ -178,7 +178,7 @@ def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0
     Args:
         program: compiled program.
         name: name of its function in C.
-        segments: result arrays: those of its kernel, or others of its outputs.
+        segments: result arrays: the kernel's, or other selections of its outputs.
         lanes: as for `LoopSource`.
     """
     unit = program.code.unit(segments, program._arguments.numeric_shapes, program.options.dtype)
@@ -186,7 +186,7 @@ def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0
 
 
 def check_package_name(name: str) -> str:
-    """Return the name, or `ArgumentError` if it cannot be that of a function of C and of a Python package."""
+    """Return the name; raise `ArgumentError` if it is not valid for both a C function and a Python package."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ArgumentError(
             f"the name is {name!r}; expected small letters, digits and _, beginning with a letter (--name gives one)"

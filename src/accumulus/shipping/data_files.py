@@ -1,6 +1,6 @@
 """Files of plain data and arrays: a header, JSON, and the numbers.
 
-The header has the name of the format, its version, a hash of all that follows, and the length of the JSON. The hash
+The header has the name of the format, its version, a hash of everything after it, and the length of the JSON. The hash
 detects truncated or damaged files. An attacker can compute it, too, so everything that is read is checked before use
 (`Fields`).
 """
@@ -25,19 +25,19 @@ from accumulus.errors import FileError
 from accumulus.graph.files import json_of, read_bytes
 
 MAGIC: Final = b"accumulus derivative\n"
-#: Of the form. A change that an older version would misread raises it.
+#: Version of the format. Increase it for a change that older versions would misread.
 VERSION: Final = 1
 #: Version, hash, length of the JSON.
 _HEAD: Final = struct.Struct("<I32sQ")
-#: Arrays begin at a multiple of this.
+#: Alignment of arrays, in bytes.
 _ALIGNMENT: Final = 8
-#: Kinds of the types of numbers that arrays may have.
+#: Kinds of dtypes that arrays may have.
 _KINDS: Final = "biufc"
 _MOST_AXES: Final = 32
 
 
 class Arrays:
-    """The arrays of a file that is written: data name them by their position."""
+    """The arrays of a file to be written; data refer to them by position."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -45,7 +45,7 @@ class Arrays:
         self._size = 0
 
     def add(self, array: Any, dtype: Any = None) -> int:
-        """Return the position of a new array."""
+        """Add an array and return its position."""
         contiguous = np.ascontiguousarray(array, dtype)
         self.table.append([contiguous.dtype.newbyteorder("<").str, list(np.shape(array)), self._size])
         content = contiguous.astype(contiguous.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -55,17 +55,17 @@ class Arrays:
         return len(self.table) - 1
 
     def bytes(self) -> bytes:
-        """Return all of them, one behind the other."""
+        """Return all arrays as bytes, one after the other."""
         return b"".join(self._parts)
 
 
 class Fields:
-    """Object of the JSON of a file: its getters return values of the right kind, or raise a `FileError`.
+    """JSON object of a file; its getters return values of the right kind, or raise a `FileError`.
 
     Args:
         data: the object.
         subject: name of the object, for messages.
-        arrays: of the file.
+        arrays: arrays of the file.
     """
 
     def __init__(self, data: Any, subject: str, arrays: Sequence[NDArray[Any]]) -> None:
@@ -84,14 +84,14 @@ class Fields:
         return value
 
     def number(self, name: str, least: int = 0, most: int = 1 << 62) -> int:
-        """Return a whole number in a range."""
+        """Return an integer in a range."""
         value = self.data.get(name)
         if type(value) is not int or not least <= value <= most:
             raise self._wrong(name, f"a whole number from {least} to {most}")
         return value
 
     def truth(self, name: str) -> bool:
-        """Return True or false."""
+        """Return a boolean."""
         value = self.data.get(name)
         if not isinstance(value, bool):
             raise self._wrong(name, "true or false")
@@ -105,7 +105,7 @@ class Fields:
         return value
 
     def record(self, name: str) -> Fields:
-        """Return an object in it."""
+        """Return an object within this one."""
         return Fields(self.data.get(name), f"'{name}' of {self.what}", self.arrays)
 
     def records(self, name: str) -> list[Fields]:
@@ -113,7 +113,7 @@ class Fields:
         return [Fields(each, f"'{name}' {k} of {self.what}", self.arrays) for k, each in enumerate(self.items(name))]
 
     def array(self, name: str, kinds: str = "i") -> NDArray[Any]:
-        """Return an array of numbers of certain kinds, with one axis."""
+        """Return an array with one axis, of dtypes of the given kinds."""
         position = self.data.get(name)
         if type(position) is not int or not 0 <= position < len(self.arrays):
             raise self._wrong(name, f"the position of one of {len(self.arrays)} arrays")
@@ -123,17 +123,17 @@ class Fields:
         return row
 
     def shape(self, value: Any) -> tuple[int, ...]:
-        """Return a shape, as it was written."""
+        """Return a shape from its JSON form."""
         if not isinstance(value, list) or len(value) > _MOST_AXES or any(type(n) is not int or n < 0 for n in value):
             raise FileError(f"{self.what} has the shape {shortened(value)}; expected whole numbers")
         return tuple(value)
 
 
 def write_data(path: str | PathLike[str], data: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a file as a whole, or not at all.
+    """Write a complete file, or none.
 
     Raises:
-        OSError: if it cannot be written.
+        OSError: if the file cannot be written.
     """
     import json
 
@@ -156,8 +156,8 @@ def read_data(path: str | PathLike[str]) -> Fields:
     """Return the content of a file.
 
     Raises:
-        FileError: if it is none that `write_data` has written, or was changed since.
-        OSError: if it cannot be read.
+        FileError: if the file was not written by `write_data`, or has changed since.
+        OSError: if the file cannot be read.
     """
     content = read_bytes(path, FileError)
     start = len(MAGIC) + _HEAD.size
@@ -184,7 +184,7 @@ def _digest(length: int, body: bytes) -> bytes:
 
 
 def _array(entry: Any, content: memoryview) -> NDArray[Any]:
-    """Return an array of the table, read-only."""
+    """Return an array that an entry of the table describes, read-only."""
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
         raise FileError(f"an array is told by {shortened(entry)}; expected its type, shape and place")
     name, sizes, at = entry

@@ -1,8 +1,8 @@
 """Derivatives in files: ``acc.save`` and ``acc.load``.
 
-A file holds every program that a derivative has compiled: tapes, layouts of results, structures, guards. It holds
-neither the function nor any code that runs when the file is read. A loaded derivative is called like the saved one, but
-has only the saved programs, since it cannot record the function for other arguments.
+A file has every program that a derivative has compiled: tapes, layouts of results, structures, guards. It has neither
+the function nor any code that runs when the file is read. A loaded derivative is called like the saved one, but has
+only the saved programs, since it cannot record the function for other arguments.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _EMPTY: Final = inspect.Parameter.empty
 
 
 def save(derivative: Derivative, path: str | PathLike[str]) -> None:
-    """Write a derivative to a file that `load` reads: its programs, without its function.
+    """Save the compiled programs of a derivative to a file that `load` reads.
 
-    The file holds the compiled programs: one for each shape of the arguments, and for each case of a
-    function that decides on values. The file is the same for every machine.
+    The file has one program for each shape of the arguments, and for each case of a function that decides on values. It
+    does not contain the function. The file is the same for every machine.
 
     Args:
         derivative: derivative that `accumulus.jacobian` or a similar function returned.
-        path: path of the file, which is written as a whole or not at all.
+        path: path of the file, which is written completely or not at all.
 
     Raises:
-        ArgumentError: if the derivative has not been compiled, or arguments or results hold what no file can: objects
-            that are neither numbers nor text, containers that are none of Python's own, named tuples, data classes and
-            attrs classes.
-        OpaqueError: if it calls an opaque function (`accumulus.custom`).
+        ArgumentError: if the derivative has not been compiled, or if arguments or results contain objects that a file
+            cannot store: objects other than numbers and text, and containers other than Python's own, named tuples,
+            data classes and attrs classes.
+        OpaqueError: if the derivative calls an opaque function (`accumulus.custom`).
         OSError: if the file cannot be written.
 
     >>> import numpy as np, tempfile, accumulus as acc
@@ -102,22 +102,22 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDerivative:
     """Read a derivative from a file that `save` wrote.
 
-    Nothing in the file is executed, and nothing is imported. Programs are compiled for this processor when they are
-    called first, or taken from the cache.
+    Nothing in the file is executed, and nothing is imported. Programs are compiled for this processor, or loaded from
+    the cache, at their first call.
 
     Args:
         path: path of the file.
-        classes: data classes, named tuples and enumerations that its arguments and results need, of modules that are
-            not imported, or of ``__main__``.
+        classes: data classes, named tuples and enumerations that arguments and results need, if their modules are not
+            imported, or are ``__main__``.
 
     Returns:
-        The derivative, called as the saved one. A call with a shape or structure that was not saved raises an
-        `ArgumentError`, at a point of another case a `CaseError`.
+        The derivative, which is called like the saved one. A call with a shape or structure that was not saved raises
+        an `ArgumentError`; a call at a point of a case that was not saved raises a `CaseError`.
 
     Raises:
-        FileError: if it is no such file, was changed, is of another version, or needs a class that is not there.
-        CompileError: if its target cannot work on this machine.
-        OSError: if it cannot be read.
+        FileError: if the file is not a saved derivative, was changed, has another version, or needs an unknown class.
+        CompileError: if its target does not work on this machine.
+        OSError: if the file cannot be read.
     """
     try:
         return _derivative(read_data(path), Constants(KnownClasses(classes)))
@@ -130,11 +130,11 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
 
 
 class SavedFunction:
-    """Stand-in for the function of a derivative that was loaded: its name and its signature.
+    """Stand-in for the function of a loaded derivative, with its name and its signature.
 
     Args:
         name: name of the function.
-        signature: None where it has none.
+        signature: signature of the function; None if it has none.
     """
 
     def __init__(self, name: str, signature: inspect.Signature | None) -> None:
@@ -143,12 +143,12 @@ class SavedFunction:
             self.__signature__ = signature
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Refuse the call: the function was not saved."""
+        """Raise a `FileError`, since the function was not saved."""
         raise FileError(f"{self.__name__} itself was not saved, only programs of its derivatives")
 
 
 class LoadedDerivative(Derivative):
-    """A derivative from a file: called as the saved one, for the shapes and cases that it had compiled."""
+    """A derivative from a file, for the shapes and cases for which the saved one was compiled."""
 
     def _form_of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Derivative, tuple[Any, ...]]:
         if self._forms is None:
@@ -172,7 +172,7 @@ class LoadedDerivative(Derivative):
         *,
         opens_indices: bool = False,
     ) -> CompiledProgram:
-        """Return the program for arguments for which compiled guards say that there is none."""
+        """Return the program for arguments at which all compiled guards fail; raise an error if there is none."""
         shapes = [np.shape(x) for x in examples]
         alike = [cases for cases in self._programs.values() if _fits(cases, examples)]
         if not alike:
@@ -182,7 +182,7 @@ class LoadedDerivative(Derivative):
                 f"constants; it has one for {saved_shapes or 'other structures'}. Save it again after a call with such "
                 "arguments"
             )
-        for program in alike[0].programs:  # at the very border of two cases guards that are compiled may all fail
+        for program in alike[0].programs:  # on the border of two cases, all compiled guards may fail
             recording = program.recording
             inputs = as_inputs(as_reals(examples, recording.argument_shapes), recording.argument_shapes)
             if where_it_holds(recording, inputs[np.newaxis])[0]:
@@ -194,7 +194,7 @@ class LoadedDerivative(Derivative):
         )
 
     def report(self) -> LoadedReport:  # type: ignore[override]
-        """Return the report of the program that was called last."""
+        """Return the report on the program that was last called."""
         program, last = self._program(), self._last_form._last
         summary: LoadedReport = program.report()
         return replace(summary, cases=1 if last is None else len(last[0].programs))
@@ -225,7 +225,7 @@ def _signature_as_data(function: Callable[..., Any], arrays: Arrays) -> Any:
 
 
 class _NotSaved:
-    """A default that no file can hold."""
+    """Stand-in for a default value that a file cannot store."""
 
 
 def _signature(record: Fields, constants: Constants) -> inspect.Signature | None:
@@ -240,9 +240,9 @@ def _signature(record: Fields, constants: Constants) -> inspect.Signature | None
 
 
 def _asked_as_data(derivative: Derivative) -> dict[str, Any]:
-    """Return differentiated arguments and constant ones."""
+    """Return the differentiated arguments and the static ones as data."""
     forms = derivative._forms
-    assert forms is not None  # users have none without
+    assert forms is not None  # derivatives without forms are internal
     alone = isinstance(forms.asked, int | str)
     return {"alone": alone, "asked": [forms.asked] if alone else list(forms.asked), "static": list(forms.static)}  # type: ignore[arg-type]
 
@@ -294,7 +294,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
 
 
 def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) -> None:
-    """Read the programs for arguments of one shape."""
+    """Add the programs for arguments of one shape to a derivative."""
     programs = tuple(
         [
             program_from_data(each, form._name, form._kind, form._options, constants)

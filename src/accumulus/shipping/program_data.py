@@ -1,4 +1,4 @@
-"""Programs as data and back: code to compile again, and the layout of results."""
+"""Conversion of programs to data and back: code to be compiled again, and the layout of results."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from accumulus.text import printable
 
 @dataclass(frozen=True, slots=True)
 class LoadedReport:
-    """Report on a program from a file; costs of other plans are unknown without its function.
+    """Report on a program from a file; without the function, costs of other plans are unknown.
 
     Attributes:
         name: name of the function.
-        arguments, results: their shapes; of sparse results, the number of nonzeros.
-        operations: operations of the program.
-        target, dtype: that it is compiled for.
-        found: method, objective, cost and lower bound of the plan, as far as there is one plan.
-        cases: how many programs there are for arguments of these shapes.
+        arguments, results: their shapes; for sparse results, the number of nonzeros.
+        operations: number of operations of the program.
+        target, dtype: target and dtype that it is compiled for.
+        found: method, objective, cost and lower bound of the plan, if there is a single plan.
+        cases: number of programs for arguments of these shapes.
     """
 
     name: str
@@ -69,7 +69,7 @@ class LoadedReport:
         return "\n".join(printable(line) for line in lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
+        """Return the report as plain data for JSON."""
         return {
             "name": self.name,
             "arguments": [list(shape) for shape in self.arguments],
@@ -82,17 +82,17 @@ class LoadedReport:
         }
 
 
-#: Options that say how a program runs; the others say how it was found.
+#: Options of running programs; all others concern the search for a program.
 _RUNNING: Final = ("sparse", "target", "dtype", "threads", "check_finite", "most_cases", "cache")
 
 
 def options_as_data(options: Options) -> dict[str, Any]:
-    """Return the options by which programs run."""
+    """Return the options of running programs as data."""
     return {name: getattr(options, name) for name in _RUNNING}
 
 
 def options_from_data(record: Fields) -> Options:
-    """Return the options that data describe; those of the search are the defaults.
+    """Return the options that data describe, with default options of the search.
 
     Raises:
         FileError: for an unknown option, or an invalid value of one.
@@ -106,7 +106,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
     """Return a program as data.
 
     Raises:
-        ArgumentError: if its results hold objects that no file can.
+        ArgumentError: if its results contain objects that a file cannot store.
     """
     recording, results, subject = program.recording, program._results, f"the result of {program.name}"
     guarded = program.is_guarded
@@ -115,7 +115,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
         "result_shapes": [list(shape) for shape in recording.result_shapes],
         "structure": structure_as_data(recording.structure, subject, arrays),
         "guards": [[guard.file, guard.line, guard.source, guard.answer] for guard in recording.guards],
-        # the function decides exactly where guards hold, for points at the border of two cases
+        # the function's own operations decide between cases at their border, where compiled guards may all fail
         "function": tape_as_data(recording.program, arrays) if guarded else None,
         "tape": tape_as_data(program.tape, arrays),
         "segments": [_segment_as_data(segment, arrays) for segment in results.segments],
@@ -138,14 +138,14 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
 
 
 def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
-    """Return data of code beside its tape: exact operations, or bodies of loops."""
+    """Return the data of code in addition to its tape: exact operations, or bodies of loops."""
     if isinstance(code, LoopNest):
         return {"bodies": [tape_as_data(body, arrays) for body in code.bodies]}
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
 
 
 def _found(program: CompiledProgram) -> dict[str, Any]:
-    """Return facts on how the program was found."""
+    """Return facts about the search for the program."""
     plan = program.plan
     facts = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
     return facts | {"cut_short": program.cut_short} if program.cut_short else facts
@@ -160,12 +160,14 @@ def _segment_as_data(segment: Segment, arrays: Arrays) -> dict[str, Any]:
 
 
 class _SavedResults(Results):
-    """The layout of results as it was saved.
+    """The saved layout of results.
 
     Args:
-        record: of the program.
-        code: its outputs are those of the results, and of guards.
-        outputs: for results.
+        record: data of the program.
+        options: options of the derivative.
+        code: code whose outputs are results and the truth value of guards.
+        outputs: number of outputs that are results.
+        constants: reader of constants in structures.
     """
 
     def __init__(self, record: Fields, options: Options, code: Compilable, outputs: int, constants: Constants) -> None:
@@ -234,12 +236,12 @@ def _pattern(record: Fields, options: Options) -> SparsePattern:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Facts on how a program from a file was found, as far as they were saved."""
+    """Saved facts about the search for a program."""
 
     found: dict[str, Any]
 
     def report(self, program: Any) -> LoadedReport:
-        """Return the report of the program."""
+        """Return the report on the program."""
         return LoadedReport(
             program.name,
             [shape for shape in program.recording.argument_shapes if shape is not None],
@@ -252,7 +254,7 @@ class Saved:
 
 
 def program_from_data(record: Fields, name: str, kind: Kind, options: Options, constants: Constants) -> CompiledProgram:
-    """Return the program from a file: compiled when it is called, not planned.
+    """Return the program from a file, to be compiled at its first call.
 
     Args:
         record: data of the program.
@@ -262,7 +264,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
         constants: reader of constants in structures.
 
     Raises:
-        FileError: if the data describe no program.
+        FileError: if the data do not describe a valid program.
     """
     shapes = tuple([None if each is None else record.shape(each) for each in record.items("argument_shapes")])
     sizes = [0 if shape is None else math.prod(shape) for shape in shapes]
@@ -300,7 +302,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
 
 
 def _code(tape: Program, record: Fields, options: Options) -> Compilable:
-    """Return the code of a program from a file, with exact operations or bodies as they were saved."""
+    """Return the code of a program from a file, with the saved exact operations or bodies."""
     if tape.scalars is not None:
         exact = record.array("exact").tolist()
         if any(not 0 <= reference < len(tape) for reference in exact):

@@ -1,11 +1,11 @@
-"""Structures of arguments and results, and the constants in them, as data and back.
+"""Conversion of structures of arguments and results, and the constants in them, to data and back.
 
-Numbers, text, tuples and the like are written by value, floating-point numbers bit for bit. Of classes and members
-of enumerations a file has the names alone. Reading imports nothing: a class has to exist already, in a module that
-the process has imported, or be passed by the caller; so a file cannot choose the code that is run.
+Numbers, text, tuples and similar objects are stored by value, floating-point numbers bit for bit. Classes and members
+of enumerations are stored by name. Reading imports nothing: a class has to exist already, in a module that the process
+has imported, or be passed by the caller. A file therefore cannot choose which code runs.
 
-A container is described by its kind and its number of elements, keys or names. Reading opens an example, as calls do,
-so that the container equals that of a call; objects are made without their constructors.
+A container is described by its kind and its number of elements, keys or names. Reading opens an example container, as
+calls do, so that the container equals that of a call; objects are made without calling their constructors.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def constant_as_data(value: Any, subject: str, arrays: Arrays) -> Any:
         arrays: arrays of the file, to which arrays are added.
 
     Raises:
-        ArgumentError: for an object that no file can hold.
+        ArgumentError: for an object that a file cannot store.
     """
     if value is None or isinstance(value, bool) or type(value) in (int, str):
         return value
@@ -78,17 +78,17 @@ class KnownClasses:
     """The classes that a file may name.
 
     Args:
-        given: by the caller, besides those of modules that are imported.
+        classes: classes from the caller, in addition to classes of imported modules.
     """
 
     def __init__(self, classes: Iterable[type] = ()) -> None:
         self._given = {kind.__qualname__: kind for kind in classes}
 
     def find(self, path: Any) -> type:
-        """Return the class of a module and name, without running code.
+        """Return the class with a module and name, without running code.
 
         Raises:
-            FileError: if there is none.
+            FileError: if there is no such class.
         """
         if not isinstance(path, list) or len(path) != 2 or not all(isinstance(segment, str) for segment in path):
             raise FileError(f"a class is told by {shortened(path)}; expected its module and name")
@@ -108,10 +108,10 @@ class KnownClasses:
 
 
 class Constants:
-    """Reads constants.
+    """Reader of constants.
 
     Args:
-        classes: that they may name.
+        classes: classes that constants may name.
     """
 
     def __init__(self, classes: KnownClasses) -> None:
@@ -121,7 +121,7 @@ class Constants:
         """Return the constant that data describe.
 
         Raises:
-            FileError: if they describe none.
+            FileError: if the data do not describe a constant.
         """
         if data is None or isinstance(data, bool) or type(data) is int:
             return data
@@ -175,7 +175,7 @@ def structure_as_data(structure: Structure, subject: str, arrays: Arrays) -> Any
         arrays: arrays of the file, to which arrays are added.
 
     Raises:
-        ArgumentError: for a container, or a constant, that no file can hold.
+        ArgumentError: for a container, or a constant, that a file cannot store.
     """
     if isinstance(structure, Leaf):
         if structure.written not in (None, as_nested_lists):
@@ -185,7 +185,7 @@ def structure_as_data(structure: Structure, subject: str, arrays: Arrays) -> Any
             )
         return "array" if structure.written is None else "list of numbers"
     if isinstance(structure, Constant):
-        # elements that their container fixes are distinguished by their type
+        # elements that their container keeps constant have their type as key
         fixed = isinstance(structure.key, type)
         key = constant_as_data(structure.key, subject, arrays) if fixed else None
         return {"constant": constant_as_data(structure.value, subject, arrays), "of": key}
@@ -221,7 +221,7 @@ def structure_from_data(data: Any, within: Fields, constants: Constants) -> Stru
     """Return the structure that data describe.
 
     Raises:
-        FileError: if they describe none, or need a class that is not there.
+        FileError: if the data do not describe a structure, or need an unknown class.
     """
     if data in ("array", "list of numbers"):
         return Leaf() if data == "array" else Leaf(as_nested_lists)
@@ -271,7 +271,7 @@ def _object(kind: Any, parts: tuple[Structure, ...], record: Fields) -> Any:
     for name, child in zip(names, parts, strict=True):
         if name.startswith("__"):
             raise FileError(f"an object of {kind.__qualname__} has the attribute {shortened(name)}; expected none")
-        # constants decide how the object is opened
+        # the values of constants determine how the object is opened
         object.__setattr__(made, name, child.value if isinstance(child, Constant) else 0.0)
     return made
 

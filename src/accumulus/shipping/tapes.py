@@ -1,7 +1,7 @@
-"""Conversion of tapes to arrays and back, with checks, since compiled code reads and writes memory by their content.
+"""Conversion of tapes to arrays and back, with checks, since compiled code accesses memory as the tapes describe it.
 
-References exist and come before their use, operations get operands of their kinds, and loops neither reach beyond
-their operands nor need more memory than there is.
+The checks ensure that references exist and precede their use, that operations have operands of their kinds, and that
+loops neither access memory beyond their operands nor need more memory than is free.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _TAKES: Final = tuple(
     for k in range(3)
 )
 _ARITY: Final = [operation.arity for operation in OPERATIONS]
-#: No order of a function is larger.
+#: Largest order of a function that is accepted.
 _LARGEST_ORDER: Final = 1e6
-#: Bytes of an entry.
+#: Bytes of a number.
 _SIZE: Final = 8
 
 
@@ -56,7 +56,7 @@ def tape_as_data(tape: Tape | Program, arrays: Arrays) -> dict[str, Any]:
     """Return a tape as data."""
     if tape.scalars is not None:
         return {"tape": arrays.add(np.frombuffer(to_bytes(tape.scalars), np.uint8))}
-    matrices: dict[SparseMatrix, dict[str, int]] = {}  # each is written once
+    matrices: dict[SparseMatrix, dict[str, int]] = {}  # so that each is written once
     return {
         "inputs": tape.inputs,
         "signed_zeros": tape.signed_zeros,
@@ -67,7 +67,7 @@ def tape_as_data(tape: Tape | Program, arrays: Arrays) -> dict[str, Any]:
 
 
 def _add_constants(tape: Program, values: NDArray[np.float64]) -> None:
-    """Add constants, each with a reference of its own; the last one gets the lowest."""
+    """Add constants, each with a separate reference; the last one gets the lowest reference."""
     if len(values) > 1 and len(np.unique(values.view(np.int64))) > 1:
         tape.constant_array(values[::-1])
     else:
@@ -105,11 +105,11 @@ def tape_from_data(record: Fields) -> Program:
     """Return the program that data describe.
 
     Raises:
-        FileError: if they describe none that can be computed.
+        FileError: if the data do not describe a valid program.
     """
     if "tape" in record.data:
         return Program.of(scalars_from_data(record))
-    # scalar operations in several blocks may be equal
+    # blocks of scalar operations may be equal, and must stay separate
     tape = Program(record.number("inputs", most=1 << 40), signed_zeros=record.truth("signed_zeros"), joins=False)
     _add_constants(tape, record.array("constants", "f").astype(np.float64))
     blocks = record.records("blocks")
@@ -129,10 +129,10 @@ def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
 
     Args:
         record: data of the tape.
-        in_loop: if True, it is the body of a loop, which may store truth values as numbers.
+        in_loop: if True, the tape is the body of a loop, which may store truth values as numbers.
 
     Raises:
-        FileError: if they describe none that can be computed.
+        FileError: if the data do not describe a valid tape.
     """
     content = record.array("tape", "u")
     try:
@@ -144,9 +144,9 @@ def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
 
 
 def _check_kinds(tape: Tape, subject: str, *, in_loop: bool) -> None:
-    """Refuse truth values where numbers are expected, numbers for truth values, and orders that are not constant."""
+    """Raise an error for mismatches of truth values and numbers, and for orders that are not constant."""
     codes = np.frombuffer(bytes(tape.codes), np.uint8)
-    # constants, of which the last has the least reference, are numbers
+    # constants are numbers; the last one has the lowest reference
     boolean = np.concatenate([_BOOLEAN[codes], np.zeros(len(tape.constants), bool)])
     third = np.zeros(len(tape), np.int64)
     third[list(tape.third)] = list(tape.third.values())
@@ -240,7 +240,7 @@ def _check_lengths(operands: Sequence[Column], expected: list[int], subject: str
 
 
 def _check_order(value: float | None, subject: str) -> None:
-    """Refuse orders of functions that are no constant whole numbers in range."""
+    """Raise an error for an order of a function that is not a constant integer in range."""
     if value is None or not abs(value) <= _LARGEST_ORDER or value != int(value):
         raise FileError(f"{subject} has a function of the order {value}; expected a constant whole number")
 
@@ -256,7 +256,7 @@ def _check_references(columns: Iterable[Column], tape: Program, subject: str) ->
 
 
 def _check_increasing(offsets: NDArray[np.int64], last: int, subject: str) -> None:
-    """Refuse offsets that do not begin at 0, increase, and end at the last."""
+    """Raise an error unless offsets begin at 0, increase, and end at `last`."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != last or (np.diff(offsets) < 1).any():
         raise FileError(f"{subject} has segments that do not follow each other from 0 to {last}")
 

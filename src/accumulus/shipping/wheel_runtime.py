@@ -1,6 +1,6 @@
-"""Runtime of a wheel of `accumulus build`: calls of its compiled function, on NumPy's arrays.
+"""Runtime of a wheel of `accumulus build`: calls of its compiled function with NumPy arrays.
 
-This file is in each wheel as it stands here, so it imports nothing but NumPy and the standard library.
+Each wheel contains an unchanged copy of this file, so it imports only NumPy and the standard library.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ class Function:
         library: path of the library.
         name: name of the function in it.
         parameters: names of its arguments.
-        arguments: their shapes at one point.
+        arguments: shapes of the arguments at one point.
         results: shapes of its results at one point.
         dtype: dtype of arguments and results.
-        guarded: True if one more result says at which points the others are right.
-        work: numbers in the work space of a function with loops, which takes points as whole rows; None of others.
+        guarded: True if an additional result marks the points at which the others are valid.
+        work: number of entries in the work space of a function with loops, whose points are contiguous; None without
+            loops.
 
     Raises:
         ImportError: if this processor lacks instructions that the library was compiled for.
@@ -54,11 +55,11 @@ class Function:
         self._strided.restype, self._strided.argtypes = None, [ctypes.c_size_t, *(argument_types * arrays), *more]
 
     def point(self, *values: Any) -> tuple[Any, ...]:
-        """Return the results at one point: an array, or a number, for each.
+        """Return the results at one point, a tuple of arrays and numbers.
 
         Raises:
             ValueError: for an argument of another shape, or a point at which the program does not hold.
-            TypeError: for an argument that is no array of real numbers.
+            TypeError: for an argument that is not an array of real numbers.
         """
         arguments = [self._array(k, x) for k, x in enumerate(values)]
         for k, (x, shape) in enumerate(zip(arguments, self._arguments, strict=True)):
@@ -70,13 +71,13 @@ class Function:
         return tuple([result[()] for result in self._right(results)])
 
     def batch(self, *values: Any) -> tuple[Any, ...]:
-        """Return the results at many points: an array for each, with an axis of points in front.
+        """Return the results at many points, a tuple of arrays with a leading axis of points.
 
-        Arguments have that axis, too, or the shape of one point, if they are the same at all of them.
+        Arguments have that axis, too, or the shape of one point, if all points share them.
 
         Raises:
             ValueError: for an argument of another shape, or if the program does not hold at a point.
-            TypeError: for an argument that is no array of real numbers.
+            TypeError: for an argument that is not an array of real numbers.
         """
         arguments = [self._array(k, x) for k, x in enumerate(values)]
         count: int | None = None
@@ -103,7 +104,7 @@ class Function:
         return tuple(self._right(results))
 
     def _space(self) -> list[Any]:
-        """Return a work space of this call's own, if the function takes one."""
+        """Return a new work space, if the function takes one."""
         return [] if self._work is None else [np.empty(self._work)]
 
     def _array(self, k: int, x: Any) -> Any:
@@ -113,7 +114,7 @@ class Function:
         return np.require(array, self._dtype, ["C", "A"])
 
     def _right(self, results: list[Any]) -> list[Any]:
-        """Return the results, where the program holds."""
+        """Return the results; raise `ValueError` if the program does not hold."""
         if self._guarded and not np.all(results.pop() > 0):
             raise ValueError(
                 f"{self._name} decides otherwise at such a point than where it was recorded; it was built for one case"

@@ -1,4 +1,4 @@
-"""Programs as Python packages: a wheel with a compiled library, its caller, and types, which needs NumPy alone."""
+"""Programs as Python packages: a wheel with a compiled library, its caller, and types, which requires only NumPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from accumulus.shipping.c_projects import CProject
 from accumulus.show.tables import counted
 from accumulus.text import printable
 
-#: So that equal wheels are equal to the byte.
+#: Fixed time of the files in a wheel, so that equal wheels have equal bytes.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
@@ -36,11 +36,11 @@ def write_wheel(project: CProject, folder: Path, *, version: str, native: bool) 
         native: if True, use all instructions of this processor.
 
     Returns:
-        Its path.
+        The path of the wheel.
 
     Raises:
-        ArgumentError: if results are in containers other than tuples, lists and dicts with text for keys.
-        CompileError: if there is no C compiler, or it refuses.
+        ArgumentError: if results are in containers other than tuples, lists and dicts with text keys.
+        CompileError: if there is no C compiler, or it fails.
     """
     name = project.name
     with tempfile.TemporaryDirectory(prefix="accumulus-") as scratch:
@@ -101,7 +101,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
     name, program = project.name, project.program
     results, listed = program._results, ", ".join(parameters)
     returned = "".join(f"{each}, " for each in project.names)
-    # the results with the number of each in its place
+    # the structure of the results, with the number of each array in its place
     tree = results.maker(matrices=False)([np.array(k) for k in range(len(project.names))])
     made = _expression(tree, project.names)
     names = [*parameters, *project.names]
@@ -179,7 +179,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
 
 
 def _expression(tree: Any, names: Sequence[str]) -> str:
-    """Return the expression that makes the results of their arrays."""
+    """Return the source text of an expression that builds the results from their arrays."""
     if isinstance(tree, np.ndarray | np.generic):
         return names[int(tree)]
     if tree is None:
@@ -196,7 +196,7 @@ def _expression(tree: Any, names: Sequence[str]) -> str:
 
 
 def _type(tree: Any, types: Sequence[str]) -> str:
-    """Return the type of results that `_expression` has not refused."""
+    """Return the source text of the type of results, after `_expression` has checked them."""
     if tree is None or isinstance(tree, np.ndarray | np.generic):
         return "None" if tree is None else types[int(tree)]
     if type(tree) is tuple:
@@ -207,5 +207,5 @@ def _type(tree: Any, types: Sequence[str]) -> str:
 
 
 def _identifier(name: str, k: int) -> str:
-    """Return a parameter's name, or one for its position."""
+    """Return a parameter's name, or a name for its position if it is not a valid public one."""
     return name if name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_") else f"x{k}"

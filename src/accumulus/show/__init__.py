@@ -1,1 +1,1 @@
-"""Reports and tables for people."""
+"""Reports, tables and explorer pages."""

@@ -1,13 +1,13 @@
-"""The explorer: one page of HTML that shows a plan step by step, in graph, line graph and expressions at once.
+"""The explorer: an HTML page that shows a plan step by step, in graph, line graph and expressions at once.
 
-A page is self-contained: its script, its style, KaTeX and KaTeX's fonts are in it, from the package's own files, and a
-Content-Security-Policy lets nothing else run and nothing be loaded. The data of the page are computed here, from
-the verified plan (`accumulus.show.frames`), and passed as JSON; the script draws them. Names are text everywhere: the
-JSON has no `<`, the script makes elements and sets their text, and KaTeX is given escaped names.
+A page is self-contained: its script, its style, KaTeX and KaTeX's fonts are embedded from the package's files. A
+Content-Security-Policy blocks all other scripts and all loading. The data of the page are computed here, from the
+verified plan (`accumulus.show.frames`), and passed as JSON; the script draws them. Names are text everywhere: the JSON
+has no `<`, the script creates elements and sets their text, and KaTeX receives escaped names.
 
-Places are computed here, too (`accumulus.graph.layered`). Edges that a plan makes are curves between vertices that are
-there already; vertices that it makes in the line graph are put where they come from, or next to it, so that no two that
-are there at the same time overlap.
+Positions are computed here, too (`accumulus.graph.layered`). Edges that a plan makes are curves between existing
+vertices. Vertices that it makes in the line graph are placed at their operands, or near them, so that vertices that are
+alive at the same time do not overlap.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ if TYPE_CHECKING:
 
 ASSETS: Final = Path(__file__).parent / "assets"
 STYLES, SCRIPTS = ("katex.css", "explorer.css"), ("katex.min.js", "explorer.js")
-#: Vertices of a graph that is drawn whole; of a larger one an overview is.
+#: Maximum number of vertices of a graph that is drawn as a whole; a larger graph is shown as an overview.
 LARGEST: Final = 2_500
-#: Steps of a plan whose expressions are written, and whose curves and places keep apart.
+#: Maximum number of steps of a plan whose expressions are written, and whose curves and places avoid overlaps.
 LONGEST_WRITTEN: Final = 2_500
-#: Characters of data from which on it is compressed.
+#: Number of characters of data from which on they are compressed.
 COMPRESSED: Final = 800_000
-#: Steps of a plan that is drawn whole.
+#: Maximum number of steps of a plan that is drawn as a whole.
 MOST_STEPS: Final = 20_000
-#: Labels of an expression that is written out where it is used; beyond, it has a name.
+#: Maximum number of labels of an expression that is written out at its use; a longer one has a name.
 LONGEST: Final = 6
-#: Characters of a name in a picture.
+#: Maximum number of characters of a name in a picture.
 SHOWN: Final = 18
-#: How deep a formula writes out operations that are no vertices.
+#: Maximum depth to which a formula writes out operations that are not vertices.
 DEEP: Final = 3
-#: Numbers of operations that are counted for one plan.
+#: Maximum number of steps for which operations are counted for one plan.
 COUNTED: Final = 150
-#: Methods that the plan runs against, and the largest graph whose page has them.
+#: Methods that the plan is compared with, and the largest graph, in edges, for which they are planned.
 RIVALS, LARGEST_RACE = ("forward", "reverse", "markowitz"), 400
 _SIGNS: Final = {
     "add": "+",
@@ -85,12 +85,12 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Names that a user gives to the values of a tape.
+    """Names that a user's source gives to the values of a tape.
 
     Attributes:
-        names: by reference.
-        lines: file and line, by reference.
-        outputs: of the roots, by position.
+        names: names by reference.
+        lines: file and line by reference.
+        outputs: names of the roots by position.
     """
 
     names: Mapping[int, str] = field(default_factory=dict)
@@ -104,20 +104,20 @@ class Described:
 def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Plan] = (), linked: bool = False) -> str:
     """Return the page of a plan.
 
-    Behind its address, `#by=vertex&open=Levels` says by which groups it steps at first, and which tab is open.
+    After the page's address, `#by=vertex&open=Levels` selects the initial groups of steps and the open tab.
 
     Args:
         plan: plan to show.
         described: names and lines of the user's source.
-        rivals: other plans of the same graph, to run against.
-        linked: if True, scripts and styles are files beside the page, for pages that share them.
+        rivals: other plans of the same graph, for comparison.
+        linked: if True, scripts and styles are files beside the page, for several pages that share them.
     """
     data = _data(plan, described or Described(), rivals)
     return _html(plan.graph.name or "graph", data, linked=linked)
 
 
 def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> str:
-    """Return the page of a function that runs as loops: its bodies as vertices, and a plan for each of them."""
+    """Return the page of a function that runs as loops, with its bodies as vertices, and a plan for each body."""
     program = recording.loops
     assert program is not None
     described = zip(parameters, recording.argument_shapes, recording.argument_slices, strict=False)
@@ -128,7 +128,7 @@ def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> st
 
 
 def _html(title: str, data: Any, *, linked: bool = False) -> str:
-    """Return a page around its data."""
+    """Return a page with embedded data."""
     if linked:
         allowed = ["'self'", "'self'"]
         styles = [f'<link rel="stylesheet" href="{name}">' for name in STYLES]
@@ -164,7 +164,7 @@ def _html(title: str, data: Any, *, linked: bool = False) -> str:
 
 
 def embedded(data: Any) -> str:
-    r"""Return data as JSON that can stand within a script element.
+    r"""Return data as JSON that is safe within a script element.
 
     >>> print(embedded(["</script><b>"]))
     ["\u003c/script\u003e\u003cb\u003e"]
@@ -228,7 +228,7 @@ def _pairs(graph: DifferentiationGraph) -> list[tuple[int, int]]:
 
 
 def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = False) -> dict[str, Any]:
-    """Return the data shown for a plan; a rival's lacks its line graph and its expressions."""
+    """Return the data of a plan; a rival's have neither line graph nor expressions."""
     frames = Frames(plan, line_graph=not rival)
     is_short = frames.steps <= LONGEST_WRITTEN
     texts = Texts(frames, writer.edges, writer.edges_latex)
@@ -236,7 +236,7 @@ def _plan_data(plan: Plan, writer: _Writer, drawing: Drawing, *, rival: bool = F
     for kind in GROUPS[:1] if rival else GROUPS:
         ends = frames.groups(kind)
         fewest = min(map(len, groups.values()), default=frames.steps + 1)
-        # a group that parts the steps no better than another is left out
+        # keep only kinds of groups that divide the steps more coarsely than the smaller kinds
         if kind == "face" or 1 < len(ends) < (fewest if kind != "page" else len(groups["face"])):
             groups[kind] = ends
     steps = zip(frames.products, frames.left, frames.right, frames.changes, frames.middles, strict=True)
@@ -274,12 +274,12 @@ def _spread(ends: Sequence[int], most: int) -> list[int]:
 
 
 def _ways(frames: Frames, drawing: Drawing, *, apart: bool) -> list[str]:
-    """Return the curve of each value in the picture of the graph, one for each that is there at a time.
+    """Return the curve of each value in the picture of the graph; values that are alive at once have distinct curves.
 
     Args:
         frames: steps of the plan.
         drawing: positions of the vertices.
-        apart: if True, curves that steps make avoid vertices and each other; else the page does that.
+        apart: if True, curves that steps make avoid vertices and each other; else the page draws them.
     """
     half = HIGH / 2.0
     points = np.array(list(drawing.points.values())).reshape(-1, 2)
@@ -303,18 +303,18 @@ def _ways(frames: Frames, drawing: Drawing, *, apart: bool) -> list[str]:
     return curves
 
 
-#: How far curves bend aside, the least first.
+#: Sideways bends of curves, the smallest first.
 _BENDS: Final = np.array([(k + 1) // 2 * 26.0 * (1 if k % 2 else -1) for k in range(11)])
 
 
 def _arc(points: NDArray[np.float64], start: Point, end: Point, lane: int) -> str:
-    """Return a curve from one vertex to another that keeps away from those between.
+    """Return a curve from one vertex to another that avoids the vertices between them.
 
     Args:
         points: positions of all vertices, (n, 2).
         start: position of the first vertex.
         end: position of the last vertex.
-        lane: number of curves between the two so far.
+        lane: number of other curves between the two.
     """
     (x, y), (x1, y1) = start, end
     a, b = points[(y < points[:, 1]) & (points[:, 1] < y1)].T
@@ -325,7 +325,7 @@ def _arc(points: NDArray[np.float64], start: Point, end: Point, lane: int) -> st
     reach = (best + (lane + 1) // 2 * 14.0 * (1 if lane % 2 else -1)) * 4.0 / 3.0
     top, low = y + HIGH / 2.0, y1 - HIGH / 2.0
     third = (low - top) * 0.3
-    # upright between neighbouring levels
+    # vertical between neighbouring levels
     inward = (x1 - x) / 3.0 if y1 - y > 1.5 * DOWN else 0.0
     left, right = x + inward + reach, x1 - inward + reach
     return f"M{x:.0f} {top:.0f}C{left:.0f} {top + third:.0f} {right:.0f} {low - third:.0f} {x1:.0f} {low:.0f}"
@@ -365,7 +365,7 @@ def _line_places(
     return [[*map(round, places.get(v, (0.0, 0.0))), round(widths[v])] for v in range(len(names))]
 
 
-#: Ways from a place to those around it, the shortest first.
+#: Offsets from a place to those around it, the shortest first.
 _NEAR: Final = sorted(
     ((20.0 * a, 14.0 * b) for a in range(-9, 10) for b in range(-9, 10)),
     key=lambda way: abs(way[0]) + 1.5 * abs(way[1]),
@@ -373,7 +373,7 @@ _NEAR: Final = sorted(
 
 
 class _Grid:
-    """Boxes that are there for a time, and places that are free."""
+    """Boxes that exist for a time, and free places between them."""
 
     def __init__(self) -> None:
         self._cells: dict[tuple[int, int], list[tuple[float, float, float, int, int]]] = {}
@@ -383,7 +383,7 @@ class _Grid:
         return [(column + a, row + b) for a in (-1, 0, 1) for b in (-1, 0, 1)]
 
     def put(self, point: tuple[float, float], width: float, born: int, gone: int) -> None:
-        """Put a box there."""
+        """Put a box at a point."""
         x, y = point
         self._cells.setdefault((int(x // 160.0), int(y // 60.0)), []).append((x, y, width, born, gone))
 
@@ -397,7 +397,7 @@ class _Grid:
     def free(
         self, candidates: Sequence[tuple[float, float]], width: float, born: int, gone: int
     ) -> tuple[float, float]:
-        """Put a box at the first place that is free, or near to it."""
+        """Put a box at the first free candidate, or near the first one; return the point."""
         (x0, y0), *_ = candidates
         near = ((x0 + a, y0 + b) for a, b in _NEAR)
         point = next(
@@ -411,7 +411,7 @@ class _Grid:
 
 
 def shortened(text: str, longest: int = SHOWN) -> str:
-    """Return text that is shown in a picture."""
+    """Return printable text, shortened for a picture."""
     text = printable(text)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
@@ -420,7 +420,7 @@ class _Writer:
     """Names of vertices and edges, as text and in LaTeX; formulas of the tape that a graph comes from."""
 
     def __init__(self, graph: DifferentiationGraph, described: Described) -> None:
-        # by name: the theory stands on this package
+        # imported by name, since the theory package depends on this one
         expression = import_module("accumulus.theory.algebra.expression")
         self.graph, self._described, self._latex_name = graph, described, expression.latex_name
         self._reference = [_reference(graph, str(name)) for name in graph.vertices]
@@ -449,7 +449,7 @@ class _Writer:
         return self._described.names.get(reference, label)
 
     def source(self, v: int) -> str:
-        """Return the line of the user's source that a vertex comes from."""
+        """Return the line of the user's source that made a vertex."""
         file, line = self._described.lines.get(self._reference[v] or -1, ("", 0))
         if not file:
             return ""
@@ -457,7 +457,7 @@ class _Writer:
         return printable(f"{os.path.basename(file)}:{line}  {text}" if text else f"{os.path.basename(file)}:{line}")
 
     def formula(self, v: int) -> str:
-        """Return the definition of a vertex in LaTeX, or nothing."""
+        """Return the definition of a vertex in LaTeX, or an empty string."""
         tape, reference = self.graph.tape, self._reference[v]
         prefix = str(self.graph.vertices[v])[:1]
         if tape is None or reference is None or reference < tape.inputs or prefix != "v":
@@ -465,7 +465,7 @@ class _Writer:
         return f"{self.latex[v]} = {self._operation(tape, reference, DEEP)}"
 
     def label(self, e: int) -> list[str]:
-        """Return name, derivative and its value, in LaTeX, of an edge."""
+        """Return name, derivative and its value for an edge, in LaTeX."""
         graph = self.graph
         j, i = int(graph.sources[e]), int(graph.targets[e])
         derivative = rf"\frac{{\partial {self.latex[j]}}}{{\partial {self.latex[i]}}}"
@@ -532,7 +532,7 @@ def _sign(graph: DifferentiationGraph, name: str) -> str:
 
 
 def _reference(graph: DifferentiationGraph, name: str) -> int | None:
-    """Return the operation that a vertex of a traced function stands for, or that its adjoint does."""
+    """Return the operation of a vertex of a traced function, or of an adjoint; None for other vertices."""
     match = re.fullmatch(r"[xvyga](\d+)", name)
     if graph.tape is None or match is None:
         return None
@@ -540,9 +540,10 @@ def _reference(graph: DifferentiationGraph, name: str) -> int | None:
 
 
 class Texts:
-    """Every value of a plan in words: short for pictures, and in LaTeX, with marks by which parts are found.
+    """Every value of a plan as text: short for pictures, and in LaTeX, with marks to find its parts.
 
-    What is used more than once, or long, has a name, s1, s2, …; products with ±1 are written as the other factor.
+    A value that is used more than once, or is long, has a name, s1, s2, …; a product with ±1 is written as the other
+    factor.
     """
 
     def __init__(self, frames: Frames, names: Sequence[str], latex: Sequence[str]) -> None:
@@ -566,7 +567,7 @@ class Texts:
         self.short: list[str] = [panels.lowered(shortened(term.text)) for term in self._terms]
 
     def _made(self, v: int) -> tuple[_Term, bool]:
-        """Return the term for the result of a step, and True if it is more than one of its operands."""
+        """Return the term for the result of a step, and True if it differs from both operands."""
         frames, k = self._frames, v - self._frames.edges
         left, right = (self._terms[operand] for operand in (frames.left[k], frames.right[k]))
         if not frames.products[k]:
@@ -579,7 +580,7 @@ class Texts:
         return left.times(right), True
 
     def lines(self, plan: Plan, vertices: Sequence[str]) -> list[list[Any]]:
-        """Return a line for each named value and each entry: its value, and its formula."""
+        """Return a row for each named value and each entry of the Jacobian: its number, and its formula."""
         rows: list[list[Any]] = [[v, f"{self._terms[v].latex} = {written}"] for v, written in self._defined.items()]
         for (row, column), value in plan.accumulation.entries.items():
             over, under = vertices[plan.graph.roots[row]], vertices[plan.graph.terminals[column]]
@@ -597,7 +598,7 @@ class _Term:
     latex: str
     leaves: int = 1
     is_sum: bool = False
-    #: LaTeX without the leading sign, if there is one.
+    #: LaTeX without the leading sign; empty if there is none.
     unsigned: str = ""
 
     @property
@@ -605,7 +606,7 @@ class _Term:
         return self.text.startswith("−")
 
     def marked(self, value: int) -> _Term:
-        """Return the same with a mark by which the page finds it."""
+        """Return the term with a mark that lets the page find it."""
         unsigned = self.unsigned and _marked(value, self.unsigned)
         return replace(self, latex=_marked(value, self.latex), unsigned=unsigned)
 
@@ -613,7 +614,7 @@ class _Term:
         return replace(self, text=f"({self.text})", latex=rf"\left({self.latex}\right)", is_sum=False, unsigned="")
 
     def times(self, other: _Term) -> _Term:
-        """Return a product; numbers beside each other would be one."""
+        """Return a product; a dot separates numbers, which would otherwise read as one."""
         left = self.bracketed() if self.is_sum else self
         right = other.bracketed() if other.is_sum or other.is_negative else other
         dot = not all(term.text[:1].isalpha() or term.text.startswith("(") for term in (left, right))
@@ -633,7 +634,7 @@ class _Term:
         return _Term(f"{self.text} + {right.text}", f"{self.latex} + {right.latex}", leaves, is_sum=True)
 
     def negative(self) -> _Term:
-        """Return a term with the other sign."""
+        """Return the term with the opposite sign."""
         inner = self.bracketed() if self.is_sum or self.is_negative else self
         return _Term(f"−{inner.text}", f"-{inner.latex}", self.leaves, unsigned=inner.latex)
 
@@ -646,7 +647,7 @@ def _marked(value: int, latex: str) -> str:
 
 
 class Inline:
-    """A page within a notebook: in a frame of its own, so that it and the notebook keep apart."""
+    """A page within a notebook, in a separate frame, so that scripts and styles of page and notebook do not mix."""
 
     def __init__(self, html: str, height: int = 760) -> None:
         self._html, self._height = html, height
@@ -661,13 +662,13 @@ class Inline:
 
 
 def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
-    """Write a page to a file, or open it: within a notebook inline, else in a browser.
+    """Write a page to a file, or open it: inline in a notebook, else in a browser.
 
     Returns:
         The file; in a notebook without a path, the displayed page.
 
     Raises:
-        ArgumentError: if the file cannot be written; it names a file that has the page instead.
+        ArgumentError: if the file cannot be written; the message names another file with the page.
     """
     if path is not None:
         return written(html, path)
@@ -679,7 +680,7 @@ def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
     return file
 
 
-#: Languages of pictures, by how names of files end.
+#: Writers of pictures by file extension.
 PICTURES: Final[dict[str, Callable[[DifferentiationGraph, Sequence[str] | None], str]]] = {
     ".svg": lambda graph, names: picture_of(graph, names).svg(),
     ".tex": lambda graph, names: picture_of(graph, names).tikz(),
@@ -691,7 +692,7 @@ def written(html: str, path: str | PathLike[str]) -> Path:
     """Write a page to a file.
 
     Raises:
-        ArgumentError: if that is not possible.
+        ArgumentError: if it cannot be written.
     """
     try:
         file = Path(path)
@@ -718,7 +719,7 @@ def _in_notebook() -> bool:
 
 
 def _opened(file: Path) -> bool:
-    """Open a file in a browser; not in one for terminals, which could not show it."""
+    """Open a file in a graphical browser; return False if there is none."""
     has_display = sys.platform in ("darwin", "win32") or bool({"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & {*os.environ})
     try:
         return has_display and webbrowser.open(file.as_uri())
@@ -727,7 +728,7 @@ def _opened(file: Path) -> bool:
 
 
 def show_plan(plan: Plan, path: str | PathLike[str] | None = None, described: Described | None = None) -> Path | Inline:
-    """Show a plan beside those of simple methods; a picture of its graph, if the file's name ends as one's does."""
+    """Show a plan beside those of simple methods; for the extension of a picture, write a picture of its graph."""
     if isinstance(path, (str, PathLike)) and (end := Path(path).suffix.lower()) in PICTURES:
         names = None if described is None else _Writer(plan.graph, described).names
         return written(PICTURES[end](plan.graph, names), path)
@@ -735,14 +736,14 @@ def show_plan(plan: Plan, path: str | PathLike[str] | None = None, described: De
 
 
 def show_graph(graph: DifferentiationGraph, path: str | PathLike[str] | None = None) -> Path | Inline:
-    """Show a graph, and the plan that is found for it by default."""
+    """Show a graph, with the plan that is found for it by default."""
     from accumulus.search.find import plan
 
     return show_plan(plan(graph), path)
 
 
 def show_program(program: Any, function: Callable[..., Any], path: str | PathLike[str] | None = None) -> Path | Inline:
-    """Show how a compiled program accumulates its derivatives, in the words of its function.
+    """Show how a compiled program accumulates its derivatives, with the names in its function.
 
     Raises:
         ArgumentError: if the file cannot be written.
@@ -758,7 +759,7 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     if is_large(plan):
         return show_plan(plan, path)
     names = None
-    # only the shapes of arguments are known; names are an addition, not worth an error
+    # only shapes of arguments are known; names are optional, so their errors are ignored
     with suppress(Exception):
         names = named_values(function, [np.ones(shape)[()] for shape in shapes])
     described = described_as(program.name, program.recording, program.facts.linearization, parameters, names)
@@ -775,9 +776,9 @@ def described_as(
     """Return the user's names and lines for the values on the tape of a graph.
 
     Args:
-        name: of the function.
-        recording: of the function.
-        linearization: with the graph.
+        name: name of the function.
+        recording: recording of the function.
+        linearization: linearization with the graph.
         parameters: names of the arguments.
         names: names of the function's values.
     """
@@ -803,7 +804,7 @@ def described_as(
 
 
 def rivals_of(plan: Plan) -> list[Plan]:
-    """Return plans of simple methods for the same graph, those that differ in cost; none for a large graph."""
+    """Return plans of other simple methods for the same graph; none for a large graph."""
     from accumulus.search.find import plan as find
 
     if len(plan.graph.sources) > LARGEST_RACE:

@@ -1,22 +1,22 @@
 """A plan, step by step: products and sums of each step, their costs, and the remaining graph and line graph.
 
-Everything is read off the plan's own steps. A value is an edge of the graph or the result of a step; it is alive from
-the step that makes it to the last one that uses it, entries of the Jacobian to the end. The alive values are the edges
-of the graph and the vertices of the line graph.
+Everything follows from the plan's own steps. A value is an edge of the graph or the result of a step. It is alive from
+the step that makes it to the last step that uses it; entries of the Jacobian are alive to the end. The alive values are
+the edges of the graph and the vertices of the line graph.
 
 **Line graph.** A product of l and r removes the face ⟨l,r⟩ and makes a vertex with the predecessors of l and the
-successors of r; a sum makes one with what its terms have in common, and takes that from them; a value that nothing
-uses any more disappears. For vertex, edge and face elimination these are the line graphs that
-`accumulus.elimination.edges_and_faces.FaceElimination` goes through. Plans that share or factor more have no such line
-graphs: there a value keeps its faces until it disappears, and the sum over all paths of what is drawn may count some of
-them twice meanwhile. Unit edges that a plan leaves out are left out of the line graph. Of a symmetric graph, where one
-value stands for two mirrored edges, none is followed.
+successors of r. A sum makes a vertex with the common neighbours of its terms, and removes these from the terms. A value
+that no later step uses disappears. For vertex, edge and face elimination, these are the line graphs that
+`accumulus.elimination.edges_and_faces.FaceElimination` passes through. Plans that share or factor more have no such
+line graphs: there, a value keeps its faces until it disappears, and the sum over all paths of the drawing may count
+some of them twice in between. Unit edges that a plan leaves out are left out of the line graph. The line graph of a
+symmetric graph, where one value stands for two mirrored edges, is not followed.
 
-**Groups.** Steps in a row belong to one *face* (a product with the sums that take its result), *edge* (products that
-have a factor in common), *vertex* (that meet in one vertex), *block* (within one part of the graph's decomposition),
-*page* (that lead up to the next entries of the Jacobian).
+**Groups.** Consecutive steps belong to one *face* (a product with the sums that take its result), *edge* (products with
+a common factor), *vertex* (products that meet in one vertex), *block* (within one part of the graph's decomposition),
+or *page* (up to the next entries of the Jacobian).
 
-Time: linear in steps and faces, but for `operations`, which emits the program once for each number that is asked for.
+Time: linear in steps and faces, except `operations`, which emits the program once for each requested number of steps.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from accumulus.search.plan import Plan
 
 Face = tuple[int, int]
 
-#: Faces of a line graph, with those that come, at most; beyond, it is not followed.
+#: Maximum number of faces of a line graph, including later ones; a larger line graph is not followed.
 MOST_FACES: Final = 12_000
-#: Groups of steps, the smallest first.
+#: Kinds of groups of steps, the smallest first.
 GROUPS: Final = ("face", "edge", "vertex", "block", "page")
 
 
 @dataclass(slots=True)
 class Change:
-    """Changes of a step: faces and values, and vertices that are eliminated by it."""
+    """Faces and values that a step removes or adds, and vertices that it eliminates."""
 
     removed_faces: list[Face] = field(default_factory=list)
     added_faces: list[Face] = field(default_factory=list)
@@ -58,20 +58,21 @@ class Frames:
 
     Args:
         plan: any plan.
-        line_graph: whether it is followed, too.
+        line_graph: if True, follow the line graph, too.
 
     Attributes:
-        values: how many there are: edges, then results of steps. Roots, then terminals are the numbers behind.
+        values: number of values: edges, followed by results of steps. The next numbers are roots, followed by
+            terminals.
         ends: source and target of each value.
-        kinds: of each value.
-        products, left, right: whether each step is a product, and its operands.
+        kinds: kind of each value.
+        products, left, right: for each step, True if it is a product; and its operands.
         middles: the vertex at which each product's factors meet; −1 for sums.
-        fma, multiplications: cost of all steps up to each.
+        fma, multiplications: cumulative cost after each step.
         alive: values at the beginning.
-        faces: of the line graph at the beginning; None if they are more than `MOST_FACES`, or of a symmetric graph.
-        changes: of each step.
-        born, gone: before how many steps a value is not there yet, and after how many no longer; a gone of `steps + 1`
-            is that of a value which stays.
+        faces: faces of the line graph at the beginning; None if it is not followed.
+        changes: changes of each step.
+        born, gone: for each value, the number of steps after which it exists, and after which it no longer exists; the
+            latter is `steps + 1` for a value that stays.
 
     >>> from accumulus import DifferentiationGraph, plan
     >>> frames = Frames(plan(DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")]), "forward"))
@@ -101,7 +102,7 @@ class Frames:
         self._follow(line_graph)
 
     def _mirror(self, mirror: list[int]) -> None:
-        """Find the ends of products whose factors meet only if one is taken for its mirror image."""
+        """Find the ends of products whose factors meet only if one is replaced by its mirror image."""
         for k, (left, right) in enumerate(zip(self.left, self.right, strict=True)):
             made = self.edges + k
             if not self.products[k]:
@@ -124,7 +125,7 @@ class Frames:
         return list(accumulate(every)), list(accumulate(counted))
 
     def _follow(self, line_graph: bool) -> None:
-        """Find the live values, and the changes of the line graph."""
+        """Find the values that are alive, and the changes of the line graph."""
         uses = Counter(self.entries)
         uses.update(self.left)
         uses.update(self.right)
@@ -196,7 +197,7 @@ class Frames:
     # Groups ----------------------------------------------------------------------------------------------------
 
     def groups(self, kind: str) -> list[int]:
-        """Return after how many steps each group ends."""
+        """Return the number of steps after which each group ends."""
         ends = self._faces()
         if kind == "edge":
             return list(self._edges(ends))
@@ -206,7 +207,7 @@ class Frames:
         return [run[-1] for run in _runs(ends, key)]
 
     def _faces(self) -> list[int]:
-        """Return the step counts after which a product ends, with the sums that take its result, or another sum."""
+        """Return the step counts after which a product ends, with the sums that take its result; or a separate sum."""
         ends: list[int] = []
         for k in range(self.steps):
             if not self.products[k] and ends and self.edges + k - 1 in (self.left[k], self.right[k]):
@@ -222,7 +223,7 @@ class Frames:
         return k
 
     def _edges(self, ends: Sequence[int]) -> Iterator[int]:
-        """Greedily, the longest run of products with one left or one right factor."""
+        """Yield the ends of groups, greedily: the longest run of products with a common left or right factor."""
         firsts = [self._first(end) for end in ends]
         at = 0
         while at < len(ends):
@@ -243,7 +244,7 @@ class Frames:
         return self.middles[k]
 
     def _block(self) -> Callable[[int], Hashable]:
-        # by name: the theory stands on this package
+        # imported by name, since the theory package depends on this one
         decomposition = import_module("accumulus.theory.graphs.chains_and_blocks").decompose(self.graph)
         innermost: dict[Hashable, int] = {}
         for number, component in enumerate(decomposition.walk()):
@@ -262,9 +263,9 @@ class Frames:
     # Operations ------------------------------------------------------------------------------------------------
 
     def operations(self, after: Iterable[int]) -> list[int]:
-        """Return the operations of the function, its partials, and a number of steps, with all values alive then.
+        """Return the operations of the function, its partials and the first steps, with all values that are then alive.
 
-        After all steps these are the plan's.
+        After all steps, these are the operations of the plan.
         """
         return [self._operations(steps) for steps in after]
 
@@ -281,7 +282,7 @@ class Frames:
 
 
 def inner_vertices(graph: DifferentiationGraph, component: Any) -> set[int]:
-    """Return the vertices of a component of a decomposition without its two ends."""
+    """Return the vertices of a component of a decomposition, without its two ends."""
     edges = list(component.edges)
     return {*graph.sources[edges].tolist(), *graph.targets[edges].tolist()} - {component.source, component.sink}
 
@@ -292,7 +293,7 @@ def _runs(ends: Sequence[int], key: Callable[[int], Hashable]) -> Iterator[list[
 
 
 class _Line:
-    """A line graph that steps change; vertices are values, roots and terminals by number."""
+    """A line graph that steps change; its vertices are values, roots and terminals by number."""
 
     def __init__(self, values: int, edges: int) -> None:
         self._values, self._edges = values, edges
@@ -301,15 +302,15 @@ class _Line:
         self._changed: dict[Face, bool] = {}
 
     def number(self, v: int) -> int:
-        """Return the number of a vertex of the graph's own line graph."""
+        """Return the number of a vertex of the original graph's line graph."""
         return v if v < self._edges else v - self._edges + self._values
 
     def faces(self) -> Iterator[Face]:
-        """All faces."""
+        """Return all faces."""
         return ((i, j) for i, row in self.successors.items() for j in row)
 
     def add(self, i: int, j: int) -> None:
-        """Add a face unless it is there."""
+        """Add a face, unless it exists."""
         row = self.successors.setdefault(i, {})
         if j not in row:
             row[j] = None
@@ -317,31 +318,31 @@ class _Line:
             self._note(i, j, there=True)
 
     def remove(self, i: int, j: int) -> None:
-        """Remove a face if it is there."""
+        """Remove a face, if it exists."""
         if j in self.successors.get(i, ()):
             del self.successors[i][j], self.predecessors[j][i]
             self._note(i, j, there=False)
 
     def _note(self, i: int, j: int, *, there: bool) -> None:
-        # faces that come and go within a step are no change
+        # a face that is added and removed within a step is no change
         if self._changed.pop((i, j), there) is there:
             self._changed[i, j] = there
 
     def change(self) -> Change:
-        """Return the faces removed and added since the last call."""
+        """Return the faces removed and added since the previous call."""
         noted, self._changed = self._changed, {}
         return Change([face for face, there in noted.items() if not there], [f for f, there in noted.items() if there])
 
     def above(self, v: int) -> list[int]:
-        """Predecessors."""
+        """Return the predecessors of a vertex."""
         return list(self.predecessors.get(v, ()))
 
     def below(self, v: int) -> list[int]:
-        """Successors."""
+        """Return the successors of a vertex."""
         return list(self.successors.get(v, ()))
 
     def joins(self, v: int) -> bool:
-        """Return True if paths go through a vertex."""
+        """Return True if paths pass through a vertex."""
         return bool(self.predecessors.get(v)) and bool(self.successors.get(v))
 
     def drop(self, v: int) -> None:
@@ -360,7 +361,7 @@ class _Line:
                 self.add(p, s)
 
     def product(self, left: int, right: int, made: int, is_unit: Callable[[int], bool]) -> None:
-        """Replace a face by a vertex."""
+        """Replace a face by a vertex; remove units between its two ends first."""
         while right not in self.successors.get(left, ()):
             unit = next((u for u in self.below(left) if is_unit(u)), None)
             if unit is None:

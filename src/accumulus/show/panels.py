@@ -1,9 +1,9 @@
 """Panels of an explorer page beside graph, line graph and expressions: blocks, levels, dependencies, loops.
 
-Blocks are the parts that definitions 3.1 to 3.3 of the notes find in a graph, to be folded into edges. Levels are the
-matrices of local Jacobians between neighbouring levels, with ones where an edge goes on to the next. Dependencies say
-which face or merge waits for which, after the notes' Lemma 2. A program of loops is a graph, whose vertices are
-bodies with the number of their instances; each body has a plan.
+Blocks are the parts of a graph by definitions 3.1 to 3.3 of the notes, which can be folded into edges. Levels are the
+matrices of local Jacobians between neighbouring levels, with ones where an edge continues to the next level.
+Dependencies show which face or merge waits for which other, after the notes' Lemma 2. A program of loops is shown as a
+graph with bodies as vertices, and the number of their instances; each body has a plan.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.program import Program
 from accumulus.text import printable
 
-#: Cells of the matrices of a page, and steps of plans whose dependencies are shown, at most.
+#: Maximum number of matrix cells of a page, and of steps of plans whose dependencies are shown.
 MOST_CELLS, MOST_STEPS = 4_000, 120
-#: Parts of a graph that can be folded, at most.
+#: Maximum number of parts of a graph that can be folded.
 MOST_PARTS: Final = 400
-#: Vertices of an overview.
+#: Maximum number of vertices of an overview.
 MOST_GROUPS: Final = 240
-#: Steps of an overview.
+#: Maximum number of steps of an overview.
 COARSE: Final = 100
 
 
@@ -48,7 +48,7 @@ _INDEXED: Final = re.compile(r"(?<![\w.])(?:[^\W\d_]\d+)+(?![\w.])")
 
 
 def lowered(text: str) -> str:
-    """Return a product or a sum with the numbers of its labels as indices.
+    """Return a product or a sum with the numbers of its labels as subscripts.
 
     >>> lowered("−9.81·e1e12 + s3")
     '−9.81·e₁e₁₂ + s₃'
@@ -58,7 +58,7 @@ def lowered(text: str) -> str:
 
 def blocks(graph: DifferentiationGraph) -> list[list[Any]]:
     """Return chains and blocks, outer ones first: kind, source, sink, inner vertices, number of edges."""
-    # by name: the theory stands on this package
+    # imported by name, since the theory package depends on this one
     decomposition = import_module("accumulus.theory.graphs.chains_and_blocks").decompose(graph)
     parts = (component for component in decomposition.walk() if component.size > 1)
     rows = [
@@ -71,7 +71,7 @@ def blocks(graph: DifferentiationGraph) -> list[list[Any]]:
 def local_jacobians(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
     """Return the matrices between neighbouring levels; None if they are too large.
 
-    Rows and columns are vertices, or edges that go on to a later level; cells are edges, −1 where one goes on.
+    Rows and columns are vertices, or edges that continue to a later level; cells are edges, −1 where an edge continues.
     """
     depth = levels(graph)
     edges = [
@@ -94,14 +94,14 @@ def local_jacobians(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
             if depth[j] <= level < depth[i]:
                 begins, ends = depth[j] == level, depth[i] == level + 1
                 cell = row["v", j] if begins else row["e", e], column["v", i] if ends else column["e", e]
-                # an edge's label is in the matrix of the level that it leaves
+                # an edge's label is in the matrix of its source's level
                 cells.append([*cell, e if begins else -1])
         matrices.append({"rows": rows, "columns": columns, "cells": cells})
     return matrices
 
 
 def dependencies(plan: Plan) -> dict[str, Any] | None:
-    """Return the drawing of the dependencies between eliminations; None if the plan is too long or has no such form."""
+    """Return the drawing of the dependencies between eliminations; None if the plan is too long or has none."""
     if not 0 < len(plan.accumulation.steps) <= MOST_STEPS:
         return None
     relations = import_module("accumulus.theory.algebra.relations")
@@ -113,7 +113,7 @@ def dependencies(plan: Plan) -> dict[str, Any] | None:
 
 
 def waiting(graph: Any) -> dict[str, Any]:
-    """Return the drawing of dependencies, each vertex above those it waits for; a cycle is drawn as a ring."""
+    """Return the drawing of dependencies, with each vertex above those it waits for; a cycle is drawn as a ring."""
     cycle = graph.cycle
     nodes = list(cycle or graph.awaits)
     number = {node: k for k, node in enumerate(nodes)}
@@ -153,9 +153,9 @@ def loops(
     """Return the graph of a program's loops, and a plan for the derivatives of each body.
 
     Args:
-        program: of the function.
-        arguments: names, and the inputs that belong to each.
-        results: names.
+        program: program of the function.
+        arguments: names of arguments, and the inputs of each.
+        results: names of the results.
     """
     maps = fuse(program)
     home = {block: k for k, each in enumerate(maps) for block in each.blocks}
@@ -223,7 +223,7 @@ def _source(program: Program, maps: Sequence[Map], k: int) -> str:
 
 
 def _depths(count: int, edges: Counter[tuple[int, int]]) -> list[int]:
-    """Return the length of the longest path to each vertex from one that nothing depends on."""
+    """Return the length of the longest path to each vertex from a vertex that nothing depends on."""
     depth, below = [0] * count, sorted(edges, reverse=True)
     for j, i in below:
         depth[i] = max(depth[i], depth[j] + 1)
@@ -234,10 +234,10 @@ def _depths(count: int, edges: Counter[tuple[int, int]]) -> list[int]:
 
 
 def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
-    """Return the data of a page for a graph that is too large to be drawn, its vertices in groups.
+    """Return the data of a page for a graph that is too large to be drawn, with its vertices in groups.
 
-    A group has the vertices of one operation on neighbouring levels; it is gone when the last of its vertices is
-    eliminated. Time: linear, in NumPy.
+    A group has the vertices of one operation on neighbouring levels. It disappears when its last vertex is eliminated.
+    Time: linear, in NumPy.
 
     Args:
         plan: plan to show.
@@ -255,7 +255,7 @@ def overview(plan: Plan, signs: Sequence[str]) -> dict[str, Any]:
     number = {key: k for k, key in enumerate(sorted({key for key in keys if key[0] >= 0}))}
     group = np.array([number.get(key, -1) for key in keys])
     sizes = np.bincount(group[group >= 0], minlength=len(number)).tolist()
-    # outputs alone on the first band, inputs on the last
+    # outputs are alone on the first band, inputs on the last
     row = [0 if end == 1 else bands + 1 if end == 2 else 1 + level for level, end, _ in number]
     there = sorted(set(row))
     row = [there.index(each) for each in row]

@@ -1,11 +1,11 @@
 """The report on a derivative: its costs, the reason for the plan, and the time of the preparation.
 
-**Comparison.** Ways to accumulate one graph, side by side: what each costs under every objective, and how long it took
-to find.
+**Comparison.** Plans of several methods for one graph, side by side: their costs under every objective, and the time to
+find them.
 
-The sweeps of forward and reverse elimination can need far more products than the plan that was chosen. How many at
-most is known before: every vertex has at most as many derivatives as there are terminals (roots). Methods that would
-take more than `LARGEST_SWEEP` products are left out of reports.
+Forward and reverse elimination can need far more products than the chosen plan. An upper bound is known in advance:
+every vertex has at most as many derivatives as there are terminals (roots). Methods whose bound exceeds `LARGEST_SWEEP`
+products are left out of reports.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from accumulus.show.tables import Compiled
 
 
-#: Methods without a search, which every report shows beside the chosen one.
+#: Methods without a search, which every report compares with the chosen one.
 SWEEPS: Final = ("forward", "reverse", "markowitz")
-#: Products of forward or reverse elimination, at most, up to which a report counts them; about two seconds.
+#: Largest bound on the products of a method that a report counts; counting takes about two seconds.
 LARGEST_SWEEP: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class MethodCosts:
-    """One method's plan for a graph: its costs, and the seconds in which it was found.
+    """One method's plan for a graph: its costs, and the seconds that finding it took.
 
-    Operations are those of the plan's tape before it is rewritten.
+    Operations are counted on the plan's tape before rewriting.
     """
 
     method: str
@@ -72,7 +72,7 @@ class MethodCosts:
 
     @classmethod
     def of(cls, plan: Plan, method: str | None = None) -> MethodCosts:
-        """Costs of a plan; under the name `method`, if given, instead of the plan's own."""
+        """Return the costs of a plan, under the name `method` or the plan's own."""
         return cls(method or plan.method, **plan.costs, seconds=plan.seconds, lower_bound=plan.lower_bound)
 
     def cost(self, objective: str) -> int:
@@ -80,17 +80,17 @@ class MethodCosts:
         return int(getattr(self, Objective.of(objective).counted))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain data."""
+        """Return the costs as plain data."""
         return asdict(self)
 
 
 def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any) -> Iterator[MethodCosts]:
-    """Plan with one method after the other, each under its own name; without those that do not finish in their time.
+    """Plan with each method in turn; leave out methods that do not finish in their time.
 
     Args:
         graph: graph to plan.
         methods: names of the methods.
-        options: as for `accumulus.plan`; nothing is taken from the cache, so that times are those of searches.
+        options: as for `accumulus.plan`; the cache is not used, so that times include the search.
     """
     for method in methods:
         with warnings.catch_warnings():
@@ -101,13 +101,13 @@ def compared(graph: DifferentiationGraph, methods: Iterable[str], **options: Any
 
 
 def small_enough(graph: DifferentiationGraph, method: str) -> bool:
-    """Return True if a report can afford to count this method, see the module."""
+    """Return True if a report counts this method, see the module's docstring."""
     ends = {"forward": len(graph.terminals), "reverse": len(graph.roots)}.get(method, 1)
     return len(graph.sources) * ends <= LARGEST_SWEEP
 
 
 def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = None) -> Table:
-    """Return the candidates as rows; the chosen one set off."""
+    """Return a table with a row for each candidate; the chosen one is highlighted."""
     rows = [
         (
             candidate.method,
@@ -123,7 +123,7 @@ def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = Non
 
 
 def chosen_because(chosen: MethodCosts, alternatives: Iterable[MethodCosts], objective: str) -> str:
-    """One sentence: how the chosen plan compares with the others, and with the lower bound if one is known.
+    """Return a comparison of the chosen plan with the others, and with the lower bound if it is known.
 
     >>> chosen = MethodCosts("vertex", 9, 6, 30, lower_bound=25)
     >>> chosen_because(chosen, [MethodCosts("forward", 12, 8, 40), MethodCosts("reverse", 12, 8, 40)], "operations")
@@ -150,21 +150,22 @@ def _listed(names: list[str]) -> str:
 # The report ----------------------------------------------------------------------------------------------------------
 
 
-#: Identities that are printed, and characters of each.
+#: Number of identities that are printed, and characters of each.
 IDENTITIES: Final = 3
 IDENTITY_WIDTH: Final = 76
 
 
 @dataclass(frozen=True, slots=True)
 class ByValueFacts:
-    """A program that was rewritten by value.
+    """Facts about a program that resubstitution has rewritten.
 
     Attributes:
-        outputs: of the program, and how many of them are `proved` unchanged.
-        error: the probability that one of these is not, at most.
-        tested: complex points at which all outputs were tested.
-        identities: that the program relies on.
-        unexplained: values for which none was found.
+        outputs: number of outputs of the program.
+        proved: number of outputs that are proved unchanged.
+        error: upper bound on the probability that one of these has changed.
+        tested: number of complex points at which all outputs were tested.
+        identities: identities that the program relies on.
+        unexplained: number of values without a known identity.
     """
 
     outputs: int
@@ -176,13 +177,13 @@ class ByValueFacts:
 
     @classmethod
     def of(cls, by_value: ByValue) -> ByValueFacts:
-        """Return the facts; proves and tests the program, which takes a moment."""
+        """Return the facts; proving and testing the program takes a moment."""
         proof = by_value.proof
         counts = len(proof.outputs), sum(proof.outputs), proof.error, by_value.tested
         return cls(*counts, tuple(by_value.identities), by_value.unexplained)
 
     def rows(self) -> list[tuple[str, str]]:
-        """Names and texts for the report."""
+        """Return names and texts for the report."""
         same = f"tested at {counted(self.tested, 'point')}"
         if self.proved:
             which = "proved" if self.proved == self.outputs else f"{self.proved} of {self.outputs} proved"
@@ -208,7 +209,7 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _power(error: float) -> str:
-    """Return the power of ten above a probability.
+    """Return a power of ten above a probability.
 
     >>> _power(3e-21)
     '1e-20'
@@ -220,7 +221,7 @@ def _power(error: float) -> str:
 # Cases ---------------------------------------------------------------------------------------------------------------
 
 
-#: Conditions of a case that are printed, and characters of each.
+#: Number of conditions of a case that are printed, and characters of each.
 CONDITIONS: int = 6
 CONDITION_WIDTH: int = 60
 
@@ -230,8 +231,8 @@ class Condition:
     """Decisions of a function at one line.
 
     Attributes:
-        file, line, source: the line.
-        answers: in the order in which it was asked; of equal questions there is one.
+        file, line, source: file, number and text of the line.
+        answers: answers in order; equal questions are listed once.
     """
 
     file: str
@@ -247,13 +248,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class CaseFacts:
-    """One case.
+    """One case of a function that decides on values.
 
     Attributes:
-        conditions: under which it is; line by line, as they were first asked.
-        operations: of its program.
-        calls: at one point.
-        points: of batches.
+        conditions: conditions of the case, line by line, in the order of the decisions.
+        operations: number of operations of its program.
+        calls: number of calls at one point.
+        points: number of points of batches.
     """
 
     conditions: tuple[Condition, ...]
@@ -276,7 +277,7 @@ def _line(guard: Guard) -> tuple[str, int, str]:
 
 
 def cases_table(cases: Iterable[CaseFacts]) -> Table:
-    """Return the cases as a table, those that ran most first."""
+    """Return the cases as a table, the most frequent first."""
     rows = []
     for case in sorted(cases, key=lambda case: -(case.calls + case.points)):
         printed = [str(condition) for condition in case.conditions[:CONDITIONS]]
@@ -291,7 +292,7 @@ def cases_table(cases: Iterable[CaseFacts]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class GraphSize:
-    """Numbers of a differentiation graph."""
+    """Numbers of vertices and edges of a differentiation graph."""
 
     roots: int
     intermediates: int
@@ -312,14 +313,14 @@ class GraphSize:
 
 @dataclass(frozen=True, slots=True)
 class FunctionFacts:
-    """A recorded function, and the code that was compiled for its derivative.
+    """A recorded function, and the compiled code of its derivative.
 
     Attributes:
-        argument_shapes: of all arguments; None for those that are passed to the function as they are.
-        result_shapes: of the function's results.
-        operations: of the function itself.
-        target, dtype: of the compiled code.
-        lanes: how many points one vector instruction takes, if the target tells.
+        argument_shapes: shapes of all arguments; None for static ones.
+        result_shapes: shapes of the function's results.
+        operations: operations of the function itself.
+        target, dtype: target and dtype of the compiled code.
+        lanes: number of points in one vector instruction; None if unknown.
     """
 
     argument_shapes: tuple[tuple[int, ...] | None, ...]
@@ -343,7 +344,7 @@ class FunctionFacts:
         )
 
     def rows(self) -> list[tuple[str, str]]:
-        """Names and texts for the head of the report."""
+        """Return names and texts for the head of the report."""
         return [
             ("arguments", ", ".join(map(shape_text, self.argument_shapes))),
             ("results", ", ".join(map(shape_text, self.result_shapes))),
@@ -351,7 +352,7 @@ class FunctionFacts:
         ]
 
     def code(self) -> str:
-        """Return the target, number type and vector length of the compiled code, in words."""
+        """Return a description of the compiled code: target, dtype and vector length."""
         lanes = f", vectors of {self.lanes} points" if self.lanes is not None and self.lanes > 1 else ""
         return f"{self.target}, {self.dtype}{lanes}"
 
@@ -370,7 +371,7 @@ class Shown:
         def __rich__(self) -> Group: ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain data, fit for JSON."""
+        """Return the report as plain data for JSON."""
         return asdict(self)  # type: ignore[call-overload, no-any-return]  # reports are dataclasses
 
     def _repr_html_(self) -> str:
@@ -383,11 +384,11 @@ class Shown:
         return str(self)
 
     def __contains__(self, text: str) -> bool:
-        """Return True if the report, as it is printed, has a text."""
+        """Return True if the printed report contains a text."""
         return text in str(self)
 
     def splitlines(self) -> list[str]:
-        """Return the lines of the report, as it is printed."""
+        """Return the lines of the printed report."""
         return str(self).splitlines()
 
     def _preparation(self, from_cache: Collection[str] = ()) -> list[tuple[str, str]]:
@@ -406,32 +407,33 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Shown):
-    """A plan, its costs and savings, and the program that was compiled from it.
+    """A plan, its costs and savings, and the program compiled from it.
 
     Attributes:
-        name: of the differentiated function, or of the graph.
-        returns: the name of the function of `accumulus` that makes it: "jacobian", "gradient".
+        name: name of the differentiated function, or of the graph.
+        returns: name of the function of `accumulus` that makes the derivative: "jacobian", "gradient", ….
         title: description of the results.
         graph: size of the differentiation graph.
         jacobian_shape: entries of the results × entries of the differentiated arguments.
-        nonzeros: structural nonzeros of the Jacobian.
+        nonzeros: number of structural nonzeros of the Jacobian.
         objective: quantity that the plan minimises.
-        chosen: the plan.
-        others: methods to compare with, counted for this report.
-        uncounted: methods that were left out since they would need too many products.
-        operations: of the program.
-        emitted: operations of the plan's tape before it was rewritten; the methods are compared by these.
-        by_kind: the same, by kind of operation.
+        chosen: costs of the plan.
+        others: costs of methods for comparison, counted for this report.
+        uncounted: methods that were left out since they may need too many products.
+        operations: operations of the program.
+        emitted: operations of the plan's tape before rewriting; methods are compared by them.
+        by_kind: operations of the program, by kind.
         seconds: time of each stage of the preparation.
-        from_cache: the stages whose results were taken from the cache.
+        from_cache: stages whose results were taken from the cache.
         function: the recorded and compiled function; None for a graph from a file.
-        cut_short: the stage in which the clock ended a search, so that another run may find another program.
-        unwatched: captured objects of the function whose changes may be missed, in words.
+        cut_short: stage in which the clock ended a search, so that another run may find another program; or empty.
+        unwatched: descriptions of captured objects whose changes may be missed.
         changed: side effects of the function at its recording, which compiled code does not repeat.
-        differentiates: True if derivatives are computed, and not the function alone.
-        by_value: facts proved of a program that was rewritten by resubstitution.
-        cases: of a function that decides on values, all for arguments of these shapes; the rest is of the last of them.
-        written_out: reason why a long loop in Python was unrolled, and code to write in its place.
+        differentiates: True if derivatives are computed, not only the function.
+        by_value: facts about a program that resubstitution has rewritten.
+        cases: all cases for arguments of these shapes, if the function decides on values; all other attributes
+            describe the last one.
+        written_out: reason why a long loop in Python was unrolled, and code to use instead.
     """
 
     name: str
@@ -460,7 +462,7 @@ class Report(Shown):
 
     @classmethod
     def of(cls, program: Compiled) -> Report:
-        """Return the report on `program`; plans the methods that it compares with, which takes a moment."""
+        """Return the report on `program`; planning the methods for comparison takes a moment."""
         linearization, plan, by_value = program.facts.linearization, program.facts.plan, program.facts.by_value
         nonzeros_of_root = Counter(root for root, _ in plan.accumulation.entries)
         return replace(
@@ -487,7 +489,7 @@ class Report(Shown):
         Args:
             plan: the plan.
             seconds: time of each stage that ran.
-            tape: the program; by default the plan's own, written out.
+            tape: the program; by default the plan's own tape.
         """
         graph = plan.graph
         program = canonical(emit(plan.accumulation)) if tape is None else tape
@@ -563,7 +565,7 @@ class Report(Shown):
 
 
 def _emitted(program: Compiled) -> int:
-    """Operations of the program's plan before they were rewritten."""
+    """Return the number of operations of the program's plan before rewriting."""
     tape = emit(program.facts.plan.accumulation)
     if not program.kind.values:
         del tape.outputs[: program.recording.results]
@@ -583,9 +585,9 @@ def operations_by_kind(tape: Tape) -> dict[str, int]:
 
 
 def kind_counted(operation: Operation) -> str:
-    """Return the kind that a report counts an operation under.
+    """Return the kind under which a report counts an operation.
 
-    Instructions that cost alike are counted together, functions of the mathematical library by their names.
+    Instructions of similar cost are counted together, functions of the mathematical library by name.
     """
     match operation.llvm:
         case "fadd" | "fsub":

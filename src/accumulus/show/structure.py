@@ -1,4 +1,4 @@
-"""The report on derivatives of long arrays: their bodies, how often they run, and their costs."""
+"""The report on derivatives of long arrays: their bodies, the number of runs, and their costs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ class BodyFacts:
     """A loop of a program.
 
     Attributes:
-        instances: how often its body runs; for sums, how many sums there are.
-        operations: of one instance; for sums, of all together.
+        instances: number of runs of its body; for sums, number of sums.
+        operations: operations of one instance; for sums, of all together.
         takes: operands of an instance.
-        results: of an instance.
+        results: results of an instance.
         by_kind: operations of an instance, by kind; empty for sums.
-        source: files and lines that it comes from, as ``model.py:12-15``; empty for products of derivatives.
-        shape: of products of matrices, (m, k, n), of m × k and k × n entries; operations are those of all entries then.
-        steps: of recurrences, whose instances take results of earlier ones: how many there are one after the other.
+        source: its source files and lines, as ``model.py:12-15``; empty for products of derivatives.
+        shape: for matrix operations, (m, k, n), of m × k and k × n entries; operations are then of all entries.
+        steps: for recurrences, whose instances take results of earlier ones, the number of consecutive steps.
+        code: for matrix operations, the code.
     """
 
     instances: int
@@ -41,7 +42,7 @@ class BodyFacts:
     source: str = ""
     shape: tuple[int, int, int] | None = None
     steps: int = 0
-    code: int = 0  # of an operation on matrices
+    code: int = 0
 
     @property
     def is_sum(self) -> bool:
@@ -50,7 +51,7 @@ class BodyFacts:
 
     @property
     def kind(self) -> str:
-        """Kind of the body in a word; of operations on matrices, with their sizes."""
+        """Description of the body, with sizes for matrix operations."""
         if self.shape is not None:
             forms = {
                 MATMUL: "product of {0}×{1} and {1}×{2}",
@@ -70,7 +71,7 @@ class BodyFacts:
 
 
 def lines_text(lines: Iterable[tuple[str, int]]) -> str:
-    """Lines of source as text, those that follow each other together.
+    """Return source lines as text, with consecutive lines joined.
 
     >>> lines_text({("/home/me/model.py", 12), ("/home/me/model.py", 13), ("/home/me/model.py", 20), ("/a/b.py", 3)})
     'b.py:3, model.py:12-13,20'
@@ -95,19 +96,19 @@ class StructureReport(Shown):
     """A program over arrays: its loops, costs and times.
 
     Attributes:
-        name: of the differentiated function.
-        returns, title: as `Report` has them.
-        argument_shapes, result_shapes: of the function.
+        name: name of the differentiated function.
+        returns, title: as for `Report`.
+        argument_shapes, result_shapes: shapes of the function's arguments and results.
         recorded: operations of the function itself, of all instances.
         jacobian_shape: entries of the results × entries of the arguments.
-        nonzeros: structural nonzeros of the Jacobian.
-        products: products of derivatives between arrays.
-        operations: of the program, of all instances.
-        bodies: its loops, in their order.
-        target: of the compiled code.
+        nonzeros: number of structural nonzeros of the Jacobian.
+        products: number of products of derivatives between arrays.
+        operations: operations of the program, of all instances.
+        bodies: its loops, in order.
+        target: target of the compiled code.
         seconds: time of each stage of the preparation.
-        cut_short, differentiates, cases: as `Report` has them.
-        unwatched: captured objects of the function whose changes may be missed, in words.
+        cut_short, differentiates, cases: as for `Report`.
+        unwatched: descriptions of captured objects whose changes may be missed.
         changed: side effects of the function at its recording, which compiled code does not repeat.
     """
 

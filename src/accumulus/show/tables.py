@@ -1,9 +1,9 @@
 """Text forms of numbers, shapes and tables, for reports and the command line.
 
-Rich is imported when the first table is made, not with the package.
+Rich is imported for the first table, not with the package.
 
-**Notebooks** show what Rich prints as HTML of few and plain elements. Rich's own export is text in columns; here tables
-are tables, which a notebook sets in its own fonts and colours.
+**Notebooks** show Rich's output as HTML with few, plain elements. Rich's own export would be preformatted text; here
+tables are HTML tables in the notebook's fonts and colours.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
     from accumulus.targets.kernel import Kernel
 
 
-#: Columns of a report that is not printed to a terminal.
+#: Width, in characters, of a report that is not printed to a terminal.
 WIDTH: Final = 96
 #: Units of time, the largest first.
 _UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 class Compiled(Protocol):
-    """Facts of a `CompiledProgram` that reports are made of."""
+    """The attributes of a `CompiledProgram` that reports use."""
 
     name: str
     recording: Recording
     kind: Kind
     options: Options
     code: Any  # straight-line code or loops, with its tape
-    facts: Any  # how that was found: a graph and its plan, or products between arrays
+    facts: Any  # a graph and its plan, or products between arrays
     operations: int
     kernel: Kernel
     seconds: dict[str, float]
     from_cache: list[str]
     cut_short: str
-    ran: Any  # calls at one point, and points of batches
+    ran: Any  # numbers of calls at one point, and of points of batches
 
 
 def amount(value: int) -> str:
-    """Return a whole number with thousands separated.
+    """Return an integer with thousands separated.
 
     >>> amount(12345)
     '12,345'
@@ -61,7 +61,7 @@ def amount(value: int) -> str:
 
 
 def counted(value: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun, in singular or plural.
 
     >>> counted(1, "operation"), counted(2000, "operation")
     ('1 operation', '2,000 operations')
@@ -70,7 +70,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time to three digits.
+    """Return a time with its unit, to three digits.
 
     >>> duration(0.0123), duration(75.0), duration(3.21e-9), duration(0.9996)
     ('12.3 ms', '75.0 s', '3.21 ns', '1.00 s')
@@ -81,7 +81,7 @@ def duration(seconds: float) -> str:
 
 
 def change(cost: int, reference: int) -> str:
-    """Return the comparison of a cost with a reference, in words.
+    """Return the comparison of a cost with a reference as text.
 
     >>> change(75, 100), change(100, 100), change(110, 100), change(0, 0)
     ('25 % fewer than', 'as many as', '10 % more than', 'as many as')
@@ -94,7 +94,7 @@ def change(cost: int, reference: int) -> str:
 
 
 def shape_text(shape: Sequence[int] | None) -> str:
-    """Return a shape in words.
+    """Return a shape as text.
 
     >>> shape_text(()), shape_text((6,)), shape_text((3, 4)), shape_text(None)
     ('number', '6', '3×4', 'passed as it is')
@@ -108,9 +108,9 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: str
     """Return a table whose first column holds names and whose other columns hold numbers.
 
     Args:
-        headings: of the columns.
-        rows: one text for each column.
-        marked: the name of the row to set off.
+        headings: headings of the columns.
+        rows: rows, with one text for each column.
+        marked: name of the highlighted row.
     """
     from rich import box
     from rich.table import Table
@@ -124,7 +124,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, marked: str
 
 
 def key_values(pairs: Iterable[tuple[str, str]]) -> Table:
-    """Names and texts in two columns, without lines."""
+    """Return names and texts as a table of two columns without lines."""
     from rich.table import Table
 
     result = Table.grid(padding=(0, 3, 0, 0))
@@ -136,7 +136,7 @@ def key_values(pairs: Iterable[tuple[str, str]]) -> Table:
 
 
 def text(words: str, style: str = "") -> Text:
-    """Return words that Rich prints literally: without its markup, and without control characters."""
+    """Return text that Rich prints literally: without its markup, and without control characters."""
     from rich.text import Text
 
     return Text(printable(words, keep="\n"), style)
@@ -166,7 +166,7 @@ def print_out(renderable: RenderableType) -> None:
 
 
 def print_json(data: object) -> None:
-    """Print as JSON to standard output."""
+    """Print data as JSON to standard output."""
     sys.stdout.write(json.dumps(data, indent=1) + "\n")
 
 
@@ -174,7 +174,7 @@ def print_json(data: object) -> None:
 
 
 def as_html(renderable: RenderableType) -> str:
-    """Return a report's tables and texts for Rich as HTML."""
+    """Return the tables and texts of a Rich report as HTML."""
     return markup.stacked(*_parts(renderable))
 
 
@@ -195,7 +195,7 @@ def _parts(renderable: RenderableType) -> Iterable[str]:
 
 
 def _table(made: Table) -> str:
-    """Return a table of this module as HTML."""
+    """Return a Rich table of this module as HTML."""
     columns = [[str(cell) for cell in column.cells] for column in made.columns]
     rows = list(zip(*columns, strict=True))
     if not made.show_header:
@@ -205,7 +205,7 @@ def _table(made: Table) -> str:
 
 
 def programs_as_html(title: str, programs: Iterable[Compiled]) -> str:
-    """Return an HTML table of the compiled programs, a row for each; nothing is planned or counted for it."""
+    """Return an HTML table with a row for each compiled program, without planning or counting anything."""
     rows = [
         (
             ", ".join(map(shape_text, program.recording.argument_shapes)),

@@ -1,4 +1,4 @@
-"""Blocks of programs over arrays: equal operations on many operands, sums, recurrences, calls, and work on matrices."""
+"""Blocks of programs over arrays: equal operations on many operands, sums, recurrences, calls, matrix operations."""
 
 from __future__ import annotations
 
@@ -13,45 +13,44 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
-#: The code of blocks that are sums over segments; no row of the table has it.
+#: Code of blocks that are sums over segments; the table of operations does not use it.
 SUM: Final = 255
-#: The code of blocks that are recurrences: bodies whose instances take results of earlier ones.
+#: Code of blocks that are recurrences: bodies whose instances take results of earlier ones.
 SCAN: Final = 254
-#: The codes of blocks that are products of two matrices, solutions of systems of equations, the sign and logarithm of a
-#: determinant, and Cholesky's lower factor of a symmetric matrix.
+#: Codes of blocks that are products of two matrices, solutions of systems of equations, the sign and logarithm of a
+#: determinant, and the lower Cholesky factor of a symmetric matrix.
 MATMUL: Final = 253
 SOLVE: Final = 252
 LOG_DETERMINANT: Final = 251
-#: The code of blocks that call an opaque function.
+#: Code of blocks that call an opaque function.
 CALL: Final = 250
 CHOLESKY: Final = 249
-#: The codes of blocks that are solutions of systems with sparse matrices, and products with constant ones.
+#: Codes of blocks that are solutions of systems with sparse matrices, and products with constant sparse matrices.
 SPARSE_SOLVE: Final = 248
 SPARSE_PRODUCT: Final = 241
-#: The codes of blocks that take rows of a matrix by indices which are numbers of the program, and that add rows where
-#: such indices say.
+#: Codes of blocks that take rows of a matrix by computed indices, and that add rows at computed indices.
 GATHER: Final = 243
 SCATTER: Final = 242
-#: The codes of factorisations, whose rows are in `accumulus.tape.factorisations`.
+#: Codes of factorisations, whose rows are in `accumulus.tape.factorisations`.
 EIGENVECTORS: Final = 247
 ORTHOGONAL: Final = 246
 SINGULAR_VECTORS: Final = 245
 DETERMINANT: Final = 244
 FACTORS: Final = frozenset((EIGENVECTORS, ORTHOGONAL, SINGULAR_VECTORS, DETERMINANT))
-#: Their operations, by those of a product of m × n and n × n entries, the smaller side being n.
+#: Operations of factorisations, as multiples of m·n·min(m, n) for an m × n matrix.
 _WORK: Final = {EIGENVECTORS: 9.0, ORTHOGONAL: 4.0, SINGULAR_VECTORS: 14.0, DETERMINANT: 2.0 / 3.0}
-#: What works on whole matrices.
+#: Codes of all operations on whole matrices.
 OF_MATRICES: Final = FACTORS | frozenset(
     (MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, SPARSE_SOLVE, SPARSE_PRODUCT, GATHER, SCATTER)
 )
 
 
 class Opaque(Protocol):
-    """An opaque function that programs call: it maps a row of numbers to a row of numbers.
+    """An opaque function that programs call: it maps a flat array to a flat array.
 
     Attributes:
         name: name of the function, for messages.
-        argument_count, result_count: entries of its arguments, and of its results.
+        argument_count, result_count: number of entries of its arguments, and of its results.
     """
 
     name: str
@@ -62,21 +61,22 @@ class Opaque(Protocol):
         """Return the results as a new array; exceptions of the function pass through.
 
         Args:
-            numbers: a condition, then the arguments. Where the condition is 0 nothing is called, and results are NaN:
-                decisions that the user's function takes before the call would be others there.
+            numbers: a condition, followed by the arguments. If the condition is 0, the function is not called and the
+                results are NaN, since decisions that the user's function makes before the call would differ.
         """
 
     @property
     def derivative(self) -> Opaque:
-        """The function that computes the Jacobian by the arguments, row by row; always the same object.
+        """The function that computes the Jacobian with respect to the arguments, row by row; always the same object.
 
-        Where fewer columns take less work, ``derivative_by(positions)`` computes those of some of the arguments. Where
-        products take less than the matrix, ``product(positions, count, is_transposed)`` is the function of the
-        arguments and `count` vectors, one after the other, that computes their products with the Jacobian by some
-        arguments, or with its transpose; or None where they do not. It is always the same object, too.
+        If fewer columns take less work, ``derivative_by(positions)`` returns a function for the columns of some
+        arguments. If products take less work than the matrix, ``product(positions, count, is_transposed)`` returns a
+        function of the arguments and `count` vectors, one after the other. It computes their products with the Jacobian
+        with respect to some arguments, or with its transpose. It returns None if products do not take less work. It
+        always returns the same object, too.
 
         Raises:
-            ArgumentError: if there is no rule for it.
+            ArgumentError: if there is no rule for the derivative.
         """
 
 
@@ -84,24 +84,25 @@ class Opaque(Protocol):
 class Block:
     """Equal operations on many operands."""
 
-    code: int  # of the operation, `SUM`, `SCAN`, `CALL`, or one of `OF_MATRICES`
+    code: int  # code of the operation, `SUM`, `SCAN`, `CALL`, or one of `OF_MATRICES`
     start: int  # reference of the first result; the others follow
-    count: int  # of instances
-    # a column for each argument; of sums one for all terms of all of them; of recurrences one for each input of the
-    # body, in which there may be results of earlier steps of the very same block; one for each matrix, row by row
+    count: int  # number of instances
+    # one column for each argument; for sums, one column with all terms; for recurrences, one for each input of the
+    # body, which may contain results of earlier steps of the same block; for matrix operations, one for each matrix,
+    # row by row
     operands: tuple[Column, ...]
-    # of sums, where the terms of each begin in the column, and where those of the last end; (count + 1,)
+    # for sums: position of the first term of each sum, and the end of the last; (count + 1,)
     offsets: NDArray[np.int64] | None = None
-    # of recurrences, one instance; results of one of its outputs follow those of the one before
+    # for recurrences: one instance; the results of each output are consecutive, output after output
     body: Tape | None = None
-    # of recurrences, where the instances of each step begin, and where those of the last end; those of one step do not
-    # depend on each other
+    # for recurrences: position of the first instance of each step, and the end of the last; instances of one step do
+    # not depend on each other
     steps: NDArray[np.int64] | None = None
-    # of what works on matrices, (m, k, n): of (m, k) and (k, n) entries; of solutions and determinants m is k; of calls
-    # (1, k, n), since they make a row of n numbers of one of k, the first of which is a condition; of what goes by
-    # indices m rows of n entries, made of k
+    # for matrix operations: (m, k, n), with operands of (m, k) and (k, n) entries; m is k for solutions and
+    # determinants; (1, k, n) for calls, from k numbers, the first of which is a condition, to n numbers; for operations
+    # with indices, m rows of n entries from k rows
     shape: tuple[int, int, int] | None = None
-    # of calls, what is called; of sparse systems, where the entries are; of products with a sparse matrix, that
+    # for calls: the function; for sparse systems: the places of the entries; for sparse products: the matrix
     opaque: Opaque | SparseSystem | SparseMatrix | None = None
 
     @property
@@ -116,12 +117,12 @@ class Block:
 
     @property
     def operand_shapes(self) -> list[tuple[int, int]]:
-        """Rows and columns of the operands of an operation on matrices; stored entries of a sparse one are a row."""
+        """Rows and columns of the operands of a matrix operation; the stored entries of a sparse matrix are one row."""
         return operand_shapes(self.code, self.shape, self.opaque, len(self.operands))
 
     @property
     def operations(self) -> int:
-        """Of all instances together; a sum of n terms is n - 1, and of systems the largest powers count."""
+        """Operations of all instances together; a sum of n terms is n - 1; for systems, only leading powers count."""
         if self.body is not None:
             return self.count * self.body.operations
         if self.shape is not None and self.opaque is None:
@@ -141,12 +142,12 @@ class Block:
 
     @property
     def text(self) -> int:
-        """Operations as they are written: those of one instance, of all else one."""
+        """Number of operations in the program text: one instance of a recurrence; 1 for any other block."""
         return 1 if self.body is None else self.body.operations
 
     @property
     def codes(self) -> set[int]:
-        """Codes of the operations of the table that are in it."""
+        """Codes of the table's operations in the block."""
         if self.body is not None:
             return set(self.body.codes[self.body.inputs :])
         return {self.code} - {SUM, CALL, *OF_MATRICES}
@@ -155,7 +156,7 @@ class Block:
 def operand_shapes(
     code: int, shape: tuple[int, int, int] | None, opaque: Opaque | SparseSystem | SparseMatrix | None, count: int
 ) -> list[tuple[int, int]]:
-    """Return rows and columns of the first operands of an operation on matrices."""
+    """Return rows and columns of the first operands of a matrix operation."""
     assert shape is not None
     m, k, n = shape
     if code == SPARSE_PRODUCT:

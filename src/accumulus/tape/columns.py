@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 
 References = NDArray[np.int64]
-#: Where the references of a block's own results begin when blocks that begin at different places are compared.
+#: Reference of a block's first own result, when blocks with different starts are compared.
 _OWN: Final = 2**62
-#: References that are looked at at once.
+#: Number of references that are examined at once.
 CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """References that follow each other by one step: an array and its reverse, or one reference for all instances."""
+    """References with a constant step: an array, its reverse, or one reference for all instances."""
 
     start: int
     step: int
@@ -36,16 +36,16 @@ class Range:
 
     @property
     def references(self) -> References:
-        """One by one."""
+        """The references as an array."""
         return self.start + self.step * np.arange(self.count, dtype=np.int64)
 
 
-#: What the instances of a block have for one operand.
+#: References of one operand for all instances of a block.
 Column = Range | References
 
 
 def column(references: References) -> Column:
-    """Return a column of operands, as a range where it is one; the array must not change afterwards."""
+    """Return a column of operands, as a range if possible; the array must not change afterwards."""
     flat = references.reshape(-1)
     count = len(flat)
     start = int(flat[0]) if count else 0
@@ -64,18 +64,18 @@ def _has_step(references: References, step: int) -> bool:
 
 
 def references_in(operands: Column) -> References:
-    """Return the references of a column one by one."""
+    """Return the references of a column as an array."""
     return operands.references if isinstance(operands, Range) else operands
 
 
 def own(references: References) -> Column:
-    """Return a column that is independent of the array: users fill arrays item by item."""
+    """Return a column that does not share memory with the array, which users may fill item by item."""
     compact = column(references)
     return compact if isinstance(compact, Range) else compact.copy()
 
 
 def owners_in(starts: References, operands: Column) -> list[int]:
-    """Return the blocks or arrays that a column refers to, by the first reference of each; -1 for earlier ones."""
+    """Return the blocks or arrays that a column refers to, given their first references; -1 for earlier references."""
     if not len(operands):
         return []
     if isinstance(operands, Range):
@@ -85,7 +85,7 @@ def owners_in(starts: References, operands: Column) -> list[int]:
             high = int(starts.searchsorted(max(first, last), "right")) - 1
         return list(range(low, high + 1))
     owners: set[int] = set()
-    for first in range(0, len(operands), CHUNK):  # the references of a part are mostly those of one block
+    for first in range(0, len(operands), CHUNK):  # most chunks refer to a single block
         chunk = operands[first : first + CHUNK]
         low, high = np.searchsorted(starts, (chunk.min(), chunk.max()), side="right") - 1
         if low == high:
@@ -97,7 +97,7 @@ def owners_in(starts: References, operands: Column) -> list[int]:
 
 
 def fingerprint(operands: Column) -> Hashable:
-    """Return a key that equal columns share; other columns may share it, too."""
+    """Return a key that equal columns share; different columns may share it, too."""
     if isinstance(operands, Range):
         return operands
     count = len(operands)
@@ -105,14 +105,14 @@ def fingerprint(operands: Column) -> Hashable:
 
 
 def are_equal(one: Column, other: Column) -> bool:
-    """Return True if two columns are the same, entry by entry."""
+    """Return True if two columns are equal, entry by entry."""
     if isinstance(one, Range) or isinstance(other, Range):
         return isinstance(one, Range) and isinstance(other, Range) and one == other
     return one is other or np.array_equal(one, other)
 
 
 def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: References, constants: int) -> None:
-    """Raise `ArgumentError` if an instance takes a result of its own or a later step, or a missing reference.
+    """Raise an error if an instance takes a result of its own or a later step, or a reference that does not exist.
 
     Args:
         operands: operands of all instances, one column each.
@@ -122,7 +122,7 @@ def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: Ref
         constants: reference of the last constant.
 
     Raises:
-        ArgumentError: if there is one.
+        ArgumentError: for such an instance.
     """
     count = int(steps[-1])
     step_of = np.repeat(np.arange(len(steps) - 1), np.diff(steps))

@@ -1,8 +1,8 @@
 """Values of a tape with bounds on their rounding errors: running error analysis, many points at once.
 
-A bound limits the difference of two evaluations of the same expressions with different rounding: sums in another order,
-fused products, functions of another library. If rounding may carry a value across a jump (of floor, of a comparison),
-the bound is as large as the jump.
+A bound limits the difference between two evaluations of the same expressions with different rounding: sums in another
+order, fused products, functions of another library. If rounding may carry a value across a jump (of floor, of a
+comparison), the bound is at least as large as the jump.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from accumulus.tape.tape import Tape
 class _Rounding(NamedTuple):
     """Rounding of an arithmetic."""
 
-    # relative error that one operation may add; elementary functions of good libraries stay within four
-    # roundings, and sums in another order, of as many terms as people write, within the rest
+    # relative error that one operation may add; elementary functions of good libraries stay within four roundings, and
+    # reordered sums, with as many terms as people write, within the rest
     unit: float
-    smallest: float  # the same where results are too small to be rounded relatively
-    whole: float  # the largest whole number up to which all are numbers of it
+    smallest: float  # absolute error for results that are too small for relative rounding
+    whole: float  # largest integer up to which all integers are representable
 
 
-#: By the type of numbers.
+#: Rounding by dtype.
 ROUNDING: Final = {
     "float64": _Rounding(16.0 * 2.0**-53, 16.0 * 2.0**-1074, 2.0**53),
     "float32": _Rounding(16.0 * 2.0**-24, 16.0 * 2.0**-149, 2.0**24),
 }
-#: That of doubles.
+#: Relative error of one operation in double precision.
 UNIT: Final = ROUNDING["float64"].unit
 
-#: Relative difference that needs no explanation.
+#: Relative difference for which no bound is computed.
 CLOSE: Final = 8.0 * 2.0**-53
-#: Rows that are compared at once.
+#: Number of rows that are compared at once.
 PART: Final = 1 << 15
-#: An array of points, or a number that is the same at all of them.
+#: An array of points, or a number that all points share.
 Values = Any
 
 
 class ErrorBounds(Domain):
-    """Values and how far each may be off: a pair; infinite where nothing can be said.
+    """Pairs of a value and a bound on its error, infinite if no bound is known.
 
-    Each rule takes an operation's value, its arguments and their errors, and returns its error.
+    Each rule takes an operation's value, its arguments and their errors, and returns the error of the value.
     """
 
     parts = 2
@@ -64,20 +64,20 @@ class ErrorBounds(Domain):
         self._rounding = ROUNDING[dtype]
 
     def number(self, number: Any) -> tuple[Any, Any]:
-        """Return constants and how far they may be off.
+        """Return constants and bounds on their errors.
 
-        Whole numbers are meant as they are; others were rounded, and may be results.
+        Integers are exact; other numbers may be rounded results.
         """
         unit, _, whole = self._rounding
         is_whole = (number == np.trunc(number)) & ((abs(number) <= whole) | (unit == UNIT))
         return number, np.where(is_whole, 0.0, unit * abs(number))
 
     def numbers(self, numbers: Sequence[float]) -> Iterable[tuple[Any, Any]]:
-        """Return the same for each of many."""
+        """Return the pair of each of many constants."""
         return zip(*self.number(np.array(numbers, np.float64)), strict=True)
 
     def rule(self, row: Operation) -> Callable[..., tuple[Values, Values]]:
-        """Return the function that computes an operation's value, and its error by the rule for the operation."""
+        """Return the function that computes an operation's value and its error bound."""
         compute, error_of = row.by_numpy, super().rule(row)
 
         def of(*arguments: Any) -> tuple[Values, Values]:
@@ -88,7 +88,7 @@ class ErrorBounds(Domain):
         return of
 
     def add(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound a sum; its cancellation depends on the grouping of its terms, so all of them count."""
+        """Bound a sum; its cancellation depends on the grouping of its terms, so the bound includes all of them."""
         return dxs[0] + dxs[1] + self._rounding.unit * (abs(xs[0]) + abs(xs[1]))
 
     subtract = add
@@ -99,13 +99,13 @@ class ErrorBounds(Domain):
         return dx * abs(y) + dy * abs(x) + dx * dy + self._rounding.unit * abs(v) + self._rounding.smallest
 
     def divide(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound a quotient, unless its divisor may be 0."""
+        """Bound a quotient; infinite if its divisor may be 0."""
         nearest = abs(xs[1]) - dxs[1]
         error = (dxs[0] + dxs[1] * abs(v)) / nearest + self._rounding.unit * abs(v) + self._rounding.smallest
         return np.where(nearest > 0, error, np.inf)
 
     def negative(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Return the error of the first argument: nothing is rounded."""
+        """Return the error of the first argument, since nothing is rounded."""
         return dxs[0]
 
     abs = logical_not = attach = negative
@@ -117,18 +117,18 @@ class ErrorBounds(Domain):
     maximum = logical_and = logical_or = minimum
 
     def comparison(self, row: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Return 1 where rounding may turn it, else 0; truth values are numbers here."""
+        """Return 1 where rounding may change the result, else 0; truth values are numbers here."""
         slip = dxs[0] + dxs[1]
         return np.where((slip > 0) & ~(abs(xs[0] - xs[1]) > slip), 1.0, 0.0)
 
     def select(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound a choice, which may be the other one where the condition may turn."""
+        """Bound a selection, which may take the other value if the condition may change."""
         chosen = np.where(xs[0], dxs[1], dxs[2])
         either = np.maximum(dxs[1], dxs[2]) + abs(xs[1] - xs[2])
         return np.where(dxs[0] > 0, either, chosen)
 
     def fmod(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound x - n·y, exact for its operands, unless rounding carries x across a multiple of y that is not 0."""
+        """Bound x - n·y, exact for its operands, unless rounding carries x across a nonzero multiple of y."""
         (x, y), (dx, dy) = xs, dxs
         period = abs(y)
         n = abs(np.rint((x - v) / y))
@@ -137,19 +137,19 @@ class ErrorBounds(Domain):
         return np.where((slip > 0) & across, 2.0 * (period + dy), slip)
 
     def function(self, row: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound any other operation by its change when its arguments move by their errors."""
+        """Bound any other operation by its change when its arguments change by their errors."""
         error = np.where(np.isfinite(sum(dxs)), self._rounding.unit * abs(v) + self._rounding.smallest, np.inf)
-        if row.name in ("sin", "cos"):  # a whole period may lie between
+        if row.name in ("sin", "cos"):  # errors may exceed a period, where differences at both ends say nothing
             return error + np.minimum(dxs[0], 2.0)
         for k, (x, dx) in enumerate(zip(xs, dxs, strict=True)):
             above, below = (row.by_numpy(*xs[:k], x + step, *xs[k + 1 :]) for step in (dx, -dx))
-            # the larger, and the one that is there at the end of the domain
+            # the larger change; at the end of the domain, the one that exists
             moved = np.fmax(abs(above - v), abs(below - v))
             error = error + np.where(dx > 0, np.where(np.isnan(moved), np.inf, moved), 0.0)
         return error
 
     def sums(self, terms: tuple[Values, Values], offsets: NDArray[np.int64]) -> tuple[Values, Values]:
-        """Compute sums of segments and bound them for every order of their terms."""
+        """Compute sums of segments, with bounds for every order of their terms."""
         values, errors = terms
         most = int(np.diff(offsets).max())
         lost = errors + most * self._rounding.unit * abs(values)
@@ -158,7 +158,7 @@ class ErrorBounds(Domain):
     def matmul(
         self, left: tuple[Values, Values], right: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Compute a product of matrices, and bound it; each product is rounded, and then each sum of them."""
+        """Compute a matrix product and bound it; each product is rounded, and each sum of products."""
         (x, dx), (y, dy), product, rounding = left, right, NUMBERS.matmul, self._rounding
         rounded = (shape[1] + 1) * (rounding.unit * product(abs(x), abs(y), shape) + rounding.smallest)
         error = product(dx, abs(y) + dy, shape) + product(abs(x), dy, shape) + rounded
@@ -179,7 +179,7 @@ class ErrorBounds(Domain):
         return _bounded(solution, 2.0 * product(inverse, residual, (n, n, m)))
 
     def log_determinant(self, matrix: tuple[Values, Values], shape: tuple[int, int, int]) -> tuple[Values, Values]:
-        """Bound a logarithm by the trace of |A⁻¹|·|dA|; the sign is exact where the matrix cannot be singular."""
+        """Bound a logarithm by the trace of |A⁻¹|·|dA|; the sign is exact unless the matrix may be singular."""
         (a, da), n = matrix, shape[0]
         inverse, moved = self._of_inverse(a, da, n)
         value = NUMBERS.log_determinant(a, shape)
@@ -209,7 +209,7 @@ class ErrorBounds(Domain):
     def scatter(
         self, terms: tuple[Values, Values], indices: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Add rows and bound the sums, of all terms at most; indices are exact."""
+        """Add rows and bound the sums, of up to all terms; indices are exact."""
         (x, dx), at = terms, indices[0]
         lost = dx + shape[1] * self._rounding.unit * abs(x)
         return _bounded(NUMBERS.scatter(x, at, shape), NUMBERS.scatter(lost, at, shape))
@@ -217,7 +217,7 @@ class ErrorBounds(Domain):
     def factorise(
         self, row: Factorisation, matrix: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Bound each part by its change with the matrix, in Frobenius' norm, LAPACK's rounding included."""
+        """Bound each part by its change with the matrix, in the Frobenius norm, LAPACK's rounding included."""
         (a, da), (m, n, _) = matrix, shape
         factors, sizes = NUMBERS.factorise(row, a, shape), row.sizes(m, n)
         lost = np.linalg.norm(da, axis=0) + 8.0 * max(m, n) * self._rounding.unit * np.linalg.norm(a, axis=0)
@@ -238,10 +238,10 @@ class ErrorBounds(Domain):
         sides: tuple[Values, Values],
         shape: tuple[int, int, int],
     ) -> tuple[Values, Values]:
-        """Bound solutions X by ‖A⁻¹‖·(|dA|·|X| + |dB|), the norm being estimated, and the bound the same for all.
+        """Bound solutions X by ‖A⁻¹‖·(|dA|·|X| + |dB|), with an estimate of the norm and one bound for all entries.
 
-        Infinite where the matrix is singular, or where only its factors are known. Source: as of `solve`; N. J. Higham
-        and F. Tisseur, A block algorithm for matrix 1-norm estimation, 2000.
+        Infinite where the matrix is singular, or where only its factors are known. Sources: as for `solve`; N. J.
+        Higham and F. Tisseur, A block algorithm for matrix 1-norm estimation, 2000.
         """
         (a, da), (b, db), (_, n, m) = data, sides, shape
         solution, unit = NUMBERS.sparse_solve(system, a, b, shape), self._rounding.unit
@@ -259,7 +259,7 @@ class ErrorBounds(Domain):
     def sparse_product(
         self, matrix: SparseMatrix, x: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Multiply and bound the results by magnitudes; each product is rounded, and each sum of them."""
+        """Multiply and bound the results by magnitudes; each product is rounded, and each sum of products."""
         (value, error), (m, k, n) = x, shape
         size, lost = (matrix.magnitudes @ each.reshape(k, -1) for each in (abs(value), error))
         lengths, rounding = 1 + np.diff(matrix.starts)[:, np.newaxis], self._rounding
@@ -269,20 +269,20 @@ class ErrorBounds(Domain):
     def call(
         self, opaque: Opaque, numbers: tuple[Values, Values], shape: tuple[int, int, int]
     ) -> tuple[Values, Values]:
-        """Call an opaque function, and bound by its Jacobian J how far results move: |J|·|dx|; infinite without J."""
+        """Call an opaque function and bound the change of its results by |J|·|dx|, with its Jacobian J, if known."""
         (x, dx), k, n = numbers, opaque.argument_count, opaque.result_count
         results = NUMBERS.call(opaque, x, shape)
         error = self._rounding.unit * abs(results)
         if (dx > 0).any():
             try:
                 slopes = NUMBERS.call(opaque.derivative, x, (1, 1 + k, n * k))
-            except Exception:  # there is no rule, or it has no value where the function has one
+            except Exception:  # the Jacobian has no rule, or no value at this point
                 return _bounded(results, np.full_like(results, np.inf))
             error = error + NUMBERS.matmul(abs(slopes), dx[1:], (n, k, 1))
         return _bounded(results, error)
 
     def _of_inverse(self, a: Values, da: Values, n: int) -> tuple[Values, Values]:
-        """Magnitudes of the inverse, infinite where the matrix may be singular; and by how much entries may be off."""
+        """Return magnitudes of the inverse, infinite where the matrix may be singular, and errors of the entries."""
         shape = (n, n, n)
         moved = da + 4 * n * self._rounding.unit * abs(a) + self._rounding.smallest
         unit = np.broadcast_to(np.eye(n).reshape(n * n, *(1,) * (a.ndim - 1)), a.shape)
@@ -292,7 +292,7 @@ class ErrorBounds(Domain):
 
 
 def _transposed(matrix: Values, n: int) -> Values:
-    """Return square matrices at points, transposed."""
+    """Return the transposes of square matrices at points, with entries on the first axis."""
     return np.swapaxes(matrix.reshape(n, n, *matrix.shape[1:]), 0, 1).reshape(matrix.shape)
 
 
@@ -308,8 +308,8 @@ def evaluate_with_bounds(
     Args:
         program: program to evaluate.
         inputs: array of shape (points,) for each input of the program; taken as exact.
-        dtype: precision of one of the two evaluations; its constants are rounded to it, too. Values are in double
-            precision.
+        dtype: precision of one of the two evaluations, to which constants are rounded, too. Values are computed in
+            double precision.
 
     Returns:
         Two arrays of shape (outputs, points).
@@ -343,22 +343,22 @@ def evaluate_with_bounds(
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Values of a tape beside those expected of it, in arrays of shape (outputs, points)."""
+    """Values of a tape compared with expected values, in arrays of shape (outputs, points)."""
 
-    values: NDArray[np.float64]  # of the tape
-    expected: NDArray[np.float64]  # of the function
-    allowed: NDArray[np.float64]  # by how much they may differ
-    agrees: NDArray[np.bool_]  # where they do not differ by more
-    differs: NDArray[np.bool_]  # where they do; neither, where nothing can be said
+    values: NDArray[np.float64]  # values of the tape
+    expected: NDArray[np.float64]  # values of the function
+    allowed: NDArray[np.float64]  # tolerance of their difference
+    agrees: NDArray[np.bool_]  # True where the difference is within the tolerance
+    differs: NDArray[np.bool_]  # True where it exceeds the tolerance; both are False where nothing is known
 
     @property
     def is_complete(self) -> bool:
-        """Return True if every output is a number, and agrees, at some point."""
+        """Return True if every output is finite and agrees at some point."""
         return bool((self.agrees & np.isfinite(self.values)).any(axis=1).all())
 
 
 def _bounds_of(tape: Tape | Program, columns: list[NDArray[np.float64]], requested: NDArray[np.bool_]) -> Any:
-    """Return bounds of requested outputs, and 0 for the others of programs over long arrays, which are not computed."""
+    """Return bounds of all outputs; for programs over long arrays, only of requested ones, and 0 for the others."""
     if not isinstance(tape, Program) or tape.scalars is not None or len(tape) <= PART:
         return evaluate_with_bounds(tape, columns)[1]
     restricted = copy(tape)
@@ -374,14 +374,14 @@ def compare(
     expected: NDArray[np.float64],
     rounding: NDArray[np.float64] | float = 0.0,
 ) -> Agreement:
-    """Run a tape, and compare its outputs with expected values.
+    """Run a tape and compare its outputs with expected values.
 
-    Bounds are computed only where values are not close.
+    Bounds are computed only if values are not close.
 
     Args:
         tape: program to run.
         inputs: points, (points, inputs).
-        expected: expected values, (outputs, points), of the first outputs; guards follow.
+        expected: expected values of the first outputs, (outputs, points); guards follow these outputs.
         rounding: error bound of the expected values.
     """
     results = len(expected)
@@ -405,7 +405,7 @@ def compare(
         allowed = allowed + bounds[:results]
         agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
         differs = np.isfinite(apart) & (apart > allowed)
-        # an entry that is a number wherever the function runs, and never one in the recording
+        # an entry that is finite where the function runs, and never finite in the recording, differs
         never = ~agrees.any(axis=1, keepdims=True)
         differs |= never & np.isfinite(expected) & ~np.isfinite(values)
         differs &= ~uncertain
@@ -413,7 +413,7 @@ def compare(
 
 
 def equal(one: Tape | Program, other: Tape | Program, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return a truth value for each output: True if two programs agree at points within rounding.
+    """Return a truth value for each output: True if two programs agree at all points within rounding.
 
     Args:
         one: first program.

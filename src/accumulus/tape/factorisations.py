@@ -1,10 +1,10 @@
-"""Factorisations of one matrix as blocks of programs: a row for each, which LAPACK computes.
+"""Factorisations of one matrix as blocks of programs: one row for each, computed by LAPACK.
 
-A row gives the parts of the result and the function that computes them; the derivative is a rule of
-`accumulus.arrays.factors` under the same code. The operand is one m × n matrix, and the parts follow each other, each
-row by row.
+A row has the parts of the result and the function that computes them. The derivative is a rule of
+`accumulus.arrays.factors` under the same code. The operand is an m × n matrix. The parts follow each other, each row by
+row.
 
-Vectors have the sign that makes their last entry positive or zero (of singular vectors, that of the right one).
+Vectors have the sign that makes their last entry nonnegative; for singular vectors, the last entry of the right one.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ Parts = tuple[Floats, ...]
 
 @dataclass(frozen=True, slots=True)
 class Factorisation:
-    """Way to factorise a matrix, or a stack of matrices in the first axes.
+    """Method to factorise a matrix, or a stack of matrices along the leading axes.
 
     Attributes:
-        name: its name in reports and messages.
-        shapes: shapes of the parts, from the rows and columns of the matrix.
-        compute: the parts.
-        text: text of a tuple of the parts of the matrix {0}, by NumPy or by JAX.
-        sensitivity: of each part, by how much it moves for a unit of the matrix, in Frobenius' norm: a number, or one
-            for each column.
+        name: name in reports and messages.
+        shapes: function from the rows and columns of the matrix to the shapes of the parts.
+        compute: function from the matrix to the parts.
+        text: source text of a tuple of the parts of the matrix {0}, for NumPy or JAX.
+        sensitivity: function from the parts to the change of each for a unit change of the matrix, in Frobenius norm:
+            a number, or one for each column.
     """
 
     name: str
@@ -57,7 +57,7 @@ def _signs(last: Floats) -> Any:
 
 
 def eigenvectors(matrix: Floats) -> Parts:
-    """Return eigenvalues of a symmetric matrix, ascending, and the vectors in columns."""
+    """Return eigenvalues of a symmetric matrix, ascending, and the eigenvectors in columns."""
     values, vectors = np.linalg.eigh(matrix)
     return values, vectors * _signs(vectors[..., -1, :])
 
@@ -69,7 +69,7 @@ def orthogonal(matrix: Floats) -> Parts:
 
 
 def singular_vectors(matrix: Floats) -> Parts:
-    """Return singular values, descending, and left and right vectors in columns, as many as values."""
+    """Return singular values, descending, and as many left and right singular vectors in columns."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     signs = _signs(right[..., -1])
     return values, left * signs, np.swapaxes(right, -1, -2) * signs
@@ -129,6 +129,6 @@ FACTORISATIONS: Final[dict[int, Factorisation]] = {
         lambda n, _: [()],
         lambda matrix: (np.asarray(np.linalg.det(matrix)),),
         "({library}.linalg.det({0}),)",
-        lambda parts: [np.inf],  # nothing is known without the inverse
+        lambda parts: [np.inf],  # unknown without the inverse
     ),
 }

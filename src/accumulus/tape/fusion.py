@@ -1,10 +1,10 @@
-"""Fusion of blocks into bodies, each of which runs over one set of instances.
+"""Fusion of blocks into bodies, each of which runs for one set of instances.
 
-A block and another that takes its results entry by entry, in order, have the same instances and become one body. A
-block that takes them in any other order, or sums them, waits until all are there. So each block has a level: at least
-that of the blocks that it takes entry by entry, and one more than that of all other operands. Blocks of one length and
-level are one map, and maps in the order of their levels never wait for a later one. Sums, recurrences, products of
-matrices and calls are maps of their own.
+A block and another block that takes its results entry by entry, in order, have the same instances and become one body.
+A block that takes them in any other order, or sums them, waits until all are computed. Each block therefore has a
+level: at least the level of blocks that it takes entry by entry, and at least one more than the level of all other
+operands. Blocks of one length and level form one map, and maps in the order of their levels never wait for a later one.
+Sums, recurrences, matrix operations and calls are separate maps.
 """
 
 from __future__ import annotations
@@ -24,56 +24,56 @@ from accumulus.tape.tape import Tape
 
 _EQUAL: Final = BY_NAME["equal"].code
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
-#: Blocks that are maps of their own.
+#: Codes of blocks that are separate maps.
 _ALONE: Final = frozenset((SUM, SCAN, CALL, *OF_MATRICES))
 
 
 @dataclass(slots=True)
 class Map:
-    """A body that runs once for each of `count` instances, maybe step by step; or a block of sums; or a product."""
+    """A body that runs for each of `count` instances, maybe step by step; or a block of sums; or a matrix operation."""
 
-    count: int  # of instances
-    level: int  # after which others it comes
+    count: int  # number of instances
+    level: int  # maps run in the order of their levels
     is_sum: bool
-    blocks: list[int] = field(default_factory=list)  # positions of the blocks that are in it
-    # operands of instances from outside, a column each; the inputs of the body
+    blocks: list[int] = field(default_factory=list)  # positions of its blocks
+    # operands of instances from outside, one column each; the inputs of the body
     leaves: list[Column] = field(default_factory=list)
-    # of one instance; its outputs are those results that are used outside, in the order of `results`
+    # one instance; its outputs are the results that are used outside, in the order of `results`
     body: Tape = field(default_factory=lambda: Tape(0))
     results: list[int] = field(default_factory=list)  # positions of the blocks whose results are used outside
     starts: list[int] = field(default_factory=list)  # reference of the first result of each output of the body
-    # where the instances of each step begin, and where those of the last end, of a recurrence: its leaves may be
-    # results of its own, of earlier steps
+    # for a recurrence: position of the first instance of each step, and the end of the last; leaves may be its own
+    # results of earlier steps
     steps: NDArray[np.int64] | None = None
-    # how many of these, the first, are to be computed operation by operation as they stand, since they reach a jump, or
-    # what sees the signs of zeros
+    # number of leading outputs that are computed operation by operation as recorded, since they reach a jump, or an
+    # operation that depends on signs of zeros
     sensitive: int = 0
-    #: Of operations on matrices, see `Block.shape`.
+    #: For operations on matrices, see `Block.shape`.
     shape: tuple[int, int, int] | None = None
 
     @property
     def is_body(self) -> bool:
-        """Return True if it is a body, neither sums nor an operation on matrices."""
+        """Return True if this is a body, neither sums nor an operation on matrices."""
         return not self.is_sum and self.shape is None
 
     def operands(self, tape: Program) -> Sequence[Column]:
-        """Return the columns that it takes."""
+        """Return the columns of the operands."""
         return self.leaves if self.is_body else tape.blocks[self.blocks[0]].operands
 
     def arrays(self, tape: Program) -> Sequence[int]:
-        """Return the first references of the arrays that it computes."""
+        """Return the first reference of each array that this map computes."""
         return self.starts if self.is_body else [tape.blocks[self.results[0]].start]
 
 
 def fuse(tape: Program) -> list[Map]:
-    """Return the maps of a program, in an order of computation; blocks that no output needs are left out."""
+    """Return the maps of a program in an order of computation, without blocks that no output needs."""
     blocks = tape.blocks
     levels: list[int] = []
     used = np.zeros(len(blocks), bool)
     maps: dict[tuple[int, int, int], Map] = {}
     home: list[Map | None] = []
     taken: list[list[tuple[Column, int | None]]] = []
-    #: Of recurrences, which outputs of the body others take results of.
+    #: For recurrences, the outputs of the body whose results other blocks take.
     outputs: dict[int, set[int]] = {}
     needed = tape.needed()
     for position, block in enumerate(blocks):
@@ -129,13 +129,13 @@ def fuse(tape: Program) -> list[Map]:
 
 
 def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position: int) -> None:
-    """Note the outputs of a recurrence whose results are in a column."""
+    """Add the outputs of a recurrence whose results are in a column to `outputs`."""
     if block.code == SCAN and block.size:
         outputs.setdefault(position, set()).update(_outputs_in(block, operands))
 
 
 def entry_by_entry(tape: Program, block: Block, operands: Column) -> int | None:
-    """Return the block whose results a column is, one for each instance in their order; None if it is anything else."""
+    """Return the block whose results a column is, one for each instance in order; None for any other column."""
     if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None
     sources = tape.owners(operands)
@@ -170,7 +170,7 @@ def _write_body(
                 references.append(values[int(operand)])
             elif kind == "constant":
                 references.append(body.constant(operand))
-            elif expected == "boolean":  # in memory, truth values are numbers
+            elif expected == "boolean":  # truth values are stored as numbers
                 references.append(body.apply("not_equal", int(operand), body.constant(0.0)))
             else:
                 references.append(int(operand))
@@ -179,7 +179,7 @@ def _write_body(
 
 
 def _leaf(each: Map, by_fingerprint: dict[Hashable, list[int]], operands: Column) -> int:
-    """Return the place of a column among the leaves of a map; equal ones are one."""
+    """Return the position of a column among the leaves of a map; equal columns share one."""
     alike = by_fingerprint.setdefault(fingerprint(operands), [])
     index = next((k for k in alike if are_equal(each.leaves[k], operands)), None)
     if index is None:
@@ -190,7 +190,7 @@ def _leaf(each: Map, by_fingerprint: dict[Hashable, list[int]], operands: Column
 
 
 def _write_recurrence(tape: Program, each: Map, taken: set[int], signed: bool) -> None:
-    """Write the body of a recurrence, as far as others, or the recurrence itself, take its results."""
+    """Write the part of a recurrence's body whose results other blocks, or the recurrence itself, take."""
     (position,) = each.blocks
     block = tape.blocks[position]
     recurrence = block.body
@@ -223,7 +223,7 @@ def _write_recurrence(tape: Program, each: Map, taken: set[int], signed: bool) -
 
 
 def _reached(body: Tape, outputs: list[int]) -> set[int]:
-    """Return inputs and operations that outputs of a body depend on."""
+    """Return the inputs and operations that outputs of a body depend on."""
     reached = {output for output in outputs if output >= 0}
     for reference in range(len(body) - 1, body.inputs - 1, -1):
         if reference in reached:
@@ -242,7 +242,7 @@ def _outputs_in(block: Block, operands: Column) -> set[int]:
 
 
 def _applied(body: Tape, code: int, references: list[int]) -> int:
-    """Return an operation; a truth value that was a number between two bodies is a truth value again."""
+    """Return an operation; a truth value that was stored as a number between two bodies becomes one again."""
     truth, zero = max(references), min(references)
     if code in (_EQUAL, _NOT_EQUAL) and body.is_boolean(truth) and zero < 0 and body.value_of(zero) == 0.0:
         return truth if code == _NOT_EQUAL else body.logical_not(truth)

@@ -1,9 +1,9 @@
-"""Interpreter of programs, scalar ones and those over arrays, over domains.
+"""Interpreter of programs, scalar ones and those over arrays, for many domains.
 
 A *domain* defines values and operations on them: floating-point numbers, numbers with error bounds, residues,
-intervals, SymPy's expressions, references of another program. It is a small class with a method for each operation or
-kind of operations. `run` does the rest: the order, operands and constants, sums, products of matrices, and recurrences
-step by step. `NUMBERS`, NumPy's arithmetic, is the slow reference that every compiled target is compared with.
+intervals, SymPy expressions, references of another program. It is a small class with a method for each operation or
+kind of operation. `run` does everything else: the order, operands and constants, sums, matrix operations, and
+recurrences step by step. `NUMBERS`, NumPy's arithmetic, is the slow reference for every compiled target.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
 _NOT_EQUAL: Final = BY_NAME["not_equal"].code
-#: What computes an operation, and from how many operands; 0 if from the program, the place and the operands.
+#: Function that computes an operation, and its number of operands; 0 if it takes program, place and operands.
 Rule = tuple[Callable[..., Any], int]
 #: Shape of a product of matrices: (m, k, n), of an m × k matrix and a k × n one.
 Shape = tuple[int, int, int]
@@ -37,24 +37,24 @@ Shape = tuple[int, int, int]
 class Domain:
     """Kind of values, with the operations on them.
 
-    The rule of an operation is the method with the name of its row in the table, else the one with the name of its kind
-    (`Operation.kind`), else `function`; the last two take the row before the operands. Rules named in `located` take
-    the program and the reference, or the block, before that.
+    The rule of an operation is the method with the name of its row in the table, else the method with the name of its
+    kind (`Operation.kind`), else `function`. The last two receive the row before the operands. Rules named in `located`
+    receive the program and the reference, or the block, first.
 
     Attributes:
-        located: names of operations and kinds whose rules need to know where they are.
-        parts: of how many arrays values are, in programs over arrays; one array if it is 1, else a tuple.
+        located: names of operations and kinds whose rules need their place in the program.
+        parts: number of arrays that represent values in programs over arrays; a tuple of arrays if it is not 1.
     """
 
     located: frozenset[str] = frozenset()
     parts: int = 1
 
     def number(self, number: Any) -> Any:
-        """Return the value of a constant, or those of an array of them."""
+        """Return the value of a constant, or the values of an array of constants."""
         return number
 
     def numbers(self, numbers: Sequence[float]) -> Iterable[Any]:
-        """Return the value of each of some constants."""
+        """Return the values of several constants."""
         return map(self.number, numbers)
 
     def rule(self, row: Operation) -> Callable[..., Any]:
@@ -67,7 +67,7 @@ class Domain:
         return row.name if hasattr(self, row.name) else row.kind if hasattr(self, row.kind) else "function"
 
     def rules(self, codes: Iterable[int]) -> dict[int, Rule]:
-        """Return the rule of each operation, and its number of operands: 0 if it needs its position."""
+        """Return the rule of each operation, and its number of operands: 0 if it needs its place."""
         rule_of: dict[int, Rule] = {}
         for code in codes:
             if code != INPUT:
@@ -76,7 +76,7 @@ class Domain:
         return rule_of
 
     def function(self, row: Operation, *operands: Any) -> Any:
-        """Compute an operation that has no rule of its own."""
+        """Compute an operation that has no other rule."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for {row.name}")
 
     def routine(self, body: Tape) -> Callable[..., Sequence[Any]]:
@@ -91,11 +91,11 @@ class Domain:
         return compute
 
     def sums(self, terms: Any, offsets: Integers) -> Any:
-        """Compute the sums of segments of a column, given where they begin and where the last one ends."""
+        """Compute the sums of segments of a column; `offsets` holds the start of each, and the end of the last."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for sums")
 
     def of_matrices(self, block: Block) -> Callable[..., Any]:
-        """Return the rule of a block that works on matrices, or of a call; it takes these and their shape."""
+        """Return the rule of a matrix operation or a call, a function of the operands and the shape."""
         if block.code in FACTORISATIONS:
             return partial(self.factorise, FACTORISATIONS[block.code])
         if isinstance(block.opaque, SparseSystem):
@@ -133,7 +133,7 @@ class Domain:
         raise NotImplementedError(f"{type(self).__name__} has no rule for rows by indices")
 
     def scatter(self, terms: Any, indices: Any, shape: Shape) -> Any:
-        """Add rows where indices say."""
+        """Add rows at indices."""
         raise NotImplementedError(f"{type(self).__name__} has no rule for sums by indices")
 
     def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
@@ -159,7 +159,7 @@ def run(program: Tape | Program, domain: Domain, inputs: Any) -> Any:
     Args:
         program: program to run.
         domain: interpretation of its operations.
-        inputs: value of each input; for a program over arrays one value that holds all of them.
+        inputs: value of each input; for a program over arrays, one value that contains all of them.
 
     >>> class Depths(Domain):
     ...     def number(self, number):
@@ -179,10 +179,10 @@ def run(program: Tape | Program, domain: Domain, inputs: Any) -> Any:
 
 
 class Partial(Domain):
-    """A domain in which values may be None, undefined: operations on these are undefined, too, but for choices."""
+    """A domain with undefined values, None: an operation on them is undefined, too, except a selection."""
 
     def rule(self, row: Operation) -> Callable[..., Any]:
-        """Return the rule of an operation; it is not asked for undefined operands."""
+        """Return the rule of an operation; it is not called for undefined operands."""
         compute = super().rule(row)
         if row.name == "select":
             return compute
@@ -205,7 +205,7 @@ def values(tape: Tape, domain: Domain, inputs: Iterable[Any], live: Iterable[int
         inputs: value of each input.
         live: truth value for each reference, True if it is computed; None for all.
     """
-    # constants count down from the end, after the values that are still to come
+    # constants come last, since their references count from the end; the operations are still to be computed
     computed = [*inputs, *[None] * tape.operations, *domain.numbers(tape.constants[::-1])]
     references: Iterable[int] = range(tape.inputs, len(tape))
     if live is not None:
@@ -217,7 +217,7 @@ def values(tape: Tape, domain: Domain, inputs: Iterable[Any], live: Iterable[int
 def advance(
     tape: Tape, rules: Mapping[int, Rule], values: MutableMapping[int, Any] | list[Any], references: Iterable[int]
 ) -> None:
-    """Compute some operations, in their order; all of their arguments are there."""
+    """Compute some operations in order; all their other arguments have to be computed already."""
     codes, first, second, third = tape.codes, tape.first, tape.second, tape.third
     for reference in references:
         rule, arity = rules[codes[reference]]
@@ -234,16 +234,18 @@ def advance(
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-#: Sums from which on, and terms of each up to which, they are added term by term, in the order of compiled loops.
+#: Number of sums from which on, and of terms up to which, sums are added term by term, in the order of compiled loops.
 MANY_SUMS: Final = 256
 FEW_TERMS: Final = 16
 
 
 class Memory:
-    """Values of a program over arrays in rows: constants, the last first, then inputs and results.
+    """Values of a program over arrays in rows: constants, the last one first, followed by inputs and results.
 
     Args:
-        known: values of the inputs and of the results that are there.
+        program: program over arrays.
+        domain: interpretation of its operations.
+        initial: values of the inputs and of results that are known already.
 
     Attributes:
         parts: an array of all rows for each part of a value.
@@ -264,7 +266,7 @@ class Memory:
             self.parts.append(rows)
 
     def read(self, operands: Column, *, is_whole: bool = True) -> Any:
-        """Return the values of a column; if they need not be whole, one row of values that are all the same."""
+        """Return the values of a column; unless `is_whole`, a single row stands for equal values."""
         if isinstance(operands, Range) and (operands.step == 1 or (operands.step == 0 and not is_whole)):
             begin = self._first + operands.start
             index: Any = slice(begin, begin + (operands.count if operands.step else 1))
@@ -273,11 +275,11 @@ class Memory:
         return self.parts[0][index] if self._is_one else self.at(index)
 
     def at(self, index: Any) -> Any:
-        """Return the values in some rows."""
+        """Return the values in rows at an index."""
         return self.parts[0][index] if self._is_one else tuple(component[index] for component in self.parts)
 
     def write(self, start: int, count: int, results: Any) -> None:
-        """Store results from a reference on."""
+        """Store results from reference `start` on."""
         rows = slice(self._first + start, self._first + start + count)
         if self._is_one:
             self.parts[0][rows] = results
@@ -286,7 +288,7 @@ class Memory:
                 component[rows] = value
 
     def results(self) -> Any:
-        """Return the values of inputs and results."""
+        """Return the values of all inputs and results."""
         return self.at(slice(self._first, None))
 
     def run_steps(self, block: Block, domain: Domain) -> None:
@@ -301,7 +303,7 @@ class Memory:
         ]
         read, is_one = self.parts[0].__getitem__ if self._is_one else self.at, self._is_one
         spans: Iterable[Any]
-        if len(steps) == count + 1:  # numbers, rather than arrays of one
+        if len(steps) == count + 1:  # one instance for each step: compute with numbers instead of arrays of one entry
             spans = range(count)
             taken = zip(*(places.tolist() for places in columns), strict=True) if columns else iter([()] * count)
         else:
@@ -319,7 +321,7 @@ class Memory:
 
 
 def resume(program: Program, domain: Domain, initial: Any, first: int = 0, memory: Any = Memory) -> Any:
-    """Return the store of a program's values, after computing its blocks from `first` on.
+    """Return the values of a program, after computing its blocks from `first` on.
 
     Args:
         program: program over arrays.
@@ -352,10 +354,10 @@ def resume(program: Program, domain: Domain, initial: Any, first: int = 0, memor
 
 
 class _Numbers(Domain):
-    """Double precision by NumPy, elementwise: numbers, or arrays of points."""
+    """NumPy's double precision, elementwise: numbers, or arrays of points."""
 
     def number(self, number: Any) -> Any:
-        """Return NumPy's numbers, since Python's raise where IEEE gives infinity or NaN."""
+        """Return NumPy's numbers, since Python's raise errors where IEEE 754 gives infinity or NaN."""
         return np.float64(number)
 
     def rule(self, row: Operation) -> Callable[..., Any]:
@@ -363,7 +365,7 @@ class _Numbers(Domain):
         return row.by_numpy
 
     def routine(self, body: Tape) -> Callable[..., Sequence[Any]]:
-        """Return a function that is compiled from Python's source, which saves the way through tables."""
+        """Return a function compiled from Python source, which is faster than going through tables."""
         names = {f"c{k}": np.float64(value) for k, value in enumerate(body.constants)}
 
         def name(reference: int) -> str:
@@ -381,11 +383,11 @@ class _Numbers(Domain):
             from scipy import special
 
             scope["special"] = special
-        exec(text, scope)  # the table's own text
+        exec(text, scope)  # the text comes from the table alone
         return scope["function"]  # type: ignore[no-any-return]
 
     def sums(self, terms: Any, offsets: Integers) -> Any:
-        """Add terms in NumPy's order, a few of many sums from left to right, as loops do."""
+        """Add terms in NumPy's order; many short sums from left to right, as compiled loops do."""
         starts, lengths = offsets[:-1], np.diff(offsets)
         most = int(lengths.max())
         if len(starts) < MANY_SUMS or most > FEW_TERMS:
@@ -409,7 +411,7 @@ class _Numbers(Domain):
         return _first(np.matmul(_last(left, m, k), _last(right, k, n)))
 
     def solve(self, matrix: Any, sides: Any, shape: Shape) -> Any:
-        """Solve systems, at one point or at many; NaN where one of the matrices is singular.
+        """Solve systems, at one point or at many; NaN at all points if one of the matrices is singular.
 
         >>> print(NUMBERS.solve(np.array([2.0, 0.0, 1.0, 1.0]), np.array([4.0, 5.0]), (2, 2, 1)))
         [2. 3.]
@@ -421,11 +423,11 @@ class _Numbers(Domain):
             return np.full((n * m, *matrix.shape[1:]), np.nan)
 
     def log_determinant(self, matrix: Any, shape: Shape) -> Any:
-        """Compute the sign and logarithm of a determinant as NumPy's slogdet, at one point or at many."""
+        """Compute the sign and logarithm of a determinant by NumPy's slogdet, at one point or at many."""
         return np.stack(np.linalg.slogdet(_last(matrix, *shape[:2])))
 
     def cholesky(self, matrix: Any, shape: Shape) -> Any:
-        """Factorise matrices, at one point or at many; return NaN if one is not positive definite."""
+        """Factorise matrices, at one point or at many; return NaN if one of them is not positive definite."""
         try:
             return _first(np.linalg.cholesky(_last(matrix, *shape[:2])))
         except np.linalg.LinAlgError:
@@ -456,14 +458,14 @@ class _Numbers(Domain):
         return _first(sums.reshape(*terms.shape[1:], m, n))
 
     def factorise(self, row: Factorisation, matrix: Any, shape: Shape) -> Any:
-        """Factorise matrices, at one point or at many; NaN where LAPACK finds nothing."""
+        """Factorise matrices, at one point or at many; NaN if LAPACK fails."""
         try:
             return np.moveaxis(row.flat(_last(matrix, *shape[:2])), -1, 0)
         except np.linalg.LinAlgError:
             return np.full((sum(row.sizes(*shape[:2])), *matrix.shape[1:]), np.nan)
 
     def sparse_solve(self, system: SparseSystem, data: Any, sides: Any, shape: Shape) -> Any:
-        """Solve sparse systems, at one point or at one after the other; NaN where a matrix is singular."""
+        """Solve sparse systems, one point after the other; NaN where a matrix is singular."""
         _, n, m = shape
         solutions = np.full((n * m, *sides.shape[1:]), np.nan)
         for point in np.ndindex(sides.shape[1:]):
@@ -473,12 +475,12 @@ class _Numbers(Domain):
         return solutions
 
     def sparse_product(self, matrix: SparseMatrix, x: Any, shape: Shape) -> Any:
-        """Multiply at one point or at many, adding entries of a row in their order."""
+        """Multiply, at one point or at many, adding the entries of a row in order."""
         m, k, n = shape
         return (matrix.stored @ x.reshape(k, -1)).reshape(m * n, *x.shape[1:])
 
     def call(self, opaque: Opaque, numbers: Any, shape: Shape) -> Any:
-        """Call an opaque function, at one point or at one after the other."""
+        """Call an opaque function, one point after the other."""
         if numbers.ndim == 1:
             return opaque(numbers)
         results = [opaque(point) for point in numbers.reshape(len(numbers), -1).T]
@@ -486,19 +488,19 @@ class _Numbers(Domain):
 
 
 def whole_indices(numbers: Any, rows: int) -> NDArray[np.int64]:
-    """Return indices of rows, modulo the number of rows; arbitrary ones for NaN."""
+    """Return integer indices of rows, modulo the number of rows; arbitrary ones for NaN."""
     with np.errstate(invalid="ignore"):
         indices: NDArray[np.int64] = np.asarray(numbers).astype(np.int64)
     return indices if not indices.size or (indices.min() >= 0 and indices.max() < rows) else indices % rows
 
 
 def _last(entries: Any, rows: int, columns: int) -> Any:
-    """Return matrices at points from their entries at points."""
+    """Return matrices, with points on the leading axes, from entries on the first axis."""
     return np.moveaxis(entries, 0, -1).reshape(*entries.shape[1:], rows, columns)
 
 
 def _first(matrices: Any) -> Any:
-    """Return entries at points from matrices at points."""
+    """Return entries on the first axis, from matrices with points on the leading axes."""
     return np.moveaxis(matrices.reshape(*matrices.shape[:-2], -1), -1, 0)
 
 
@@ -506,7 +508,7 @@ NUMBERS: Final = _Numbers()
 
 
 class _Arithmetic(Domain):
-    """A function for each name of an operation."""
+    """Domain with a function for each name of an operation."""
 
     def __init__(self, arithmetic: Mapping[str, Callable[..., Any]], number: Callable[[float], Any]) -> None:
         self._arithmetic, self._number = arithmetic, number
@@ -537,11 +539,11 @@ def evaluate(
 
     Args:
         program: program to evaluate.
-        inputs: number, or array of points, for each input; for a program over arrays an array of shape (inputs,) or
+        inputs: number, or array of points, for each input; for a program over arrays, an array of shape (inputs,) or
             (inputs, points).
         arithmetic: function for each operation name; by default NumPy's, elementwise. With functions of mpmath or
-            Fraction the same tape runs in high precision or exactly.
-        number: function that converts a float constant to that arithmetic.
+            Fraction, the same tape runs in high precision or exactly.
+        number: function that converts a float constant to a number of that arithmetic.
 
     Raises:
         ArgumentError: if the number of inputs is wrong.
@@ -557,14 +559,14 @@ def evaluate(
         if arithmetic is not None:
             return run(program, _Arithmetic(arithmetic, number), inputs)  # type: ignore[no-any-return]
         if program.scalars is not None:
-            # the product makes NumPy's numbers of Python's, which raise where IEEE gives infinity or NaN
+            # the product converts Python's numbers, which raise errors where IEEE 754 gives infinity or NaN, to NumPy's
             inputs = [np.multiply(1.0, x) for x in inputs]
         return run(program, NUMBERS, inputs)  # type: ignore[no-any-return]
 
 
 def outputs_at(tape: Tape | Program, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return all outputs of a program at points of shape (points, inputs), as (outputs, points)."""
-    values = np.empty((len(inputs), len(tape.outputs))).T  # each point is written in one piece
+    values = np.empty((len(inputs), len(tape.outputs))).T  # the values of each point are contiguous
     if tape.scalars is not None:
         for row, value in zip(values, evaluate(tape.scalars, list(np.ascontiguousarray(inputs.T))), strict=True):
             row[:] = value
@@ -577,18 +579,18 @@ def outputs_at(tape: Tape | Program, inputs: NDArray[np.float64]) -> NDArray[np.
 
 
 class Copies(Domain):
-    """References of another program, onto which operations are written.
+    """References of another program on which operations are recorded.
 
     Args:
-        made: the program that is written, a `Tape` or a `Program`.
-        is_eager: True if all constants are written first; else they are numbers until one is used.
+        made: program to record on, a `Tape` or a `Program`.
+        is_eager: if True, all constants are recorded first; else a constant is a number until it is used.
     """
 
     def __init__(self, made: Any, *, is_eager: bool = False) -> None:
         self.made, self._is_eager = made, is_eager
 
     def numbers(self, numbers: Sequence[float]) -> Iterable[Any]:
-        """Return references of constants, the last of which come first, or themselves."""
+        """Return references of constants, recorded in the original order if eager; else the numbers."""
         return [self.made.constant(number) for number in reversed(numbers)][::-1] if self._is_eager else numbers
 
     def at(self, value: int | float) -> int:
@@ -596,7 +598,7 @@ class Copies(Domain):
         return int(self.made.constant(value)) if isinstance(value, float) else value
 
     def rule(self, row: Operation) -> Callable[..., Any]:
-        """Return the function that writes an operation."""
+        """Return the function that records an operation."""
         made, at, code = self.made, self.at, row.code
         if code == _NOT_EQUAL:
             return lambda x, y: applied(made, code, [at(x), at(y)])
@@ -605,13 +607,13 @@ class Copies(Domain):
 
 
 def copied(tape: Tape, made: Any, inputs: Sequence[int], live: Iterable[int] | None = None) -> list[int]:
-    """Write a tape's operations onto another, and return the references of its outputs there.
+    """Record a tape's operations on another tape, and return the references of its outputs there.
 
     Args:
         tape: tape to copy.
-        made: tape that its operations are written onto.
-        inputs: references there of the tape's inputs.
-        live: truth value for each reference, True if it is written; None for all.
+        made: tape to record on.
+        inputs: references on `made` of the tape's inputs.
+        live: truth value for each reference, True if it is recorded; None for all.
     """
     domain = Copies(made)
     references = values(tape, domain, inputs, live)
@@ -619,7 +621,7 @@ def copied(tape: Tape, made: Any, inputs: Sequence[int], live: Iterable[int] | N
 
 
 def applied(tape: Any, code: int, references: Sequence[int]) -> int:
-    """Write an operation of a body onto the tape around it, where truth values are no numbers any more."""
+    """Record an operation of a body on an enclosing tape, where truth values are no longer stored as numbers."""
     if code == _NOT_EQUAL:
         truth, zero = max(references), min(references)
         if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0:

@@ -1,8 +1,9 @@
 """Operations of a tape that are needed, that must be rounded as recorded, or that depend on signs of zeros.
 
-Signs of zeros matter to arctan2, which is π or -π by the sign of a zero, and so to the operations that compute its
-arguments, back to functions that are the same at 0 and at -0, like cos. Whenever such operations are recorded on a new
-tape, builders with `signed_zeros` have to record them. Everywhere else, in derivatives too, zeros have no sign.
+Signs of zeros matter to arctan2, which is π or -π depending on the sign of a zero. They therefore matter to the
+operations that compute its arguments, back to functions that are the same at 0 and at -0, like cos. Builders with
+`signed_zeros` have to record such operations whenever they are recorded on a new tape. Everywhere else, including
+derivatives, zeros have no sign.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from accumulus.tape.tape import Tape
 
 _SEES_ZERO_SIGNS: Final = np.array([operation.zero_signs == "seen" for operation in OPERATIONS])
 _JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS]) | _SEES_ZERO_SIGNS
-#: Through which arguments the sign of a zero reaches a result.
+#: Arguments through which the sign of a zero reaches a result.
 _HANDS_ON: Final = np.array(
     [
         [k < row.arity and row.arguments[k] == "real" and row.zero_signs != "lost" for k in range(3)]
@@ -30,7 +31,7 @@ _HANDS_ON: Final = np.array(
 )
 _SIN, _COS = BY_NAME["sin"].code, BY_NAME["cos"].code
 _ATTACH: Final = BY_NAME["attach"].code
-#: Operations of a tape that is walked in Python: a kernel takes as long to be called.
+#: Maximum number of operations of a tape that is walked in Python: a kernel call would take as long.
 _FEW: Final = 200
 
 
@@ -40,7 +41,7 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = T
     Args:
         tape: tape to examine.
         outputs: references of the outputs; None for all.
-        values: if False, the x of ``attach(x, d)`` does not count, which derivatives do not need.
+        values: if False, exclude operations that only the x of ``attach(x, d)`` needs; derivatives do not need it.
     """
     if values and 0 < tape.inputs and tape.operations <= _FEW:
         return _walked(tape, tape.outputs if outputs is None else outputs)
@@ -53,12 +54,12 @@ def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = T
     solved = np.unique(rows[attached & (rows[:, 2] >= 0), 1])
     handed[attached, 0] = ~np.isin(rows[attached, 1], solved)
     constant = attached & (rows[:, 2] < 0)
-    handed[constant, 0] &= tape.values_of(rows[constant, 2]) == 0.0  # what others hold constant lasts
+    handed[constant, 0] &= tape.values_of(rows[constant, 2]) == 0.0  # attach(x, d) with other constants d is lasting
     return bytearray(_spread(tape, rows, marks, handed).tobytes())
 
 
 def _walked(tape: Tape, roots: Iterable[int]) -> bytearray:
-    """Return `_marked` of a short tape with inputs."""
+    """Return the result of `_marked` for a short tape with inputs."""
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
     marks = bytearray(len(tape))
     for root in roots:
@@ -66,7 +67,7 @@ def _walked(tape: Tape, roots: Iterable[int]) -> bytearray:
             marks[root] = 1
     for k in range(len(marks) - 1, inputs - 1, -1):
         if marks[k]:
-            # where an operation takes fewer arguments, a reference of 0 stands for an input
+            # for operations with fewer arguments, the unused reference 0 is an input
             for argument in (first[k], second[k], third.get(k, 0)):
                 if argument >= inputs:
                     marks[argument] = 1
@@ -76,9 +77,9 @@ def _walked(tape: Tape, roots: Iterable[int]) -> bytearray:
 def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
     """Return 1 for every operation that must be rounded as recorded, else 0; entries of inputs are undefined.
 
-    These are the operations on which an argument of floor, ceil, sign, fmod, a comparison or arctan2 depends: another
-    rounding of such an argument, say a quotient that is a whole number, changes the result by a whole step; that of
-    arctan2 by 2π, where its first argument is rounded to the other side of 0.
+    These are the operations that an argument of floor, ceil, sign, fmod, a comparison or arctan2 depends on. Rounding
+    such an argument differently, for example a quotient that is an integer, changes the result by a whole step; for
+    arctan2 by 2π, if its first argument is rounded to the other side of 0.
 
     Args:
         tape: tape to examine.
@@ -94,29 +95,29 @@ def as_written(tape: Tape, kept_outputs: int = 0) -> bytearray:
 
 
 def _marked(tape: Tape, rows: Integers, roots: Integers) -> bytearray:
-    """Return 1 for every value that roots depend on; `rows` are those of the operations."""
+    """Return 1 for every value that the roots depend on; `rows` has the rows of the operations."""
     marks = np.zeros(len(tape), bool)
     marks[roots[roots >= 0]] = True
     return bytearray(_spread(tape, rows, marks, np.ones(rows[:, 1:].shape, bool)).tobytes())
 
 
 def _spread(tape: Tape, rows: Integers, marks: NDArray[np.bool_], handed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Hand marks of operations to those arguments, from the last operation to the first."""
+    """Pass marks of operations to their arguments where `handed` is set, from the last operation to the first."""
     to, handed = rows[::-1, 1:], handed[::-1]
     start = np.broadcast_to(np.arange(len(tape) - 1, tape.inputs - 1, -1)[:, np.newaxis], to.shape)
-    # where an operation takes fewer arguments, a reference of 0 stands for an input
+    # for operations with fewer arguments, the unused reference 0 is an input
     inside = handed & (to >= tape.inputs)
     return spread(marks, start[inside], to[inside])
 
 
 def seeing_zero_signs(tape: Tape) -> Integers:
-    """Return references of the operations that see the signs of zeros, of those that the outputs need."""
+    """Return references of the needed operations that depend on signs of zeros."""
     found = np.flatnonzero(_SEES_ZERO_SIGNS[np.frombuffer(tape.codes, np.uint8)])
     return found[np.frombuffer(needed(tape), bool)[found]] if len(found) else found
 
 
 def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
-    """Return True where the sign of a zero reaches an operation that sees it, or is it; inputs are undefined."""
+    """Return True for operations that depend on signs of zeros, or pass them on to these; inputs are undefined."""
     marks = np.zeros(len(tape), bool)
     marks[seeing_zero_signs(tape)] = True
     if not marks.any():
@@ -126,22 +127,22 @@ def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
 
 
 def signed_rows(tape: Tape, start: int = 0) -> Integers:
-    """Return rows as `rows_of` does, for `extended` to record the same operations, with relevant signs of zeros."""
+    """Return rows as `rows_of` does, marked so that `extended` keeps relevant signs of zeros."""
     rows = rows_of(tape, start)
     rows[:, 0] += SIGNED * signed_zeros(tape)[start:]
     return rows
 
 
 def settled(tape: Tape) -> Tape:
-    """Return a tape of builders with `signed_zeros`, recorded anew without, except where signs of zeros matter.
+    """Return a tape recorded with `signed_zeros`, recorded again without, except where signs of zeros matter.
 
-    An operation that is needed both ways is recorded once, unless it is simpler without signs: x for ``x + 0``.
+    An operation that is needed both ways is recorded once, unless it is simpler without signs, like x for ``x + 0``.
     """
     inputs, signed = tape.inputs, signed_zeros(tape)[tape.inputs :]
     rows = rows_of(tape, inputs)
     simpler = signed & ~_SEES_ZERO_SIGNS[rows[:, 0]]
     while True:
-        # each operation once, or twice: with signed zeros, and without
+        # each operation once; or twice, with and without signed zeros
         ends = inputs + np.cumsum(1 + simpler) - 1
         firsts = ends - simpler
         with_signs, without = (np.concatenate([np.arange(inputs), places]) for places in (firsts, ends))
@@ -154,7 +155,7 @@ def settled(tape: Tape) -> Tape:
             _HANDS_ON[codes], moved(rows[signed, 1:], with_signs), moved(rows[signed, 1:], without)
         )
         result, values = extended(tape.emptied(), recorded)
-        # a form that has to be recorded behind the other is no simpler
+        # a form that needs a new operation after the other is not simpler
         longer = values[ends] > values[firsts]
         if not longer.any():
             break
@@ -164,11 +165,11 @@ def settled(tape: Tape) -> Tape:
 
 
 def lasting(tape: Tape) -> NDArray[np.bool_]:
-    """Return True if operations are ``attach`` of a kind that derivatives of every order keep. Undefined for inputs.
+    """Return True for operations ``attach`` that derivatives of every order keep; entries of inputs are undefined.
 
-    These are ``attach(x, 1)``, which is held constant for good; ``attach(0, d)``, a zero that has a derivative; and an
-    x attached to a polynomial, say, of such: to what depends on inputs through them alone. That has the derivatives of
-    x of all orders, not the first alone.
+    These are ``attach(x, 1)``, which is held constant in derivatives of every order; ``attach(0, d)``, a zero with a
+    derivative; and an x attached to a value that depends on inputs only through such operations, for example a
+    polynomial of them. The last kind gives x derivatives of all orders, not only the first.
     """
     marks = np.zeros(len(tape), bool)
     attached = np.flatnonzero(np.frombuffer(tape.codes, np.uint8) == _ATTACH)
@@ -190,7 +191,7 @@ def lasting(tape: Tape) -> NDArray[np.bool_]:
 
 
 def of_all_orders(tape: Tape) -> Tape:
-    """Return the tape without first derivatives in other words: ``attach(x, d)`` is x if that has `lasting` ones."""
+    """Return the tape with ``attach(x, d)`` replaced by x, unless lasting, if x itself has `lasting` derivatives."""
     kept = lasting(tape)
     again = [
         k
@@ -214,8 +215,8 @@ def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
     """Return the tape with ``attach(x, d)`` replaced by x, and the new reference of each old one.
 
     Args:
-        tape: tape to strip.
-        keeping: if True, `lasting` ones stay, for further derivatives.
+        tape: tape to change.
+        keeping: if True, keep `lasting` ones, for further derivatives.
     """
     if _ATTACH not in tape.codes:
         return tape, np.arange(len(tape))
@@ -228,7 +229,7 @@ def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
 
 
 def time_of(tape: Tape) -> int:
-    """Return the time that the operations needed by the outputs take at one point, in additions.
+    """Return the time of the operations that the outputs need at one point, in units of an addition.
 
     Sine and cosine of one angle are one call, which takes as long as the sine.
 

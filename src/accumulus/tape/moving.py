@@ -1,4 +1,4 @@
-"""Copying of programs over arrays onto others: whole, the needed parts alone, or as scalar operations."""
+"""Copying of programs over arrays onto others: as a whole, restricted to the needed parts, or as scalar operations."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.systems import logarithm, lower_factor, solutions
 from accumulus.tape.tape import Tape
 
-#: Reference in the program that is made of what is not in it.
+#: Reference in the new program of values that are not in it.
 _NOWHERE: Final = np.iinfo(np.int64).min
-#: Programs that are straight-line code, in words.
+#: Description of programs that are straight-line code, for messages.
 _WRITTEN_OUT: Final = (
     "a program that is written out operation by operation (to be planned by hand, of too many blocks, or for second "
     "derivatives of small systems of equations, factorisations and implicit functions)"
@@ -42,25 +42,25 @@ _WRITTEN_OUT: Final = (
 
 
 class Moving:
-    """References of one program in another that is made of it.
+    """References of one program in another program that is made from it.
 
     Args:
-        given: the program that is read.
-        made: the one that is written.
-        inputs: references there of the given one's inputs, all or the first.
-        used: all columns that are moved; the constants in them are written. All constants, if it is None.
+        given: program that is read.
+        made: program that is written.
+        inputs: references in `made` of all inputs of `given`, or of the first ones.
+        used: all columns that are moved, whose constants are copied; None to copy all constants.
     """
 
     def __init__(self, given: Program, made: Program, inputs: References, used: Sequence[Column] | None = None) -> None:
         self.given, self.made = given, made
-        # counted from `_NOWHERE`, so that what is never moved takes no memory
+        # stored relative to `_NOWHERE`, so that values that are never moved take no memory
         self._moved = np.zeros(len(given), np.int64)
-        #: Stretches of references that are stretches in the other program, too: where each begins, in order; where it
-        #: ends, and where it begins there.
+        #: Consecutive references that are consecutive in the new program, too: their starts, in order; and for each
+        #: start, the end, and the start in the new program.
         self._firsts: list[int] = []
         self._stretches: dict[int, tuple[int, int]] = {}
         self.note(0, column(inputs))
-        #: References of the constants there by those here, as indices; None if they are the same.
+        #: References of constants in `made`, indexed by those in `given`; None if they are the same.
         self._constants: References | None = None
         count = len(given.constants)
         if used is None and made.adopt_constants(given):
@@ -73,11 +73,11 @@ class Moving:
 
     @property
     def has_constants(self) -> bool:
-        """Return True if there are any."""
+        """Return True if the given program has constants."""
         return len(self.given.constants) > 0
 
     def note(self, start: int, references: Column) -> None:
-        """Note where results of the given program, from one on, are in the one that is made."""
+        """Store the references in `made` of consecutive results of `given` from `start` on."""
         self._moved[start : start + len(references)] = references_in(references) - _NOWHERE
         if isinstance(references, Range) and references.step == 1:
             self._add_stretch(start, references)
@@ -88,11 +88,11 @@ class Moving:
         self._stretches[start] = start + references.count, references.start
 
     def place(self, these: References, references: References) -> None:
-        """Note where any references of the given program are in the one that is made."""
+        """Store the references in `made` of any values of `given`."""
         self._moved[these] = references - _NOWHERE
 
     def at(self, references: References) -> References:
-        """Return references to the program that is made."""
+        """Return the references in `made` of values of `given`."""
         constant = references < 0
         found = self._moved[np.maximum(references, 0)]
         found += _NOWHERE
@@ -101,7 +101,7 @@ class Moving:
         return found
 
     def column_at(self, operands: Column) -> Column:
-        """Return a column of the program that is made."""
+        """Return the column in `made` for a column of `given`."""
         if isinstance(operands, Range) and operands.step == 0:
             return Range(int(self.at(np.array([operands.start]))[0]), 0, operands.count)
         if isinstance(operands, Range):
@@ -112,7 +112,7 @@ class Moving:
         return column(self.at(references_in(operands)))
 
     def copy(self, block: Block) -> None:
-        """Write a block onto the program that is made, all whose operands are there."""
+        """Add a block to `made`; all its operands have to be there."""
         made = self.made
         if block.steps is not None:
             body = block.body
@@ -123,7 +123,7 @@ class Moving:
                     self.note(block.start + k * block.count, found)
                 return [self.column_at(each) for each in block.operands]
 
-            operands(made.scan(body, operands, block.steps))  # an equal one may have been there before
+            operands(made.scan(body, operands, block.steps))  # again, since `scan` may return an equal earlier block
         elif block.offsets is not None:
             self.note(block.start, made.sums(self.at(references_in(block.operands[0])), block.offsets))
         elif block.shape is not None:
@@ -146,12 +146,12 @@ def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
 
 
 def replayed_blocks(program: Program, made: Program, given: References) -> References:
-    """Write a program's blocks onto another, and return the references of its outputs there.
+    """Add a program's blocks to another program, and return the references of its outputs there.
 
     Args:
         program: program over arrays.
-        made: program that its blocks are written onto.
-        given: references there of the program's inputs.
+        made: program to add its blocks to.
+        given: references in `made` of the program's inputs.
 
     >>> program, made = Program(2), Program(1)
     >>> program.outputs = np.array([program.apply("multiply", 0, 1)])
@@ -169,18 +169,19 @@ def replayed_blocks(program: Program, made: Program, given: References) -> Refer
     return moving.at(program.outputs)
 
 
-# Those instances of each block that outputs need, and no others ------------------------------------------------------
+# Restriction to the instances that outputs need ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Part of a block that is kept: some instances, or a recurrence up to a step.
+    """Part of a block: some of its instances, or a recurrence up to a step.
 
     Attributes:
-        operands: the columns that it takes, as references.
-        results: references of its results.
-        offsets: of sums, where those that are kept begin and end.
-        shape: of what works on matrices, m, k and n of the rows and columns that are kept.
+        block: the block.
+        operands: references of the operands.
+        results: references of the results.
+        offsets: for sums, the start of each sum, and the end of the last.
+        shape: for matrix operations, m, k and n of the needed rows and columns.
     """
 
     block: Block
@@ -191,7 +192,7 @@ class _Part:
 
 
 def narrowed(tape: Program) -> Program:
-    """Drop the instances that no output needs; of recurrences all up to the last step needed.
+    """Return the program with only the instances that outputs need; recurrences run up to the last needed step.
 
     >>> tape = Program(inputs=1000)
     >>> tape.outputs = tape.apply("multiply", np.arange(1000), 2)[5:7]
@@ -219,7 +220,7 @@ def narrowed(tape: Program) -> Program:
 
 
 def _parts(tape: Program) -> tuple[list[tuple[int, _Part]], list[Column]]:
-    """Return the needed part of each block, with the block's position, and all columns that parts and outputs take."""
+    """Return the needed part of each block with the block's position, and all columns that parts and outputs use."""
     needed = np.zeros(len(tape), bool)
     needed[tape.outputs[tape.outputs >= 0]] = True
     parts: list[tuple[int, _Part]] = []
@@ -255,7 +256,7 @@ def _part(block: Block, needed: NDArray[np.bool_]) -> _Part:
         m, k, n = block.shape
         table = needed.reshape(m, n)
         down, along = table.any(axis=1), table.any(axis=0)
-        down |= block.code == SOLVE  # which needs all equations
+        down |= block.code == SOLVE  # a solution needs all equations
         factors = [columns[-1].reshape(k, n)[:, along].reshape(-1)]
         if isinstance(block.opaque, SparseMatrix):
             block = replace(block, opaque=block.opaque.of_rows(np.asarray(down)))
@@ -278,17 +279,18 @@ def _write_recurrence(part: _Part, moving: Moving) -> None:
             moving.place(these, references.references)
         return [column(moving.at(each)) for each in part.operands]
 
-    operands(moving.made.scan(block.body, operands, steps))  # an equal one may have been there before
+    operands(moving.made.scan(block.body, operands, steps))  # again, since `scan` may return an equal earlier block
 
 
-# Each instance that outputs need, one after the other ----------------------------------------------------------------
+# Scalar operations of the instances that outputs need ----------------------------------------------------------------
 
 
 def unroll(program: Program) -> Tape:
-    """Return the tape of scalar operations of a program that its outputs need.
+    """Return the tape of scalar operations that a program's outputs need.
 
     Raises:
-        OpaqueError: if it calls an opaque function.
+        OpaqueError: if the program calls an opaque function, or has factorisations.
+        SizeError: if the program takes or adds rows by computed indices.
 
     >>> program = Program(inputs=2)
     >>> program.outputs = program.sums(program.apply("multiply", np.arange(2), np.arange(2)), [0, 2])
@@ -302,7 +304,7 @@ def unroll(program: Program) -> Tape:
     values = np.zeros(len(program), np.int64)
     values[: program.inputs] = np.arange(program.inputs)
     parts, used = _parts(program)
-    #: References on the tape of the program's constants, by theirs as indices.
+    #: References on the tape of the program's constants, indexed by their references in the program.
     constants = np.zeros(len(program.constants), np.int64)
     kept = _constants_in(used, len(constants))
     constants[kept] = [tape.constant(value) for value in program.constants[::-1][kept].tolist()]
@@ -321,19 +323,19 @@ def unroll(program: Program) -> Tape:
 
 
 def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]], values: NDArray[np.int64]) -> None:
-    """Write instances of a block onto a tape, and note the references of their results there in `values`."""
+    """Record the instances of a block on a tape, and store the references of their results in `values`."""
     block, columns = part.block, part.operands
     if block.body is not None:
         write = Copies(tape, is_eager=True).routine(block.body)
         results = part.results.reshape(len(block.body.outputs), -1)
-        for instance in range(results.shape[1]):  # which take results of earlier ones
+        for instance in range(results.shape[1]):  # in order, since instances take earlier results
             values[results[:, instance]] = write(*at(np.array([each[instance] for each in columns], np.int64)))
         return
     if isinstance(block.opaque, SparseMatrix):
         assert part.shape is not None
         matrix, (_, k, n) = block.opaque, part.shape
         entries = [tape.constant(value) for value in matrix.entries.tolist()]
-        taken = np.reshape(at(columns[0]), (k, n))[matrix.columns].T.tolist()  # a line for each column of the product
+        taken = np.reshape(at(columns[0]), (k, n))[matrix.columns].T.tolist()  # one row for each column of the product
         products = [[tape.multiply(x, a) for x, a in zip(line, entries, strict=True)] for line in taken]
         ends = list(pairwise(matrix.starts.tolist()))
         values[part.results] = [tape.sum(line[first:last]) for first, last in ends for line in products]

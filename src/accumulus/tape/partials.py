@@ -1,12 +1,12 @@
-"""Functions that write partial derivatives onto a tape, made from the table's expressions.
+"""Functions that record partial derivatives on a tape, made from the table's expressions.
 
 An expression such as ``"-(v * (1 / y))"`` becomes ``t.negative(t.multiply(v, t.divide(t.constant(1), y)))``, compiled
-once a process. Recorded on the tape of the function itself, a partial shares the operations of the value.
+once in each process. Recorded on the function's own tape, a partial shares the operations of the value.
 
-Quotients that are 0/0 at a point are a polynomial around it, and the closed form elsewhere.
-Each derivative of a quotient such as sin(x)/x loses digits like k!/xᵏ, so that the closed form is right from a radius
-of about 2 on only. Within that, the function is the polynomial of its power series, and derivatives are those of the
-polynomial; it has as many terms as its first six derivatives need at the radius. Nothing is chosen by x = 0.
+Quotients that are 0/0 at a point are a polynomial around it, and the closed form elsewhere. The k-th derivative of a
+quotient such as sin(x)/x loses digits like k!/xᵏ, so the closed form is accurate only from a radius of about 2 on.
+Within that radius, the function is the polynomial of its power series, and derivatives are those of the polynomial. It
+has as many terms as its first six derivatives need at the radius. No branch depends on x = 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 import itertools
 from math import factorial, prod
 
-#: Writes one partial derivative: tape, arguments, value → reference.
+#: Records one partial derivative: tape, arguments, value → reference.
 Writer = Callable[["Tape", tuple[int, ...], int], int]
 
 _BINARY: Final[dict[type, str]] = {
@@ -37,20 +37,21 @@ _BINARY: Final[dict[type, str]] = {
     ast.Eq: "equal",
 }
 _ARGUMENTS: Final = ("x", "y", "z")
-#: Operations whose order is limited.
+#: Codes of operations with a largest supported order.
 _LIMITED: Final = tuple(row.code for row in OPERATIONS if row.largest_order < INFINITY)
-#: |x| from which on a quotient by x is divided, in derivatives.
+#: |x| from which on derivatives of a quotient by x use the closed form.
 _RADIUS: Final = 2.0
 
 
 def partial(tape: Tape, reference: int, position: int) -> int | None:
-    """Write ∂v/∂a for the operation v at `reference` and its argument a at `position`, onto the tape.
+    """Record ∂v/∂a on the tape, for the operation v at `reference` and its argument a at `position`.
 
-    Returns its reference, None where the derivative is zero wherever it exists (floor, comparisons).
+    Returns:
+        The reference of the derivative; None if it is zero wherever it exists (floor, comparisons).
 
     Raises:
         TraceError: if the argument has to be a constant, such as the order of a Bessel function, or if the derivative
-            needs an order that is not computed.
+            needs an order that is not supported.
     """
     writer = _writers(tape.codes[reference])[position]
     if writer is None:
@@ -61,10 +62,10 @@ def partial(tape: Tape, reference: int, position: int) -> int | None:
 
 
 def check_orders(tape: Tape, first: int = 0) -> None:
-    """Refuse operations from a reference on that are of an order beyond those that back ends compute.
+    """Raise an error for operations from `first` on whose order is larger than back ends support.
 
     Raises:
-        TraceError: if there is one.
+        TraceError: for such an operation.
     """
     codes = bytes(tape.codes[first:])
     for code in _LIMITED:
@@ -133,7 +134,7 @@ def _call(name: str, *arguments: ast.expr) -> str:
 
 
 def _over_x(tape: Tape, x: int, series: str, numerator: int, factor: int | None = None) -> int:
-    """Return numerator/x, near 0 an even power series, times a factor that the numerator has."""
+    """Return numerator/x, near 0 as an even power series, times a factor that the numerator has."""
 
     def closed(near: int) -> int:
         return tape.divide(numerator, tape.select(near, tape.constant(_RADIUS), x))
@@ -143,11 +144,11 @@ def _over_x(tape: Tape, x: int, series: str, numerator: int, factor: int | None 
 
 # Quotients that are 0/0 at a point -----------------------------------------------------------------------------------
 
-#: What the terms that are left out may be, relative to the first, in a derivative of this order.
+#: Bound on the omitted terms relative to the first, in derivatives up to this order.
 _RELATIVE: Final = 2.0**-56
 _LAST_ORDER: Final = 6
 
-#: Coefficients of power series: of x², but for expm1(x)/x.
+#: Coefficients of power series in x²; for expm1(x)/x in x.
 SERIES: Final[dict[str, Callable[[int], float]]] = {
     "sin(x)/x": lambda k: (-1.0) ** k / factorial(2 * k + 1),
     "expm1(x)/x": lambda k: 1.0 / factorial(k + 1),
@@ -169,16 +170,17 @@ def removable(
     even: bool = False,
     factor: int | None = None,
 ) -> int:
-    """Write a function that is a power series near 0 and a closed form elsewhere; its reference.
+    """Record a function that is a power series near 0 and a closed form elsewhere; return its reference.
 
     Args:
-        tape: where.
+        tape: tape to record on.
         x: reference of the argument.
-        coefficient: that of xᵏ, or of x²ᵏ of an even function.
-        closed: writes the closed form, given the truth value of |x| < radius, where it may be any number.
-        radius: where the closed form begins.
-        even: True if the series is one of x².
-        factor: reference of the series' factor.
+        coefficient: function from k to the coefficient of xᵏ, or of x²ᵏ for an even function.
+        closed: function that records the closed form, given the truth value of |x| < radius; where that holds, its
+            value is arbitrary.
+        radius: |x| at which the closed form begins.
+        even: True for a series in x².
+        factor: reference of a factor of the series.
     """
     variable = tape.multiply(x, x) if even else x
     size = variable if even else tape.apply("abs", x)
@@ -195,7 +197,7 @@ def removable(
 
 @cache
 def terms(coefficient: Callable[[int], float], variable: float) -> tuple[float, ...]:
-    """Return coefficients up to the last one that is significant where the variable is largest."""
+    """Return the coefficients up to the last one that is significant at the largest value of the variable."""
     coefficients = []
     for k in itertools.count():
         coefficients.append(coefficient(k))

@@ -1,7 +1,7 @@
 """Passes over whole tapes in compiled code: appending many operations at once, and dependences.
 
-Results equal those of the builders of `accumulus.tape.tape.Tape`, to the reference, at some tens of nanoseconds an
-operation.
+Results have the same references as with the builders of `accumulus.tape.tape.Tape`; an operation takes some tens of
+nanoseconds.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from accumulus.tape.compiled.passes_kernel import (
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-#: Commands and edges of one call of the kernel, some ten milliseconds; between calls Ctrl-C is heard.
+#: Commands or edges of one kernel call, about ten milliseconds; Ctrl-C is handled between calls.
 CHUNK: Final = 1 << 17
 #: Words of a row: code and three arguments.
 WIDTH: Final = len(Row.fields)
 
 
-#: Which arguments operations have, by code.
+#: Arguments that operations have, by code.
 USED: Final = np.array([[k < row.arity for k in range(WIDTH - 1)] for row in OPERATIONS])
 
 
 def rows_of(tape: Tape, start: int = 0) -> Integers:
-    """Return code and three arguments of each reference from `start` on, (n, 4); 0 where an operation takes fewer."""
+    """Return code and three arguments of each reference from `start` on, (n, 4); 0 for missing arguments."""
     rows = np.zeros((len(tape) - start, WIDTH), np.int64)
     rows[:, 0] = np.frombuffer(tape.codes, np.uint8)[start:]
     rows[:, 1] = np.frombuffer(tape.first, np.intc)[start:]
@@ -53,7 +53,7 @@ def rows_of(tape: Tape, start: int = 0) -> Integers:
 
 
 def moved(references: Any, to: Integers) -> Integers:
-    """Return new place of each reference, constants being where they were."""
+    """Return the new reference of each reference; constants keep theirs."""
     old = np.asarray(references, np.int64)
     new: Integers = old.copy()
     new[old >= 0] = to[old[old >= 0]]
@@ -61,7 +61,7 @@ def moved(references: Any, to: Integers) -> Integers:
 
 
 def commands(count: int, code: Any = 0, first: Any = 0, second: Any = 0, third: Any = 0) -> Integers:
-    """Return rows for `extended`, (count, 4); each column an array of that length, or one number for all."""
+    """Return rows for `extended`, (count, 4); each column is an array of that length, or one number for all rows."""
     rows = np.empty((count, WIDTH), np.int64)
     for column, entries in enumerate((code, first, second, third)):
         rows[:, column] = entries
@@ -69,20 +69,21 @@ def commands(count: int, code: Any = 0, first: Any = 0, second: Any = 0, third: 
 
 
 def extended(tape: Tape, rows: Integers, initial: Any = None) -> tuple[Tape, Integers]:
-    """Return a copy of the tape with operations appended, each simplified as the tape's builders do; and the values.
+    """Return a copy of the tape with operations appended and simplified as by the tape's builders; and all values.
 
     Args:
         tape: tape to copy, with its outputs.
-        rows: code of each operation and its three arguments, (n, 4): from 0 on positions among the values before it,
-            below 0 constants of the tape. Codes beyond the table's: `TAKE`, `QUOTIENT` and `SHARED_QUOTIENT` of
-            `accumulus.tape.compiled.passes_kernel`; plus its `SIGNED`, where zeros keep their sign.
-        initial: references that are values before the first operation; by default all of the tape.
+        rows: code and three arguments of each operation, (n, 4). Arguments from 0 on are positions among the earlier
+            values; negative ones are constants of the tape. Codes beyond the table's are `TAKE`, `QUOTIENT` and
+            `SHARED_QUOTIENT` of `accumulus.tape.compiled.passes_kernel`; its `SIGNED` is added where zeros keep their
+            sign.
+        initial: references of the values before the first operation; by default all of the tape.
 
     Returns:
-        The tape, and the reference that each value is, (given + n).
+        The tape, and the reference of each value, (initial + n).
 
     Raises:
-        IndexError: for an argument that is not there yet, since compiled code would read uninitialised memory.
+        IndexError: for an argument that is not computed yet, since compiled code would read uninitialised memory.
     """
     start = np.arange(len(tape)) if initial is None else np.asarray(initial, np.int64)
     latest = np.maximum(np.maximum(rows[:, 1], rows[:, 2]), rows[:, 3])
@@ -94,7 +95,7 @@ def extended(tape: Tape, rows: Integers, initial: Any = None) -> tuple[Tape, Int
 
 
 class _Writer:
-    """The kernel's state for one tape, grown when it is full."""
+    """The kernel's state for one tape; its arrays grow when they are full."""
 
     def __init__(self, tape: Tape, rows: Integers, initial: Integers) -> None:
         self.values = np.empty(len(initial) + len(rows), np.int64)
@@ -122,7 +123,7 @@ class _Writer:
             elif ended == FOLD:
                 code, *arguments = state.rows.words[WIDTH * state.length :][:WIDTH].tolist()
                 operation = OPERATIONS[code]
-                # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
+                # NumPy's numbers, since Python's raise errors where IEEE 754 gives infinity or NaN
                 numbers = (state.constants[-1 - reference] for reference in arguments[: operation.arity])
                 state.answer, state.answered = operation.evaluate(*numbers), 1
 
@@ -135,7 +136,7 @@ class _Writer:
         return state.rows.words.reshape(-1, WIDTH)[: state.length], state.constants[: state.constant_count]
 
     def _make_room(self, rows: Integers, constants: Floats, more: int) -> None:
-        """Reserve memory for more rows, and as many constants; and index the present ones."""
+        """Reserve memory for `more` rows and as many constants, and index the present ones."""
         state = self._state
         state.row_limit = len(rows) + more + 64
         state.constant_limit = len(constants) + min(more, len(constants) + 64) + 64
@@ -148,19 +149,19 @@ class _Writer:
 
 
 def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
-    """Return an array of that length that begins with one."""
+    """Return a longer array that begins with the entries of `array`."""
     grown = np.empty((room, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
 
 
 def _bits(room: int) -> int:
-    """Return the logarithm of the length of a hash table of `room` entries, at most half full."""
+    """Return the binary logarithm of the size of a hash table for `room` entries that stays at most half full."""
     return (2 * room - 1).bit_length()
 
 
 def _records(rows: Integers) -> Records[Row]:
-    """Return rows, (n, 4), as the kernel has them."""
+    """Return rows, (n, 4), in the kernel's format."""
     return Records(Row, np.ascontiguousarray(rows, np.int64).reshape(-1))
 
 
@@ -170,10 +171,10 @@ def _perform(state: PassesState, mode: int) -> int:
 
 
 def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mark `to` of each edge whose `start` is marked, edge by edge in the order given.
+    """Mark `to` of each edge whose `start` is marked, edge by edge in order.
 
     Args:
-        marks: truth value of each vertex before.
+        marks: initial truth value of each vertex.
         start: source of each edge.
         to: target of each edge.
     """
@@ -181,7 +182,7 @@ def spread(marks: NDArray[Any], start: NDArray[Any], to: NDArray[Any]) -> NDArra
 
 
 def spread_sets(marks: Integers, start: NDArray[Any], to: NDArray[Any]) -> Integers:
-    """Mark as `spread` does, for several marks at once: the bits of an integer for each vertex."""
+    """Spread several marks at once, as `spread` does: the bits of an integer for each vertex."""
     state = PassesState(marks=marks.copy())
     for k in range(0, len(start), CHUNK):
         state.start, state.to = (np.ascontiguousarray(column[k : k + CHUNK], np.int64) for column in (start, to))
@@ -191,7 +192,7 @@ def spread_sets(marks: Integers, start: NDArray[Any], to: NDArray[Any]) -> Integ
 
 
 def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integers:
-    """Return the vertices, each after its edges' targets; vertices on a cycle, or that reach one, are left out.
+    """Return the vertices, each after its edges' targets, without those that are on a cycle or reach one.
 
     Args:
         vertices: number of vertices.
@@ -213,7 +214,7 @@ def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integer
     return order[: state.ordered]
 
 
-#: Of operations, by code; see `accumulus.tape.compiled.passes_kernel`.
+#: Properties of operations, by code; see `accumulus.tape.compiled.passes_kernel`.
 PROPERTIES: Final = np.zeros(256, np.int64)
 for _row in OPERATIONS:
     PROPERTIES[_row.code] = (

@@ -1,7 +1,7 @@
-"""Programs: straight-line code, or loops over bodies, without a line for each instance.
+"""Programs: straight-line code, or loops over bodies, without storing each instance.
 
-Straight-line code is one `Tape`; with loops a program is a list of blocks. A block is one operation on columns of
-operands, one instance for each entry; or sums over segments of a column; or a product of two matrices; or a recurrence,
+Straight-line code is one `Tape`. With loops, a program is a list of blocks. A block is one operation on columns of
+operands, with an instance for each entry; or sums over segments of a column; or a matrix operation; or a recurrence,
 whose body takes results of earlier instances. Its results have consecutive references, so that an array of results is a
 range, and slicing or indexing an array is slicing or indexing its references. As on a `Tape`, inputs come first and
 constants have negative references. A million instances cost as much as a few arrays.
@@ -58,29 +58,29 @@ from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
 
-#: Lines of source: files and numbers.
+#: Source lines, as pairs of file and line number.
 Lines = frozenset[tuple[str, int]]
 NOWHERE: Final[Lines] = frozenset()
-#: Entries of an array from which on available memory is checked before its operations are recorded.
+#: Size of an array from which on available memory is checked before its operations are recorded.
 LARGE: Final = 1 << 24
-#: Entries of an array from which operations on it are recorded as loops; shorter ones gain nothing as blocks.
+#: Size of an array from which on its operations are recorded as loops; shorter arrays gain nothing as blocks.
 LONG: Final = 64
-#: Operations on entries of arrays up to which a program is written out: more take too long to prepare.
+#: Maximum number of operations on array entries for which a program is written out: more take too long to prepare.
 MOST_UNROLLED: Final = 20_000
-#: The same limit for operations of a recurrence, where loops lose little.
+#: Maximum number of operations of a recurrence that is written out; recurrences lose little as loops.
 MOST_UNROLLED_STEPS: Final = 200
-#: Products of the elimination of a system, at most, with which it is written out.
+#: Maximum number of products in the elimination of a system that is written out.
 MOST_UNROLLED_SYSTEM: Final = 10_000
-#: Blocks from which on a program is loops over numbers rather than operations on arrays.
+#: Number of blocks from which on a program counts as loops over numbers rather than operations on arrays.
 MANY_BLOCKS: Final = 20_000
-#: Consecutive scalar operations from which they become one block with a body, since derivatives take time for each
-#: block.
+#: Number of consecutive scalar operations from which on they become one block with a body, since derivatives take time
+#: for each block.
 LONG_SEGMENT: Final = 8
-#: Scalar terms from which on a sum is a block of its own.
+#: Number of scalar terms from which on a sum becomes a separate block.
 LONG_SUM: Final = 16
-#: The bytes of a number, by which constants are known.
+#: Converts a number to bytes, the key of a constant.
 _BYTES: Final = struct.Struct("=d").pack
-#: Which arguments of operations are truth values, by code.
+#: Arguments of operations that are truth values, by code.
 _TAKES_TRUTH: Final = np.array(
     [[k < row.arity and row.arguments[k] == "boolean" for k in range(USED.shape[1])] for row in OPERATIONS]
 )
@@ -91,20 +91,20 @@ def _range(start: int, count: int) -> Range:
 
 
 class OpenIndicesError(Exception):
-    """Error for differentiated inputs that depend on indices in a way that is not followed."""
+    """Error for differentiated inputs that depend on indices in an unsupported way."""
 
 
 class ManyBlocksError(SizeError):
-    """Error for a program over arrays with more blocks than it may have."""
+    """Error for a program over arrays that exceeds its limit of blocks."""
 
 
 class _Segment(Tape):
-    """Consecutive scalar operations, while a program over arrays is written.
+    """Consecutive scalar operations, while a program over arrays is recorded.
 
-    It has its own references; an operand from outside is an input between operations.
+    The segment has separate references. An operand from outside becomes an input between operations.
 
     Args:
-        program: that they are part of.
+        program: program that contains the operations.
     """
 
     __slots__ = ("here", "lines", "program", "there")
@@ -112,14 +112,15 @@ class _Segment(Tape):
     def __init__(self, program: Program) -> None:
         super().__init__(0, signed_zeros=program.signed_zeros)
         self.program = program
-        #: References here by those of the program, and the other way round; lines of each operation.
+        #: References here by reference in the program; references in the program by reference here; lines of each
+        #: operation.
         self.here: dict[int, int] = {}
         self.there: list[int] = []
         self.lines: list[Lines] = []
 
     @classmethod
     def of(cls, program: Program, scalars: Tape) -> _Segment:
-        """Return the operations with which a program begins, which have the same references in it."""
+        """Return the operations at the beginning of a program, whose references in the program stay the same."""
         segment = cls(program)
         segment.constants, segment.folded_zero_signs = list(scalars.constants), scalars.folded_zero_signs
         rows = rows_of(scalars)[scalars.inputs :]
@@ -136,11 +137,11 @@ class _Segment(Tape):
         segment.here = {there: here for here, there in enumerate(segment.there)}
         segment.here |= {-k: -k for k in range(1, len(scalars.constants) + 1)}
         segment.lines = [NOWHERE] * len(rows)
-        del segment._known, segment._constant_references  # made anew when they are asked for
+        del segment._known, segment._constant_references  # made again at their first use
         return segment
 
     def enter(self, reference: int) -> int:
-        """Return the reference here of a value of the program that has none yet."""
+        """Return the reference here of a value of the program that has no reference yet."""
         reference = int(reference)
         if reference < 0:
             here = self.here[reference] = self.constant(self.program.value_of(reference))
@@ -155,7 +156,7 @@ class _Segment(Tape):
     def _append(self, key: int, code: int, a: int, b: int) -> int:
         here, program = super()._append(key, code, a, b), self.program
         for reference in (a, b):
-            if reference < 0:  # the program has all constants, also those that builders make
+            if reference < 0:  # the program has all constants, including those that builders make
                 self._at(reference)
         self.here[program._size] = here
         self.there.append(program._size)
@@ -164,7 +165,7 @@ class _Segment(Tape):
         return here
 
     def blocks(self) -> Iterator[tuple[Block, Lines]]:
-        """Yield the blocks that the operations are: one for all, if they are many, else one for each."""
+        """Yield the blocks of the operations: one for all if they are many, else one for each."""
         if len(self.lines) >= LONG_SEGMENT:
             yield self._one_block(), frozenset().union(*self.lines)
             return
@@ -178,7 +179,7 @@ class _Segment(Tape):
         return self.there[reference] if reference >= 0 else self.program.constant(self.value_of(reference))
 
     def _one_block(self) -> Block:
-        """Return all operations as the body of one instance, with each of them as a result."""
+        """Return all operations as the body of one instance, with each operation as a result."""
         rows = rows_of(self)
         codes, arguments = rows[:, 0], rows[:, 1:]
         inside = codes != INPUT
@@ -187,7 +188,7 @@ class _Segment(Tape):
         body.constants = list(self.constants)
         to = np.zeros(len(rows), np.int64)
         to[taken] = np.arange(len(taken))
-        # truth values are numbers where a body takes them
+        # a body stores truth values from outside as numbers
         outside = _TAKES_TRUTH[codes] & (arguments >= 0) & ~inside[arguments]
         compared, first_uses = np.unique(arguments[outside], return_index=True)
         truths = to.copy()
@@ -208,23 +209,23 @@ class _Segment(Tape):
 
 
 class Program:
-    """Program, which is straight-line code until the first loop is recorded on it.
+    """Program that is straight-line code until the first loop is recorded on it.
 
     Args:
         inputs: number of inputs of the program.
         signed_zeros: if True, formulas keep the sign of every zero, see `Tape`.
         most: largest number of blocks; more raise `ManyBlocksError`.
-        joins: if True, equal blocks are one.
-        scalar: if True, operations on numbers, and on entries of short arrays, are one tape until the first loop.
+        joins: if True, equal blocks share one.
+        scalar: if True, operations on numbers, and on entries of short arrays, are on one tape until the first loop.
         loops: if False, there are no loops, and all operations are on that tape.
-        literal: if True, that tape keeps operations as they are written, see `Tape`.
+        literal: if True, that tape keeps operations as they are recorded, see `Tape`.
 
     Attributes:
-        scalars: that tape, as long as there is no loop; it has the references and outputs of the program.
-        unrolled: operations on entries of arrays, as they would be written out.
-        is_long: True if they are too many for that.
-        is_mixed: True if operations were written entry by entry before they turned out to be too many for that.
-        blocks: in an order in which they can be computed.
+        scalars: that tape, until there is a loop; it has the references and outputs of the program.
+        unrolled: number of operations on entries of arrays, if they are written out.
+        is_long: True if these are too many to be written out.
+        is_mixed: True if operations were written out entry by entry before they turned out to be too many.
+        blocks: blocks in an order of computation.
         outputs: references of the values that the program returns.
 
     >>> tape = Program(inputs=3)
@@ -248,35 +249,35 @@ class Program:
         literal: bool = False,
     ) -> None:
         self.inputs, self._most, self._joins, self.may_loop = inputs, most, joins, loops
-        #: True if formulas are written so that they keep the sign of every zero.
+        #: True if formulas keep the sign of every zero.
         self.signed_zeros = signed_zeros
-        #: True if builders have folded an operation that sees the signs of zeros.
+        #: True if builders have folded an operation that depends on the signs of zeros.
         self.folded_zero_signs = False
         self._outputs: References = np.empty(0, np.int64)
-        #: How often arguments of derivatives within the program were copied.
+        #: Number of copies of arguments that derivatives within the program have made.
         self.copies = 0
-        #: Function that returns the lines of source of appended blocks, if any; and the lines of each block.
+        #: Function that returns the source lines of new blocks, if any; and the lines of each block.
         self.locate: Callable[[], Lines] | None = None
         self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros, literal=literal) if scalar else None
         self.unrolled, self.is_long, self.is_mixed = 0, not scalar, False
         self._size = inputs
         self._blocks: list[Block] = []
         self._lines: list[Lines] = []
-        #: The scalar operations at the end, as far as they are no blocks yet.
+        #: The last scalar operations, which are not blocks yet.
         self._segment: _Segment | None = None
         self._values: list[NDArray[np.float64]] = []
         self._constant_count = 0
         self._constants: NDArray[np.float64] | None = None
         self._references: dict[bytes, int] = {}
-        #: Blocks by a key that equal ones share.
+        #: Blocks by a key that equal blocks share.
         self._known: dict[Hashable, list[Block]] = {}
         self._starts: NDArray[np.int64] = np.empty(0, np.int64)
-        #: Columns by their identity, and which blocks they have references of.
+        #: Columns by their identity, and the blocks that they refer to.
         self._owners: dict[int, tuple[Column, list[int]]] = {}
 
     @classmethod
     def of(cls, tape: Tape) -> Program:
-        """Return straight-line code as a program, which it stays."""
+        """Return a program of straight-line code, which cannot have loops."""
         program = cls(tape.inputs, signed_zeros=tape.signed_zeros, loops=False)
         program.scalars, program.folded_zero_signs = tape, tape.folded_zero_signs
         return program
@@ -307,19 +308,19 @@ class Program:
 
     @property
     def lines(self) -> list[Lines]:
-        """Lines of source that each block comes from."""
+        """Source lines of each block."""
         self.begin_loops()
         if self._segment is not None:
             self._close()
         return self._lines
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
-        """Return True if an operation of that size is to be written as a loop; from then on, all others are, too.
+        """Return True if an operation of that size is recorded as a loop; from then on, all other operations are, too.
 
         Args:
             entries: number of array entries of the operation.
             work: number of operations if it is written out; by default `entries`.
-            steps: number of these in a recurrence.
+            steps: number of operations in a recurrence.
         """
         if not self.may_loop:
             return False
@@ -332,7 +333,7 @@ class Program:
         return self.scalars is None
 
     def begin_loops(self) -> None:
-        """Write the scalar operations so far as blocks, if they are not."""
+        """Convert the scalar operations so far to blocks, unless there are blocks already."""
         if self.scalars is None:
             return
         assert self.may_loop
@@ -343,16 +344,16 @@ class Program:
         self.folded_zero_signs |= scalars.folded_zero_signs
         if scalars.operations:
             self._segment = _Segment.of(self, scalars)
-        # whoever has kept the tape would write references that are others' now: that raises
+        # freeze the old tape: recording on it would give references that other values have now
         scalars.codes, scalars.constants = bytes(scalars.codes), ()  # type: ignore[assignment]
 
     @property
     def open(self) -> Any:
-        """The tape that operations on numbers are written onto, or the program itself."""
+        """The tape on which operations on numbers are recorded, or the program itself."""
         return self if self.scalars is None else self.scalars
 
     def _close(self) -> None:
-        """Turn the scalar operations at the end into blocks."""
+        """Convert the last scalar operations to blocks."""
         segment, self._segment = self._segment, None
         if segment is not None:
             self.folded_zero_signs |= segment.folded_zero_signs
@@ -362,7 +363,7 @@ class Program:
 
     @contextmanager
     def unsigned_zeros(self) -> Iterator[None]:
-        """Let builders ignore signs of zeros in a block; all lines are those of the caller, looked up once."""
+        """Let builders ignore signs of zeros within the context; source lines of the caller are looked up once."""
         before, locate = self.signed_zeros, self.locate
         if locate is not None:
             lines = locate()
@@ -399,31 +400,31 @@ class Program:
 
     @property
     def sees_zero_signs(self) -> bool:
-        """True if an operation tells zeros of different signs apart."""
+        """Return True if an operation depends on the signs of zeros."""
         if self.scalars is not None:
             return len(seeing_zero_signs(self.scalars)) > 0
         return any(OPERATIONS[code].zero_signs == "seen" for block in self.blocks for code in block.codes)
 
     @property
     def operations(self) -> int:
-        """Operations of all instances together; a sum of n terms is n - 1."""
+        """Number of operations of all instances together; a sum of n terms is n - 1."""
         return sum(block.operations for block in self.blocks) if self.scalars is None else self.scalars.operations
 
     @property
     def text(self) -> int:
-        """Operations as they are written, those of one instance of each loop."""
+        """Number of operations in the program text, with one instance of each loop."""
         return sum(block.text for block in self.blocks)
 
     @property
     def calls(self) -> list[Opaque]:
-        """The opaque functions that it calls."""
+        """The opaque functions that the program calls."""
         blocks = self.blocks if self.scalars is None else []
         called = [block.opaque for block in blocks if block.opaque is not None]
         return [each for each in called if not isinstance(each, SparseSystem | SparseMatrix)]
 
     @property
     def has_lookups(self) -> bool:
-        """Return True if it takes or adds rows by indices that are numbers of its own."""
+        """Return True if the program takes or adds rows by indices that it computes or receives."""
         return self.scalars is None and any(block.code in (GATHER, SCATTER) for block in self.blocks)
 
     @property
@@ -438,7 +439,7 @@ class Program:
 
     @property
     def constants(self) -> NDArray[np.float64]:
-        """Value of the constant with reference r < 0 at -1 - r."""
+        """Values of constants; that with reference r < 0 is at -1 - r."""
         if self.scalars is not None:
             return np.array(self.scalars.constants)
         if self._constants is None or len(self._constants) < self._constant_count:
@@ -459,7 +460,7 @@ class Program:
         return np.asarray(self.constants[-1 - references])
 
     def constant(self, value: float) -> int:
-        """Return the reference of a constant; equal ones (zeros of either sign apart) have one reference."""
+        """Return the reference of a constant; equal values share one, and zeros of either sign differ."""
         if self.scalars is not None:
             return self.scalars.constant(value)
         reference = self._references.get(_BYTES(value))
@@ -473,7 +474,7 @@ class Program:
         return -self._constant_count
 
     def adopt_constants(self, given: Program) -> bool:
-        """Take over the constants of another program with their references; return False if there are any already."""
+        """Adopt the constants of another program with their references; return False if this program has constants."""
         if self.scalars is not None or given.scalars is not None or self._constant_count:
             return False
         self._values, self._constant_count = [given.constants], given._constant_count
@@ -481,7 +482,7 @@ class Program:
         return True
 
     def constant_array(self, values: NDArray[np.float64] | np.float64) -> References:
-        """Return references of many constants, in their shape, ascending; of equal arrays the same."""
+        """Return ascending references of many constants, in their shape; equal arrays share references."""
         numbers = np.ascontiguousarray(values, np.float64)
         flat = numbers.reshape(-1)
         if len(flat) > 1 and (flat.view(np.int64) == flat.view(np.int64)[0]).all():
@@ -501,7 +502,7 @@ class Program:
     # Writing -----------------------------------------------------------------------------------------------------
 
     def apply(self, name: str, *operands: Any) -> Any:
-        """Return results of an operation on arrays of references, broadcast; a number if they are numbers."""
+        """Return the results of an operation on arrays of references, broadcast; a single reference for numbers."""
         if all(type(operand) is int for operand in operands):
             return self._scalar("apply", operands, name)
         results = self.map(lambda body: partial(body.apply, name), operands)
@@ -512,13 +513,13 @@ class Program:
     @overload
     def apply_code(self, code: int, operands: Sequence[int]) -> int: ...
     def apply_code(self, code: int, operands: Sequence[Any]) -> Range | int:
-        """Apply an operation to columns of one length; equal blocks are one, and only scalars are simplified."""
+        """Apply an operation to columns of one length; equal blocks share one, and only scalars are simplified."""
         if type(operands[0]) is int:
             return self._scalar("apply", operands, OPERATIONS[code].name)
         return self._append(code, tuple(operands), len(operands[0]), None)
 
     def sums(self, terms: References, offsets: Any) -> References:
-        """Return the sum of each segment of the terms; segments are not empty.
+        """Return the sum of each segment of the terms; no segment may be empty.
 
         Args:
             terms: references of the terms of all segments.
@@ -528,11 +529,11 @@ class Program:
         return self._append(SUM, (own(terms),), len(where) - 1, where).references
 
     def scan(self, body: Tape, operands: Callable[[list[Range]], Sequence[Column]], steps: Any) -> list[Range]:
-        """Return a recurrence: a body for each of many instances, which are computed step by step.
+        """Return a recurrence: a body with many instances, computed step by step.
 
         Args:
-            body: tape of one instance; its inputs are the operands, its outputs the results. It must not change any
-                more.
+            body: tape of one instance; its inputs are the operands, its outputs the results. It must not change
+                afterwards.
             operands: function from the references of the future results, a range for each output, to a column for each
                 input.
             steps: position of the first instance of each step, and the end of the last.
@@ -563,7 +564,7 @@ class Program:
         return [_range(start + k * count, count) for k in range(outputs)]
 
     def loop(self, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-        """Return columns of a body's outputs for each of many instances, written as one block.
+        """Return columns of a body's outputs for many independent instances, recorded as one block.
 
         >>> tape = Program(inputs=3)
         >>> body = Tape(1)
@@ -585,7 +586,7 @@ class Program:
         return [columns[output] for output in outputs]
 
     def matmul(self, left: References, right: References) -> References:
-        """Return the product of a matrix of references and another; of at least one entry each.
+        """Return the product of two matrices of references, with at least one entry each.
 
         >>> tape = Program(inputs=6)
         >>> tape.outputs = tape.matmul(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
@@ -609,20 +610,20 @@ class Program:
         return self.of_matrices(SOLVE, (n, n, m), [matrix, sides]).reshape(n, m)
 
     def log_determinant(self, matrix: References) -> tuple[int, int]:
-        """Return the sign of a determinant, and the logarithm of its magnitude."""
+        """Return the sign of a determinant and the logarithm of its magnitude."""
         n = len(matrix)
         sign, logarithm = self.of_matrices(LOG_DETERMINANT, (n, n, 0), [matrix]).tolist()
         return sign, logarithm
 
     def cholesky(self, matrix: References) -> References:
-        """Return the Cholesky factor of a symmetric matrix, read from its lower triangle; 0 above the diagonal."""
+        """Return the Cholesky factor of a symmetric matrix, read from its lower triangle; zeros above the diagonal."""
         n = len(matrix)
         symmetric = np.where(np.tri(n, dtype=bool), matrix, matrix.T)
         factor = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
         return np.where(np.tri(n, dtype=bool), factor, self.constant(0.0))
 
     def gather(self, matrix: References, indices: References) -> References:
-        """Return the rows of a matrix that indices choose, which are numbers of the program, counted modulo its rows.
+        """Return the rows of a matrix at indices, which are values of the program, modulo the number of rows.
 
         >>> tape = Program(inputs=5)
         >>> tape.outputs = tape.gather(np.arange(3).reshape(3, 1), np.array([3, 4])).ravel()
@@ -634,7 +635,7 @@ class Program:
         return self.of_matrices(GATHER, (m, k, n), [matrix, indices]).reshape(m, n)
 
     def scatter(self, terms: References, indices: References, rows: int) -> References:
-        """Return a matrix of `rows` rows, to each of which the terms with its index are added; others are 0.
+        """Return a matrix of `rows` rows, each the sum of the terms with its index; 0 without terms.
 
         >>> tape = Program(inputs=4)
         >>> tape.outputs = tape.scatter(np.arange(2).reshape(2, 1), np.array([2, 3]), 3).ravel()
@@ -653,17 +654,17 @@ class Program:
         return [factor.reshape(shape) for factor, shape in zip(parts, row.shapes(m, n), strict=True)]
 
     def sparse_solve(self, system: SparseSystem, data: References, sides: References) -> References:
-        """Return the solutions of a sparse system, given stored entries, for n × m right-hand sides."""
+        """Return the solutions of a sparse system with these stored entries, for n × m right-hand sides."""
         n, m = sides.shape
         return self.of_matrices(SPARSE_SOLVE, (n, n, m), [data, sides], system).reshape(n, m)
 
     def sparse_product(self, matrix: SparseMatrix, x: References) -> References:
-        """Return the product of a constant sparse matrix, which the program holds, and one of references."""
+        """Return the product of a constant sparse matrix, which the program stores, and a matrix of references."""
         (m, k), n = matrix.shape, x.shape[1]
         return self.of_matrices(SPARSE_PRODUCT, (m, k, n), [x], matrix).reshape(m, n)
 
     def call(self, opaque: Opaque, numbers: References) -> References:
-        """Return an opaque function's results for a condition and arguments; such calls are never written out."""
+        """Return an opaque function's results for a condition and arguments; calls require loops."""
         shape = 1, 1 + opaque.argument_count, opaque.result_count
         return self.of_matrices(CALL, shape, [numbers], opaque)
 
@@ -674,7 +675,7 @@ class Program:
         operands: Sequence[References],
         opaque: Opaque | SparseSystem | SparseMatrix | None = None,
     ) -> References:
-        """Return the results of a block that works on matrices, row by row, or of a call."""
+        """Return the results of a matrix operation, row by row, or of a call."""
         if code not in (MATMUL, SPARSE_PRODUCT):
             self.begin_loops()
             self.is_long = True
@@ -689,7 +690,7 @@ class Program:
         operands: Sequence[Any],
         shape: tuple[int, ...] | None = None,
     ) -> References:
-        """Return a formula on arrays of references, broadcast: its builder writes one instance onto a tape."""
+        """Apply a formula to arrays of references, broadcast; its builder records one instance on a tape."""
         if shape is None:
             shape = np.broadcast_shapes(*map(np.shape, operands))
         if not shape:
@@ -707,7 +708,7 @@ class Program:
         return references_in(self.compute(build, columns)).reshape(shape)
 
     def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
-        """Record the operations that `build` writes on columns of one length, as one block."""
+        """Record the operations that `build` writes for columns of one length, and return the column of results."""
         body = Tape(len(operands), signed_zeros=self.signed_zeros)
         arguments = [
             k if (value := self.uniform(operand)) is None else body.constant(value)
@@ -717,13 +718,13 @@ class Program:
         return self.extend(body, operands)[0]
 
     def uniform(self, operands: Column) -> float | None:
-        """Return the number that a column is for all instances, if it is one."""
+        """Return the constant that a column has for all instances; None for any other column."""
         if isinstance(operands, Range) and operands.step == 0 and operands.start < 0:
             return self.value_of(operands.start)
         return None
 
     def extend(self, body: Tape, operands: Sequence[Column]) -> list[Column]:
-        """Return a block for each operation of a tape, whose inputs the operands are; columns of the tape's outputs."""
+        """Add a block for each operation of a tape, whose inputs are the operands; return columns of its outputs."""
         count = len(operands[0])
         columns: list[Column] = list(operands)
 
@@ -750,7 +751,7 @@ class Program:
         self.begin_loops()
         if self._segment is not None:
             self._close()
-        if not count:  # nothing is computed for no entries
+        if not count:  # no instances
             return _range(self._size, 0)
         if self._most is not None and len(self._blocks) >= self._most:
             raise ManyBlocksError(f"a program over arrays has more than {self._most:,} blocks; expected fewer")
@@ -766,7 +767,8 @@ class Program:
         self._size += block.size
         return block.results
 
-    # Numbers one by one, as the builders of a `Tape` write them ------------------------------------------------------
+    # Single numbers, with the builders of a `Tape`
+    # ----------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         if name in BY_NAME:
@@ -777,7 +779,7 @@ class Program:
         return self._scalar(name, operands) if hasattr(Tape, name) else self._scalar("apply", operands, name)
 
     def _scalar(self, builder: str, operands: Sequence[int], *before: str) -> int:
-        """Return the reference of the value that a builder of `Tape` makes from some values."""
+        """Return the reference of the value that a builder of `Tape` makes from operands."""
         if self.scalars is not None:
             return int(getattr(self.scalars, builder)(*before, *operands))
         segment = self._segment
@@ -801,18 +803,18 @@ class Program:
         return self.constant(0.0) if total is None else total
 
     def name(self, reference: int) -> str:
-        """Name of `reference` in print, as on a `Tape`."""
+        """Return the name of `reference` in print, as on a `Tape`."""
         if reference < 0:
             return repr(self.value_of(reference))
         return f"{'x' if reference < self.inputs else 't'}{reference}"
 
     def operation(self, reference: int) -> Operation:
-        """Return the row of the table that made a value; that of inputs for all that is no single operation."""
+        """Return the row of the table for a value; the row of inputs if it is not a single operation."""
         maker = self._maker(reference)
         return OPERATIONS[INPUT if maker is None else maker[0]]
 
     def arguments(self, reference: int) -> tuple[int, ...]:
-        """Return the references of its arguments; empty for inputs, and if one is inside of a body."""
+        """Return the references of a value's arguments; empty for inputs, and if an argument is within a body."""
         maker = self._maker(reference)
         return () if maker is None else maker[1]
 
@@ -821,7 +823,7 @@ class Program:
         return reference >= 0 and self.operation(reference).result == "boolean"
 
     def _maker(self, reference: int) -> tuple[int, tuple[int, ...]] | None:
-        """Return the code and the arguments of the operation that made a value, if it is one."""
+        """Return the code and the arguments of the operation that made a value; None if there is no such operation."""
         if reference < self.inputs:
             return None
         if self.scalars is not None:
@@ -840,14 +842,14 @@ class Program:
                 return None
             arguments = []
             for a in body.arguments(end):
-                output = a - body.outputs[0]  # those of scalar operations follow each other
+                output = a - body.outputs[0]  # outputs of scalar operations are consecutive
                 if a < 0:
                     arguments.append(self.constant(body.value_of(a)))
                 elif a < body.inputs:
                     arguments.append(int(references_in(block.operands[a])[instance]))
                 elif 0 <= output < len(body.outputs) and body.outputs[output] == a:
                     arguments.append(block.start + output * block.count + instance)
-                else:  # values inside a body have no reference
+                else:  # values within a body have no reference
                     return body.codes[end], ()
             return body.codes[end], tuple(arguments)
         if block.code == SUM or block.shape is not None:
@@ -857,12 +859,12 @@ class Program:
     # Reading -----------------------------------------------------------------------------------------------------
 
     def needed(self) -> NDArray[np.bool_]:
-        """Return the mask of the blocks that an output needs results of."""
+        """Return the mask of the blocks that outputs depend on."""
         return self.reached([column(self.outputs)])
 
     def reached(self, required: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
-        """Return the mask of blocks that required references depend on, by way of blocks of certain codes."""
-        is_reached = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
+        """Return the mask of blocks that required references depend on; `through` limits the codes to follow."""
+        is_reached = np.zeros(len(self.blocks) + 1, bool)  # the last entry is for inputs and constants
         for operands in required:
             is_reached[owners_in(self.starts, operands)] = True
         for position in reversed(range(len(self.blocks))):
@@ -872,11 +874,11 @@ class Program:
         return is_reached[:-1]
 
     def sensitive(self) -> NDArray[np.bool_]:
-        """Return the mask of blocks that reach a jump or depend on signs of zeros: they are computed as recorded.
+        """Return the mask of blocks that reach a jump or depend on signs of zeros; they are computed as recorded.
 
-        So are arguments of opaque functions, which may have either, and indices.
+        Arguments of opaque functions, which may have either, and indices are included.
         """
-        is_sensitive = np.zeros(len(self.blocks) + 1, bool)  # the last stands for inputs and constants
+        is_sensitive = np.zeros(len(self.blocks) + 1, bool)  # the last entry is for inputs and constants
         for position in reversed(range(len(self.blocks))):
             block = self.blocks[position]
             rows = [OPERATIONS[code] for code in block.codes]
@@ -899,8 +901,8 @@ class Program:
 
 
 def _compared(block: Block) -> tuple[Column, ...]:
-    """Return the key that equal blocks of one code and body share."""
-    if block.steps is not None:  # each takes its own results
+    """Return the columns that are equal for equal blocks of one code and body."""
+    if block.steps is not None:  # each block refers to its own results
         return (*(relative(operands, block.start) for operands in block.operands), block.steps)
     return block.operands if block.offsets is None else (*block.operands, block.offsets)
 

@@ -1,8 +1,8 @@
 """Constant sparse matrices, and systems of equations with sparse matrices: places of stored entries, and factors.
 
 The places of a system's stored entries are constant. The entries themselves are operands of a block
-(`Program.sparse_solve`), or constants of a matrix that is factorised once. Factors are SuperLU's; the last ones are
-kept, so that a system and its transpose at one point take one factorisation.
+(`Program.sparse_solve`), or belong to a constant matrix that is factorised once. Factors are SuperLU's. The last ones
+are cached, so that a system and its transpose at one point need one factorisation.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: Factors that are kept, for the matrices that were factorised last.
+#: Number of cached factorisations, of the last matrices.
 KEPT: Final = 2
 
 
 class SparseMatrix:
-    """A constant matrix row by row, products with which are blocks of a program (`Program.sparse_product`).
+    """A constant matrix by rows; products with it are blocks of a program (`Program.sparse_product`).
 
-    Products add the entries of a row in their order; a place may come twice, and counts as the sum then.
+    Products add the entries of a row in order. A place may occur twice; its entry is the sum.
 
     Args:
-        starts: where the entries of each row begin, and where those of the last end.
-        columns, entries: the column of each entry, and the entry itself.
+        starts: position of the first entry of each row, and the end of the last row.
+        columns, entries: column and value of each entry.
         shape: shape of the matrix.
     """
 
@@ -40,11 +40,11 @@ class SparseMatrix:
         self.entries: Floats = np.asarray(entries, np.float64).view()
         self.shape = shape
         for each in (self.starts, self.columns, self.entries):
-            each.flags.writeable = False  # SciPy's methods bring some matrices into another form in their place
+            each.flags.writeable = False  # some of SciPy's methods would change the arrays in place
 
     @classmethod
     def of(cls, matrix: Any) -> SparseMatrix:
-        """Return a copy of a sparse or dense matrix, in SciPy's order of summation; equal matrices share one."""
+        """Return a copy of a sparse or dense matrix, in SciPy's order of summation; equal matrices share one object."""
         from scipy.sparse import csr_array
 
         stored = matrix if getattr(matrix, "format", "") == "csr" else csr_array(matrix).sorted_indices()
@@ -74,7 +74,7 @@ class SparseMatrix:
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
-        """The row of each entry."""
+        """Row of each entry."""
         return np.repeat(np.arange(self.shape[0]), np.diff(self.starts))
 
     @cached_property
@@ -84,12 +84,12 @@ class SparseMatrix:
 
     @cached_property
     def stored(self) -> Any:
-        """The matrix in SciPy's format by rows."""
+        """The matrix in SciPy's csr format."""
         return self._with(self.entries)
 
     @cached_property
     def magnitudes(self) -> Any:
-        """The magnitudes of its entries, in the same format."""
+        """The magnitudes of the entries, in csr format."""
         return self._with(abs(self.entries))
 
     def _with(self, entries: Floats) -> Any:
@@ -106,14 +106,14 @@ class SparseMatrix:
         return other
 
     def of_rows(self, chosen: NDArray[np.bool_]) -> SparseMatrix:
-        """Return some of the rows, by a mask."""
+        """Return the matrix of the rows that a mask selects."""
         if chosen.all():
             return self
         rows = self.stored[np.flatnonzero(chosen)]
         return SparseMatrix(rows.indptr, rows.indices, rows.data, rows.shape)
 
 
-#: Matrices that programs hold: equal ones are one.
+#: Matrices that programs use; equal matrices share one object.
 _MATRICES: Final[WeakSet[SparseMatrix]] = WeakSet()
 
 
@@ -121,13 +121,13 @@ class SparseSystem:
     """Square matrices with stored entries at constant places.
 
     Args:
-        rows, columns: of the stored entries, each place once; their values are an operand.
-        size: rows of the matrix.
-        held: a constant matrix in the place of both, or factors of SuperLU's; the operand is one number then, which
-            is not read.
-        order: order of columns in the elimination, as `scipy.sparse.linalg.splu` has it.
-        raises: True if a singular matrix raises `RuntimeError` at a call, as in `splu`; else its solutions are NaN
-            with a warning, as those of `spsolve` are.
+        rows, columns: row and column of each stored entry, without duplicates; the values are an operand.
+        size: number of rows of the matrix.
+        held: constant matrix, or SuperLU factors, instead of an operand; the operand is then one number that is
+            ignored.
+        order: order of columns in the elimination, as for `scipy.sparse.linalg.splu`.
+        raises: if True, a singular matrix raises `RuntimeError` at a call, as in `splu`; else the solutions are NaN
+            with a warning, as in `spsolve`.
     """
 
     name = "scipy.sparse.linalg.spsolve"
@@ -147,7 +147,7 @@ class SparseSystem:
         self._held, self._order = held, order
         self.entries = 1 if held is not None else len(rows)
         self.is_transposed, self.root = False, self
-        #: The matrices that were factorised last, the latest first, and their factors.
+        #: The last factorised matrices, the latest first, with their factors.
         self._known: tuple[tuple[Floats, Any], ...] = ()
         if held is None:
             self._by_column = np.lexsort((rows, columns))
@@ -155,7 +155,7 @@ class SparseSystem:
             self._starts = np.searchsorted(columns[self._by_column], np.arange(size + 1)).astype(np.int32)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_known": ()}  # factors stay in their process
+        return {**vars(self), "_known": ()}  # factors cannot be pickled
 
     @cached_property
     def T(self) -> SparseSystem:  # noqa: N802
@@ -168,12 +168,12 @@ class SparseSystem:
 
     @property
     def work(self) -> int:
-        """Products that a solution takes, roughly: factors have more entries than the matrix."""
+        """Rough number of products of a solution: factors have more entries than the matrix."""
         stored = self._held.nnz if self._held is not None else len(self.rows)
         return 8 * int(stored)
 
     def matrix(self, data: Floats) -> Any:
-        """Return the matrix, in SciPy's format by columns; None where only factors are known."""
+        """Return the matrix as a SciPy matrix; None if only factors are known."""
         from scipy.sparse import csc_array
 
         if self._held is None:
@@ -183,10 +183,10 @@ class SparseSystem:
         return stored.T if self.is_transposed and stored is not None else stored
 
     def solve(self, data: Floats, sides: Floats, *, warns: bool = True) -> Floats:
-        """Return the solutions, (n, m), of n × m right-hand sides; NaN where the matrix is singular, or not finite.
+        """Return the solutions, (n, m), for n × m right-hand sides; NaN if the matrix is singular, or not finite.
 
         Raises:
-            RuntimeError: if the matrix is singular, of systems that raise then.
+            RuntimeError: if the matrix is singular and the system was made with `raises`.
         """
         factors = self.root.factors(data, warns)
         if factors is None:
@@ -195,7 +195,7 @@ class SparseSystem:
         return solution
 
     def of_inverse(self, data: Floats) -> float:
-        """Return an estimate of the largest sum of magnitudes in a row of the inverse; infinite if it is singular."""
+        """Return an estimate of the inverse's largest row sum of magnitudes; infinite if the matrix is singular."""
         from scipy.sparse.linalg import LinearOperator, onenormest
 
         try:
@@ -227,7 +227,7 @@ class SparseSystem:
             return None
         try:
             return splu(stored.tocsc(), permc_spec=self._order)
-        except RuntimeError:  # it is singular
+        except RuntimeError:  # the matrix is singular
             if self.raises:
                 raise
             if warns:

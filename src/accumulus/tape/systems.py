@@ -1,19 +1,19 @@
-"""Linear systems and determinants of numbers one by one, written onto a tape.
+"""Linear systems and determinants as scalar operations on a tape.
 
-The program must be right at every point, so it cannot decide while it is written:
+The program must be correct at every point, so it cannot branch on values while it is recorded:
 
-* up to 3×3, cofactors: no decision is needed, and the program is shortest;
-* beyond, Gaussian elimination with partial pivoting, in which each exchange of rows is a `select` of every entry
+* up to 3×3, cofactors: no branch is needed, and the program is shortest;
+* above, Gaussian elimination with partial pivoting, in which each exchange of rows is a `select` of every entry
   (``n³/3`` products and as many selects, besides the right-hand sides). Structural zeros are never pivots and cost
   nothing. The columns of an inverse are the solutions for the unit vectors.
 
-If values decide the pivots, the elimination is not differentiated. The solution of A·x = b is an implicit function, and
-dx is A⁻¹·(db - dA·x), by the factors of the elimination; that costs less than half of the derivatives of the
-elimination and of all its selects. The inverse is formed only by plans for which that is cheaper, so that a product
-with a direction takes n² products beside the elimination's.
+If values determine the pivots, the elimination is not differentiated. The solution of A·x = b is an implicit function
+with dx = A⁻¹·(db - dA·x), computed by the factors of the elimination. This costs less than half of the derivatives of
+the elimination and all its selects. Only plans for which it is cheaper form the inverse, so that a product with a
+direction takes n² products in addition to the elimination.
 
-A determinant is a polynomial, with derivatives at singular matrices, too. Elsewhere a singular matrix gives infinities
-or NaN where NumPy raises `LinAlgError`.
+A determinant is a polynomial, with derivatives at singular matrices, too. In all other functions, a singular matrix
+gives infinities or NaN where NumPy raises `LinAlgError`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from accumulus.tape.tape import Tape
 
-#: Rows of which the determinant is differentiated by minors.
+#: Number of rows up to which a determinant is differentiated by minors.
 MOST_MINORS: Final = 8
-#: What stands for a pivot that is 0.
+#: Number that replaces a pivot of 0.
 TINY: Final = 1e-150
 #: A matrix or vector of references.
 Rows = list[list[int]]
@@ -54,7 +54,7 @@ def solutions(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
     solutions = [row.copy() for row in b]
     triangular = _Triangular(tape, a, solutions)
     triangular.substitute_back(solutions)
-    if banded or not triangular.exchanges:  # an inverse has no bands; or nothing was decided by values
+    if banded or not triangular.exchanges:  # an inverse has no bands; without exchanges, no value determined a pivot
         return solutions
     return _implicit(tape, a, b, solutions, triangular)
 
@@ -71,9 +71,9 @@ def products(pattern: NDArray[np.bool_]) -> int:
 
 
 def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triangular) -> Rows:
-    """Return the solutions x, to be differentiated as A⁻¹·(b - A·x) with constant A⁻¹ and x: dx is A⁻¹·(db - dA·x).
+    """Return the solutions x with the derivatives of A⁻¹·(b - A·x) for constant A⁻¹ and x: dx is A⁻¹·(db - dA·x).
 
-    A⁻¹ is not formed: the residual goes through the elimination's constant factors, as the right-hand side did.
+    A⁻¹ is not formed: the residual passes through the elimination's constant factors, as the right-hand side did.
     """
     columns = list(zip(*[[_fixed(tape, x) for x in row] for row in solutions], strict=True))
     steps = [
@@ -95,7 +95,7 @@ def _fixed(tape: Tape, entry: int) -> int:
 
 
 def _cofactors(tape: Tape, a: Rows) -> tuple[Rows, int]:
-    """Return the adjugate and the determinant of a matrix of at most three rows."""
+    """Return the adjugate and the determinant of a matrix with up to three rows."""
     n = len(a)
     if n == 0:
         return [], tape.constant(1.0)
@@ -120,16 +120,19 @@ def _minor(tape: Tape, p: int, q: int, r: int, s: int) -> int:
 
 
 class _Triangular:
-    """A matrix made upper triangular by elimination with partial pivoting, and the right-hand sides `b` with it.
+    """A matrix made upper triangular by elimination with partial pivoting, together with the right-hand sides `b`.
 
     Args:
-        steps: columns that are eliminated, by default all; of fewer a pivot may be 0, as all that is below it then is.
+        tape: tape to record on.
+        a: references of the matrix.
+        b: references of the right-hand sides, which are changed in place.
+        steps: number of columns to eliminate; by default all. With fewer, a pivot may be 0, if all entries below are.
 
     Attributes:
-        rows: the triangular matrix, and below its diagonal the factors by which rows were subtracted.
-        exchanges: rows (k, i) that were exchanged where a condition holds; always where it is None.
-        sign: of the permutation.
-        divisors: the pivots, none of which is 0 if not all columns are eliminated.
+        rows: the triangular matrix; below its diagonal, the factors by which rows were subtracted.
+        exchanges: triples (k, i, condition) of rows exchanged where the condition holds; always if it is None.
+        sign: sign of the permutation.
+        divisors: the pivots; if not all columns are eliminated, a pivot of 0 is replaced by `TINY`.
     """
 
     def __init__(self, tape: Tape, a: Rows, b: Rows, steps: int | None = None) -> None:
@@ -139,7 +142,7 @@ class _Triangular:
         self.exchanges: list[tuple[int, int, int | None]] = []
         self.divisors: list[int] = []
         self._reciprocals: list[int] = []
-        #: Of each column, by row as it was then.
+        #: Factors of each column, by row at the time of its elimination.
         self._factors: list[dict[int, int]] = []
         n = len(a)
         one, zero = tape.constant(1.0), tape.constant(0.0)
@@ -162,7 +165,7 @@ class _Triangular:
                     self._subtract(b, i, factor, k, 0)
 
     def substitute_back(self, b: Rows) -> None:
-        """Turn the right-hand sides of the triangular systems into the solutions."""
+        """Replace the right-hand sides of the triangular systems by the solutions."""
         tape, n = self.tape, len(self.rows)
         for i in reversed(range(n)):
             for j in range(i + 1, n):
@@ -170,7 +173,7 @@ class _Triangular:
             b[i] = [tape.multiply(entry, self._reciprocals[i]) for entry in b[i]]
 
     def inverse(self) -> Rows:
-        """Return the inverse of the matrix, by n³ products at most: of the factors first, columns exchanged last."""
+        """Return the inverse of the matrix, by up to n³ products: of the factors first; columns are exchanged last."""
         tape, n = self.tape, len(self.rows)
         result = [[tape.constant(float(i == j)) for j in range(n)] for i in range(n)]
         for k in range(n):
@@ -183,7 +186,7 @@ class _Triangular:
         return result
 
     def solve_as_constant(self, b: Rows) -> None:
-        """Turn right-hand sides into solutions, the matrix having no derivatives."""
+        """Replace right-hand sides by solutions, with zero derivatives with respect to the matrix."""
         tape, n = self.tape, len(self.rows)
         fixed = [[_fixed(tape, entry) for entry in row] for row in self.rows]
         reciprocals = [_fixed(tape, entry) for entry in self._reciprocals]
@@ -205,15 +208,15 @@ class _Triangular:
         return self.tape.multiply(product, _cofactors(self.tape, [row[steps:] for row in self.rows[steps:]])[1])
 
     def polynomial(self, a: Rows) -> int:
-        """Return a value with the derivatives of the determinant of `a`, of all orders, also where pivots are 0.
+        """Return a value with the derivatives of all orders of the determinant of `a`, even where pivots are 0.
 
-        With L held constant for good, the determinant is that of B = L⁻¹·P·A. Below the diagonal B is zero, but has
-        derivatives; so hardly anything is left of this once it is differentiated. Of more than `MOST_MINORS` rows, the
-        first ones are eliminated, whose pivots must not be 0.
+        With L held constant in derivatives of every order, the result is the determinant of B = L⁻¹·P·A. Below the
+        diagonal, B is zero but has derivatives, so little remains of it after differentiation. Above `MOST_MINORS`
+        rows, the first rows are eliminated, whose pivots must not be 0.
         """
         tape, n, one, zero = self.tape, len(a), self.tape.constant(1.0), self.tape.constant(0.0)
         rows = [row.copy() for row in a]
-        for k in range(self._steps):  # exchanges in between, so that no factor is exchanged
+        for k in range(self._steps):  # exchange just before each step, so that factors are not exchanged
             for _, i, condition in (each for each in self.exchanges if each[0] == k):
                 self._exchange_rows(rows, k, i, condition)
             for i, factor in self._factors[k].items():
@@ -239,7 +242,7 @@ class _Triangular:
             from_[j] = tape.subtract(from_[j], tape.multiply(factor, row[j]))
 
     def _exchange(self, b: Rows, k: int, i: int) -> None:
-        """Exchange the rows k and i where that gives the greater pivot."""
+        """Exchange the rows k and i where this gives the larger pivot."""
         tape, rows = self.tape, self.rows
         if self._is_zero(i, k):
             return
@@ -267,9 +270,9 @@ class _Triangular:
 
 
 def determinant(tape: Tape, a: Rows) -> int:
-    """Return the determinant by elimination, with the derivatives of a polynomial, which divides by no pivot.
+    """Return the determinant by elimination, with derivatives of a polynomial, which divide by no pivot.
 
-    First derivatives are those of the elimination, with a tiny number in the place of pivots that are 0.
+    First derivatives are computed by the elimination, with a tiny number in place of pivots of 0.
     """
     if len(a) <= 3:
         return _cofactors(tape, a)[1]
@@ -282,7 +285,7 @@ def determinant(tape: Tape, a: Rows) -> int:
 
 
 def _minors(tape: Tape, rows: Rows) -> int:
-    """Return a determinant by all minors of the last rows: sums of products alone, 2ⁿ·n/2 of them."""
+    """Return a determinant from all minors of the last rows: by 2ⁿ·n/2 products and their sums, without divisions."""
     minors = {0: tape.constant(1.0)}
     for row in reversed(rows):
         terms: dict[int, list[int]] = {}

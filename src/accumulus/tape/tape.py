@@ -1,29 +1,29 @@
 """The tape: a hash-consed, single-assignment list of scalar operations.
 
 A *reference* is an int. References 0 … inputs-1 are the inputs, larger ones are operations in topological order
-(arguments come before their use), and negative ones are constants, outside the list. Two references are equal
-exactly if they are the same expression, so the function, its local partials and its Jacobian share on one tape
-whatever they have in common.
+(arguments precede their use), and negative ones are constants, outside the list. Two references are equal exactly if
+they are the same expression, so the function, its local partials and its Jacobian share all common expressions on one
+tape.
 
-Each builder folds constants and simplifies where the result is the same number:
+Each builder folds constants and simplifies if the result is the same number:
 
 * ``x + 0``, ``x * 1``, ``x / 1``, ``x - 0``, ``--x``, ``x ** 1`` are x; ``0 - x`` is ``-x``; ``x * 0`` and ``0 / x``
   are 0;
 * signs move outwards, where sums absorb them: ``(-x) * y`` is ``-(x * y)``, ``x + (-y)`` is ``x - y``, ``sin(-x)`` is
-  ``-sin(x)``, ``cos(-x)`` is ``cos(x)``, ``(-x) - y`` is ``-(x + y)``, and ``y - x`` is ``-(x - y)`` where that is
-  there;
+  ``-sin(x)``, ``cos(-x)`` is ``cos(x)``, ``(-x) - y`` is ``-(x + y)``, and ``y - x`` is ``-(x - y)`` if the latter is
+  on the tape;
 * ``x + x`` is ``2 * x``, division by a power of two is a product, ``x ** 2`` is ``x * x``, ``x ** 0.5`` is
   ``sqrt(x)``.
 
-What this assumes: a factor of a literal zero is finite, a divisor of a literal zero is not zero, and the sign
-of a zero does not matter. Nothing else is assumed: ``x - x`` and ``x / x`` stay, since they are NaN for an
-infinite x. No sum or product is reassociated.
+The simplifications assume that a factor of a literal zero is finite, that a divisor of a literal zero is not zero, and
+that the sign of a zero does not matter. They assume nothing else: ``x - x`` and ``x / x`` stay, since they are NaN for
+an infinite x. No sum or product is reassociated.
 
-Only what arctan2 is given, which is π or -π by the sign of a zero, is written by builders with `signed_zeros`: none of
-the three is assumed, and of the simplifications above ``x + 0``, ``0 - x``, ``x * 0``, ``0 / x``, ``(-x) - y``,
-``y - x`` and ``sign(-x)`` are left out; ``x - 0`` is x still. See `accumulus.tape.live`.
+The arguments of arctan2, which is π or -π depending on the sign of a zero, are recorded by builders with
+`signed_zeros`. These make none of the three assumptions. They omit the simplifications of ``x + 0``, ``0 - x``, ``x *
+0``, ``0 / x``, ``(-x) - y``, ``y - x`` and ``sign(-x)``, but ``x - 0`` is still x. See `accumulus.tape.live`.
 
-Time per builder call is constant; a tape takes about 120 bytes an operation (`tests/tape/test_size.py` holds it
+A builder call takes constant time. A tape takes about 120 bytes for each operation (`tests/tape/test_size.py` limits it
 to 300).
 """
 
@@ -50,18 +50,18 @@ NEGATIVE: Final = BY_NAME["negative"].code
 POWER: Final = BY_NAME["power"].code
 SELECT: Final = BY_NAME["select"].code
 
-#: Operations of the longest tape that is written as LaTeX.
+#: Maximum number of equations of a tape that is shown as LaTeX.
 LONGEST_LATEX: Final = 60
 _APPLICABLE: Final = BY_NAME.keys() - {"input"}
 _COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
 _PARITY: Final = tuple(operation.parity for operation in OPERATIONS)
-#: The same for zeros, too: the sign of either zero is 0.
+#: The parity that also holds for signs of zeros: sign(x) is 0 for either zero.
 _SIGNED_PARITY: Final = tuple(None if operation.jumps else operation.parity for operation in OPERATIONS)
 _BOOLEAN: Final = tuple(operation.result == "boolean" for operation in OPERATIONS)
 
 
 class Tape:
-    """Straight-line program over scalars, written by its builder methods and read by index.
+    """Straight-line program over scalars, recorded by its builder methods and read by index.
 
     >>> tape = Tape(inputs=2)
     >>> y = tape.multiply(tape.apply("sin", 0), tape.add(1, tape.constant(0.0)))
@@ -90,14 +90,14 @@ class Tape:
 
     def __init__(self, inputs: int, *, signed_zeros: bool = False, literal: bool = False) -> None:
         self.inputs = inputs
-        #: True if builders record operations that they would simplify by the value of one constant: so steps of a loop
-        #: stay alike which take 0 or 1 from a table. Of copies they do not.
+        #: True if builders record operations that they would otherwise simplify because of the value of one constant.
+        #: Steps of a loop that take 0 or 1 from a table then stay alike. Copies have False.
         self.literal = literal
-        #: How many they have simplified so.
+        #: Number of operations that were simplified because of the value of one constant.
         self.simplified = 0
-        #: True if builders keep the sign of every zero; of copies they do not.
+        #: True if builders keep the sign of every zero. Copies have False.
         self.signed_zeros = signed_zeros
-        #: True if builders have folded an operation that sees the signs of zeros.
+        #: True if builders have folded an operation that depends on the signs of zeros.
         self.folded_zero_signs = False
         #: Operation code of each reference; inputs have code 0.
         self.codes = bytearray(inputs)
@@ -107,16 +107,16 @@ class Tape:
         self.third: dict[int, int] = {}
         #: Value of the constant with reference r < 0 is ``constants[-1 - r]``.
         self.constants: list[float] = []
-        #: What the program returns, real-valued references.
+        #: References of the values that the program returns, which are real.
         self.outputs: list[int] = []
-        #: What builders look up: references of constants by value, and of operations by what they are; made when asked
-        #: for on tapes that were not written by builders.
+        #: Look-up tables of builders: references of constants by value, and of operations by a key. On tapes that were
+        #: not recorded by builders, they are made at their first use.
         self._constant_references: dict[float | str, int] = {}
         self._known: dict[int, int] = {}
 
     @classmethod
     def of_rows(cls, inputs: int, rows: NDArray[np.int64], constants: Sequence[float], outputs: Sequence[int]) -> Tape:
-        """Return a tape of operations that builders simplified: code and three arguments by reference, (n, 4)."""
+        """Return a tape of operations that are already simplified, from codes and argument references, (n, 4)."""
         tape = cls.__new__(cls)
         tape.inputs = inputs
         tape.signed_zeros = tape.folded_zero_signs = tape.literal = False
@@ -158,11 +158,11 @@ class Tape:
 
     @property
     def operations(self) -> int:
-        """Number of operations on the tape, used or not."""
+        """Number of operations on the tape, needed or not."""
         return len(self.codes) - self.inputs
 
     def operation(self, reference: int) -> Operation:
-        """Return the row of the table that made `reference`."""
+        """Return the row of the table for the operation at `reference`."""
         return OPERATIONS[self.codes[reference]]
 
     def arguments(self, reference: int) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ class Tape:
         return self.constants[-1 - reference]
 
     def values_of(self, references: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return values of constants, in the shape of their references."""
+        """Return the values of constants, in the shape of their references."""
         known = self.constants
         return np.array([known[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
 
@@ -201,7 +201,7 @@ class Tape:
         return to_latex(self)
 
     def name(self, reference: int) -> str:
-        """Name of `reference` in print: x for inputs, t for operations, the number for constants."""
+        """Return the name of `reference` in print: x for inputs, t for operations, the number for constants."""
         if reference < 0:
             return repr(self.value_of(reference))
         return f"{'x' if reference < self.inputs else 't'}{reference}"
@@ -218,17 +218,17 @@ class Tape:
         return other
 
     def emptied(self) -> Tape:
-        """Return a tape with the same inputs and references of constants, and no operations."""
+        """Return a tape with the same inputs and constants, and no operations."""
         other = Tape(self.inputs)
         other.constants = self.constants[:]
-        del other._constant_references  # made when asked for
+        del other._constant_references  # made at its first use
         return other
 
     # Writing ---------------------------------------------------------------------------------------------------
 
     @contextmanager
     def unsigned_zeros(self) -> Iterator[None]:
-        """In its block builders do not keep the sign of zeros: for what NumPy does in an order of its own."""
+        """Let builders ignore signs of zeros within the context, for functions whose order of operations is NumPy's."""
         before, self.signed_zeros = self.signed_zeros, False
         try:
             yield
@@ -236,7 +236,7 @@ class Tape:
             self.signed_zeros = before
 
     def constant(self, value: float) -> int:
-        """Return the reference of the constant `value`, one for equal values; zeros of either sign differ."""
+        """Return the reference of the constant `value`; equal values share one, and zeros of either sign differ."""
         value = float(value)
         key = _key(value)
         reference = self._constant_references.get(key)
@@ -249,27 +249,27 @@ class Tape:
     def constant_array(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return references of many constants, in their shape."""
         bits = np.ascontiguousarray(values).reshape(-1).view(np.int64)
-        if len(bits) and (bits == bits[0]).all():  # zeros, ones: looked up once
+        if len(bits) and (bits == bits[0]).all():  # equal numbers are looked up once
             return np.full(values.shape, self.constant(values.flat[0]), np.int64)
         found = [self.constant(number) for number in values.ravel().tolist()]
         return np.array(found, np.int64).reshape(values.shape)
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
-        """Return False: what works on entries of arrays is written out, see `Program.in_loops`."""
+        """Return False: operations on entries of arrays are written out, see `Program.in_loops`."""
         return False
 
     def located(self, lines: object) -> AbstractContextManager[None]:
-        """Do nothing: where scalar operations come from is not kept."""
+        """Do nothing: a tape does not store source lines of operations."""
         return nullcontext()
 
     @property
     def scalars(self) -> Tape:
-        """The tape itself: of programs, the one that they are if they have no loops."""
+        """The tape itself; for a `Program`, its tape if it has no loops."""
         return self
 
     @property
     def open(self) -> Tape:
-        """The tape that operations on numbers are written onto."""
+        """The tape on which operations on numbers are recorded."""
         return self
 
     def map(
@@ -278,7 +278,7 @@ class Tape:
         operands: Sequence[Any],
         shape: tuple[int, ...] | None = None,
     ) -> NDArray[np.int64]:
-        """Return a formula on each entry of references and arrays of them, broadcast, to a shape if it is known."""
+        """Apply a formula to each entry of references and arrays of them, broadcast to `shape` if it is passed."""
         if shape is None:
             shape = np.broadcast_shapes(*map(np.shape, operands))
         write = build(self)
@@ -295,7 +295,9 @@ class Tape:
     def apply(self, name: str, *arguments: int) -> int:
         """Return the reference of the operation `name` of the table on `arguments`, simplified.
 
-        Raises `UnknownNameError` for a name that is not in the table, `ArgumentError` for a wrong number of arguments.
+        Raises:
+            UnknownNameError: for a name that is not in the table.
+            ArgumentError: for a wrong number of arguments.
         """
         if name not in _APPLICABLE:
             raise unknown_name("operation", name, _APPLICABLE)
@@ -403,7 +405,7 @@ class Tape:
         return self._record(NEGATIVE, a, 0)
 
     def power(self, a: int, b: int) -> int:
-        """Return a to the power b; what remains is made cheap by `accumulus.rewriting.canonical`."""
+        """Return a to the power b; `accumulus.rewriting.canonical` simplifies further powers."""
         if b < 0 <= a:
             exponent = self.constants[-1 - b]
             if exponent == 0.0:
@@ -421,7 +423,7 @@ class Tape:
         return self._general(POWER, (a, b))
 
     def select(self, condition: int, a: int, b: int) -> int:
-        """Return a where `condition` holds, else b."""
+        """Return a if `condition` holds, else b."""
         if condition < 0:
             return a if self.constants[-1 - condition] else b
         if a == b:
@@ -434,7 +436,7 @@ class Tape:
         return reference
 
     def logical_not(self, a: int) -> int:
-        """Return not a; the negation of an equality is the other one, NaN included."""
+        """Return not a; the negation of "equal" is "not_equal", also for NaN."""
         if a >= 0:
             name = OPERATIONS[self.codes[a]].name
             if name == "logical_not":
@@ -468,7 +470,7 @@ class Tape:
         return self.constant(0.0) if total is None else total
 
     def _is_nothing(self, constant: int) -> bool:
-        """Return True if ``constant + x`` is x for all x: of signed zeros that is so for -0 alone."""
+        """Return True if ``constant + x`` is x for all x; with signed zeros, only -0 has this property."""
         value = self.constants[-1 - constant]
         if self.literal or value != 0.0:
             return False
@@ -476,10 +478,10 @@ class Tape:
         return not self.signed_zeros or math.copysign(1.0, value) < 0.0
 
     def _general(self, code: int, arguments: Sequence[int]) -> int:
-        """Fold if all arguments are constants, else record."""
+        """Fold the operation if all arguments are constants, else record it."""
         if max(arguments) < 0:
             self.folded_zero_signs |= OPERATIONS[code].zero_signs == "seen"
-            # NumPy's numbers, because Python's raise where IEEE gives infinity or NaN
+            # NumPy's numbers, since Python's raise an error where IEEE 754 gives infinity or NaN
             return self.constant(OPERATIONS[code].evaluate(*(np.float64(self.value_of(a)) for a in arguments)))
         a = arguments[0]
         b = arguments[1] if len(arguments) > 1 else 0
@@ -506,7 +508,7 @@ class Tape:
 
 
 def to_latex(tape: Tape) -> str | None:
-    r"""Return operations and outputs as aligned equations for notebooks; None if they are more than `LONGEST_LATEX`.
+    r"""Return operations and outputs as aligned equations for notebooks; None for more than `LONGEST_LATEX` of them.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.apply("sin", tape.divide(0, 1))]
@@ -532,7 +534,7 @@ def _latex_operation(latex: str, arguments: list[str]) -> str:
 
 
 def _latex_name(tape: Tape, reference: int) -> str:
-    """Return an input, an operation, or a constant, which is bracketed where a sign or a power of ten would mislead."""
+    """Return an input, an operation, or a constant; constants with a sign or a power of ten are bracketed."""
     if reference >= 0:
         return f"{'x' if reference < tape.inputs else 't'}_{{{reference}}}"
     text = f"{tape.value_of(reference):.15g}"
@@ -544,28 +546,28 @@ def _latex_name(tape: Tape, reference: int) -> str:
 
 def _key(value: float) -> float | str:
     """Return the key of a constant."""
-    # as keys 0.0 and -0.0 are equal, though different divisors, and NaN is not equal to itself
+    # 0.0 and -0.0 are equal as keys, but different as divisors; NaN is not equal to itself
     return str(value) if value == 0.0 or math.isnan(value) else value
 
 
 def _select_key(condition: int, a: int, b: int) -> int:
-    """Return the key of a choice."""
+    """Return the key of a selection."""
     return (((b << 32) + condition << 32) + a << 8) | SELECT
 
 
-#: The methods that simplify, by code; None where folding constants is all there is to do.
+#: Simplifying methods, by code; None for operations that only fold constants.
 _BUILDERS: Final = tuple(getattr(Tape, operation.name, None) for operation in OPERATIONS)
 
 
-# Bytes: for the cache, and for keys of plans and code that are made from tapes ---------------------------------------
+# Bytes: for the cache, and for keys of plans and code made from tapes -----------------------------------------------
 
 _ARITY: Final = np.array([operation.arity for operation in OPERATIONS])
-#: Numbers at the beginning: inputs, references, constants, outputs.
+#: Count of the leading integers: numbers of inputs, references, constants and outputs.
 _HEAD: Final = 4
 
 
 def to_bytes(tape: Tape) -> bytes:
-    """Return inputs, operations, constants bit for bit, and outputs as bytes; equal tapes have equal bytes."""
+    """Return inputs, operations, constants (bit for bit) and outputs as bytes; equal tapes have equal bytes."""
     rows = np.zeros((len(tape), 4), "<i4")
     rows[:, 0] = np.frombuffer(bytes(tape.codes), np.uint8)
     rows[:, 1], rows[:, 2] = tape.first, tape.second
@@ -576,11 +578,11 @@ def to_bytes(tape: Tape) -> bytes:
 
 
 def from_bytes(content: bytes) -> Tape:
-    """Return the tape that `to_bytes` was given, with the same references.
+    """Return the tape that `to_bytes` has serialised, with the same references.
 
     Raises:
-        ValueError: if the bytes are not those of a tape: of another length, with operations that do not exist, or that
-            come before their arguments.
+        ValueError: if the bytes are not a tape: if they have a wrong length, unknown operations, or operations that
+            precede their arguments.
     """
     inputs, size, constants, outputs = np.frombuffer(content, "<i8", _HEAD).tolist()
     if min(inputs, size - inputs, constants, outputs) < 0:

@@ -1,14 +1,15 @@
 """Taylor arithmetic: the coefficients of a tape's outputs along a path of its inputs, by recurrences.
 
-Along a path x(t) = Σ x_k·t^k each value is a series v(t) = Σ v_k·t^k. Sums, products, quotients and choices have
-recurrences of their own. All other operations follow from their row in the table, by v' = Σ φ'(x)·x':
+Along a path x(t) = Σ x_k·t^k each value is a series v(t) = Σ v_k·t^k. Sums, products, quotients, selections and
+non-integer powers have specific recurrences. All other operations follow from their row in the table, by v' = Σ
+φ'(x)·x':
 
     k·v_k = Σ_j j·x_j·p_{k-j},    p = φ'(x)
 
-where p is an expression in x and v, whose own series is found in the same way, as far as it is needed; sine and cosine
-thus share theirs. Where p is c/q, as for logarithms, roots and arc functions, that is one convolution, of v' with q.
-Each operation takes O(order²) products (Griewank and Walther, Evaluating Derivatives, 2008, chapter 13); special
-functions whose derivatives are further special functions take some for each of these.
+where p is an expression in x and v. Its own series is computed in the same way, as far as needed; sine and cosine thus
+share theirs. If p is c/q, as for logarithms, roots and arc functions, this is one convolution, of v' with q. Each
+operation takes O(order²) products (Griewank and Walther, Evaluating Derivatives, 2008, chapter 13); special functions
+whose derivatives are further special functions take several operations for each of these.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ _OWN_RULES: Final = ("add", "subtract", "negative", "multiply", "divide", "selec
 
 
 def taylor_coefficients(tape: Tape, series: Mapping[int, Sequence[int]], order: int) -> list[list[int]]:
-    """Return coefficients of t, t², … of each output of a tape, onto which they are written.
+    """Return coefficients of t, t², … for each output of a tape, recorded on that tape.
 
     Args:
-        tape: without attached derivatives.
-        series: for inputs that are no constants along the path, references of `order` coefficients.
-        order: the last power.
+        tape: tape without attached derivatives.
+        series: references of `order` coefficients for each input that varies along the path.
+        order: largest power of t.
 
     Raises:
-        TraceError: for an order of a Bessel function, or the like, that depends on the path.
+        TraceError: if an argument that has to be a constant, like the order of a Bessel function, depends on the path.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.apply("exp", 0)]
@@ -54,10 +55,10 @@ class _Arithmetic:
 
     def __init__(self, tape: Tape, series: Mapping[int, Sequence[int]]) -> None:
         self._tape, self._zero = tape, tape.constant(0.0)
-        #: Which values are no constants along the path.
+        #: Truth value for each value: 1 if it varies along the path.
         self._moves = bytearray(k in series for k in range(tape.inputs))
         self._series: dict[int, list[int]] = {k: [k, *coefficients] for k, coefficients in series.items()}
-        #: For each operation the partial derivatives by arguments that move, with the argument.
+        #: For each operation, pairs of a partial derivative and its argument, for the arguments that vary.
         self._partials: dict[int, list[tuple[int, int]]] = {}
 
     def at(self, value: int, k: int) -> int:
@@ -67,7 +68,7 @@ class _Arithmetic:
         return self._series[value][k] if self._is_moving(value) else self._zero
 
     def run(self, outputs: Sequence[int], order: int) -> None:
-        """Find the coefficients of some values up to an order."""
+        """Compute the coefficients of some values up to an order."""
         tape, needs = self._tape, self._needs(outputs, order)
         for value in needs:
             self._series[value] = [value]
@@ -77,7 +78,7 @@ class _Arithmetic:
                     self._series[value].append(self._coefficient(tape.operation(value).name, value, k))
 
     def _needs(self, outputs: Sequence[int], order: int) -> dict[int, int]:
-        """Return the last coefficient that is needed of each operation; partial derivatives are written for that."""
+        """Return the highest coefficient that each operation needs; record the partial derivatives required for it."""
         tape, needed = self._tape, dict[int, int]()
         waiting = [(output, order) for output in outputs]
         while waiting:
@@ -112,7 +113,7 @@ class _Arithmetic:
         return partials
 
     def _quotient(self, value: int) -> tuple[int, int] | None:
-        """Return the constant c and the value q, where the only partial derivative is c/q."""
+        """Return the constant c and the value q if the only partial derivative is c/q; else None."""
         tape, partials = self._tape, self._partials[value]
         if len(partials) != 1:
             return None
@@ -123,7 +124,7 @@ class _Arithmetic:
         return (c, q) if self._is_moving(q) and not self._is_moving(c) else None
 
     def _power(self, value: int) -> float | None:
-        """Return the exponent of a power, if it is a number that is not whole, so that the base is not 0."""
+        """Return the exponent of a power if it is a non-integer constant; else None."""
         tape = self._tape
         if tape.operation(value).name != "power" or tape.arguments(value)[1] >= 0:
             return None
@@ -150,14 +151,14 @@ class _Arithmetic:
             grown = tape.multiply(tape.constant(exponent), self._convolved(x, value, range(1, k + 1), k, weighted=True))
             lower = self._convolved(value, x, range(1, k), k, weighted=True)
             term = tape.divide(tape.multiply(share, tape.subtract(grown, lower)), x)
-            # the recurrence is 0/0 for the power of 0
+            # at a base of 0, the recurrence is 0/0
             leading = math.prod(exponent - j for j in range(k))
             at_zero = tape.constant(0.0 if k < exponent else math.copysign(math.inf, leading))
             return tape.select(tape.apply("equal", x, self._zero), at_zero, term)
         quotient = self._quotient(value)
         if quotient is not None:
             c, q = quotient
-            ((_, moving),) = self._partials[value]  # of atan2 it may be the second
+            ((_, moving),) = self._partials[value]  # for atan2 it may be the second argument
             lower = tape.multiply(share, self._convolved(value, q, range(1, k), k, weighted=True))
             return tape.divide(tape.subtract(tape.multiply(c, at(moving, k)), lower), q)
         terms = [
