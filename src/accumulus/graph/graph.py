@@ -572,7 +572,6 @@ def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool
 def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
     """Return True for each edge on a path from the root to the terminal of a selected entry, (edges,).
 
-
     Time: O(edges + selected entries) operations on bit sets with one bit for each terminal.
     """
     assert graph.wanted is not None
