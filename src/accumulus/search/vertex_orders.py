@@ -4,7 +4,6 @@
 eliminates the vertex that is cheapest at the moment (Griewank and Reese 1991, after Markowitz 1957 for sparse
 factorization). None of them is optimal, or within a constant factor.
 
-
 Free products and additions also have to be recorded, verified and emitted. So an order with many more products than the
 better sweep is abandoned, even if its cost under the objective is lower. The counts of forward and reverse elimination
 are known without running them (`accumulus.search.elimination`).
