@@ -79,7 +79,7 @@ class EdgeElimination:
             self._add(int(graph.sources[e]), int(graph.targets[e]), e)
 
     def edges(self) -> list[tuple[int, int]]:
-        """Return the edges ⟨j,i⟩ of which an end is an intermediate."""
+        """Return the edges ⟨j,i⟩ with an intermediate end."""
         ends = self.intermediate
         return [(j, i) for j, row in enumerate(self.successors) for i in row if ends[j] or ends[i]]
 

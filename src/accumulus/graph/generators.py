@@ -223,7 +223,7 @@ def assembled(
     count: int,
     sizes: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> DifferentiationGraph:
-    """Return a graph of `count` numbered vertices, each of which has an edge.
+    """Return a graph of `count` numbered vertices, all of them with edges.
 
     Vertices without incoming edges are its roots, vertices without outgoing edges its terminals.
     """

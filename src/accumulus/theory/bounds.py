@@ -371,7 +371,7 @@ _TIME: Final = 1
 _MOST_PATHS: Final = 3_000
 #: Number of consecutive random paths that are known or too long, after which the search for paths ends.
 _MOST_MISSES: Final = 200
-#: Absolute and relative error of the solver's bound, of which the larger one is subtracted.
+#: Absolute and relative error of the solver's bound; the larger one is subtracted.
 _TOLERANCE: Final = 1e-4
 _RELATIVE: Final = 1e-6
 

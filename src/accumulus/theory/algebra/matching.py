@@ -209,7 +209,7 @@ class Matching:
         )
 
     def identity(self, where: Occurrence) -> Hashable:
-        """Return a key of an occurrence of a reference: equal if its symbols are the same edges, whatever its ends."""
+        """Return a key of an occurrence of a reference, which is equal for occurrences with the same edges."""
         if not self._ambiguous:
             return where[0]
         identities = self._identities

@@ -33,7 +33,7 @@ from accumulus.theory.graphs.traversal import topological_order
 
 
 class LineFace(NamedTuple):
-    """Edge of a line graph: two edges of the graph, of which the second starts where the first ends."""
+    """Edge of a line graph: two edges of the graph, the second starting where the first ends."""
 
     first: int
     second: int

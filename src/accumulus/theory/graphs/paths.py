@@ -225,8 +225,8 @@ def bauer(
     Args:
         graph: graph of the labels.
         labels: label of each edge, also of unit edges and constants; elements of any ring.
-        multiply: product of two labels, of which the left one is nearer to the root; ``operator.matmul`` for NumPy
-            matrices.
+        multiply: product of two labels; the left one is nearer to the root. For NumPy matrices, use
+            ``operator.matmul``.
         add: sum of two labels.
         expanded: if True, sum path by path.
 

@@ -1,6 +1,6 @@
 """Greedy elimination of vertices, edges and faces by the scores of the literature.
 
-The scores are those of Albrecht, Gottschling and Naumann, Markowitz-type heuristics for computing Jacobian matrices
+The scores are from Albrecht, Gottschling and Naumann, Markowitz-type heuristics for computing Jacobian matrices
 efficiently (ICCS 2003, LNCS 2658, 575–584), with the definitions of the same authors' library Angel:
 
 * **Markowitz**: the fewest products. For a vertex this is its Markowitz degree |P|·|S|; for an edge |P_j| from the
@@ -75,7 +75,7 @@ class _Choices:
     elimination: Any
 
     def score(self, step: Step) -> Any:
-        """Return the score of a choice, of which the smallest is taken next; None if the choice no longer exists."""
+        """Return the score of a choice, None if it no longer exists; the choice with the smallest score comes next."""
         raise NotImplementedError
 
     def take(self, step: Step) -> list[Step]:

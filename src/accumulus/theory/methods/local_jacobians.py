@@ -379,8 +379,8 @@ def local_jacobians(
             set to False.
         simple_first: if True, simple chains and blocks are eliminated first.
         components: if True, parts that only roots and terminals connect are accumulated separately.
-        side: end at which cross-level edges are segmented: ``"tail"``, ``"head"``, or ``"best"``, the cheaper one for
-            each part.
+        side: end at which cross-level edges are segmented: ``"tail"`` or ``"head"``. ``"best"`` is the cheaper one for
+            each part with the best bracketing, and ``"tail"`` with any other bracketing.
         unit_products: if True, products with unit edges of the graph are made, and counted when brackets are compared,
             as under the objective "fma". Products with the unit edges of segmentation are never made.
         deadline: deadline of the computation.
@@ -510,7 +510,7 @@ def _parts(
 
 
 def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
-    """Return the cost (0 for a bracketing of the caller) and the level at which each component is split."""
+    """Return the cost, which is 0 unless the bracketing is "best", and the level at which each component is split."""
     last = levelled.last
     splits: Splits = {}
     cost = 0
@@ -589,7 +589,7 @@ def _optimise(
 ) -> None:
     """Store the costs and the levels of the cheapest splits between any two of the levels, by component.
 
-    Splits are only at these levels. `costs` and `splits` already contain the values between neighbouring ones.
+    Splits are only at these levels; `costs` may already contain the costs between neighbouring ones.
     """
     above, below = levelled.counts(levels)
     for length in range(2, len(levels)):
