@@ -119,7 +119,7 @@ def from_networkx(
 
 
 def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> Any:
-    """Return the label of an edge as the constructor of a graph takes it."""
+    """Return the label of an edge for the constructor of `DifferentiationGraph`."""
     kind = attributes.get("kind", "variable")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise GraphError(f"edge {edge!r} has the kind {shortened(kind)}; expected one of {', '.join(_KINDS)}")

@@ -4,8 +4,8 @@ The same arguments give the same graph on every machine and in every version; a 
 Vertices are numbered, inputs first unless a generator says otherwise. An edge runs from a dependent vertex to its
 dependency. Every vertex is on a path from an output to an input. A million edges take a few seconds.
 
-`generators()` lists them, `generate(name, …)` calls one by its name; `with_labels` and `with_sizes` draw labels and
-sizes for a graph.
+`generators()` lists the generators, and `generate(name, …)` calls one by name. `with_labels` and `with_sizes` draw
+random labels and sizes for a graph.
 
 >>> print(*generators())
 lion bat gadgets random_dag layered banded series_parallel chain star stencil butterfly matrix_chain dense_layers
@@ -522,7 +522,7 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
         if length > 1:
             columns.append(np.stack([here.ravel(), near.ravel()]))
             columns.append(np.stack([near.ravel(), here.ravel()]))
-    # on a periodic axis of two points both neighbours are one
+    # on a periodic axis of two points both neighbours are the same point
     ends = np.unique(np.concatenate(columns, axis=1), axis=1)
     # the same edges from each layer to the one below it
     offsets = grid.size * np.repeat(np.arange(steps), ends.shape[1])
