@@ -1,1 +1,1 @@
-"""Ways to accumulate a Jacobian, their costs, and the way back to a tape."""
+"""Accumulation of Jacobians: vertex, edge, face and symmetric elimination, costs, and emission as a tape."""

@@ -1,29 +1,27 @@
 """Accumulations: steps, entries, labels of steps, and the verification of all three.
 
-**Labels.** `Labels` computes the labels of steps: kinds, sizes and cost, and values. It drives
-`accumulus.elimination.compiled.labels_kernel` a chunk of steps at a time. Costs of products with ±1 and of constants
-are defined here alone. A product with ±1 is free and has the kind of its other factor. A product of constants is a
-constant and free, since it is folded when the plan is made. Time: linear, some ten million steps a second; memory: 24
-bytes for each edge and step.
+**The accumulation** is a straight-line program of products and sums of edge labels, whose results are the Jacobian's
+nonzeros. References 0 … edges − 1 are the labels of the graph's edges, reference edges + k is the result of step k. A
+product multiplies labels along a path, and its left factor is nearer to the root. The order of the factors matters for
+vector-valued vertices, whose labels are matrices. A sum adds paths between the same two vertices. The notes call this a
+set of algebraic expressions connected by reference variables.
 
-**Verification.** Labels are replaced by random triangular matrices (a b; 0 d) of residues modulo a prime near 2⁶¹,
-which do not commute, unit labels by ±1; and the rows of the result, weighted by random vectors, compared with the same
-sums by Bauer's formula, evaluated along the graph. Two products of the same labels in another order are different
-matrices: some label has others before it, which its b shows. Where units may cancel, this is done again with 1 for −1,
-so that every entry with a path has to be there.
+**Labels.** `Labels` computes kind, ends and cost of each step's label. It passes the steps to
+`accumulus.elimination.compiled.labels_kernel` in chunks. A product with ±1 is free and has the kind of its other
+factor. A product of constants is a constant and free, since it is folded when the plan is made. Time: linear, some ten
+million steps a second; memory: 8 bytes for each edge and step.
 
-Where the graph has a mirror, labels of mirrored edges are the same numbers, and b is 0: a product and its mirror are
-one. Entries above the diagonal are those below it; so whole rows are compared. Where entries are chosen, rows of which
-the same are wanted are compared at once, with weights for these.
+**Verification.** Labels are replaced by random triangular matrices (a b; 0 d) of residues modulo the prime 2⁶¹ − 1, and
+unit labels by ±1. Each row of the result, times a random vector, is compared with the same sum by Bauer's formula,
+evaluated along the graph. The matrices do not commute, so a product with its factors in another order differs. If 1 and
+−1 may cancel, the check is repeated with 1 in place of −1, so that every entry with a path has to be present.
 
-Time: linear in edges and steps, in compiled code; with chosen entries, the edges count
-once for each different set of columns.
+If the graph has a mirror, mirrored edges have the same matrix and b is 0, since a product and its mirror are equal. The
+entries above the diagonal are copies of the entries below it, so whole rows are compared. If entries are selected, rows
+with the same selected columns are compared together, with the weights of all other columns set to 0.
 
-**The accumulation** is a straight-line program of products and sums over edge labels that ends in the Jacobian's
-nonzeros. References 0 … edges-1 are the labels of the graph's edges, reference edges+k is the result of step k. A
-product multiplies along a path, the left factor being nearer to the root: for vector-valued vertices, and wherever it
-is read as mathematics, the order of its factors matters. A sum adds paths between the same two vertices. This is what
-the notes call a set of algebraic expressions connected by reference variables.
+Time: linear in edges and steps, in compiled code; with selected entries the edges count once for each distinct set of
+columns. Memory: 24 bytes for each edge and step.
 """
 
 from __future__ import annotations
@@ -54,13 +52,19 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.tape.passes import spread
 
-#: Steps that are looked at together; between chunks Ctrl-C is heard.
+#: Steps for each call of the kernel; Ctrl-C takes effect between the calls.
 CHUNK: Final = 1 << 20
 
 
 @dataclass(slots=True, eq=False)
 class Steps:
-    """Products and sums in the order in which they run; two are equal if their steps are equal."""
+    """Products and sums in the order of execution; equal if all steps are equal.
+
+    Attributes:
+        edges: number of edge labels; step k has the reference edges + k.
+        is_product: 1 for each product, 0 for each sum.
+        left, right: references of the operands.
+    """
 
     edges: int
     is_product: bytearray = field(default_factory=bytearray)
@@ -69,7 +73,7 @@ class Steps:
 
     @classmethod
     def of(cls, edges: int, is_product: NDArray[np.bool_], left: Integers, right: Integers) -> Steps:
-        """Return steps from their columns."""
+        """Return steps from arrays of their columns."""
         columns = (array("i", ends.astype("i").tobytes()) for ends in (left, right))
         return cls(edges, bytearray(is_product.astype(np.uint8).tobytes()), *columns)
 
@@ -88,14 +92,14 @@ class Steps:
         return self.edges + len(self.left) - 1
 
     def columns(self) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """Return three arrays: True for each step that is a product, its left and its right operand."""
+        """Return three arrays with an element for each step: True for a product, left operand, right operand."""
         left, right = (np.array(column, np.int64) for column in (self.left, self.right))
         return np.array(self.is_product, bool), left, right
 
     def chunks(self) -> Iterator[tuple[int, Integers, Integers, Integers]]:
-        """Yield the columns in parts whose copies are small, each with the reference of its first step.
+        """Yield the columns in chunks, each with the reference of its first step.
 
-        The steps must not grow meanwhile.
+        The steps must not grow during the iteration.
         """
         if not len(self):
             return
@@ -123,14 +127,14 @@ class Steps:
 
 @dataclass(slots=True, eq=False)
 class SharedSteps(Steps):
-    """Products and sums; a step that exists is not appended again.
+    """Products and sums without duplicates: an existing step is reused.
 
     >>> steps = SharedSteps(3)
     >>> steps.product(0, 1), steps.sum(0, 2), steps.product(0, 1), steps.sum(2, 0)
     (3, 4, 3, 4)
     """
 
-    #: References by step (is a product, left, right), in the order of their making.
+    #: Reference of each step (is a product, left, right), in the order of the steps.
     known: dict[tuple[bool, int, int], int] = field(default_factory=dict)
 
     def product(self, left: int, right: int) -> int:
@@ -148,7 +152,7 @@ class SharedSteps(Steps):
         return self.known[key]
 
     def rewind(self, length: int) -> list[tuple[int, int, int]]:
-        """Forget all steps from number `length` on; return them as (is product, left, right)."""
+        """Remove all steps from number `length` on, and return them as (is product, left, right)."""
         gone = list(self)[length:]
         for column in (self.is_product, self.left, self.right):
             del column[length:]
@@ -157,7 +161,7 @@ class SharedSteps(Steps):
         return gone
 
     def replay(self, gone: list[tuple[int, int, int]]) -> None:
-        """Append steps again that were forgotten."""
+        """Append the steps that `rewind` returned."""
         for is_product, left, right in gone:
             (self.product if is_product else self.sum)(left, right)
 
@@ -166,14 +170,14 @@ class SharedSteps(Steps):
 
 
 class Entries(Mapping[tuple[int, int], int]):
-    """References by place (root, terminal) in row-major order.
+    """Mapping of places (root, terminal), in row-major order, to references.
 
-    It is a mapping with arrays behind it: making a million pairs of Python integers takes longer than verifying their
-    Jacobian. The dictionary is made when a place is first looked up.
+    The entries are stored as arrays, because to make a million pairs of Python integers takes longer than to verify
+    their Jacobian. The dictionary is made on the first lookup.
 
     Args:
-        roots, terminals: positions of each entry, in any order; no place comes twice.
-        references: references of each entry.
+        roots, terminals: positions of each entry, in any order; places are distinct.
+        references: reference of each entry.
 
     >>> Entries(np.array([1, 0]), np.array([0, 2]), np.array([7, 8]))
     {(0, 2): 8, (1, 0): 7}
@@ -209,7 +213,7 @@ class Entries(Mapping[tuple[int, int], int]):
         return repr(self._entries)
 
     def keys(self) -> KeysView[tuple[int, int]]:
-        """Return the places in order, as the dictionary's own view, which does not look up every place."""
+        """Return the places in order, as the dictionary's view: the mixin's view would look up every place."""
         return self._entries.keys()
 
     def values(self) -> ValuesView[int]:
@@ -222,7 +226,7 @@ class Entries(Mapping[tuple[int, int], int]):
 
 
 def columns_of(entries: Mapping[tuple[int, int], int]) -> tuple[Integers, Integers]:
-    """Return the places (root, terminal) of entries in their own order, (n, 2), and their references."""
+    """Return the places (root, terminal) of the entries, (n, 2), and their references, in the mapping's order."""
     if isinstance(entries, Entries):
         return entries.places, entries.references
     places = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
@@ -233,15 +237,17 @@ def columns_of(entries: Mapping[tuple[int, int], int]) -> tuple[Integers, Intege
 
 
 class Labels:
-    """All labels, of edges and of steps.
+    """Labels of all edges and steps.
 
     Args:
-        every_product: True if products that are free count, too.
+        graph: graph of the labels.
+        steps: products and sums of the labels.
+        every_product: if True, free products count as well.
 
     Attributes:
-        cost: cost of the products; one of labels of vector-valued vertices counts the product of the three sizes.
-        misfit: position of the first step that joins labels whose sizes do not match, None if all do. What follows it
-            is not counted.
+        cost: cost of the products; a product of labels of vector-valued vertices costs the product of the three sizes.
+        misfit: reference of the first step whose operands have sizes that do not match; None if all match. The cost
+            then includes only the chunks before it.
     """
 
     def __init__(self, graph: DifferentiationGraph, steps: Steps, *, every_product: bool) -> None:
@@ -260,18 +266,18 @@ class Labels:
             self.cost += cost
 
     def ends(self, references: Any) -> tuple[Any, Any]:
-        """Return source and target of labels."""
+        """Return the source and the target of one label or of several."""
         ends = self._labels[references]
         return ends >> VERTEX_BITS & VERTEX, ends & VERTEX
 
     @property
     def kinds(self) -> Integers:
-        """Kinds of all labels, of edges and of steps."""
+        """Kinds of the labels, edges first."""
         return self._labels >> 2 * VERTEX_BITS
 
 
 def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: Integers, results: Integers) -> None:
-    """Add matrices[b] · vectors[c] to results[a], one after the other, for all a, b, c of the three columns."""
+    """Add matrices[b] · vectors[c] to results[a] for all (a, b, c) in `numbers`, in order."""
     to, from_first, from_second = (np.ascontiguousarray(column, np.int64) for column in numbers)
     state = LabelsState(
         to=to,
@@ -286,7 +292,7 @@ def _add_products(numbers: Sequence[NDArray[Any]], matrices: Integers, vectors: 
 
 
 def _chunks(steps: Steps, state: LabelsState) -> Iterator[int]:
-    """Feed the kernel one chunk of steps after the other; yield the chunk's first reference."""
+    """Load the steps into the kernel's state in chunks; yield the first reference of each chunk."""
     for reference, is_product, left, right in steps.chunks():
         wrong = (np.minimum(left, right) < 0) | (np.maximum(left, right) >= reference + np.arange(len(left)))
         if wrong.any():  # the kernel does not check its indices
@@ -310,11 +316,11 @@ def _perform(state: LabelsState, mode: int) -> int:
 def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[int, int], int], seed: int) -> None:
     """Check that steps and entries compute the Jacobian of a graph.
 
-    Residues of a wrong program agree by chance with probability about (longest path) / 2⁶¹.
+    A wrong program passes with probability about (longest path) / 2⁶¹.
 
     Raises:
-        VerificationError: naming the first root whose row is wrong, a reference that is not there, or a step that
-            joins labels whose sizes do not match.
+        VerificationError: naming the first root whose row is wrong, a reference that does not exist, or a step whose
+            operands have sizes that do not match.
     """
     places, references = columns_of(entries)
     _check_references(graph, steps, places, references)
@@ -324,14 +330,14 @@ def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[in
         places = np.concatenate([places, places[above][:, ::-1]])
         references = np.concatenate([references, references[above]])
     rng = random.Random(seed)
-    # values for −1 in turn: −1, and 1 if units might cancel each other otherwise
+    # in the second pass −1 is replaced by 1, so that unit labels cannot cancel
     may_cancel = (graph.kinds == Kind.MINUS_ONE).any() and (graph.kinds == Kind.ONE).any()
     for minus_one in (PRIME - 1, 1) if may_cancel else (PRIME - 1,):
         _check_rows(graph, steps, places, references, rng, minus_one)
 
 
 def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integers, references: Integers) -> None:
-    """Refuse references that are not there, such as Python's negative indices."""
+    """Refuse references that do not exist, such as negative ones, and entries that are not selected."""
     edges = len(graph.sources)
     if steps.edges != edges:
         raise VerificationError(f"the steps begin after {steps.edges} labels; expected the graph's {edges}")
@@ -354,7 +360,7 @@ def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integer
 
 
 def _check_sizes(graph: DifferentiationGraph, steps: Steps, places: Integers, references: Integers) -> None:
-    """Refuse products and sums of labels whose sizes do not match."""
+    """Refuse products, sums and entries whose sizes do not match."""
     sizes = graph.sizes
     if not (sizes > 1).any():
         return
@@ -426,7 +432,7 @@ def _check_rows(
 
 
 def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Return rows that are compared at once, and the columns that are selected in all of these."""
+    """Yield masks of rows with the same selected columns, each with the mask of these columns."""
     rows, columns = len(graph.roots), len(graph.terminals)
     if graph.wanted is None:
         yield np.ones(rows, bool), np.ones(columns, bool)
@@ -442,7 +448,7 @@ def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], ND
 
 
 def _residues(rng: random.Random, many: int) -> Integers:
-    """Return random residues, none of them 0 or 1."""
+    """Return random residues from 2 to PRIME − 1."""
     drawn = np.frombuffer(rng.randbytes(8 * many), "<u8")
     residues: Integers = (drawn % np.uint64(PRIME - 2)).astype(np.int64) + 2
     return residues
@@ -453,11 +459,14 @@ def _residues(rng: random.Random, many: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """One way to compute the Jacobian of `graph`.
+    """A program of products and sums that computes the Jacobian of a graph.
 
-    `entries` maps (position in ``graph.roots``, position in ``graph.terminals``) to the reference of
-    ∂root/∂terminal, for all structural nonzeros that are wanted: of a graph with a mirror, those on and below the
-    diagonal.
+    Attributes:
+        graph: the differentiation graph.
+        steps: the products and sums.
+        entries: mapping of (position in ``graph.roots``, position in ``graph.terminals``) to the reference of
+            ∂root/∂terminal, for all selected structural nonzeros. If the graph has a mirror, only entries on and below
+            the diagonal are selected.
     """
 
     graph: DifferentiationGraph
@@ -468,7 +477,7 @@ class Accumulation:
     def between(
         cls, graph: DifferentiationGraph, steps: Steps, references: Mapping[tuple[int, int], int]
     ) -> Accumulation:
-        """Return the accumulation of entries by their vertices, root and terminal."""
+        """Return the accumulation with entries whose keys are vertex numbers (root, terminal)."""
         rows, columns = ({v: k for k, v in enumerate(ends)} for ends in (graph.roots, graph.terminals))
         entries = {(rows[j], columns[i]): reference for (j, i), reference in references.items()}
         return cls(graph, steps, dict(sorted(entries.items())))
@@ -482,7 +491,7 @@ class Accumulation:
         return places[order], references[order]
 
     def wanted(self) -> Accumulation:
-        """Return the accumulation without unselected entries, and without steps that only these need."""
+        """Return the accumulation without unselected entries, and without steps that no selected entry needs."""
         if self.graph.wants_all:
             return self
         places, references = columns_of(self.entries)
@@ -499,10 +508,13 @@ class Accumulation:
         return Accumulation(self.graph, steps, Entries(places[:, 0], places[:, 1], number[references]))
 
     def verify(self, seed: int = 0) -> None:
-        """Check that this computes the graph's Jacobian, in one linear pass (see the module).
+        """Check that the accumulation computes the graph's Jacobian (see the module).
+
+        Args:
+            seed: seed of the random residues.
 
         Raises:
-            VerificationError: naming the first root whose row is wrong, a reference that is not there, or a step that
-                joins labels whose sizes do not match.
+            VerificationError: naming the first root whose row is wrong, a reference that does not exist, or a step
+                whose operands have sizes that do not match.
         """
         _verify(self.graph, self.steps, self.entries, seed)

@@ -1,35 +1,37 @@
-"""Edge and face elimination: remove the edges of a graph, or those of its line graph, one by one.
+"""Edge and face elimination: remove the edges of a graph, or of its line graph, individually.
 
-**Edges.** An edge ⟨j,i⟩ with intermediate j is *front* eliminated by c_pi += c_pj · c_ji for every predecessor p of j;
-with intermediate i it is *back* eliminated by c_js += c_ji · c_is for every successor s of i. Then the edge is gone,
-and with it what it leaves without a way to a root or to a terminal (Naumann, Efficient calculation of Jacobian matrices
-by optimized application of the chain rule, 1999; Griewank and Walther 2008, section 9.2). Front and back are those
-of the flow of data, from the terminals to the roots, as in the literature; the edges themselves run the other way.
+**Edges.** If j is an intermediate, *front* elimination of the edge ⟨j,i⟩ does c_pi += c_pj · c_ji for every predecessor
+p of j. If i is an intermediate, *back* elimination does c_js += c_ji · c_is for every successor s of i. Then the edge
+is removed, and with it the vertices and edges that no longer lie on a path from a root to a terminal (Naumann,
+Efficient calculation of Jacobian matrices by optimized application of the chain rule, 1999; Griewank and Walther 2008,
+section 9.2). Front and back refer to the flow of data, from the terminals to the roots, as in the literature; the edges
+run the other way.
 
-Eliminating vertex k is back-eliminating every edge into k, or front-eliminating every edge out of k:
-`edges_of_vertex`, `edges_of_vertices`. Front-eliminating ⟨j,i⟩ is eliminating all faces into it in the line graph,
-back-eliminating all faces out of it: `faces_of_edges`. An eliminated edge may come back as fill-in and is then
-eliminated again; every elimination replaces paths by shorter ones, so it ends. An elimination takes time linear in its
-products.
+To eliminate vertex k is to back-eliminate every edge into k, or to front-eliminate every edge out of k:
+`edges_of_vertex`, `edges_of_vertices`. To front-eliminate ⟨j,i⟩ is to eliminate all faces into it in the line graph; to
+back-eliminate it is to eliminate all faces out of it: `faces_of_edges`. An eliminated edge may return as fill-in and is
+then eliminated again. Every elimination replaces paths by shorter ones, so the process ends. An elimination takes time
+linear in its products.
 
-**Faces.** The line graph has a vertex for every edge of the graph, one for every root (no predecessors) and every
-terminal (no successors); its edge ⟨i,j⟩, a *face*, says that path edge i is followed by j. Eliminating a face takes a
-single product. P_v and S_v are the predecessors and successors of v, c_v its label. Eliminating ⟨i,j⟩, both neither
-root nor terminal (Naumann 2003, p. 8; the notes, section 1):
+**Faces.** The line graph has a vertex for every edge of the graph, for every root (without predecessors) and for every
+terminal (without successors). Its edge ⟨i,j⟩, a *face*, is a pair of adjacent edges of a path, first i, then j. The
+elimination of a face takes a single product. P_v and S_v are the predecessors and successors of v, c_v is its label.
+The elimination of ⟨i,j⟩, where neither is a root or terminal, has four steps (Naumann 2003, p. 8; the notes, section
+1):
 
 1. if some k has P_k = P_i and S_k = S_j, then c_k += c_i c_j (absorption); else a vertex with P = P_i, S = S_j gets
-   label c_i c_j (fill-in). When S_i = {j} the fill-in reuses i, when P_j = {i} it reuses j;
+   label c_i c_j (fill-in). If S_i = {j} the fill-in reuses i, if P_j = {i} it reuses j;
 2. ⟨i,j⟩ is removed;
 3. i is removed if it is isolated, else merged with the vertex that has the same P and S: their labels add up;
-4. likewise j.
+4. the same is done with j.
 
-Here steps 3 and 4 run for every vertex whose P or S has changed, until nothing changes: removing an isolated vertex
-changes its neighbours too, which Naumann's rules leave alone. Both merge and removal keep the sum over all paths
-and never add a product. So no two vertices ever have both P and S in common.
+Here steps 3 and 4 run for every vertex whose P or S has changed, until nothing changes: the removal of an isolated
+vertex also changes its neighbours, to which Naumann's rules do not apply these steps. Merges and removals keep the sum
+over all paths and never add a product. So no two vertices ever have the same P and the same S.
 
-The vertex k of rule 1 is looked up under a pair of Zobrist hashes (the exclusive or of one random 64-bit word per
-member of the set), kept up to date as members come and go, and compared in full when found. Eliminating ⟨i,j⟩ takes
-O(|P_i| + |S_i| + |P_j| + |S_j|), and whatever is removed.
+The vertex k of rule 1 is looked up under a pair of Zobrist hashes (the exclusive or of one random 64-bit word for each
+member of the set), which are updated whenever a member changes; the sets are then compared in full. The elimination of
+⟨i,j⟩ takes O(|P_i| + |S_i| + |P_j| + |S_j|) time, plus time linear in the faces that it removes.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ Side = Literal["front", "back"]
 
 
 class EdgeElimination:
-    """Graph whose edges are being eliminated.
+    """State of an edge elimination: the remaining edges and the steps so far.
 
     Args:
-        steps: what products and sums are appended to; none are there so far.
+        graph: graph to eliminate; it is not changed.
+        steps: empty steps to which the products and sums are appended; new ones by default.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
     >>> elimination = EdgeElimination(graph)
@@ -65,9 +68,9 @@ class EdgeElimination:
     def __init__(self, graph: DifferentiationGraph, steps: Steps | None = None) -> None:
         self.graph = graph
         self.steps = Steps(len(graph.sources)) if steps is None else steps
-        #: What each vertex depends on, and the reference of each edge's label.
+        #: Successors of each vertex, with the references of the edges' labels.
         self.successors: list[dict[int, int]] = [{} for _ in graph.vertices]
-        #: What depends on each vertex; a dict, so that its order is that in which edges came.
+        #: Predecessors of each vertex; dicts, which keep the order of insertion.
         self.predecessors: list[dict[int, None]] = [{} for _ in graph.vertices]
         self.intermediate = bytearray(len(graph.vertices))
         for k in graph.intermediates:
@@ -76,7 +79,7 @@ class EdgeElimination:
             self._add(int(graph.sources[e]), int(graph.targets[e]), e)
 
     def edges(self) -> list[tuple[int, int]]:
-        """Return the edges ⟨j,i⟩ that have an intermediate end."""
+        """Return the edges ⟨j,i⟩ with an intermediate end."""
         ends = self.intermediate
         return [(j, i) for j, row in enumerate(self.successors) for i in row if ends[j] or ends[i]]
 
@@ -89,7 +92,8 @@ class EdgeElimination:
             side: ``"front"`` joins it with the edges into j, ``"back"`` with the edges out of i.
 
         Raises:
-            OrderError: if there is no such edge (any more), or its end on that side is a root or a terminal.
+            OrderError: if the edge does not exist at this point, its end on that side is a root or a terminal, or the
+                side is invalid.
         """
         self.check_edge(j, i, side)
         c_ji = self.successors[j].pop(i)
@@ -119,10 +123,10 @@ class EdgeElimination:
         return str(self.graph.vertices[v]) if v in range(len(self.graph.vertices)) else f"vertex number {v}"
 
     def finish(self) -> Accumulation:
-        """Return the Jacobian, when no intermediate edge is left.
+        """Return the accumulation of the Jacobian, once no edge has an intermediate end.
 
         Raises:
-            OrderError: naming edges that are left.
+            OrderError: if such edges remain; the message names them.
         """
         if left := self.edges():
             names = some_of(self._name(j, i) for j, i in left)
@@ -165,13 +169,11 @@ def eliminate_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
 
     Args:
         graph: graph to eliminate.
-        sequence: triples (j, i, side) of vertex numbers and ``"front"`` or ``"back"``, until every intermediate vertex
-            is gone. An edge that comes back as fill-in is named again.
-        vertex
-            is gone. An edge that comes back as fill-in is named again.
+        sequence: triples (j, i, side) of vertex numbers and ``"front"`` or ``"back"``, until no edge has an
+            intermediate end. An edge that returns as fill-in is named again.
 
     Raises:
-        OrderError: if an edge is not there, cannot be eliminated from that side, or inner edges are left.
+        OrderError: if an edge does not exist, cannot be eliminated from that side, or inner edges remain.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
     >>> len(eliminate_edges(graph, [(1, 2, "front"), (0, 2, "back")]).steps)
@@ -186,8 +188,7 @@ def eliminate_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
 def edges_of_vertex(elimination: EdgeElimination, k: int, side: Side = "back") -> list[tuple[int, int, Side]]:
     """Return the edge eliminations that together eliminate vertex k.
 
-    They are all edges into it from the back, or all edges out of it from the front. Both make the same |P_k| · |S_k|
-    products.
+    With side "back" these are all edges into k, with "front" all edges out of k. Both make |P_k| · |S_k| products.
     """
     if side == "back":
         return [(j, k, "back") for j in elimination.predecessors[k]]
@@ -197,7 +198,7 @@ def edges_of_vertex(elimination: EdgeElimination, k: int, side: Side = "back") -
 def edges_of_vertices(
     graph: DifferentiationGraph, order: Sequence[int], side: Side = "back"
 ) -> list[tuple[int, int, Side]]:
-    """Return the edge sequence that is the vertex elimination in the given order."""
+    """Return the sequence of edge eliminations that is equivalent to vertex elimination in the given order."""
     elimination = EdgeElimination(graph)
     sequence = []
     for k in order:
@@ -215,13 +216,14 @@ _NUMBERS: Final = (int, np.integer)
 
 
 class FaceElimination:
-    """Line graph whose faces are being eliminated.
+    """State of a face elimination: the line graph and the steps so far.
 
-    Vertices are numbered: those of the graph's edges first, then one per root, one per terminal, then fill-ins and
-    copies as they come. Parallel edges, and dead ones, are gone from the beginning.
+    The first vertices are the graph's edges, in their order, then come the roots, the terminals, and the fill-ins and
+    copies in the order of their creation. The constructor merges parallel edges and leaves out dead ones.
 
     Args:
-        steps: what products and sums are appended to; none are there so far.
+        graph: graph to eliminate; it is not changed.
+        steps: empty steps to which the products and sums are appended; new ones by default.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
     >>> elimination = FaceElimination(graph)
@@ -237,19 +239,19 @@ class FaceElimination:
         self.graph = graph
         edges, roots, terminals = len(graph.sources), len(graph.roots), len(graph.terminals)
         self.steps = Steps(edges) if steps is None else steps
-        #: P and S of every vertex, as dicts, so that their order is that in which members came.
+        #: P and S of every vertex; dicts, which keep the order of insertion.
         self.predecessors: list[dict[int, None]] = []
         self.successors: list[dict[int, None]] = []
         #: Reference of every vertex's label; -1 for roots, terminals, and removed vertices.
         self.labels: list[int] = []
-        #: Vertices that were merged away, and into which.
+        #: For each vertex that was merged into another one, the other one.
         self.merged: dict[int, int] = {}
         self._random = random.Random(_SEED)
         self._word: list[int] = []
         self._hash_p: list[int] = []
         self._hash_s: list[int] = []
         self._index: dict[tuple[int, int], int] = {}
-        #: Vertices whose P or S has changed since they were last looked at; not in the index meanwhile.
+        #: Vertices whose P or S has changed and that `_settle` has not processed yet; they are not in the index.
         self._changed: set[int] = set()
         self._queue: deque[int] = deque()
         self._first_root, self._first_terminal = edges, edges + roots
@@ -263,11 +265,11 @@ class FaceElimination:
         self._settle()
 
     def __contains__(self, v: int) -> bool:
-        """Return True if v is a vertex that is neither root nor terminal."""
+        """Return True if v is an existing vertex that is neither a root nor a terminal."""
         return 0 <= v < len(self.labels) and self.labels[v] >= 0
 
     def vertices(self) -> list[int]:
-        """Return all vertices but roots and terminals."""
+        """Return all vertices except roots and terminals."""
         return [v for v, label in enumerate(self.labels) if label >= 0]
 
     def faces(self) -> list[tuple[int, int]]:
@@ -276,17 +278,17 @@ class FaceElimination:
         return [(i, j) for i in self.vertices() for j in sorted(self.successors[i]) if labels[j] >= 0]
 
     def inner_predecessors(self, v: int) -> int:
-        """Return the number of faces into v; 0 below a root."""
+        """Return the number of faces into v that can be eliminated; 0 if the predecessor is a root."""
         P = self.predecessors[v]
         return 0 if not P or self.labels[next(iter(P))] < 0 else len(P)
 
     def inner_successors(self, v: int) -> int:
-        """Return the number of faces out of v; 0 above a terminal."""
+        """Return the number of faces out of v that can be eliminated; 0 if the successor is a terminal."""
         S = self.successors[v]
         return 0 if not S or self.labels[next(iter(S))] < 0 else len(S)
 
     def find(self, same_predecessors: int, same_successors: int) -> int | None:
-        """Return the vertex k with P_k = P of the first and S_k = S of the second."""
+        """Return the vertex with the P of the first vertex and the S of the second; None if there is none."""
         k = self._index.get((self._hash_p[same_predecessors], self._hash_s[same_successors]))
         if k is None or not self._equal(k, same_predecessors, same_successors):
             return None
@@ -299,10 +301,10 @@ class FaceElimination:
         return v
 
     def eliminate(self, i: int, j: int) -> int:
-        """Eliminate the face ⟨i,j⟩ and return the vertex that now holds its product.
+        """Eliminate the face ⟨i,j⟩ and return the vertex whose label includes the product.
 
         Raises:
-            OrderError: if there is no such face, or i or j is a root or a terminal.
+            OrderError: if the face does not exist, or i or j is a root or a terminal.
         """
         self.check_face(i, j)
         product = self.steps.product(self.labels[i], self.labels[j])
@@ -335,15 +337,21 @@ class FaceElimination:
     def split(self, v: int, *, predecessors: Iterable[int] = (), successors: Iterable[int] = ()) -> int:
         """Split an interior vertex: move some of v's faces to a copy with the same label.
 
-        The copy takes the given predecessors and keeps all successors, or the other way round. A vertex with the same P
-        and S as either is merged with it, as always (Griewank and Walther 2008, p. 205). Every path goes through
-        exactly one of the two, so the sum over all paths stays the same.
+        The copy takes over the given predecessors and has all successors of v, or the other way round. Every path goes
+        through exactly one of the two vertices, so the sum over all paths is unchanged. A vertex with the same P and S
+        as either of them is merged with it (Griewank and Walther 2008, p. 205).
+
+        Args:
+            v: vertex to split.
+            predecessors: predecessors to move to the copy.
+            successors: successors to move to the copy.
 
         Returns:
-            the copy, or the vertex that it was merged with.
+            The copy, or the vertex that it was merged into.
 
         Raises:
-            OrderError: if both or neither side is given, or a part is not a proper, nonempty part of that side.
+            OrderError: if v is not an inner vertex, or if `predecessors` and `successors` are not exactly one nonempty
+                proper subset of v's.
         """
         moved_p, moved_s = dict.fromkeys(predecessors), dict.fromkeys(successors)
         if v not in self:
@@ -367,10 +375,10 @@ class FaceElimination:
         return self.resolve(copy)
 
     def finish(self) -> Accumulation:
-        """Return the Jacobian, when no face is left.
+        """Return the accumulation of the Jacobian, once all faces are eliminated.
 
         Raises:
-            OrderError: naming faces that are left.
+            OrderError: if faces remain; the message names them.
         """
         if left := self.faces():
             names = some_of(f"({self.name(i)}, {self.name(j)})" for i, j in left)
@@ -391,7 +399,7 @@ class FaceElimination:
             )
 
     def name(self, v: int) -> str:
-        """Return the edge of the graph, or the number of a fill-in, for messages."""
+        """Return a description of the vertex for messages: edge, root, terminal, or the number of another vertex."""
         graph = self.graph
         if not isinstance(v, _NUMBERS):
             return repr(v)
@@ -471,7 +479,7 @@ class FaceElimination:
 
 
 def line_graph_faces(graph: DifferentiationGraph) -> Iterator[tuple[int, int]]:
-    """Return all faces of the line graph of `graph` without dead edges; roots and terminals come after the edges.
+    """Yield all faces of the line graph without dead edges, numbered as by `FaceElimination`.
 
     >>> list(line_graph_faces(DifferentiationGraph([("y", "a"), ("a", "x")])))
     [(2, 0), (0, 1), (1, 3)]
@@ -493,11 +501,10 @@ def eliminate_faces(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
 
     Args:
         graph: graph to eliminate.
-        sequence: pairs (i, j) of line graph vertices, numbered as `FaceElimination` does: edges of the graph by their
-            numbers, then fill-ins.
+        sequence: pairs (i, j) of vertices of the line graph, numbered as by `FaceElimination`.
 
     Raises:
-        OrderError: if a face is not there (any more), or faces are left.
+        OrderError: if a face does not exist at its turn, or faces remain.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "x")])
     >>> len(eliminate_faces(graph, [(1, 2), (0, 1)]).steps)
@@ -510,10 +517,10 @@ def eliminate_faces(graph: DifferentiationGraph, sequence: Iterable[tuple[int, i
 
 
 def faces_of_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, int, Side]]) -> list[tuple[int, int]]:
-    """Return the face sequence that is the edge elimination in the given order.
+    """Return the sequence of face eliminations that is equivalent to the given sequence of edge eliminations.
 
     Raises:
-        OrderError: if an edge is not there, or cannot be eliminated from that side.
+        OrderError: if an edge does not exist at its turn, or cannot be eliminated from that side.
     """
     edges, faces = EdgeElimination(graph), FaceElimination(graph)
     vertex: dict[tuple[int, int], int] = {}

@@ -1,30 +1,31 @@
 """Emission of an accumulation as a tape: conditions on labels, operations, costs, and Jacobians in factors.
 
-**Guards.** Labels with conditions, so that an untaken branch contributes exactly zero.
+**Guards.** Labels have conditions, so that an untaken branch contributes exactly zero.
 
-The derivative of ``where(c, f(x), 0)`` is f′(x) where c holds and 0 elsewhere, even where f′ is infinite or NaN.
-A label is therefore split into a value and the set of conditions that must all hold for it, else it is 0: products
-join the sets, sums keep what both have in common, and only what leaves as an entry of the Jacobian becomes a select.
+The derivative of ``where(c, f(x), 0)`` is f′(x) where c holds and 0 elsewhere, even where f′ is infinite or NaN. So a
+label is split into a value and a set of conditions; the label is the value if all conditions hold, else 0. A product
+has the union of the factors' sets, a sum the intersection of the terms' sets. Selects are emitted for the entries of
+the Jacobian, and for the terms of a sum whose sets differ.
 
-Gap: an argument that minimum or maximum leaves out has no condition, and its infinite derivatives give NaN.
+Gap: an argument that minimum or maximum does not select has no condition, and its infinite derivatives give NaN.
 
-**Emission.** Products and sums of labels become operations, hash-consed with all that is there.
+**Emission.** Products and sums of labels become operations, hash-consed with the operations on the tape.
 
-A graph of a traced function emits onto a copy of the function's tape, so values, partials and Jacobian share. A
-graph without a tape (from a file) gets one whose inputs are its labels that are not known numbers.
+For the graph of a traced function they are emitted onto a copy of the function's tape, so values, partials and Jacobian
+share operations. A graph without a tape (from a file) gets a tape whose inputs are the labels of unknown value.
 
 Derivatives of an untaken branch are 0 even if they are infinite or NaN, in every order of elimination.
 
-**Cost.** All reported costs come from `count`. ``fma`` counts every product; ``multiplications`` leaves out products
-with ±1 and of two constants, which are folded when the plan is made; ``operations`` counts the operations on the
-emitted tape, values and partials included, before it is rewritten. A product of labels of vector-valued vertices counts
-the product of the three sizes.
+**Cost.** `count` computes all reported costs. ``fma`` counts every product. ``multiplications`` does not count products
+with ±1 or of two constants, which are folded when the plan is made. ``operations`` counts the operations of the emitted
+tape in canonical form, values and partials included. A product of labels of vector-valued vertices counts as the
+product of the three sizes.
 
-**Factors.** A Jacobian in factors is the graph that is left when some intermediates are gone. J·v goes from the
-terminals to the roots, w·J the other way, and both take a multiplication for each edge whose label is not ±1. The
-labels that are left are sums over paths between vertices that are kept. So they are the Jacobian of another graph, in
-which each of these is a root, where it is reached, and a terminal, where it is left: plans of that are searched for,
-verified and emitted as all are.
+**Factors.** A Jacobian in factors is the graph that remains after some intermediates are eliminated. J·v goes from the
+terminals to the roots, w·J from the roots to the terminals, and both take a multiplication for each edge whose label is
+not ±1. The remaining labels are sums over paths between retained vertices. So they are the Jacobian of another graph,
+in which each retained intermediate is split into a root, with its outgoing edges, and a terminal, with its incoming
+edges. The plan for that graph is searched, verified and emitted like any other.
 """
 
 from __future__ import annotations
@@ -47,13 +48,19 @@ from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SELECT, Tape
 
 _NOT: Final = BY_NAME["logical_not"].code
 _NONE: Final[frozenset[int]] = frozenset()
-#: A larger set of conditions is joined into one, so that long chains of branches take linear time.
+#: A larger set of conditions becomes one condition, so that long chains of branches take linear time.
 LARGEST_SET: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """Label with the `value` where all conditions of `on` hold, else 0; `value` is 0 unless all of `nonzero` hold."""
+    """Label with conditions.
+
+    Attributes:
+        value: reference of the label's value where all conditions of `on` hold; elsewhere the label is 0.
+        on: references of conditions.
+        nonzero: references of conditions without which `value` itself is 0.
+    """
 
     value: int
     on: frozenset[int] = _NONE
@@ -61,7 +68,7 @@ class Guarded:
 
 
 def guarded(tape: Tape, label: int) -> int | Guarded:
-    """Return the label, taken apart if it is a select between a value and 0."""
+    """Return the label, split into value and conditions if it is a select between a value and 0."""
     if label < 0:
         return label
     if tape.codes[label] == NEGATIVE:
@@ -79,17 +86,17 @@ def guarded(tape: Tape, label: int) -> int | Guarded:
 
 
 def guarded_labels(tape: Tape, references: Sequence[int]) -> dict[int, Guarded]:
-    """Return those labels, by position, that are selects between a value and 0."""
+    """Return the labels that are selects between a value and 0, by position in `references`."""
     if SELECT not in tape.codes:
         return {}
     codes, first = np.frombuffer(tape.codes, np.uint8), np.frombuffer(tape.first, np.intc)
     labels = np.array(references, np.int64)
-    # constants, which may be more than the tape has operations, are looked up at 0 and left out
+    # constants have negative references: they are looked up at 0 and masked out
     at = np.maximum(labels, 0)
-    # signs are taken off once: a tape has none twice
+    # one sign is enough: a tape has no double negation
     inner = np.where((labels >= 0) & (codes[at] == NEGATIVE), first[at], labels)
     chosen = np.flatnonzero((inner >= 0) & (codes[np.maximum(inner, 0)] == SELECT)).tolist()
-    del codes, first  # a tape cannot grow while these look at it
+    del codes, first  # views of the buffers, which cannot grow as long as these exist
     candidates = {k: guarded(tape, references[k]) for k in chosen}
     return {k: label for k, label in candidates.items() if isinstance(label, Guarded)}
 
@@ -111,7 +118,7 @@ def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
 
 
 def total(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
-    """Return a + b."""
+    """Return a + b; a term whose conditions fail contributes 0, even if its value is infinite or NaN."""
     if isinstance(a, int) and isinstance(b, int):
         return tape.add(a, b)
     a, b = _open(a), _open(b)
@@ -128,14 +135,14 @@ def total(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
 
 
 def closed(tape: Tape, label: int | Guarded) -> int:
-    """Return the label as one reference."""
+    """Return the label as one reference: a select if it has conditions."""
     if isinstance(label, int):
         return label
     return _select(tape, _all(tape, label.on), label.value, tape.constant(0.0)) if label.on else label.value
 
 
 def _all(tape: Tape, conditions: frozenset[int]) -> int:
-    # the last first, so that backward passes through a chain of branches share joined conditions
+    # latest condition first, so that backward passes through a chain of branches share the conjunctions
     first, *rest = sorted(conditions, reverse=True)
     for condition in rest:
         first = tape.logical_and(first, condition)
@@ -149,7 +156,7 @@ def _select(tape: Tape, condition: int, taken: int, other: int) -> int:
 
 
 def is_zero(tape: Tape, reference: int) -> bool:
-    """Return True if `reference` is the constant 0.0 or -0.0, which are two references."""
+    """Return True if `reference` is the constant 0.0 or -0.0, which have different references."""
     return reference < 0 and tape.value_of(reference) == 0.0
 
 
@@ -157,14 +164,14 @@ def is_zero(tape: Tape, reference: int) -> bool:
 
 
 def emit(accumulation: Accumulation) -> Tape:
-    """Return a tape whose outputs are those of the function, then the entries of the Jacobian in row-major order."""
+    """Return a tape whose outputs are the function's outputs, then the Jacobian's entries in row-major order."""
     graph, steps = accumulation.graph, accumulation.steps
     tape, references = label_tape(graph) if graph.tape is None else (graph.tape.copy(), list(graph.labels))
     is_product, left, right = steps.columns()
     edges = len(references)
     guards: dict[int, int | Guarded] = {**guarded_labels(tape, references)}
 
-    # steps that no condition reaches, in most functions all of them, are recorded at once
+    # steps without conditions, in most functions all of them, are recorded in one call
     conditional = np.zeros(edges + len(steps), bool)
     if guards:
         conditional[list(guards)] = True
@@ -202,10 +209,10 @@ def label_tape(graph: DifferentiationGraph) -> tuple[Tape, list[int]]:
 
 
 def count(accumulation: Accumulation, objective: str) -> int:
-    """Return the cost of the accumulation under the objective of that name.
+    """Return the cost of the accumulation under the named objective.
 
     Raises:
-        UnknownNameError: if there is no such objective.
+        UnknownNameError: if the objective does not exist.
     """
     judged = Objective.of(objective)
     if judged.on_tape:
@@ -216,8 +223,12 @@ def count(accumulation: Accumulation, objective: str) -> int:
 def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[DifferentiationGraph, tuple[int, ...]]:
     """Return the graph whose Jacobian's entries are the labels that remain after the elimination of intermediates.
 
+    Args:
+        graph: graph from a tape.
+        eliminated: intermediates to eliminate.
+
     Returns:
-        The graph, and the retained intermediates: the last of its roots, and of its terminals.
+        The graph and the retained intermediates, which are the last of its roots and the last of its terminals.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.apply("sin", tape.multiply(0, 1)), tape.apply("cos", tape.multiply(0, 1))]
@@ -250,27 +261,36 @@ def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[Di
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Edges that remain, for products with them: arguments come before the vertices that depend on them."""
+    """Remaining edges of a partly eliminated graph, for products J·v and w·J.
 
-    # results, arguments: of the product J·v: how many there are
+    Attributes:
+        results: number of entries of J·v.
+        arguments: number of entries of v.
+        rows: vertex of each result; -1 for a result that depends on no differentiated input.
+        columns: vertex of each argument.
+        sources, targets: ends of each edge; the edges are in the order of J·v, dependencies before dependents.
+        constants: known label of each edge; None if it is an input of the products' tapes.
+        labels: position of each unknown label among the inputs; negative for known labels.
+        given: number of labels among the inputs.
+    """
+
     results: int
     arguments: int
-    rows: tuple[int, ...]  # for each result the number of its vertex, or -1
-    columns: tuple[int, ...]  # for each argument the number of its vertex
-    # sources, targets: of the edges, by number of the vertex; in the order in which J·v goes through them
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
     sources: tuple[int, ...]
     targets: tuple[int, ...]
-    constants: tuple[float | None, ...]  # of labels that are known, by edge; None for others
-    labels: tuple[int, ...]  # of the others, their places among the labels that are given
-    given: int  # how many labels are given
+    constants: tuple[float | None, ...]
+    labels: tuple[int, ...]
+    given: int
 
     @property
     def multiplications(self) -> int:
-        """Return the multiplications of a product: edges whose label is neither ±1 nor 0."""
+        """Return the number of multiplications of a product: edges whose label is neither ±1 nor 0."""
         return sum(value is None or abs(value) not in (0.0, 1.0) for value in self.constants)
 
     def forward(self) -> Tape:
-        """Return J·v, on a tape whose inputs are the labels, then v."""
+        """Return the tape of J·v; its inputs are the labels, then v."""
         tape, value = Tape(self.given + self.arguments), dict[int, int]()
         for k, vertex in enumerate(self.columns):
             value[vertex] = self.given + k
@@ -282,10 +302,10 @@ class Factors:
         return tape
 
     def reverse(self) -> Tape:
-        """Return w·J, on a tape whose inputs are the labels, then w."""
+        """Return the tape of w·J; its inputs are the labels, then w."""
         tape, value = Tape(self.given + self.results), dict[int, int]()
         for k, vertex in enumerate(self.rows):
-            if vertex >= 0:  # results that are equal are one root
+            if vertex >= 0:  # equal results share a root, whose weights add up
                 _add(tape, value, vertex, self.given + k)
         for e, (j, i) in reversed([*enumerate(zip(self.sources, self.targets, strict=True))]):
             if j in value:
@@ -308,14 +328,14 @@ class Factors:
         references: NDArray[np.int64],
         tape: Tape,
     ) -> tuple[Factors, list[int]]:
-        """Return the factors, and the references of the labels that products take, each once.
+        """Return the factors, and the distinct references of the labels that the products take as inputs.
 
         Args:
             linearization: linearization of the whole function.
-            arguments: inputs of its tape that are the entries of v, in their order.
+            arguments: inputs of its tape that are the entries of v, in order.
             retained: intermediates that are not eliminated.
-            places: (root, terminal) of the labels of the graph that `parted` returns, row by row.
-            references: references of these labels on the tape.
+            places: position (root, terminal) of each label in the graph that `parted` returns, (n, 2).
+            references: reference of each label on the tape.
             tape: tape with the labels.
         """
         graph = linearization.graph

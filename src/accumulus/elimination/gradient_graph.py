@@ -1,29 +1,29 @@
 """Second derivatives: the graph of a gradient, with its mirror, and elimination that keeps the symmetry.
 
-**The graph.** The gradient of a function of one result is what reverse mode computes: the values v, then their adjoints
-v̄. Its graph has three kinds of edges (Gower and Mello 2012):
+**The graph.** Reverse mode computes the gradient of a function with one result: first the values v, then their adjoints
+v̄. The graph of this program has three kinds of edges (Gower and Mello 2012):
 
-* from an operation v_k to its argument v_i, with the label ∂φ_k/∂v_i of the function's own graph;
+* from an operation v_k to its argument v_i, with the label ∂φ_k/∂v_i of the function's graph;
 * from the adjoint v̄_i to the adjoint v̄_k, with the same label;
-* from the adjoint v̄_i to the value v_m, with the label Σ_k v̄_k ∂²φ_k/∂v_i∂v_m, which is that from v̄_m to v_i, too.
+* from the adjoint v̄_i to the value v_m, with the label Σ_k v̄_k ∂²φ_k/∂v_i∂v_m, as from v̄_m to v_i.
 
-So reversing all edges and exchanging values with adjoints leaves the graph as it is. Paths from the gradient's entries
-to the inputs are the terms of the Hessian.
+So the graph does not change if all edges are reversed and values and adjoints are exchanged. The paths from the
+gradient's entries to the inputs are the terms of the Hessian.
 
-**Symmetric elimination.** A vertex and its mirror are removed together, and of what arises twice one is computed. In a
-graph with a mirror, values depend on values by a (a_ki = ∂v_k/∂v_i), adjoints on adjoints by the same labels
-mirrored, and adjoints on values by a symmetric matrix h. Eliminating v_k and its adjoint leaves, for dependents j and
-arguments i, m of v_k:
+**Symmetric elimination.** A vertex and its mirror are removed together, and of two mirrored products only one is
+computed. In a graph with a mirror, the edges between values have labels a_ki = ∂v_k/∂v_i, the edges between adjoints
+have the same labels mirrored, and the edges from adjoints to values form a symmetric matrix h. The elimination of v_k
+and its adjoint makes these updates, for dependents j and arguments i, m of v_k:
 
     a_ji += a_jk · a_ki
     h_im += a_ki · h_km + h_ki · a_km + a_ki · h_kk · a_km      for i ≤ m, and h_mi is h_im
 
-With b_m = h_km + h_kk · a_km the last line is a_ki · b_m + h_ki · a_km: one product where h_ki is 0, so i is the one of
-the two of which it is, if there is one. Products with ±1 are free, so among equals that one of which a is ±1. From the
-last operation to the first, where h_ki is mostly 0, this is edge pushing (Gower and Mello 2012). Every other order
-leaves the same Hessian.
+With b_m = h_km + h_kk · a_km the last line is a_ki · b_m + h_ki · a_km, which is one product if h_ki is 0. So of each
+pair, i is an argument with h_ki = 0 if there is one. Among these i is an argument with a_ki = ±1 if there is one, since
+products with ±1 are free. In the order from the last operation to the first, where h_ki is mostly 0, this is edge
+pushing (Gower and Mello 2012). Every order gives the same Hessian.
 
-The edges that remain are the entries of the lower triangle.
+The remaining edges are the entries of the lower triangle.
 """
 
 from __future__ import annotations
@@ -54,19 +54,20 @@ def linearize_gradient(
 ) -> Linearization:
     """Return the graph, with its mirror, of the gradient of a tape's first output with respect to `inputs`.
 
-    The graph's tape returns all outputs of `tape`, then the entries of the gradient, one for each of `inputs`. Only
-    these have roots: position k is the derivative with respect to ``inputs[k]``, even if it is constant.
+    The outputs of the graph's tape are all outputs of `tape`, then the entries of the gradient, one for each of
+    `inputs`. Only the gradient's entries have roots: root k is the derivative with respect to ``inputs[k]``, even if it
+    is constant.
 
     Args:
         tape: tape whose first output is differentiated.
         inputs: inputs to differentiate with respect to; by default all.
-        name: name of the graph, for people.
+        name: name of the graph for display.
         wanted: selected entries of the Hessian, positions (row, column) on or below the diagonal; None for all of
             these.
 
     Raises:
-        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; if there is no output, or
-            not `is_mirrored`.
+        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; if the tape has no output;
+            or if `is_mirrored` is False for the tape.
 
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.multiply(tape.apply("sin", 0), 1)]
@@ -86,7 +87,7 @@ def linearize_gradient(
             "the function has values with derivatives of their own, which say nothing of second ones; expected it "
             "without (`unattached`), or the Jacobian of its gradient"
         )
-    # where a solution is held constant its own derivative is none, but it counts in second ones
+    # the copies of solutions that Newton steps hold constant have no first derivatives, but they enter second ones
     needed = tape.copy()
     needed.outputs = [*tape.outputs, *solutions.values()]
     recorded, edges = local_partials(needed, np.array([*columns, *solutions], np.int64), keeping=True)
@@ -105,7 +106,7 @@ def linearize_gradient(
     recorded, places = unattached(recorded)
     labels, cross = (_nonzeros(recorded, each, places) for each in (labels, cross))
 
-    # values on no path from the gradient to an input are left out, with their mirrors
+    # leave out values on no path from the gradient to an input, and their mirrors
     live = {v for pair in cross for v in pair}
     for k, i in reversed(labels):
         if k in live:
@@ -140,15 +141,15 @@ def linearize_gradient(
 
 
 def _nonzeros(tape: Tape, labels: _Labels, places: Integers) -> _Labels:
-    """Return labels moved to their places on a tape, without those that are 0 there."""
+    """Return the nonzero labels, with their references mapped by `places` to those on `tape`."""
     moved_labels = zip(labels, moved(np.fromiter(labels.values(), np.int64, len(labels)), places).tolist(), strict=True)
     return {pair: label for pair, label in moved_labels if not is_zero(tape, label)}
 
 
 def is_mirrored(tape: Tape) -> bool:
-    """Return True if the second derivatives of the outputs follow from the operations on the tape.
+    """Return True if the tape determines the second derivatives of its outputs.
 
-    They do not if an attached derivative is right to first order only (`attach`), unless it is a Newton step
+    It does not if an attached derivative (`attach`) is correct to first order only, unless it is a Newton step
     (`accumulus.elimination.implicit`).
     """
     return fixed_solutions(of_all_orders(tape)) is not None
@@ -156,12 +157,12 @@ def is_mirrored(tape: Tape) -> bool:
 
 #: Labels of edges, by pairs of values.
 _Labels = dict[tuple[int, int], int]
-#: What each value's adjoint is, by its reference on the tape.
+#: Adjoint of each value, by the value's reference on the tape.
 _Adjoints = dict[int, int | Guarded]
 
 
 def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
-    """Return the adjoints of the output and of its dependencies, written onto the tape in reverse mode."""
+    """Return the adjoints of the output and of its dependencies; reverse mode appends them to the tape."""
     adjoints: _Adjoints = {output: tape.constant(1.0)} if output >= 0 else {}
     guards = guarded_labels(tape, edges.labels.tolist())
     columns = (edges.operations.tolist(), edges.arguments.tolist(), edges.labels.tolist())
@@ -194,7 +195,7 @@ def _cross_labels(
                 continue
             u, w = sorted(solutions.get(arguments[at], arguments[at]) for at in (p, q))
             label = product(recorded, adjoints[k], guarded(recorded, value))
-            # by two arguments that are one value it is derived twice, in either order
+            # if both arguments are the same value, the mixed derivative occurs in both orders
             if p < q and u == w:
                 label = total(recorded, label, label)
             cross[u, w] = total(recorded, cross[u, w], label) if (u, w) in cross else label
@@ -206,15 +207,15 @@ def _cross_labels(
 
 
 class SymmetricGraph:
-    """Half of a graph with a mirror: values, and the dependence of adjoints on them.
+    """Half of a graph with a mirror: the values, and the edges from adjoints to values.
 
     Args:
-        graph: with a mirror; taken without what is on no path to a wanted entry.
+        graph: graph with a mirror; edges on no path of a selected entry are left out.
 
     Attributes:
-        arguments: for each value what it depends on, with the reference of the edge.
-        dependents: for each value the values that depend on it.
-        crossing: h, for each value the values on which its adjoint depends, with references; symmetric.
+        arguments: for each value its dependencies, with the references of the edges.
+        dependents: for each value its dependents among the values.
+        crossing: the symmetric matrix h: for each value the values on which its adjoint depends, with references.
     """
 
     def __init__(self, graph: DifferentiationGraph) -> None:
@@ -236,10 +237,10 @@ class SymmetricGraph:
 
     @cached_property
     def values(self) -> list[bool]:
-        """Return the vertex of each pair that is the value: no value depends on an adjoint.
+        """Return True for each vertex that is a value, False for adjoints; no value depends on an adjoint.
 
-        That is the vertex with the lower number, in the numbering of `linearize_gradient`; if that fails, the one with
-        the shorter path to a terminal.
+        The value of a pair is the vertex with the lower number, as `linearize_gradient` numbers them. If the graph has
+        another numbering, it is the vertex with the shorter longest path to a terminal.
         """
         graph = self.graph
         assert graph.mirror is not None
@@ -269,7 +270,7 @@ def eliminate_pairs(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
         order: all values of `SymmetricGraph.inner`, each once, by number.
 
     Raises:
-        OrderError: if the order leaves a value out, names one twice, or one that is not there.
+        OrderError: if the order is not a permutation of these values.
     """
     state = SymmetricGraph(graph)
     if sorted(order) != sorted(state.inner):
@@ -303,7 +304,7 @@ def eliminate_pairs(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
         if diagonal is not None:
             for m, a_km in below.items():
                 add(whole, m, steps.product(diagonal, a_km))
-        # of a pair the first is i, the second m: first those of which h_ki is 0, of these first where a_ki is ±1
+        # i of a pair comes before m: sort arguments with h_ki = 0 first, and among these a_ki = ±1 first
         turn = sorted(below, key=lambda i: (i in across, below[i] not in units))
         for at, i in enumerate(turn):
             for m in turn[at:]:

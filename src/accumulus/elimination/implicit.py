@@ -1,29 +1,29 @@
-"""Second derivatives of operations, and derivatives of values that solve equations.
+"""Second derivatives of operations, and derivatives of solutions of equations.
 
-**Solutions.** Values that solve equations are recognised on a tape by their attached derivatives.
+**Solutions.** The solutions of equations are recognised on a tape by their attached derivatives.
 
 The solution x of r(p, x) = 0 is recorded as a value with the derivative of a Newton step, x + W·r(p, x), in which W and
-this x are constants: `attach(x, W·r(p, fixed x))`. That determines second derivatives, too. With λ = Wᵀ·x̄ they are
-those of the Lagrangian λ·r as a function of p and x, with λ constant, taken along x′ = W·∂r/∂p. Derivatives of W, or of
-the solver that computed x, are not needed.
+this x are constants: `attach(x, W·r(p, fixed x))`. The step also determines the second derivatives. With λ = Wᵀ·x̄ they
+are the second derivatives of the Lagrangian λ·r with respect to p and x, with λ constant, along x′ = W·∂r/∂p. They need
+no derivatives of W, or of the solver that computed x.
 
-W need not be formed: any g(p, x, w) will do, with constant w, that is 0 at the solution whatever w is, and whose
-Jacobian by x is −1 for the w that there is. For g(p, x(p), w), with w held constant, is then 0 for all p, and so are
-its second derivatives.
+W need not be formed. Any function g(p, x, w) with constant weights w will do if it is 0 at the solution for all w, and
+its Jacobian with respect to x is −1 for the recorded w. For then g(p, x(p), w) with constant w is 0 for all p, and so
+are its second derivatives.
 
-An attached derivative is tested numerically, at some points, for being such a step: it must be 0, also with other w,
-and its Jacobian with respect to the fixed x must be −1.
+A numerical test at a few points decides if an attached derivative is such a step: it must be 0, also with other w, and
+its Jacobian with respect to the fixed x must be −1.
 
-**Higher orders.** Derivatives of values that solve equations, written so that they can be differentiated once more.
+**Higher orders.** First derivatives of solutions are rewritten so that they can be differentiated again.
 
 A solution is recorded as `attach(x, d)`, with the derivative of a Newton step d in which markers, `attach(…, 0)`, hold
-this x and the inverse W constant. That is right to first order. First derivatives are expressions in x, W and
-parameters; in these x is a solution again, and W the inverse as it is computed. So each solution that they contain is
-written as `attach(x, d)` once more, and each marker in them as what it marks. The derivatives of what comes of it are
-exact, whatever has computed x, and so on to any order.
+this x and the inverse W constant. This is correct to first order only. First derivatives are expressions in x, W and
+the parameters. To differentiate them again, each solution in them is written as `attach(x, d)`, and each marker is
+replaced by the value that it marks, so that x and W have derivatives, too. The derivatives of the result are exact, no
+matter which solver computed x. This can be repeated for any order.
 
-Where an equation contains the solution of another one, within, that depends on the solution around it, which is a
-marker in the equation itself, and a solution outside: it is written in both ways.
+If an equation contains the solution y of an inner equation, y depends on the outer solution x. In the outer equation x
+is a marker, which is held constant; elsewhere x is a solution. So y is written in both ways.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from accumulus.tape.tape import Tape
 
 @cache
 def second_partial(code: int, first: int, second: int) -> Tape | None:
-    """Return a tape of an operation's arguments whose output is the second derivative; None if that is 0.
+    """Return a tape with an operation's arguments as inputs and a second derivative as output; None if it is 0.
 
     Args:
         code: code of the operation.
@@ -71,7 +71,7 @@ def second_partial(code: int, first: int, second: int) -> Tape | None:
 
 
 def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
-    """Return the output of a template, recorded with these arguments."""
+    """Record a template on the tape with these arguments, and return the reference of its first output."""
     before = len(tape)
     output = copied(template, tape, arguments)[0]
     check_orders(tape, before)
@@ -82,16 +82,17 @@ def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
 
 
 _ATTACH: Final = BY_NAME["attach"].code
-#: Points at which steps are examined, and how many of them have to have finite values.
+#: Number of random points for the test of steps, and of points at which the values have to be finite.
 _POINTS: Final = 4
 _FINITE: Final = 2
 _CLOSE: Final = 1e-7
 
 
 def fixed_solutions(tape: Tape) -> dict[int, int] | None:
-    """Return the steps as `newton_steps` does; None, too, if one takes solutions in another way than linear systems do.
+    """Return the steps as `newton_steps` does; also None if a residual is nonlinear in values computed from solutions.
 
-    The graph of a gradient has vertices for solutions, not for values that residuals compute from them.
+    The graph of a gradient has vertices for solutions, but not for the values that residuals compute from them. So only
+    the solutions themselves may be arguments of nonlinear operations in a residual.
     """
     solution_of, weights = _parted(tape) or (None, [])
     if solution_of is None or not _are_direct(tape, solution_of, set(weights)):
@@ -102,11 +103,11 @@ def fixed_solutions(tape: Tape) -> dict[int, int] | None:
 def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[int, int] | None:
     """Return the solution (the `attach`) for each copy of it that a Newton step holds constant, by reference.
 
-    Return None if the outputs need a value with an attached derivative that is no Newton step.
+    Return None if the outputs need a value with an attached derivative that is not a Newton step.
 
     Args:
         tape: tape with attached derivatives.
-        points: points where the steps are examined first, (points, inputs), before random ones.
+        points: points at which the steps are tested before random points, (points, inputs).
     """
     solution_of, weights = _parted(tape) or (None, [])
     if not solution_of:
@@ -115,7 +116,7 @@ def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[
 
 
 def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
-    """Return the attached values: fixed solutions with their equations, and fixed weights."""
+    """Return the solution of each fixed copy, and the fixed weights, by reference; None if they do not correspond."""
     attached = _attached(tape)
     if not attached:
         return {}, []
@@ -125,7 +126,7 @@ def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
         need = needed(tape, [*tape.outputs, *solutions], values=False)
         fixed = [k for k in attached if k in constant and need[k]]
         held = {tape.first[k] for k in fixed}
-        # a step that is needed may hold solutions constant that are not needed themselves
+        # a step may hold solutions constant that the outputs do not need
         count = len(solutions)
         solutions = [k for k in attached if k not in constant and (need[k] or tape.first[k] in held)]
         if len(solutions) == count:
@@ -138,13 +139,13 @@ def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
 
 
 def _attached(tape: Tape) -> list[int]:
-    """Return values with attached derivatives, without those that last, which are ordinary operations."""
+    """Return values with attached derivatives, except lasting ones, which are ordinary operations."""
     lasts = lasting(tape)
     return [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and not lasts[k]]
 
 
 def _are_direct(tape: Tape, solution_of: dict[int, int], weights: set[int]) -> bool:
-    """Return True if nonlinear operations take fixed solutions, and nothing else that depends on them."""
+    """Return True if nonlinear operations depend on fixed solutions only directly, as their arguments."""
     depends, varies = bytearray(len(tape)), bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
     attached = set(_attached(tape))
     for k in range(tape.inputs, len(tape)):
@@ -177,8 +178,8 @@ def _are_steps(
         tape: tape with attached derivatives.
         solution_of: solution for each copy that is held constant, by reference.
         weights: references of the inverses' entries.
-        points: points where the steps are examined first, (points, inputs).
-        within: if True, equations may contain solutions of others, which depend on the values held constant in these.
+        points: points at which the steps are tested before random points, (points, inputs).
+        within: if True, equations may contain solutions of inner equations, which depend on the outer fixed values.
     """
     solutions, fixed = sorted(solution_of.values()), list(solution_of)
     steps = _steps(tape, solutions, fixed, weights, within=within)
@@ -203,7 +204,7 @@ def _are_steps(
             jacobian[places[:, 0], places[:, 1]] = results[len(solutions) :]
             rows = np.array([jacobian[r] if r >= 0 else np.zeros(len(fixed)) for r in derivatives.rows])
             wrong = np.where(counts, rows - expected, 0.0)
-            moved = at.copy()  # with weights at random in the place of their own
+            moved = at.copy()  # with random weights
             moved[len(at) - len(weights) :] = rng.uniform(-1.0, 1.0, len(weights))
             perturbed = np.array(evaluate(steps, moved.tolist()))
             errors = [results[: len(solutions)] / size**2, wrong, perturbed / size**2]
@@ -216,21 +217,21 @@ def _are_steps(
 
 
 def _nested(tape: Tape, solutions: Sequence[int], counterparts: Sequence[int]) -> NDArray[np.bool_]:
-    """Return True for pairs of which one solution is part of the equations of the other, (solutions, counterparts)."""
+    """Return True for each pair if one solution occurs in the equations of the other, (solutions, counterparts)."""
     uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in solutions}
     nested = [[x != y and bool(uses[x][y] or uses[y][x]) for y in counterparts] for x in solutions]
     return np.array(nested, bool).reshape(len(solutions), len(counterparts))
 
 
 def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: Sequence[int], *, within: bool) -> Tape:
-    """Return the values attached to the solutions, on a tape with inputs for these, the fixed copies and the weights.
+    """Return a tape of the attached values, with further inputs for the solutions, the fixed copies and the weights.
 
     Args:
         tape: tape with attached derivatives.
         solutions: references of the solutions.
         fixed: references of their copies that are held constant.
         weights: references of the inverses' entries.
-        within: if True, solutions have the derivatives of their steps; else they are constants.
+        within: if True, solutions have the derivatives of their steps; else they are plain inputs.
     """
     input_of = {k: tape.inputs + offset for offset, k in enumerate((*solutions, *fixed, *weights))}
     steps = Tape(tape.inputs + len(input_of))
@@ -248,7 +249,7 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
             values.append(steps.apply("attach", input_of[k], reference(tape.second[k])))
         elif k in input_of:
             values.append(input_of[k])
-        elif k in attached:  # nobody needs it
+        elif k in attached:  # the steps do not need it
             values.append(reference(tape.first[k]))
         else:
             values.append(steps.apply_code(tape.codes[k], [reference(a) for a in tape.arguments(k)]))
@@ -259,21 +260,22 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
 # Higher orders -------------------------------------------------------------------------------------------------------
 
 
-#: Solutions that are held constant where something is written.
+#: Solutions that are held constant in a written value.
 Held = frozenset[int]
 
 
 def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequence[int]) -> Tape | None:
-    """Return the emitted derivatives on the original tape, with its solutions, to be differentiated again.
+    """Return the emitted derivatives as a tape that can be differentiated again.
 
     Args:
         tape: tape with attached derivatives.
         steps: solution for each copy that is held constant, by reference, as `newton_steps` returns them.
         emitted: tape that was emitted for the derivatives.
-        places: references of these solutions on the emitted tape, in their order.
+        places: references of these solutions on the emitted tape, in the order of `steps`.
 
     Returns:
-        The tape with the outputs of the emitted one; None if a solution is no value of its own there.
+        A copy of `tape` with the emitted operations and outputs, in which the solutions have derivatives. None if two
+        solutions coincide on the emitted tape, or one is an input or constant.
     """
     if min(places) < emitted.inputs or len(set(places)) < len(places):
         return None
@@ -296,7 +298,7 @@ def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequenc
 
 
 class _Writer:
-    """Writer of a tape's values onto a copy of it, in which markers are replaced by the values that they mark."""
+    """Writer of values onto a copy of their tape; it replaces markers by the values that they mark."""
 
     def __init__(self, tape: Tape, steps: dict[int, int]) -> None:
         self._tape, self._steps, self.result = tape, steps, tape.copy()
@@ -317,7 +319,7 @@ class _Writer:
         self._written: dict[tuple[int, Held], int] = {}
 
     def write(self, value: int, held: Held = frozenset()) -> int:
-        """Return the reference of a value where some solutions are held constant."""
+        """Write a value in which some solutions are held constant, and return its reference."""
         written, waiting = self._written, [(value, held)]
         while waiting:
             at = waiting[-1]
@@ -330,7 +332,7 @@ class _Writer:
         return written[value, held]
 
     def _operands(self, k: int, held: Held) -> list[tuple[int, Held]]:
-        """Return the values that a value is written from, each with the solutions held constant in it."""
+        """Return the operands of a written value, each with the solutions that are held constant in it."""
         tape = self._tape
         if k < tape.inputs or not self._marked[k]:
             return []
@@ -344,7 +346,7 @@ class _Writer:
         return [(a, held) for a in tape.arguments(k)]
 
     def _computed(self, k: int, held: Held) -> tuple[int, Held]:
-        """Return the value that computed a solution, and those held solutions whose equations it is part of."""
+        """Return the computed value of a solution, and the held solutions on whose fixed copies it depends."""
         x = self._tape.first[k]
         if x not in self._around:
             need = needed(self._tape, [x])
@@ -352,7 +354,7 @@ class _Writer:
         return x, held & self._around[x]
 
     def _apply(self, k: int, held: Held) -> int:
-        """Return a value, whose operands are written."""
+        """Write a value whose operands are written, and return its reference."""
         tape, result = self._tape, self.result
         if k < tape.inputs or not self._marked[k]:
             return k
@@ -363,7 +365,7 @@ class _Writer:
         return int(result.apply("attach", operands[0], result.constant(0.0))) if is_held else operands[0]
 
     def _system(self, solution: int) -> Held:
-        """Return the solutions that are found together with one, and held constant in its step."""
+        """Return the solutions of the same system of equations, which are held constant in this solution's step."""
         if solution not in self._systems:
             tape, system, seen = self._tape, {solution}, set()
             waiting = [tape.second[solution]]
@@ -374,7 +376,7 @@ class _Writer:
                 seen.add(k)
                 if k in self._steps:
                     other = self._steps[k]
-                    if not self._uses[other][solution]:  # else its equation is around this one
+                    if not self._uses[other][solution]:  # else `other` is the solution of an outer equation
                         system.add(other)
                 elif k not in self._markers and k not in self._solutions:
                     waiting += tape.arguments(k)

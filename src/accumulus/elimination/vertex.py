@@ -1,16 +1,16 @@
-"""Vertex elimination: remove intermediate vertices one by one, joining their dependents to their dependencies.
+"""Vertex elimination: remove the intermediate vertices in some order, joining their dependents to their dependencies.
 
-Eliminating k replaces each pair of edges ⟨j,k⟩, ⟨k,i⟩ by c_ji += c_jk · c_ki, |P_k|·|S_k| products at a time
-(Griewank and Reese 1991). When all intermediates are gone the edges that remain are the Jacobian. The order
-decides the cost; the graph after a set of vertices is gone does not depend on their order.
+The elimination of k replaces each pair of edges ⟨j,k⟩, ⟨k,i⟩ by c_ji += c_jk · c_ki, which takes |P_k|·|S_k| products
+(Griewank and Reese 1991). After all intermediates are eliminated, the remaining edges are the Jacobian. The order
+determines the cost. The graph after the elimination of a set of vertices does not depend on their order.
 
-Compiled (`accumulus.elimination.compiled.vertex_kernel`), for graphs of a few edges and of a million. A label matters
-to the cost by its level only: ±1, another constant, or variable. A product takes the higher level of its factors, and a
-sum of two labels is at least a constant. Costs are pairs, so that orders which are equal under the objective are told
-apart: (fma, multiplications) for the objective "fma", (multiplications, fma) for the others.
+The elimination is compiled (`accumulus.elimination.compiled.vertex_kernel`), for graphs from a few edges to a million.
+The cost depends only on the levels of labels: ±1, other constant, or variable. A product has the higher level of its
+factors, and a sum has at least the level of a constant. A cost is a pair whose second number breaks ties: (fma,
+multiplications) for the objective "fma", (multiplications, fma) for the others.
 
-Time and memory are those of the products and of the edges that are there at one time: some five million products a
-second; 0.4 GB for a million edges, and 9 bytes for each step that is recorded.
+Time is linear in the products, some five million a second. Memory is linear in the edges that exist at one time: 0.4 GB
+for a million edges, and 9 bytes for each recorded step.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ from accumulus.native.state import NOTHING, Integers, Records
 from accumulus.options import Objective
 from accumulus.text import some_of
 
-#: Cost under the objective, then under the one that breaks ties.
+#: Cost under the objective, and under the objective that breaks ties.
 Cost = tuple[int, int]
 
 #: Level of a label by its kind: ±1, constant, variable.
 LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 
-#: Products of one call of the kernel, some 10 ms; between calls it looks at the deadline, and Ctrl-C is heard. And the
-#: seconds of work of each.
+#: Products for each call of the kernel, some 10 ms; between calls the deadline is checked and Ctrl-C takes effect.
 _SLICE: Final = 50_000
+#: Seconds of work for each product.
 _PRODUCT: Final = 2e-7
-#: Room for steps that wait in the kernel: the least, and the most by growth; a vertex may need more.
+#: Smallest capacity of the kernel's buffer of steps, and the largest that it grows to; a vertex may need more.
 _WAITING: Final = (1 << 10, 1 << 20)
 _NO_LIMIT: Final = 1 << 62
 _FIRST: Final = 1 << 10
 
 
 class Priced(NamedTuple):
-    """Counts of an order: its cost, all products of labels, and additions of labels."""
+    """Cost of an order, with its numbers of products and of additions of labels."""
 
     cost: Cost
     products: int
@@ -74,12 +74,12 @@ class Priced(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Products and additions."""
+        """Number of products and additions."""
         return self.products + self.additions
 
 
 class Limit(NamedTuple):
-    """Limit beyond which an order is abandoned: its cost under the objective, and the number of its products."""
+    """Limits beyond which an order is abandoned: cost under the objective, and number of products."""
 
     cost: float = math.inf
     products: float = math.inf
@@ -89,16 +89,16 @@ UNLIMITED: Final = Limit()
 
 
 class VertexElimination:
-    """Graph from which the kernel eliminates vertices.
+    """State of a vertex elimination in the kernel.
 
     Args:
-        graph: taken without what is on no path from a root to a terminal.
-        objective: what costs are of.
-        steps: where the products and sums are recorded, if they are wanted.
-        deadline: when it passes, what eliminates raises `OutOfTimeError`.
+        graph: graph to eliminate; edges on no path of a selected entry are left out.
+        objective: objective of the costs.
+        steps: steps to which the products and sums are appended; None to record none.
+        deadline: when it passes, `follow`, `markowitz` and `arranged` raise `OutOfTimeError`.
 
     Attributes:
-        intermediates: those on a path from a root to a terminal, dependencies before dependents.
+        intermediates: intermediates on a path of a selected entry, dependencies before dependents.
         dead: the other intermediates.
     """
 
@@ -148,7 +148,7 @@ class VertexElimination:
 
     @property
     def cost(self) -> Cost:
-        """Return the cost of the eliminations so far, under the objective and under the one that breaks ties."""
+        """Return the cost of the eliminations so far, under the objective and under the objective that breaks ties."""
         return self._state.total, self._state.tie
 
     @property
@@ -159,11 +159,11 @@ class VertexElimination:
         return Priced(self.cost, state.made, state.made - created)
 
     def follow(self, order: Integers, limit: Limit = UNLIMITED, costs: Integers | None = None) -> bool:
-        """Eliminate the vertices of an order; return False once all together exceed the limit.
+        """Eliminate the vertices in order; return False as soon as the total exceeds the limit.
 
         Args:
             order: vertices to eliminate, by number.
-            limit: cost and number of products at which the order is abandoned.
+            limit: cost and number of products beyond which the order is abandoned.
             costs: array that receives the cost of each vertex, or None.
         """
         state = self._state
@@ -174,7 +174,7 @@ class VertexElimination:
         return self._run(FOLLOW)
 
     def markowitz(self, limit: Limit = UNLIMITED) -> Integers | None:
-        """Eliminate the cheapest vertex until none is left; return the order, or None once it exceeds the limit."""
+        """Eliminate the cheapest vertex until none is left; return the order, or None if it exceeds the limit."""
         state, count = self._state, len(self.intermediates)
         state.order[:count] = self.intermediates
         state.heap, state.touched = np.zeros(count + 1, np.int64), np.zeros(self._count, np.int64)
@@ -183,11 +183,11 @@ class VertexElimination:
         return state.order[:count].copy() if self._run(GREEDY) else None
 
     def arranged(self, order: Integers, ends: Integers) -> tuple[Integers, Cost]:
-        """Eliminate the vertices of an order; return another order of equal cost, and the costs of its vertices.
+        """Eliminate the vertices in order; return a depth-first order of equal cost, and the cost.
 
-        Two vertices can be exchanged if they are not neighbours when the first of them is eliminated (Griewank and
-        Reese 1991). So every order that keeps the order of such neighbours costs the same. The returned order is depth
-        first from `ends`: the vertices that a vertex needs come right before it.
+        Two consecutive vertices can be exchanged if they are not neighbours when the first is eliminated (Griewank and
+        Reese 1991). So every order that keeps the relative order of such neighbours costs the same. The returned order
+        is depth first from `ends`: the earlier neighbours of a vertex come right before it.
         """
         state, count = self._state, self._count
         state.noted = True
@@ -199,7 +199,7 @@ class VertexElimination:
         inner = np.zeros(count, bool)
         inner[order] = True
         noted = noted[inner[noted >> HALF]]
-        # by the later one; of its earlier neighbours the one with the lowest number first
+        # grouped by the later vertex; its earlier neighbours in ascending order
         noted.sort()
         state.starts = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(noted >> HALF, minlength=count), out=state.starts[1:])
@@ -212,7 +212,13 @@ class VertexElimination:
         return state.order[: len(order)].copy(), self.cost
 
     def edges_at(self, vertices: Integers, most: int) -> list[tuple[int, int, int]] | None:
-        """Return source, target and level of these vertices' present edges; None if they are more than `most`."""
+        """Return source, target and level of the vertices' present edges; None if there are too many.
+
+        Args:
+            vertices: vertices by number.
+            most: largest number of edges to return. If the graph has no more vertices than this, the result is also
+                None for as many edges as vertices.
+        """
         state = self._state
         state.order[: len(vertices)] = vertices
         state.at, state.end, state.listed = 0, len(vertices), min(most + 1, self._count)
@@ -256,7 +262,7 @@ class VertexElimination:
         return result
 
     def _widen(self, capacity: int) -> None:
-        """Make room for a number of edges at one time."""
+        """Grow the tables to hold `capacity` edges at one time."""
         state = self._state
         edges = Records.zeros(Edge, capacity + 1)
         edges.words[: len(state.edges.words)] = state.edges.words
@@ -266,14 +272,14 @@ class VertexElimination:
         self._perform(REHASH)
 
     def _make_room(self, steps: int) -> None:
-        """Make room for a number of steps before they are recorded."""
+        """Grow the buffer of steps to at least `steps`."""
         state = self._state
         room = max(steps, min(4 * state.room, _WAITING[1]), _WAITING[0])
         if room > state.room:
             state.steps, state.room = np.empty(room, np.int64), room
 
     def _write(self) -> None:
-        """Move recorded steps from the kernel's buffer to the accumulation."""
+        """Move the steps in the kernel's buffer to the accumulation's steps, or to the notes of `arranged`."""
         count = self._state.stepped
         if count == 0:
             return
@@ -299,10 +305,10 @@ def price(
     limit: Limit = UNLIMITED,
     deadline: Deadline = FOREVER,
 ) -> Priced | None:
-    """Return the cost of eliminating the vertices of `graph` in that order; None once it exceeds the limit.
+    """Return the cost of eliminating the vertices of `graph` in the given order; None if it exceeds the limit.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
     """
     state = VertexElimination(graph, objective, deadline=deadline)
     return state.priced if state.follow(np.fromiter(order, np.int64), limit) else None
@@ -311,12 +317,13 @@ def price(
 def markowitz_order(
     graph: DifferentiationGraph, objective: Objective, limit: Limit = UNLIMITED, deadline: Deadline = FOREVER
 ) -> tuple[Priced, tuple[int, ...]] | None:
-    """Return all intermediates, the cheapest of the remaining ones next, and their cost; None once over the limit.
+    """Return the cost of the Markowitz order, and the order of all intermediates; None if it exceeds the limit.
 
-    Ties go to the one that the fewest others depend on, then to the one nearest to the roots.
+    The next vertex is the cheapest of the remaining ones. Ties go to the vertex with the fewest dependents, then to the
+    vertex nearest to the roots.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
     """
     state = VertexElimination(graph, objective, deadline=deadline)
     order = state.markowitz(limit)
@@ -331,8 +338,8 @@ def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Acc
         order: all intermediate vertices, each once, by number.
 
     Raises:
-        OrderError: if the order leaves a vertex out, names one twice, or one that is not an intermediate; or if it
-            makes more steps than references can tell apart, two thousand million.
+        OrderError: if the order is not a permutation of the intermediates, or if edges and steps together exceed
+            2³¹ − 1, the largest reference.
     """
     check_order(graph, order)
     steps = Steps(len(graph.sources))

@@ -1,1 +1,1 @@
-"""Differentiation graphs, their files, and the way from a tape to its graph."""
+"""Differentiation graphs, their file formats, and the conversion of a tape to its graph."""

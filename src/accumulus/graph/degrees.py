@@ -5,8 +5,9 @@ predecessors and successors, and the same for sets of vertices; Y_i for the root
 X_i for the terminals that it reaches (its index domain); D⁻, D⁺, D_r⁻ = |Y_i|, D_t⁺ = |X_i| for the four degrees
 (section 3; index domain and range: Griewank and Walther, Evaluating Derivatives, 2008, p. 147).
 
-Neighbours cost what they return. Ranges and domains are bit sets, found in one pass over the edges: with r ends,
-O(edges · r / 64) time and vertices · r / 8 bytes. A vertex is connected to itself, by the path without edges.
+The time for neighbours is linear in the size of the result. Ranges and domains are bit sets, computed in one pass over
+the edges: for r roots or terminals this takes O(edges · r / 64) time and vertices · r / 8 bytes. A vertex is connected
+to itself by the path without edges.
 
 **Depth levels** (the notes, definition "depth level"). All roots are on level 0, all terminals on the last level L(X) =
 L(G), and an intermediate is on the level of the longest path from a root to it. An edge whose ends are more than one
@@ -14,9 +15,9 @@ level apart is a cross-level edge. Segmentation puts a copy of one of its ends o
 unit edges; then every edge joins two neighbouring levels, and the Jacobian is the product of the local Jacobians
 between them.
 
-Everything here is linear in the graph and the result. The definition leaves two choices. A vertex that no root reaches
-has no level (−1), and its edges cross none. A dead end, which reaches no terminal, has the level of the definition, and
-the terminals come after it.
+Levels and segmentation take time linear in the graph and the result. The definition leaves two cases open. A vertex
+that no root reaches has no level (−1), and its edges are not cross-level edges. A dead end, which reaches no terminal,
+has the level of the longest path from a root, and all terminals are on a later level.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from accumulus.errors import unknown_name
 from accumulus.graph.graph import UNIT, DifferentiationGraph, derive, vertex_numbers
 from accumulus.tape.passes import spread_sets
 
-#: Ends whose sets are bits of one number.
+#: Roots or terminals per pass: their sets are the bits of one int64.
 _BITS: Final = 62
 
 
@@ -50,7 +51,7 @@ def predecessors(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> 
 
     Args:
         graph: graph of the vertices.
-        vertices: one vertex by number, or several; members of the set are returned, too, if they precede others.
+        vertices: one vertex by number, or several; a vertex of the set is returned if it precedes another one.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -74,15 +75,15 @@ def successors(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tu
 
 
 def in_degrees(graph: DifferentiationGraph) -> list[int]:
-    """Return the number of edges that enter each vertex; parallel edges count one by one. In the notes D⁻.
+    """Return the number of edges that enter each vertex; parallel edges count separately. In the notes D⁻.
 
-    Degrees that count a simple block as one edge: `accumulus.theory.graphs.chains_and_blocks.block_degrees`.
+    `accumulus.theory.graphs.chains_and_blocks.block_degrees` counts a simple block as one edge.
     """
     return [len(edges) for edges in graph.in_edges]
 
 
 def out_degrees(graph: DifferentiationGraph) -> list[int]:
-    """Return the number of edges that leave each vertex; parallel edges count one by one. In the notes D⁺."""
+    """Return the number of edges that leave each vertex; parallel edges count separately. In the notes D⁺."""
     return [len(edges) for edges in graph.out_edges]
 
 
@@ -91,7 +92,7 @@ def index_ranges(graph: DifferentiationGraph, starts: Sequence[int] | None = Non
 
     Args:
         graph: graph of the vertices.
-        starts: vertices that replace the roots; those of a depth level V^a give the notes' V^a_i.
+        starts: vertices that replace the roots; the vertices of a depth level V^a give the notes' V^a_i.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -105,7 +106,7 @@ def index_domains(graph: DifferentiationGraph, ends: Sequence[int] | None = None
 
     Args:
         graph: graph of the vertices.
-        ends: vertices that replace the terminals; those of a depth level V^c give the notes' V^c_i.
+        ends: vertices that replace the terminals; the vertices of a depth level V^c give the notes' V^c_i.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -121,7 +122,7 @@ def _handed_on(
     edges: Sequence[Sequence[int]],
     ends: Sequence[int],
 ) -> list[int]:
-    """Return for each vertex the bit set of marked vertices before it, in an order that follows the edges."""
+    """Return for each vertex the bit set of marked vertices that reach it; `order` is topological along the edges."""
     vertex_numbers(graph, marked)
     sets = [0] * len(graph.vertices)
     for bit, v in enumerate(marked):
@@ -134,7 +135,7 @@ def _handed_on(
 
 
 def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
-    """Return the roots with a path to a vertex; `index_ranges` finds those of all vertices at once.
+    """Return the roots with a path to a vertex; for all vertices at once, use `index_ranges`.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -144,7 +145,7 @@ def roots_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
 
 
 def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
-    """Return the terminals with a path from a vertex; `index_domains` finds those of all vertices at once.
+    """Return the terminals with a path from a vertex; for all vertices at once, use `index_domains`.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -166,7 +167,7 @@ def terminal_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
 
 
 def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the number of ends that reach each vertex; edges are in an order in which marks can be handed on."""
+    """Return the number of roots or terminals that reach each vertex; the edges are in topological order."""
     counts = np.zeros(count, np.int64)
     for k in range(0, len(ends), _BITS):
         some = list(ends[k : k + _BITS])
@@ -233,18 +234,18 @@ def segmented(
 
     Args:
         graph: graph to cut.
-        side: end of the edge that new vertices copy. From the "tail" (the source, the dependent variable) the unit
-            edges come first and the label last; from the "head" (the target) the label comes first. In the notes,
-            figure "Cross-level edge segmentation", (b) and (c).
+        side: end of the edge that the new vertices copy. With "tail" (the source, the dependent variable) the unit
+            edges come first and the label last; with "head" (the target) the label comes first. In the notes, figure
+            "Cross-level edge segmentation", (b) and (c).
         shared: if True, edges that are cut at the same end share its copies, so that levels have fewer vertices. If
-            False, as in the notes, each cut edge is a direct simple chain.
+            False, each cut edge becomes a direct simple chain of its own, as in the notes.
 
     Returns:
-        A graph with the same Jacobian: the vertices of the given graph keep their numbers, copies have primes. An
-        edge keeps its label; unit edges are of kind `Kind.ONE` and cost nothing.
+        A graph with the same Jacobian. The vertices of `graph` keep their numbers, and the names of the copies have
+        primes. Each edge keeps its label; the unit edges are of kind `Kind.ONE` and cost nothing.
 
     Raises:
-        UnknownNameError: for another side.
+        UnknownNameError: if `side` is neither "tail" nor "head".
 
     >>> graph = DifferentiationGraph([("y", "a", "e1"), ("a", "x", "e2"), ("y", "x", "e3")])
     >>> cut = segmented(graph)
@@ -285,7 +286,7 @@ def segmented(
 
 
 def _namer(graph: DifferentiationGraph) -> Callable[[Hashable], str]:
-    """Return a function that makes names which the graph does not have yet: v′, v′2 and so on."""
+    """Return a function that makes unused names for copies of a vertex v: v′, v′2 and so on."""
     taken = set(graph.vertices)
     counts: dict[Hashable, int] = {}
 

@@ -1,23 +1,24 @@
 """Conversion of graphs to and from NetworkX, and GraphML files.
 
-**NetworkX.** What a graph is made of travels as attributes, the same in NetworkX and in GraphML:
+**NetworkX.** The parts of a graph are stored as attributes, the same in NetworkX and in GraphML:
 
-* of the graph: `roots` and `terminals`, how many there are, for a graph that has none;
+* of the graph: `roots` and `terminals`, their numbers, so that a graph without any can be read back;
 * of a vertex: `root` or `terminal`, its position among them; `size`, if it is not 1;
-* of an edge: `label`, its symbol; `kind`, one of "one", "minus_one", "constant" and "variable"; `value`, of a constant
-  that is known. A graph from elsewhere needs none of them.
+* of an edge: `label`, its symbol; `kind`, one of "one", "minus_one", "constant" and "variable"; `value`, the value of a
+  known constant.
 
-NetworkX is imported when a graph is made for it, and never for reading one. References to a tape do not travel.
+All attributes are optional in a graph from another program. `to_networkx` imports NetworkX, `from_networkx` does not.
+References to a tape are not stored.
 
 **GraphML.** Graphs as GraphML files (Brandes, Eiglsperger, Herman, Himsolt and Marshall, GraphML Progress Report,
 2001).
 
-NetworkX reads and writes them, with these attributes, and `integer` for a vertex whose name
-is a number; files of other programs need none of them. Node ids are the vertices' names.
+NetworkX reads and writes the files, with the attributes above and `integer` for a vertex whose name is a number. Node
+ids are the vertices' names.
 
-NetworkX trusts a file, so `_check` runs over it first. It refuses a document type before anything that it declares
-is looked at: no entity is ever expanded, and nothing outside the file is read. It also refuses elements nested
-without end, and what NetworkX would overlook.
+NetworkX does not validate a file, so `_check_xml` checks it first. It refuses a document type before the parser looks
+at its declarations: no entity is ever expanded, and nothing outside the file is read. It also refuses elements nested
+too deeply, and errors that NetworkX ignores: duplicate nodes or keys, several graphs, hyperedges, undirected edges.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _KINDS = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 
 
 def to_networkx(graph: DifferentiationGraph) -> Any:
-    """Return the graph as a ``networkx.MultiDiGraph``, its vertices by name, the number of each edge as its key."""
+    """Return the graph as a ``networkx.MultiDiGraph``: nodes are the vertices' names, edge keys the edge numbers."""
     import networkx
 
     made = networkx.MultiDiGraph(name=graph.name, roots=len(graph.roots), terminals=len(graph.terminals))
@@ -68,15 +69,17 @@ def from_networkx(
     """Return a graph from a ``networkx.DiGraph`` or ``MultiDiGraph`` whose edges run from the dependent vertices.
 
     Args:
-        given: digraph; an edge attribute `label` may be a symbol or a number. Edges keep their keys as numbers if
-            `to_networkx` made the keys.
-        roots: names of the roots; by default those with the attribute `root`, else those without incoming edges.
-        terminals: names of the terminals; by default those with the attribute `terminal`, else those without outgoing
-            edges.
+        given: digraph; an edge attribute `label` may be a symbol or a number. If the keys of a multigraph are 0 … edges
+            − 1, as `to_networkx` makes them, they become the edge numbers.
+        roots: names of the roots. By default the vertices with the attribute `root`, or if there are none, the vertices
+            without incoming edges.
+        terminals: names of the terminals. By default the vertices with the attribute `terminal`, or if there are none,
+            the vertices without outgoing edges.
 
     Raises:
-        GraphError: if the edges have no direction, there is a cycle, or an attribute is malformed.
-        ArgumentError: if it is no NetworkX graph.
+        GraphError: if the edges have no direction, a vertex has no edges, there is a cycle, or an attribute is
+            malformed.
+        ArgumentError: if `given` is not a NetworkX graph.
     """
     if not callable(getattr(given, "is_directed", None)):
         raise ArgumentError(f"from_networkx was given a {type(given).__name__}; expected a networkx.DiGraph")
@@ -107,7 +110,7 @@ def from_networkx(
     loose = next((v for v, _ in vertices if v not in touched), None)
     if loose is not None:
         raise GraphError(f"vertex {loose!r} has no edges; remove it, or make it a root or a terminal")
-    # with sizes of all: a declared vertex is not misspelt
+    # sizes of all vertices: a root or terminal without an edge is then not taken for misspelt
     sizes = {v: about.get("size", 1) for v, about in vertices}
     for v, size in sizes.items():
         if type(size) is not int:
@@ -116,7 +119,7 @@ def from_networkx(
 
 
 def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> Any:
-    """Return the label of an edge as the constructor of a graph takes it."""
+    """Return the label of an edge for the constructor of `DifferentiationGraph`."""
     kind = attributes.get("kind", "variable")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise GraphError(f"edge {edge!r} has the kind {shortened(kind)}; expected one of {', '.join(_KINDS)}")
@@ -131,9 +134,9 @@ def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> An
 # GraphML -------------------------------------------------------------------------------------------------------------
 
 
-#: Elements inside of each other; those of graph editors stay below twenty.
+#: Deepest nesting of elements; files of graph editors stay below twenty.
 _DEEPEST: Final = 100
-#: Numbers as text: further spellings that Python takes (1_000, other digits) are refused.
+#: Numbers as text. Other spellings that Python accepts (1_000, non-ASCII digits) are refused.
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}")
 _REAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(INF|inf)|NaN|nan")
 _WHOLE_NAME: Final = re.compile(r"0|-?[1-9][0-9]{0,4000}")
@@ -144,7 +147,7 @@ def write_graphml(graph: DifferentiationGraph, path: str | PathLike[str]) -> Non
     """Write a graph to a GraphML file that `read_graphml` reads back as an equal graph.
 
     Raises:
-        GraphError: if two vertices have the same name as text, or a name cannot be written in XML.
+        GraphError: if two vertices have the same name as text, or a name or symbol cannot be written in XML.
         OSError: if the file cannot be written.
     """
     import networkx
@@ -164,12 +167,12 @@ def write_graphml(graph: DifferentiationGraph, path: str | PathLike[str]) -> Non
             made.nodes[vertex]["integer"] = True
     written = BytesIO()
     networkx.write_graphml_xml(made, written)
-    # as it stands it would be read as the end of a line
+    # an XML parser reads an unescaped carriage return as a line feed
     Path(path).write_bytes(written.getvalue().replace(b"\r", b"&#13;") + b"\n")
 
 
 def read_graphml(path: str | PathLike[str]) -> DifferentiationGraph:
-    """Read a graph from a GraphML file; edges run from the dependent vertices to those that they depend on.
+    """Read a graph from a GraphML file; edges run from the dependent vertices to their dependencies.
 
     Raises:
         GraphError: if the file is not GraphML, has a document type, more than one graph, nested graphs, hyperedges or
@@ -182,14 +185,14 @@ def read_graphml(path: str | PathLike[str]) -> DifferentiationGraph:
         return from_networkx(_read(content))
     except GraphError as error:
         raise GraphError(f"{path}: {error}") from None
-    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for an encoding
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: unknown or invalid encoding
         raise GraphError(f"{path} is not an XML file: {error}") from None
 
 
 def _check_xml(content: bytes) -> None:
-    """Refuse content that could do harm, and content that NetworkX would overlook."""
+    """Refuse unsafe content, and errors that NetworkX would ignore."""
     parser = expat.ParserCreate(namespace_separator=" ")
-    #: For each element that is open, the keys of its data.
+    #: Keys of the data elements of each open element.
     keys: list[set[str]] = []
     nodes: set[str] = set()
     edges: list[tuple[str, str]] = []
@@ -247,7 +250,7 @@ def _check_xml(content: bytes) -> None:
 
 
 def _read(content: bytes) -> Any:
-    """Return the file as a digraph of NetworkX, whose vertices are numbers where the file says so."""
+    """Return the file as a NetworkX digraph; vertices with the attribute `integer` are integers."""
     import networkx
     from networkx.readwrite.graphml import GraphMLReader
 
@@ -281,7 +284,7 @@ def _whole(text: str) -> int:
 
 
 def _real(text: str) -> float:
-    # a number too large for a float64 becomes infinite without a word
+    # Python reads a number too large for a float64 as infinity, without an error
     if _REAL.fullmatch(text.strip()) and (math.isfinite(value := float(text)) or not text.strip()[-1].isdigit()):
         return value
     raise GraphError(f"an attribute is {shortened(text)}; expected a number of type double")

@@ -1,28 +1,28 @@
-"""Graph files: JSON, and the choice of the format by the end of the file name.
+"""Graph files: JSON, and the choice of the format by the file name's extension.
 
-**JSON** has two spellings of one form, which is an object with ``edges``, a list of [from, to] or [from, to, label];
-``roots`` and ``terminals``, lists of vertices; and optionally ``name`` and ``sizes``. Keys that are not known, or that
-are there twice, are refused: a misspelt "roots" must not be overlooked. Nothing in a file is ever executed.
+**JSON** has two variants. Both are an object with ``edges``, a list of [from, to] or [from, to, label]; ``roots`` and
+``terminals``, lists of vertices; and optionally ``name`` and ``sizes``. Unknown and duplicate keys are errors, so that
+a misspelt "roots" is not ignored.
 
-*By names*, as people write it: vertices are what the edges call them, ``sizes`` an object of their names. A label is
-"one", "minus_one", "constant" or "variable", a number for a constant whose value is known, null, or any other text as a
-symbol. ``about`` says whatever else there is to say.
+*By names*, for files written by hand: vertices are named by the edges, and ``sizes`` is an object with vertex names as
+keys. A label is "one", "minus_one", "constant" or "variable"; a number, for a constant of known value; null; or any
+other text, as a symbol. ``about`` is a comment.
 
-*By numbers*, in the file of a plan, which speaks of vertices, edges and labels by number and needs its graph as it
-was: ``vertices`` is the list of names, ``sizes`` the list of sizes, and ``labels`` a list besides the edges, in which a
-symbol is an object {"symbol": text}. With ``tape``, the operations of the function, labels are references of that; with
-it there may be a ``mirror``, a list of vertices, and ``wanted``, a list of [root, terminal] by position.
+*By numbers*, inside the file of a plan, which refers to vertices, edges and labels by number: ``vertices`` is the list
+of names, ``sizes`` the list of sizes, and ``labels`` a list parallel to ``edges``, in which a symbol is an object
+{"symbol": text}. If there is a ``tape``, the operations of the function, labels are references to it. Then there may
+also be a ``mirror``, a list of vertices, and ``wanted``, a list of [root, terminal] by position.
 
-**All forms:**
+**All formats:**
 
-| ends in | form | written | read |
+| extension | format | written | read |
 | --- | --- | --- | --- |
 | `.json` | as above | yes | yes |
 | `.graphml` | `accumulus.graph.exchange` | yes | yes |
 | `.dot`, `.gv` | a picture for Graphviz: `accumulus.graph.pictures` | yes | no |
 
-What is read back from JSON and GraphML is an equal graph: names, order of roots and terminals, labels, known constants,
-sizes. Nothing in a file is ever executed, and nothing outside of it is read.
+JSON and GraphML files are read back as an equal graph: names, order of roots and terminals, labels, known constants and
+sizes. Nothing in a file is ever executed, and nothing outside the file is read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KEYS: Final = ("name", "about", "roots", "terminals", "edges", "sizes")
 _CHOSEN: Final = ("mirror", "wanted")
 NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", *_CHOSEN, "tape")
 _TAPE_KEYS: Final = ("inputs", "constants", "operations", "outputs")
-#: Inputs of a tape, at most: they need memory, though nothing in the file says more of them than their number.
+#: Largest number of inputs of a tape: a short file could otherwise request any amount of memory.
 _MOST_INPUTS: Final = 1 << 24
 
 
@@ -62,7 +62,7 @@ def read_json(path: str | PathLike[str]) -> DifferentiationGraph:
     """Read a graph from a JSON file that names its vertices.
 
     Raises:
-        GraphError: if the file is not JSON of the form above, or not an acyclic graph.
+        GraphError: if the file is not JSON by names (see the module), or not an acyclic graph.
         OSError: if the file cannot be read.
     """
     data = parsed_json(path, GraphError, infinite=True)
@@ -102,7 +102,7 @@ def write_json(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
     """Write a graph to a JSON file that `read_json` reads back as an equal graph.
 
     Raises:
-        GraphError: if two vertices have the same name as text, or a symbol is the word for a kind.
+        GraphError: if two vertices have the same name as text, or a symbol is the name of a kind.
         OSError: if the file cannot be written.
     """
     names = _names(graph)
@@ -123,7 +123,7 @@ def write_json(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
         "edges": [[names[j], names[i], label] for j, i, label in ends],
     }
     touched = {*graph.sources.tolist(), *graph.targets.tolist()}
-    # ends without edges are read back if they have sizes; see `DifferentiationGraph`
+    # the reader accepts roots or terminals without edges only if they have sizes; see `DifferentiationGraph`
     alone = {v for ends in (graph.roots, graph.terminals) if touched.isdisjoint(ends) for v in ends if touched}
     sizes = {str(names[v]): size for v, size in enumerate(graph.sizes.tolist()) if size != 1 or v in alone}
     if sizes:
@@ -136,7 +136,7 @@ def _is_name(value: object) -> bool:
 
 
 def _names(graph: DifferentiationGraph) -> list[Hashable]:
-    """Return names of the vertices; those that are neither text nor integers become text."""
+    """Return the names of the vertices; a name that is neither text nor an integer becomes text."""
     return [v if _is_name(v) else str(v) for v in graph.vertices]
 
 
@@ -145,7 +145,7 @@ def _symbol(graph: DifferentiationGraph, edge: int) -> str | None:
 
 
 def _written_label(graph: DifferentiationGraph, edge: int) -> str | float:
-    """Return the symbol of an edge, its number, or the word for its kind."""
+    """Return the symbol of an edge, its constant value, or the name of its kind."""
     kind, symbol = Kind(int(graph.kinds[edge])), _symbol(graph, edge)
     if kind is Kind.CONSTANT and edge in graph.constants:
         return graph.constants[edge]
@@ -156,7 +156,7 @@ def _written_label(graph: DifferentiationGraph, edge: int) -> str | float:
 
 
 def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
-    """Return the graph by numbers, as lists, objects, numbers and text."""
+    """Return the graph by numbers (see the module), as data that JSON can express."""
     data: dict[str, Any] = {
         "name": graph.name,
         "vertices": _names(graph),
@@ -189,10 +189,10 @@ def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
 
 
 def graph_from_data(data: Any) -> DifferentiationGraph:
-    """Return the graph that `graph_as_data` wrote.
+    """Return the graph from the data of `graph_as_data`.
 
     Raises:
-        GraphError: naming what is wrong with it.
+        GraphError: if the data are malformed; the message names the part.
     """
     if not isinstance(data, dict):
         raise GraphError(f"'graph' is {shortened(data)}; expected an object")
@@ -248,7 +248,7 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
 
 
 def _read_chosen(data: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the mirror and the selected entries of a graph, as far as the file has them."""
+    """Return the arguments `mirror` and `wanted` of the graph, if the file has them."""
     selection: dict[str, Any] = {}
     if "mirror" in data:
         selection["mirror"] = whole_numbers(data["mirror"], "mirror", count, GraphError, length=count)
@@ -276,7 +276,7 @@ def _read_label(label: Any, edge: int) -> Kind | str | float:
 
 
 def _read_tape(data: Any) -> Tape:
-    """Return the tape, rebuilt by its own builders, which refuse operations that they would write otherwise."""
+    """Return the tape; refuse operations that the tape's own methods would simplify or share."""
     if not isinstance(data, dict):
         raise GraphError(f"'tape' is {shortened(data)}; expected an object")
     check_keys(data, _TAPE_KEYS, "'tape'", GraphError)
@@ -284,7 +284,7 @@ def _read_tape(data: Any) -> Tape:
     constants, operations, outputs = (data.get(key) for key in _TAPE_KEYS[1:])
     if not (isinstance(constants, list) and isinstance(operations, list) and isinstance(outputs, list)):
         raise GraphError("expected lists 'constants', 'operations' and 'outputs' of the tape")
-    # builders that keep the signs of zeros leave the operations of the others unchanged, too
+    # with signed zeros the builders simplify less, so they also keep every operation of a tape without signed zeros
     tape = Tape(inputs, signed_zeros=True)
     for k, entry in enumerate(constants):
         value = _read_number(entry)
@@ -324,10 +324,10 @@ def _read_number(data: Any) -> float | None:
     return float(data) if data in ("inf", "-inf", "nan") else None
 
 
-# All forms -----------------------------------------------------------------------------------------------------------
+# All formats ---------------------------------------------------------------------------------------------------------
 
 
-#: Module and functions for reading and writing, by the end of the name; imported when first needed.
+#: Module, reader and writer by file extension; modules are imported on first use.
 _FORMS: Final = {
     ".json": ("files", "read_json", "write_json"),
     ".graphml": ("exchange", "read_graphml", "write_graphml"),
@@ -335,7 +335,7 @@ _FORMS: Final = {
     ".gv": ("pictures", None, "write_dot"),
 }
 
-#: Ends of the names of files that `load_graph` reads.
+#: Extensions of files that `load_graph` reads.
 READABLE: Final = tuple(end for end, (_, read, _) in _FORMS.items() if read)
 
 
@@ -346,8 +346,9 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
         path: file whose name ends in ``.json`` or ``.graphml``, in upper or lower case.
 
     Raises:
-        GraphError: if the file is not of its form, or does not hold an acyclic graph; the message names the place.
-        ArgumentError: if the name ends otherwise.
+        GraphError: if the file is malformed, is a picture (``.dot``, ``.gv``), or does not hold an acyclic graph; the
+            message names the place.
+        ArgumentError: if the name has another extension.
         OSError: if the file cannot be read.
     """
     module, read, _ = _form(path, READABLE)
@@ -361,15 +362,15 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
 
 
 def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
-    """Write a graph to a file in the format of its name's ending.
+    """Write a graph to a file in the format of its extension.
 
     Args:
         graph: graph to write.
         path: file whose name ends in ``.json``, ``.graphml``, or, for a picture, ``.dot`` or ``.gv``.
 
     Raises:
-        GraphError: if the graph has names that the form cannot hold; nothing is written then.
-        ArgumentError: if the name ends otherwise.
+        GraphError: if the format cannot express a name or symbol of the graph; then no file is written.
+        ArgumentError: if the name has another extension.
         OSError: if the file cannot be written.
     """
     module, _, write = _form(path, _FORMS)
@@ -377,7 +378,7 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
 
 
 def _form(path: str | PathLike[str], ends: Iterable[str]) -> tuple[str, str | None, str]:
-    """Return module and functions of a file's format; the error for other endings lists some."""
+    """Return module, reader and writer of a file's format; the error for another extension lists `ends`."""
     if not isinstance(path, str | PathLike):
         raise ArgumentError(f"path is {path!r}; expected the name of a file")
     end = Path(path).suffix.lower()
@@ -395,21 +396,19 @@ def _listed(ends: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}"
 
 
-# JSON that anybody may have written ----------------------------------------------------------------------------------
+# JSON from untrusted files -------------------------------------------------------------------------------------------
 #
-# JSON from files that anybody may have written: read whole, within limits, as strictly as the format is defined.
-#
-# Refused besides the parser's own errors: an object with one key twice, of which a parser keeps one silently; numbers
-# that no float64 holds; files larger than `LARGEST_FILE`, and paths that are no file.
+# Besides invalid JSON these are errors: an object with a duplicate key, of which Python's parser keeps the last value;
+# numbers beyond the range of float64; files larger than `LARGEST_FILE`; and paths that are not regular files.
 
-#: Bytes of a file; a graph of a million edges takes about a tenth.
+#: Largest file in bytes; a graph of a million edges takes about a tenth.
 LARGEST_FILE: Final = 1 << 28
-#: No number of a vertex, edge or reference is larger.
+#: Largest number of a vertex, edge or reference.
 LARGEST_NUMBER: Final = (1 << 31) - 1
 
 
 class _OddError(ValueError):
-    """Valid for Python's parser, and refused here."""
+    """Error for JSON that Python's parser accepts and this module refuses."""
 
 
 def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
@@ -418,17 +417,17 @@ def parsed_json(path: str | PathLike[str], error: type[AccumulusError], *, infin
     Args:
         path: file to read.
         error: class of the error to raise.
-        infinite: if True, ``NaN``, ``Infinity`` and ``-Infinity`` are numbers, as Python writes them.
+        infinite: if True, accept ``NaN``, ``Infinity`` and ``-Infinity``, which Python writes.
 
     Raises:
-        error: if it is not JSON; the message names the file and the place.
-        OSError: if it cannot be read.
+        error: if the file is not JSON; the message names the file and the place.
+        OSError: if the file cannot be read.
     """
     return json_of(read_bytes(path, error), path, error, infinite=infinite)
 
 
 def json_of(content: bytes, path: str | PathLike[str], error: type[AccumulusError], *, infinite: bool) -> Any:
-    """Return the parsed JSON of a file's content; arguments and errors are those of `parsed_json`."""
+    """Return the parsed JSON of a file's content; see `parsed_json` for the arguments and errors."""
 
     def constant(word: str) -> float:
         if not infinite:
@@ -445,7 +444,7 @@ def json_of(content: bytes, path: str | PathLike[str], error: type[AccumulusErro
 
 
 def read_bytes(path: str | PathLike[str], error: type[AccumulusError]) -> bytes:
-    """Return the content of a file that is not too large, and a file."""
+    """Return the content of a regular file of at most `LARGEST_FILE` bytes, or raise `error`."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
         status = os.fstat(file.fileno())
@@ -458,7 +457,7 @@ def read_bytes(path: str | PathLike[str], error: type[AccumulusError]) -> bytes:
 
 
 def check_keys(data: Mapping[str, Any], expected: tuple[str, ...], subject: str, error: type[AccumulusError]) -> None:
-    """Refuse unexpected keys: a misspelt one would be ignored silently."""
+    """Refuse unexpected keys: a misspelt key would otherwise be ignored silently."""
     for key in data:
         if key not in expected:
             raise error(f"{subject} has the unknown key {shortened(key)}; expected {', '.join(expected)}")
@@ -467,7 +466,7 @@ def check_keys(data: Mapping[str, Any], expected: tuple[str, ...], subject: str,
 def whole_numbers(
     numbers: Any, subject: str, below: int, error: type[AccumulusError], length: int | None = None
 ) -> list[int]:
-    """Return a list of whole numbers from 0 to below − 1."""
+    """Return `numbers` if it is a list of whole numbers from 0 to below − 1, else raise `error`."""
     if (
         not isinstance(numbers, list)
         or (length is not None and len(numbers) != length)
@@ -481,7 +480,7 @@ def whole_numbers(
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of a file, each of whose keys is there once."""
+    """Return a JSON object as a dict; refuse duplicate keys."""
     members = dict(pairs)
     if len(members) < len(pairs):
         key, times = Counter(key for key, _ in pairs).most_common(1)[0]

@@ -1,35 +1,35 @@
-"""Seeded generators of test graphs: public as ``accumulus.graphs``, and used alike by tests, documentation, benchmarks.
+"""Seeded generators of test graphs: public as ``accumulus.graphs``, and used by tests, documentation and benchmarks.
 
-Same arguments, same graph, on every machine and in every version; a graph's name is the call that makes it. Vertices
-are numbered, inputs first unless a generator says otherwise; an edge runs from the vertex that depends to the one it
-depends on. Every vertex is on a path from an output to an input. A million edges take a few seconds.
+The same arguments give the same graph on every machine and in every version; a graph's name is the call that makes it.
+Vertices are numbered, inputs first unless a generator says otherwise. An edge runs from a dependent vertex to its
+dependency. Every vertex is on a path from an output to an input. A million edges take a few seconds.
 
-`generators()` lists them, `generate(name, …)` calls one by its name; `with_labels` and `with_sizes` draw labels and
-sizes for a graph.
+`generators()` lists the generators, and `generate(name, …)` calls one by name. `with_labels` and `with_sizes` draw
+random labels and sizes for a graph.
 
 >>> print(*generators())
 lion bat gadgets random_dag layered banded series_parallel chain star stencil butterfly matrix_chain dense_layers
 
-**Random numbers** are the same on every machine and in every version: SplitMix64, a block at a time. NumPy promises its
-streams for one version only, Python some of its functions, and a graph that is named in a paper or a bug report by its
-seed has to stay that graph. SplitMix64 adds an odd constant and mixes the sum (Steele, Lea and Flood, Fast splittable
-pseudorandom number generators, 2014); number k of a stream depends on the seed and k alone, so blocks are a few
-operations on arrays.
+**Random numbers** come from SplitMix64, which is the same on every machine and in every version. NumPy guarantees its
+streams within one version only, and Python guarantees only some of its functions; a seed in a paper or a bug report has
+to reproduce the graph. SplitMix64 adds an odd constant and mixes the sum (Steele, Lea and Flood, Fast splittable
+pseudorandom number generators, 2014). Number k of a stream depends on the seed and k alone, so a block of numbers takes
+a few array operations.
 
-**Gadgets** are small graphs on which vertex, edge and face elimination differ. They are known as the lion and the bat,
-and are here as among the examples of the public ADMission planner (STCE, RWTH Aachen); the three ways to eliminate are
-compared by Naumann (Optimal accumulation of Jacobian matrices by elimination methods on the dual computational graph,
-2004). Optima, every product 1:
+**Gadgets** are small graphs on which vertex, edge and face elimination differ. The lion and the bat are as in the
+examples of the public ADMission planner (STCE, RWTH Aachen). Naumann compares the three kinds of elimination (Optimal
+accumulation of Jacobian matrices by elimination methods on the dual computational graph, 2004). Optimal numbers of
+products:
 
 | graph | vertices | edges | faces |
 | --- | --- | --- | --- |
 | lion | 12 | 11 | 11 |
 | bat | 24 | 23 | 22 with vectors, at most 22 without |
 
-With `vectors` the pairs 0a and 0b, 1a and 1b, 3a and 3b, 6a and 6b are one vertex of two entries each, which cannot be
-torn apart.
+With `vectors` the pairs 0a and 0b, 1a and 1b, 3a and 3b, 6a and 6b are one vertex of two entries each, and elimination
+cannot separate the two entries.
 
-What regular graphs cost at least is known of some of them.
+**Regular graphs.** The docstring of a generator gives the optimum where it is known.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Draws:
     """A stream of random numbers.
 
     Args:
-        seed: any whole number; streams of different seeds have nothing in common.
+        seed: any whole number; different seeds give independent streams.
 
     >>> Draws(0).below(10, 5).tolist()
     [7, 2, 3, 8, 9]
@@ -104,7 +104,7 @@ class Draws:
     def below(self, bounds: int | Integers, count: int | None = None) -> Integers:
         """Return integers from 0 to bound − 1: `count` of them for one bound, one for each bound of an array.
 
-        The probabilities of two numbers differ by a relative bound · 2⁻⁶⁴ at most.
+        The relative difference between the probabilities of two numbers is at most bound · 2⁻⁶⁴.
         """
         many = len(bounds) if isinstance(bounds, np.ndarray) else count or 0
         result: Integers = (self.bits(many) % np.asarray(bounds, np.uint64)).astype(np.int64)
@@ -129,7 +129,7 @@ class Draws:
 
 
 def whole_number(name: str, value: Any, least: int | None = 1, most: int | None = None) -> int:
-    """Return the value as an int within bounds, or `ArgumentError`."""
+    """Return the value as an int, or raise `ArgumentError` if it is not a whole number within the bounds."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ArgumentError(f"{name} is {value!r}; expected a whole number")
     if (least is not None and value < least) or (most is not None and value > most):
@@ -139,7 +139,7 @@ def whole_number(name: str, value: Any, least: int | None = 1, most: int | None 
 
 
 def fraction(name: str, value: Any) -> float:
-    """Return the value as a probability, or `ArgumentError`."""
+    """Return the value as a float, or raise `ArgumentError` if it is not a probability."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
         raise ArgumentError(f"{name} is {value!r}; expected a number from 0 to 1")
     return float(value)
@@ -153,7 +153,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """A registered generator; call it with its function's arguments."""
+    """A registered generator, called with its function's keyword arguments."""
 
     name: str
     description: str
@@ -161,11 +161,11 @@ class Generator:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Names of the arguments, and their defaults."""
+        """Names of the arguments with their defaults."""
         return {name: parameter.default for name, parameter in inspect.signature(self.function).parameters.items()}
 
     def __call__(self, **arguments: Any) -> DifferentiationGraph:
-        """Return the graph for these arguments; `ArgumentError` for one that the function does not have."""
+        """Return the graph for these arguments, or raise `ArgumentError` for an unknown argument."""
         unknown = sorted(arguments.keys() - self.parameters)
         if unknown:
             raise ArgumentError(f"{self.name} takes no argument {unknown[0]!r}; expected {', '.join(self.parameters)}")
@@ -176,7 +176,7 @@ _GENERATORS: Final[dict[str, Generator]] = {}
 
 
 def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, DifferentiationGraph]:
-    """Add a function to the table under its name; the first line of its docstring says what it returns."""
+    """Register a function under its name; the first line of its docstring becomes the description."""
     signature = inspect.signature(function)
     name = function.__name__
 
@@ -193,7 +193,7 @@ def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, Differ
 
 
 def generator_named(name: str) -> Generator:
-    """Return the generator of that name, or `UnknownNameError`."""
+    """Return the generator of that name, or raise `UnknownNameError`."""
     if not isinstance(name, str) or name not in _GENERATORS:
         raise unknown_name("generator", name, _GENERATORS)
     return _GENERATORS[name]
@@ -203,8 +203,8 @@ def generate(name: str, **arguments: Any) -> DifferentiationGraph:
     """Return a graph by the name of its generator.
 
     Raises:
-        UnknownNameError: for an unknown name; the message lists those that there are.
-        ArgumentError: for an argument that the generator does not have, or a value that it refuses.
+        UnknownNameError: for an unknown name; the message lists the registered names.
+        ArgumentError: for an unknown argument, or a value that the generator refuses.
 
     >>> generate("star", inputs=3, outputs=2)
     DifferentiationGraph('star(inputs=3, outputs=2)', 2 roots, 1 intermediates, 3 terminals, 5 edges)
@@ -213,7 +213,7 @@ def generate(name: str, **arguments: Any) -> DifferentiationGraph:
 
 
 def generators() -> dict[str, str]:
-    """Return the registered generators: name → description of the graph."""
+    """Return the descriptions of the registered generators by name."""
     return {made.name: made.description for made in _GENERATORS.values()}
 
 
@@ -223,7 +223,7 @@ def assembled(
     count: int,
     sizes: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> DifferentiationGraph:
-    """Return a graph of `count` numbered vertices, each with an edge.
+    """Return a graph of `count` numbered vertices, all of them with edges.
 
     Vertices without incoming edges are its roots, vertices without outgoing edges its terminals.
     """
@@ -248,13 +248,13 @@ SHAPES: Final = ("apart", "chain", "tree")
 
 @dataclass(frozen=True, slots=True)
 class _Gadget:
-    """Edges from dependent to dependency by vertex, and how many entries each vertex has, inputs first."""
+    """Edges from dependent to dependency, and number of entries of each vertex, inputs first."""
 
     edges: tuple[tuple[int, int], ...]
     sizes: tuple[int, ...]
 
     def split(self) -> _Gadget:
-        """Return the same with a vertex for each entry."""
+        """Return the gadget with one scalar vertex for each entry."""
         first = np.cumsum([0, *self.sizes]).tolist()
         entries = [range(first[v], first[v + 1]) for v in range(len(self.sizes))]
         edges = tuple((j, i) for source, target in self.edges for j in entries[source] for i in entries[target])
@@ -284,14 +284,15 @@ def bat(vectors: bool = False) -> DifferentiationGraph:
 def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: bool = False) -> DifferentiationGraph:
     """Return many lions or bats: apart, in a chain, or in a binary tree.
 
-    The optimum of separate gadgets is `count` times that of one.
+    The optimum of separate gadgets is `count` times the optimum of one.
 
     Args:
         kind: "lion" or "bat".
         count: number of gadgets.
-        shape: "apart"; "chain", in which the first input of each is the last output of the one before; "tree", in
-            which the first input of each is an output of its parent, the last for one child, the first for the other.
-        vectors: if True, entries that belong together are one vertex.
+        shape: "apart"; "chain", in which the first input of each gadget is the last output of the previous one; or
+            "tree", in which the first input of each gadget is an output of its parent, the last output for one child
+            and the first for the other.
+        vectors: if True, use vector-valued vertices (see the module), else one vertex for each entry.
     """
     if kind not in _GADGETS:
         raise unknown_name("kind of gadget", kind, _GADGETS)
@@ -304,14 +305,14 @@ def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: b
     if shape != "apart" and count > 1:
         left = {source for source, _ in gadget.edges}
         entered = {target for _, target in gadget.edges}
-        # an input may only be joined to an output of as many entries
+        # an input may only be joined to an output of the same size
         first = next(v for v in range(width) if v not in left)
         outputs = [v for v in range(width) if v not in entered and gadget.sizes[v] == gadget.sizes[first]]
         child = np.arange(1, count)
         parent, output = (child - 1, -1) if shape == "chain" else ((child - 1) // 2, -(child % 2))
         vertices[1:, first] = vertices[parent, np.array(outputs)[output]]
     ends = np.array(gadget.edges)
-    # vertices that were joined have left gaps in the numbers
+    # joined vertices have left gaps in the numbering
     _, (sources, targets) = np.unique(vertices[:, ends.T].transpose(1, 0, 2).reshape(2, -1), return_inverse=True)
     sizes = np.tile(gadget.sizes, count)[np.unique(vertices)]
     return assembled(sources, targets, len(sizes), sizes)
@@ -326,11 +327,12 @@ def random_dag(
 ) -> DifferentiationGraph:
     """Return random edges between any two vertices, each as likely as the others, all on paths from outputs to inputs.
 
-    Every vertex first gets the outgoing and incoming edge that it needs; then edges are added up to `edges`.
+    Every vertex first gets the outgoing or incoming edges that put it on a path; then edges are added up to `edges`.
 
     Args:
         intermediates: number of intermediates.
-        edges: number of edges; more than intermediates, at most the number of pairs, and at least the initial edges.
+        edges: number of edges; more than `intermediates`, and at most the number of pairs of vertices. The graph has
+            more edges if the initial edges are more.
         inputs: number of inputs.
         outputs: number of outputs.
         seed: seed of the random numbers.
@@ -338,7 +340,7 @@ def random_dag(
     inner = whole_number("intermediates", intermediates, least=0)
     below = whole_number("inputs", inputs) + inner
     count = below + whole_number("outputs", outputs)
-    # vertex v may depend on the first reach[v]; all pairs are numbered one after the other
+    # vertex v may depend on the first reach[v] vertices; all pairs are numbered consecutively
     reach = np.minimum(np.arange(count), below)
     reach[:inputs] = 0
     before = np.concatenate([[0], np.cumsum(reach)])
@@ -368,7 +370,7 @@ def layered(layers: int = 8, width: int = 8, degree: int = 2, seed: int = 0) -> 
     """Return layers of equal width, each vertex depending on random ones of the layer below, all of which are used.
 
     Args:
-        layers: number of layers of intermediates, between one of inputs and one of outputs.
+        layers: number of layers of intermediates, between a layer of inputs and a layer of outputs.
         width: number of vertices of each layer.
         degree: number of vertices that each vertex depends on.
         seed: seed of the random numbers.
@@ -393,7 +395,7 @@ def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, se
     Args:
         intermediates: number of intermediates.
         bandwidth: largest distance, in vertex numbers, of a dependency.
-        density: probability of each edge besides those between consecutive vertices.
+        density: probability of each edge other than the edges between consecutive vertices.
         seed: seed of the random numbers.
     """
     last = whole_number("intermediates", intermediates, least=0) + 1
@@ -417,7 +419,7 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
 
     Args:
         edges: number of edges without the noise.
-        noise: number of further edges between vertices that are not joined yet.
+        noise: number of additional edges between vertices that are not joined.
         seed: seed of the random numbers.
     """
     edges = whole_number("edges", edges)
@@ -425,7 +427,7 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
     places: list[int] = draws.bits(edges).tolist()
     beside: list[bool] = draws.chances(0.5, edges).tolist()
     sources, targets, count = [0], [1], 2
-    following = [1, 0]  # all vertices from the output to the input, each before those that it depends on
+    following = [1, 0]  # linked list of all vertices in topological order, from the output to the input
     for position, strand in zip(places, beside, strict=True):
         if len(sources) == edges:
             break
@@ -452,7 +454,7 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
 
 
 def _with_more(codes: Integers, count: int, total: int, draws: Draws) -> DifferentiationGraph:
-    """Return more edges, each from a vertex to one of a smaller number, up to the requested number."""
+    """Return the graph of these edges and random ones, each to a vertex of a smaller number, `total` edges in all."""
     if 4 * total > count * (count - 1) // 2:
         above, below = np.tril_indices(count, -1)
         every = above * count + below
@@ -502,9 +504,10 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
     """Return explicit time steps on a grid: each point depends on itself and its neighbours one step before.
 
     Args:
-        points: along each axis: a number, or several for a grid of several dimensions.
-        steps: steps of time; the values before the first are the inputs, those after the last the outputs.
-        periodic: True if the last point of an axis is a neighbour of its first; else it has one neighbour fewer.
+        points: number of points of a one-dimensional grid, or the number along each axis.
+        steps: number of time steps; the values before the first step are the inputs, the values after the last step
+            the outputs.
+        periodic: if True, the first and the last point of each axis are neighbours.
     """
     shape = tuple(whole_number("points", n) for n in ([points] if isinstance(points, (int, np.integer)) else points))
     if not shape:
@@ -519,7 +522,7 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
         if length > 1:
             columns.append(np.stack([here.ravel(), near.ravel()]))
             columns.append(np.stack([near.ravel(), here.ravel()]))
-    # on a periodic axis of two points both neighbours are one
+    # on a periodic axis of two points both neighbours are the same point
     ends = np.unique(np.concatenate(columns, axis=1), axis=1)
     # the same edges from each layer to the one below it
     offsets = grid.size * np.repeat(np.arange(steps), ends.shape[1])
@@ -544,8 +547,8 @@ def butterfly(stages: int = 4) -> DifferentiationGraph:
 def matrix_chain(sizes: int | Sequence[int] = 9, largest: int = 50, seed: int = 0) -> DifferentiationGraph:
     """Return a product of dense matrices: a path of vector-valued vertices.
 
-    Optimum, for vertices, edges and faces alike: that of the matrix chain product, by dynamic programming (Godbole
-    1973).
+    The optimum of vertex, edge and face elimination is the optimum of the matrix chain product, by dynamic programming
+    (Godbole 1973).
 
     Args:
         sizes: sizes of the vectors, from the output to the input; or their number, with random sizes from 1 to
@@ -599,7 +602,7 @@ _VALUES: Final = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}
 def with_labels(
     graph: DifferentiationGraph, one: float = 0.2, minus_one: float = 0.1, constant: float = 0.1, seed: int = 0
 ) -> DifferentiationGraph:
-    """Return the graph with random labels: 1, −1, constants of unknown value, and variables for the rest.
+    """Return the graph with random labels: 1, −1, constants of unknown value, and variables otherwise.
 
     1 and −1 are drawn only between vertices of one size.
 
@@ -607,11 +610,11 @@ def with_labels(
         graph: graph to label.
         one: probability of the label 1.
         minus_one: probability of the label −1.
-        constant: probability of a constant; the three add up to at most 1.
+        constant: probability of a constant; the three probabilities add up to at most 1.
         seed: seed of the random labels.
 
     Raises:
-        ArgumentError: if they are not.
+        ArgumentError: if a probability is not from 0 to 1, or the three add up to more than 1.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
     >>> [Kind(kind).name for kind in with_labels(graph, one=1.0, minus_one=0.0, constant=0.0).kinds]
@@ -626,9 +629,9 @@ def with_labels(
     same_size = graph.sizes[graph.sources] == graph.sizes[graph.targets]
     left = 1.0
     for kind, share in zip((Kind.ONE, Kind.MINUS_ONE, Kind.CONSTANT), shares, strict=True):
-        # of the labels that are still free, the number that makes the share of all
+        # probability among the labels that are still free, for a probability of `share` among all labels
         free = draws.chances(min(1.0, share / left) if left > 0 else 0.0, count) & (kinds == Kind.VARIABLE)
-        # units are numbers, which join vertices of one size
+        # 1 and −1 are multiples of the identity, which join only vertices of the same size
         kinds[free & (same_size if kind < Kind.CONSTANT else True)] = kind
         left -= share
     constants = {e: _VALUES[Kind(int(kinds[e]))] for e in np.flatnonzero(kinds < Kind.CONSTANT).tolist()}

@@ -1,19 +1,19 @@
-"""The differentiation graph: a directed acyclic graph whose edges carry local derivatives, and graphs made from it.
+"""The differentiation graph: a directed acyclic graph whose edges carry local derivatives, and graphs derived from it.
 
-An edge ⟨j,i⟩ runs from a variable to one that it depends on, and carries ∂v_j/∂v_i. Roots are the outputs (no
-incoming edge), terminals the inputs (no outgoing edge), all others are intermediates. Other names: linearized
-computational graph, c-graph with edges reversed (Griewank and Walther, Evaluating Derivatives, 2008); in the
+An edge ⟨j,i⟩ runs from a variable to one of its dependencies, and carries ∂v_j/∂v_i. Roots are the outputs (no
+incoming edge), terminals the inputs (no outgoing edge), and all other vertices are intermediates. Other names:
+linearized computational graph, c-graph with edges reversed (Griewank and Walther, Evaluating Derivatives, 2008); in the
 notes: differentiation graph.
 
-Vertices and edges are numbered; names are for people. Edges are stored as parallel arrays, so that a graph of a
-million edges is a few tens of megabytes; adjacency lists are built when first asked for.
+Functions refer to vertices and edges by number; names are for display. Edges are stored as parallel arrays, so a graph
+of a million edges takes a few tens of megabytes. Adjacency lists are built on first use.
 
 **Selections.** A graph may select entries of its Jacobian: a triangle of a symmetric Jacobian, or single entries. A
 symmetric Jacobian, such as a Hessian, has a graph with a mirror: each vertex has a mirror vertex that replaces it when
 all edges are reversed, and mirrored edges have the same label. So each path has a mirrored path with the same product.
 
-**Derived graphs.** Segmentation, subgraphs and the inverse of line graphs keep the labels of a graph and change only
-the vertices that they join, or add unit edges. `derive` makes such a graph with a given numbering; labels may be
+**Derived graphs.** Segmentation, subgraphs and the inverse of line graphs keep the labels of a graph. They only change
+the ends of edges, leave out edges, or add unit edges. `derive` makes such a graph with a given numbering; labels may be
 symbols or references to a tape. Time is linear in the size of the result and of the tape.
 """
 
@@ -37,12 +37,12 @@ from accumulus.tape.passes import spread, topological
 from accumulus.tape.tape import Tape
 from accumulus.text import fresh
 
-#: Entries of a vertex, at most, so that costs are numbers that compiled code can add up.
+#: Largest number of entries of a vertex, so that the costs fit the integers of compiled code.
 LARGEST_SIZE: Final = 1 << 16
 
 
 class Kind(IntEnum):
-    """Kind of a label when the plan is made; it decides which products are free."""
+    """Kind of a label as known when the plan is made; it decides which products are free."""
 
     ABSENT = 0
     ONE = 1
@@ -57,24 +57,24 @@ class Kind(IntEnum):
 
 
 class DifferentiationGraph:
-    """A differentiation graph, immutable once made.
+    """An immutable differentiation graph.
 
     Args:
-        edges: pairs (j, i) or triples (j, i, label) of vertex names, from the dependent vertex to the one it depends
-            on. A label is None or a symbol (str) for a variable, a number for a constant, or a `Kind`. Parallel edges
-            are allowed; their labels add up.
-        roots: the outputs, by default every vertex without incoming edges that is not a given terminal. A root that
-            others depend on, that is also a terminal, or that is named twice gets, each time, a root of its own with
-            a unit edge to it.
-        terminals: the inputs, by default every vertex without outgoing edges, roots without any edge apart.
-        sizes: number of entries of vector-valued vertices, by name; 1 where not given. A number as a label stands for
-            that multiple of the identity, so it joins vertices of one size.
-        name: for people.
+        edges: pairs (j, i) or triples (j, i, label) of vertex names, from the dependent vertex to its dependency. A
+            label is None or a symbol (str) for a variable, a number for a constant, or a `Kind`. Parallel edges are
+            allowed; their labels add up.
+        roots: the outputs, by default every vertex without incoming edges that is not in `terminals`. If a vertex in
+            `roots` has incoming edges, is also a terminal, or is named several times, then each of its occurrences
+            becomes a new root with a unit edge to the vertex.
+        terminals: the inputs, by default every vertex without outgoing edges, except roots without any edge.
+        sizes: number of entries of vector-valued vertices, by name; 1 for all others. A number as a label denotes that
+            multiple of the identity, so it joins vertices of the same size.
+        name: name for display.
 
     Raises:
-        GraphError: if there is a cycle (the message names it), a terminal depends on something, no root or no
-            terminal is on an edge though there are edges (one that `sizes` names, too, is not taken for misspelt), a
-            number joins vertices of different sizes, or an argument is malformed.
+        GraphError: if there is a cycle (the message names it), a terminal has outgoing edges, a number joins vertices
+            of different sizes, or an argument is malformed. Also if the graph has edges, but none of the named roots,
+            or none of the named terminals, has an edge or is a key of `sizes`: the names may be misspelt.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x", -1.0)])
     >>> graph.roots, graph.terminals, [graph.vertices[k] for k in graph.intermediates]
@@ -185,12 +185,12 @@ class DifferentiationGraph:
             terminals: vertices without outgoing edges, by number.
             sources: source of each edge, by number.
             targets: target of each edge, by number.
-            name: name of the graph, for people.
-            mirror: mirror of each vertex, as the attribute.
-            wanted: selected entries, (n, 2), as the attribute.
+            name: name of the graph for display.
+            mirror: mirror of each vertex; see the attribute `mirror`.
+            wanted: selected entries, (n, 2); see the attribute `wanted`.
 
         Raises:
-            GraphError: if `mirror` is no symmetry of the graph, or `wanted` names an entry that it does not have.
+            GraphError: if `mirror` is not a symmetry of the graph, or `wanted` names an entry outside the Jacobian.
         """
         references = np.array(labels, np.int64)
         constant_edges = np.flatnonzero(references < 0)
@@ -227,22 +227,22 @@ class DifferentiationGraph:
         sizes: Sequence[int] | NDArray[Any] | None = None,
         name: str = "",
     ) -> DifferentiationGraph:
-        """Return the graph whose edge e is ⟨sources[e], targets[e]⟩; large graphs are made quickly.
+        """Return the graph whose edge e is ⟨sources[e], targets[e]⟩; the fast constructor for large graphs.
 
         Args:
             sources: source of each edge, by number.
             targets: target of each edge, by number.
-            kinds: kind of each label; all variable if not given.
+            kinds: kind of each label; all variable by default.
             vertices: names of the vertices, by number.
             roots: vertices without incoming edges, by number, each once.
             terminals: vertices without outgoing edges, by number, each once; no vertex is both.
             constants: known values of constant labels, by edge.
             symbols: name of each label, or None.
-            sizes: number of entries of each vertex; all 1 if not given.
-            name: name of the graph, for people.
+            sizes: number of entries of each vertex; all 1 by default.
+            name: name of the graph for display.
 
         Raises:
-            GraphError: if there is a cycle, a number joins vertices of different sizes, or an argument is not as above.
+            GraphError: if there is a cycle, a number joins vertices of different sizes, or an argument is malformed.
         """
         count, edges = len(vertices), len(sources)
         graph = cls.__new__(cls)
@@ -288,16 +288,16 @@ class DifferentiationGraph:
         self.sources: NDArray[np.int32] = _fixed(sources, np.int32)
         self.targets: NDArray[np.int32] = _fixed(targets, np.int32)
         self.kinds: NDArray[np.uint8] = _fixed(kinds, np.uint8)
-        #: Values of the constant labels that are known, by edge.
+        #: Known values of constant labels, by edge.
         self.constants: Mapping[int, float] = dict(constants)
         self.symbols: tuple[str | None, ...] = tuple(symbols)
         self.sizes: NDArray[np.int64] = _fixed(sizes, np.int64)
-        #: Where the labels come from, for graphs of traced functions: edge e carries reference labels[e] of the tape.
+        #: Tape of a traced function: edge e carries the value at reference labels[e]. None for other graphs.
         self.tape: Tape | None = None
         self.labels: tuple[int, ...] = ()
         #: Mirror of each vertex, for a symmetric Jacobian: the vertex that replaces it when all edges are reversed.
-        #: Root and terminal at the same position mirror each other, and the mirror of an edge has the same label. Then
-        #: only entries on and below the diagonal are selected. None if no symmetry is known.
+        #: Root and terminal at the same position mirror each other, and mirrored edges have the same label. A graph
+        #: with a mirror selects only entries on and below the diagonal. None if no symmetry is known.
         self.mirror: NDArray[np.int32] | None = None
         #: Selected entries, (n, 2) positions in `roots` and `terminals` in row-major order; None for all.
         self.wanted: NDArray[np.int64] | None = None
@@ -319,7 +319,7 @@ class DifferentiationGraph:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        """Refuse numbers as labels between vertices of different sizes: they are multiples of the identity."""
+        """Refuse numbers as labels between vertices of different sizes: a number is a multiple of the identity."""
         numbers = self.kinds < Kind.CONSTANT
         numbers[list(self.constants)] = True
         wrong = np.flatnonzero(numbers & (self.sizes[self.sources] != self.sizes[self.targets]))
@@ -341,17 +341,17 @@ class DifferentiationGraph:
 
     @cached_property
     def out_edges(self) -> list[list[int]]:
-        """Edges that leave each vertex, to the vertices that it depends on."""
+        """Edges that leave each vertex, to its dependencies."""
         return _grouped(self.sources, len(self.vertices))
 
     @cached_property
     def in_edges(self) -> list[list[int]]:
-        """Edges that enter each vertex, from the vertices that depend on it."""
+        """Edges that enter each vertex, from its dependents."""
         return _grouped(self.targets, len(self.vertices))
 
     @cached_property
     def topological_order(self) -> tuple[int, ...]:
-        """All vertices, each after everything that it depends on: terminals first, roots last."""
+        """All vertices, dependencies before dependents: terminals first, roots last."""
         order = topological(len(self.vertices), self.sources, self.targets)
         if len(order) < len(self.vertices):
             waiting = np.ones(len(self.vertices), bool)
@@ -363,7 +363,7 @@ class DifferentiationGraph:
         return tuple(order.tolist())
 
     def _cycle(self, waiting: Sequence[bool]) -> list[Hashable]:
-        """Return the names along a cycle; every vertex still waiting has a successor still waiting."""
+        """Return the names along a cycle; every waiting vertex has a waiting successor."""
         v = next(v for v, count in enumerate(waiting) if count)
         path: dict[int, int] = {}
         while v not in path:
@@ -373,7 +373,7 @@ class DifferentiationGraph:
 
     @cached_property
     def edges_in_order(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Sources and targets of all edges, each after those that its target is the source of: terminals first."""
+        """Sources and targets of all edges; each edge comes after the edges that leave its target."""
         turn = np.empty(len(self.vertices), np.int64)
         turn[list(self.topological_order)] = np.arange(len(turn))
         order = np.argsort(turn[self.sources], kind="stable")
@@ -381,7 +381,7 @@ class DifferentiationGraph:
 
     @cached_property
     def live_edges(self) -> NDArray[np.bool_]:
-        """Edges on a path from a root to a terminal of a selected entry; the others have no effect."""
+        """Mask of the edges on a path from a root to a terminal of a selected entry; other edges have no effect."""
         sources, targets = self.edges_in_order
         below, above = np.zeros((2, len(self.vertices)), bool)
         below[list(self.terminals)] = True
@@ -406,14 +406,14 @@ class DifferentiationGraph:
         return self.mirror is None and self.wanted is None
 
     def show(self, path: str | PathLike[str] | None = None) -> Any:
-        """Show the graph, its line graph, and step by step the plan that `accumulus.plan` finds for it.
+        """Show the graph, its line graph, and the steps of the plan that `accumulus.plan` finds for it.
 
-        Arguments, results and errors are those of `Plan.show`.
+        See `Plan.show` for the argument, the result and the errors.
         """
         return import_module("accumulus.show.explorer").show_graph(self, path)
 
     def _repr_svg_(self) -> str | None:
-        # by name: pictures are made of graphs, and no two modules import each other
+        # imported by name to avoid a circular import
         picture: str | None = import_module("accumulus.graph.pictures").to_svg(self)
         return picture
 
@@ -425,7 +425,7 @@ class DifferentiationGraph:
 
 
 def _fixed(numbers: Sequence[int] | NDArray[Any], dtype: type) -> NDArray[Any]:
-    """Return a copy that cannot be written to."""
+    """Return a read-only copy."""
     array: NDArray[Any] = np.array(numbers, dtype)
     array.flags.writeable = False
     return array
@@ -434,7 +434,7 @@ def _fixed(numbers: Sequence[int] | NDArray[Any], dtype: type) -> NDArray[Any]:
 def _whole(
     subject: str, numbers: Sequence[int] | NDArray[Any], length: int, least: int, most: int
 ) -> NDArray[np.int64]:
-    """Return an array of that many whole numbers in a range, or `GraphError`."""
+    """Return an array of `length` whole numbers from `least` to `most`, or raise `GraphError`."""
     try:
         array = np.asarray(numbers)
     except (ValueError, OverflowError):
@@ -448,7 +448,7 @@ def _whole(
 
 
 def _shortened(value: object) -> str:
-    """Return a value on one short line; Python refuses to print integers of thousands of digits."""
+    """Return the repr in at most 60 characters; Python refuses to print integers of thousands of digits."""
     try:
         text = repr(value)
     except ValueError:
@@ -469,9 +469,9 @@ def _check_ends(
     """Refuse roots or terminals if none of them has an edge or a size: the names may be misspelt.
 
     Args:
-        role: the word for the vertices in the message.
+        role: "root" or "terminal", for the message.
         ends: the roots or terminals, by number.
-        connected: number of vertices that have edges; they come first.
+        connected: number of vertices that have edges; they have the lowest numbers.
         names: names of the vertices, by number.
         sizes: sizes by name.
     """
@@ -490,7 +490,7 @@ def _edge(edge: Sequence[Any]) -> tuple[Hashable, Hashable, Any]:
 
 
 def label_parts(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, float | None]:
-    """Return kind, symbol and value of a label, as the constructor of a graph takes it."""
+    """Return kind, symbol and value of a label that was passed to the constructor of a graph."""
     if label is None or isinstance(label, str):
         return Kind.VARIABLE, label, None
     if isinstance(label, Kind) and label is not Kind.ABSENT:
@@ -505,10 +505,10 @@ def label_parts(label: Any, edge: Sequence[Any]) -> tuple[Kind, str | None, floa
 
 
 def mirrored_edges(graph: DifferentiationGraph) -> Integers:
-    """Return the mirror of each edge; itself, if its ends mirror each other.
+    """Return the mirror of each edge, which is the edge itself if its ends mirror each other.
 
     Raises:
-        GraphError: if there is none.
+        GraphError: if an edge has no mirror.
     """
     assert graph.mirror is not None
     count = len(graph.vertices)
@@ -524,10 +524,10 @@ def mirrored_edges(graph: DifferentiationGraph) -> Integers:
 
 
 def check_mirror(graph: DifferentiationGraph) -> None:
-    """Refuse a mirror that is no symmetry of a graph from a tape.
+    """Refuse a mirror that is not a symmetry of a graph from a tape.
 
     Raises:
-        GraphError: naming the vertices or edges without a mirror.
+        GraphError: if vertices or edges do not mirror each other, or mirrored edges have different labels.
     """
     mirror = graph.mirror
     assert mirror is not None
@@ -542,10 +542,10 @@ def check_mirror(graph: DifferentiationGraph) -> None:
 
 
 def sorted_places(entries: Sequence[Sequence[int]] | NDArray[Any], rows: int, columns: int) -> Integers:
-    """Return distinct places (root, terminal) of a matrix of that size in row-major order, (n, 2).
+    """Return the distinct places (root, terminal) in row-major order, (n, 2).
 
     Raises:
-        GraphError: if there are others.
+        GraphError: if `entries` are not pairs of positions in a matrix of that size.
     """
     places = np.asarray(entries)
     if places.size == 0:
@@ -558,7 +558,7 @@ def sorted_places(entries: Sequence[Sequence[int]] | NDArray[Any], rows: int, co
 
 
 def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool_]:
-    """Return a truth value for each of the places (root, terminal), (n, 2): True for selected entries."""
+    """Return True for each place (root, terminal) of a selected entry; `places` has shape (n, 2), the result (n,)."""
     selected = np.ones(len(places), bool)
     if graph.mirror is not None:
         selected &= places[:, 0] >= places[:, 1]
@@ -570,15 +570,15 @@ def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool
 
 
 def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
-    """Return a truth value for each edge: True if it is on a path from a root to a terminal of a selected entry.
+    """Return True for each edge on a path from the root to the terminal of a selected entry, (edges,).
 
-    Time: for each edge and selected entry, a set operation on as many bits as there are terminals.
+    Time: O(edges + selected entries) operations on bit sets with one bit for each terminal.
     """
     assert graph.wanted is not None
     places = graph.wanted
-    if graph.mirror is not None:  # a path and its mirror are eliminated together, so both have to be there
+    if graph.mirror is not None:  # symmetric elimination removes a path together with its mirror
         places = np.concatenate([places, places[:, ::-1]])
-    # terminals, as bits: those selected with a root above each vertex, and those below it
+    # for each vertex the bit set of terminals selected with a root above it, and of terminals below it
     selected, below = [0] * len(graph.vertices), [0] * len(graph.vertices)
     for row, column in places.tolist():
         selected[graph.roots[row]] |= 1 << column
@@ -596,7 +596,7 @@ def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.
 # Derived graphs ------------------------------------------------------------------------------------------------------
 
 
-#: Stands for the label 1 where an edge number is expected.
+#: Edge number that denotes the label 1.
 UNIT: Final = -1
 
 
@@ -616,7 +616,7 @@ def derive(
         roots: new vertices without incoming edges, by number.
         terminals: new vertices without outgoing edges, by number.
         edges: triples (source, target, e): the edge carries the label of edge e of `graph`, or 1 if e is `UNIT`.
-        sizes: sizes of the vertices, by number; all 1 if not given.
+        sizes: sizes of the vertices, by number; all 1 by default.
     """
     sources: list[int] = []
     targets: list[int] = []
@@ -629,7 +629,7 @@ def derive(
         tape = graph.tape.copy()
         one = tape.constant(1.0)
         labels = [one if e == UNIT else graph.labels[e] for e in origins]
-        # all of whose vertices are numbers
+        # without sizes: all vertices of a graph from a tape are scalars
         return DifferentiationGraph.from_tape(
             tape, labels, vertices, roots, terminals, sources, targets, name=graph.name
         )
@@ -639,15 +639,15 @@ def derive(
     constants = {k: 1.0 if e == UNIT else graph.constants[e] for k, e in enumerate(origins) if e in constant_edges}
     derived = DifferentiationGraph.__new__(DifferentiationGraph)
     widths = np.ones(len(vertices), np.int64) if sizes is None else np.asarray(sizes, np.int64)
-    # the public constructor numbers vertices by their names, which a derived graph must not depend on
+    # the public constructor identifies vertices by name, but names in a derived graph need not be unique
     derived._set(vertices, roots, terminals, sources, targets, kinds, symbols, constants, widths, graph.name)
     return derived
 
 
 def subgraph(graph: DifferentiationGraph, edges: Iterable[int]) -> DifferentiationGraph:
-    """Return the given edges of `graph` in ascending order, between the same lines of roots and terminals.
+    """Return the subgraph with the given edges in ascending order, and all roots and terminals of `graph`.
 
-    Intermediates that no given edge touches are left out; names, labels and sizes stay.
+    Intermediates without a given edge are left out. Names, labels and sizes are unchanged.
 
     Raises:
         GraphError: for a number that is not an edge of the graph.

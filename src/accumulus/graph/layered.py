@@ -1,13 +1,13 @@
 """Layered drawings: positions of vertices and routes of edges, roots on top.
 
-After Sugiyama, Tagawa and Toda (Methods for Visual Understanding of Hierarchical System Structures, 1981): an edge over
-several levels has a bend on each between; vertices and bends of a level are ordered by the mean of their neighbours,
-level by level down and up, then swapped where that leaves fewer crossings. Across, each level is the least-squares
-solution nearest to its neighbours that keeps the order and the distances: isotonic regression, by pooling adjacent
-violators.
+The method follows Sugiyama, Tagawa and Toda (Methods for Visual Understanding of Hierarchical System Structures, 1981).
+An edge over several levels has a bend on each level between its ends. Sweeps down and up order the vertices and bends
+of each level by the mean position of their neighbours; then adjacent ones are swapped if that reduces the crossings.
+The horizontal positions of a level are the least-squares fit to the positions of the neighbours that keeps the order
+and the minimum distances: isotonic regression, by pooling adjacent violators.
 
-Time: linear in vertices and bends for each of a fixed number of sweeps; the swaps, which look at pairs of edges, are
-for drawings of at most `LARGEST_SWAPPED` vertices and bends.
+Time: each of a fixed number of sweeps is linear in the edges and bends, up to the sorting of a level. Swaps compare
+pairs of edges, so only drawings of at most `LARGEST_SWAPPED` vertices and bends have them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-#: Sweeps of ordering and of placing, down and up.
+#: Number of sweeps for the order and for the positions, alternately down and up.
 TURNS: Final = 8
-#: Vertices and bends of a drawing whose neighbours on a level are swapped one by one.
+#: Largest number of vertices and bends for which adjacent ones on a level are swapped.
 LARGEST_SWAPPED: Final = 600
-#: Bends of a drawing, at most; beyond, edges run straight over the levels between.
+#: Largest number of bends; in a drawing that would need more, all edges are straight lines.
 MOST_BENDS: Final = 8_000
-#: Distances between levels and between neighbours, width of a bend, in pixels.
+#: Distance between levels, distance between neighbours on a level, and width of a bend, in pixels.
 DOWN, ACROSS, BEND = 58.0, 18.0, 6.0
-#: How much straighter bends are than vertices.
+#: Weight of a bend relative to a vertex in the least-squares fit, which straightens long edges.
 _STRAIGHT: Final = 4.0
 
 Point = tuple[float, float]
@@ -36,9 +36,9 @@ class Drawing:
     """A layered drawing.
 
     Attributes:
-        points: of the vertices by number; those on no level are left out.
-        ways: of the edges by number: the points from the source's to the target's, or none.
-        width, height: of the whole, margins left out.
+        points: position of each drawn vertex, by number.
+        ways: points of each edge, by number, from its source to its target; empty if an end is not drawn.
+        width, height: size of the drawing without margins.
     """
 
     points: Mapping[int, Point]
@@ -51,9 +51,9 @@ def drawn(level: Sequence[int], edges: Sequence[tuple[int, int]], widths: Sequen
     """Return the drawing of a graph.
 
     Args:
-        level: of each vertex, −1 for those that are left out.
+        level: level of each vertex, −1 for vertices that are not drawn.
         edges: pairs of vertices, from a lower to a higher level number.
-        widths: of the vertices, in pixels.
+        widths: widths of the vertices, in pixels.
 
     >>> drawing = drawn([0, 1, 1, 2], [(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)], [20.0] * 4)
     >>> [drawing.points[v][1] for v in range(4)], len(drawing.ways[4])
@@ -75,7 +75,7 @@ _Neighbours = dict[int, list[int]]
 def _ordered(
     level: Sequence[int], edges: Sequence[tuple[int, int]]
 ) -> tuple[list[list[int]], list[list[int]], _Neighbours, _Neighbours]:
-    """Return the order on each level, the vertices and bends of each edge, and neighbours above and below."""
+    """Return the order on each level, the vertices and bends of each edge, and the neighbours above and below."""
     order: list[list[int]] = [[] for _ in range(1 + max(level, default=-1))]
     for v, depth in enumerate(level):
         if depth >= 0:
@@ -111,7 +111,7 @@ def _ordered(
 
 
 def _swap(order: list[list[int]], above: _Neighbours, below: _Neighbours) -> None:
-    """Swap neighbours on a level where that leaves fewer crossings, until none does."""
+    """Swap adjacent vertices and bends while that reduces the crossings, for at most `TURNS` passes."""
     position = {v: k for row in order for k, v in enumerate(row)}
 
     def crossings(v: int, w: int) -> int:
@@ -156,7 +156,7 @@ def _placed(
 
 
 def _nearest(targets: Sequence[float], gaps: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the positions that keep the gaps and are nearest to the targets, by weighted least squares."""
+    """Return the weighted least-squares fit to the targets with at least the given gaps between neighbours."""
     offsets = [0.0]
     for gap in gaps:
         offsets.append(offsets[-1] + gap)
@@ -177,12 +177,12 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def curve(way: Sequence[Point], start: float, end: float) -> str:
-    """Return the SVG path along a way that leaves each point, and enters the next, upright.
+    """Return the SVG path of a curve through the points, vertical at each point.
 
     Args:
         way: points from top to bottom.
-        start: distance below the first point where the curve begins.
-        end: distance above the last point where it ends.
+        start: distance of the curve's start below the first point.
+        end: distance of the curve's end above the last point.
     """
     (x, y), (_, last) = way[0], way[-1]
     at = y + start

@@ -1,8 +1,9 @@
 """Conversion of a tape to its differentiation graph.
 
-One vertex for each operation that an output depends on smoothly, one edge for each argument, labelled with the
-local partial derivative, which is recorded on a copy of the same tape and shares the operations of the values.
-Parallel edges (``x * x``) become one edge with the summed label. Edges whose partial is zero are left out.
+The graph has a vertex for each differentiated input and for each operation between them and an output, and an edge for
+each argument of an operation. The label of an edge is the local partial derivative, which is recorded on a copy of the
+same tape and shares the operations of the values. Parallel edges (``x * x``) become one edge with the summed label.
+Edges whose partial is zero are left out.
 """
 
 from __future__ import annotations
@@ -24,18 +25,21 @@ from accumulus.tape.partials import check_orders, partial
 from accumulus.tape.passes import commands, extended, moved, rows_of, spread
 from accumulus.tape.tape import ADD, Tape
 
-#: Number of a value that is no vertex, or depends on no input.
+#: Number of a value that is not a vertex, or depends on no input.
 _NONE: Final = -1
-#: True if an operation has a derivative by each of its arguments that is not 0 wherever it exists.
+#: For each operation and argument: True if the derivative with respect to the argument is not identically 0.
 _SMOOTH: Final = np.array([[k < row.arity and row.partials[k] is not None for k in range(3)] for row in OPERATIONS])
 
 
 @dataclass(frozen=True, slots=True)
 class Linearization:
-    """Graph of a function, with the correspondence of its roots and terminals to outputs and inputs.
+    """Graph of a function, with the outputs of its roots and the inputs of its terminals.
 
-    `rows[k]` is the position in ``graph.roots`` of output k, or -1 if the output does not depend on any
-    differentiated input; equal outputs share a root. `columns[t]` is the input of terminal t.
+    Attributes:
+        graph: the differentiation graph, with its tape.
+        rows: for each output the position of its root in ``graph.roots``; -1 if the output depends on no differentiated
+            input, or has no selected derivatives. Equal outputs share a root.
+        columns: for each terminal its input.
     """
 
     graph: DifferentiationGraph
@@ -44,7 +48,7 @@ class Linearization:
 
     @property
     def tape(self) -> Tape:
-        """The function's tape, with the partials on it; its outputs are the function's own."""
+        """The function's tape with the partials appended; its outputs are the function's outputs."""
         assert self.graph.tape is not None
         return self.graph.tape
 
@@ -62,16 +66,16 @@ def linearize(
     Args:
         tape: tape to differentiate.
         inputs: inputs to differentiate with respect to; by default all.
-        name: name of the graph, for people.
+        name: name of the graph for display.
         wanted: selected derivatives, (n, 2) positions in ``tape.outputs`` and `inputs`; None for all. An output without
             selected derivatives has no root, and plans make no product that only unselected derivatives need. Equal
             outputs share their selections.
-        keeping: if True, attached derivatives that last (`accumulus.tape.live.lasting`) stay on the tape, which is to
-            be differentiated again.
+        keeping: if True, keep attached derivatives that last (`accumulus.tape.live.lasting`), so that the tape can be
+            differentiated again.
 
     Raises:
         ArgumentError: if `inputs` names an input twice, or one that the tape does not have; or if `wanted` names an
-            output or an input that is not there.
+            output or an input that does not exist.
     """
     columns = tuple(range(tape.inputs) if inputs is None else inputs)
     if len(set(columns)) < len(columns) or not set(columns) <= set(range(tape.inputs)):
@@ -87,7 +91,7 @@ def linearize(
     differentiated = np.array(columns, np.int64)
     recorded, edges = local_partials(tape, differentiated, keeping=keeping)
 
-    # columns are the first vertices, then come operations between them and an output, in the order of the tape
+    # the first vertices are the columns, then the operations between them and an output, in the order of the tape
     active = np.zeros(len(tape), bool)
     active[differentiated] = True
     active[edges.operations] = True
@@ -101,8 +105,8 @@ def linearize(
     live = reached[edges.operations]
     sources, targets = vertex[edges.operations[live]], vertex[edges.arguments[live]]
 
-    # one root for all equal outputs, in the order of the first; an output that is an input, or that others depend on,
-    # gets a root of its own
+    # equal outputs share a root, at the position of the first; an output that is an input or has dependents gets a new
+    # root with a unit edge
     ends = np.where(outputs >= 0, moved(outputs, vertex), _NONE)
     distinct, first, rows = np.unique(ends, return_index=True, return_inverse=True)
     turn = np.argsort(np.where(distinct >= 0, first, len(outputs)), kind="stable")[: np.count_nonzero(distinct >= 0)]
@@ -139,7 +143,7 @@ def linearize(
 
 
 class Edges(NamedTuple):
-    """Operations and their arguments, by reference, with the partials."""
+    """Edges as columns: operation, argument and partial, each by reference."""
 
     operations: Integers
     arguments: Integers
@@ -147,12 +151,12 @@ class Edges(NamedTuple):
 
 
 def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> tuple[Tape, Edges]:
-    """Return the tape with the partials of all operations that depend on the columns; partials that are 0 are left out.
+    """Return the tape with the nonzero partials of all operations that depend on the columns, and these edges.
 
     Args:
         tape: tape to differentiate.
         columns: inputs to differentiate with respect to.
-        keeping: if True, zeros that have a derivative are not treated as zeros.
+        keeping: if True, a zero with an attached derivative counts as nonzero.
     """
     rows = rows_of(tape, tape.inputs)
     arguments = rows[:, 1:]
@@ -173,12 +177,12 @@ def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> t
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():
             return result, Edges(*(column[~zero] for column in edges))
-        # a value that depends on a column through such arguments only does not depend on it
-        np.logical_and.at(counting, operations, ~cancelled)  # an operation may come twice
+        # a value that depends on the columns only through arguments with zero partials does not depend on them
+        np.logical_and.at(counting, operations, ~cancelled)  # `operations` may have duplicates
 
 
 def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
-    """Return a truth value for each label: True if it is 0 at every point, also as a product with a literal zero."""
+    """Return True for each label that is 0 at every point, products with a literal zero included."""
     if signed_zeros(tape).any():
         tape, values = extended(tape.emptied(), rows_of(tape, tape.inputs))
         labels = moved(labels, values)
@@ -188,13 +192,19 @@ def _are_zero(tape: Tape, labels: Integers) -> NDArray[np.bool_]:
 
 
 def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Tape, Edges]:
-    """Return the tape with the partial derivatives with respect to the chosen arguments, (operations, 3)."""
+    """Return the tape with the partials with respect to the chosen arguments, and the edges.
+
+    Args:
+        tape: tape to append the partials to; it is copied.
+        rows: operations with their arguments.
+        chosen: mask of the arguments, (operations, 3).
+    """
     operations, positions = np.nonzero(chosen)
     arguments = rows[operations, 1 + positions]
-    # an argument that comes twice, as in x * x, has the sum of both derivatives
+    # a repeated argument, as in x * x, has the sum of both derivatives
     again = np.zeros(len(operations), bool)
     again[1:] = (operations[1:] == operations[:-1]) & (arguments[1:] == arguments[:-1])
-    # not by rows of two numbers, which NumPy sorts in ten times the time
+    # one integer for each pair: NumPy takes ten times as long to sort pairs
     kinds, kind = np.unique(rows[operations, 0] * 3 + positions, return_inverse=True)
     templates = [partial_of(*divmod(number, 3)) for number in kinds.tolist()]
     sizes = np.array([template.operations for template, _ in templates], np.int64) - 1
@@ -207,7 +217,8 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
         entries = np.flatnonzero(kind == k)
         of_kind = operations[entries]
         start = ends[entries] - again[entries] - sizes[k]
-        # references for those of the template: arguments, value, operations after that; at the end, constants
+        # reference for each reference of the template: arguments, value, further operations; last the constants, which
+        # have negative references
         places: list[Any] = [*rows[of_kind, 1 : 1 + template.inputs].T, of_kind + tape.inputs]
         places += [start + j for j in range(sizes[k])]
         places += [base.constant(value) for value in reversed(template.constants)]
@@ -227,7 +238,7 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
 
 @cache
 def partial_of(code: int, position: int) -> tuple[Tape, int]:
-    """Return a tape of one operation on inputs and its partial with respect to one, and the partial's reference."""
+    """Return a tape of one operation with its partial with respect to one argument, and the partial's reference."""
     tape = Tape(OPERATIONS[code].arity)
     value = tape.apply_code(code, range(tape.inputs))
     label = partial(tape, value, position)

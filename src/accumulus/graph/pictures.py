@@ -1,17 +1,16 @@
-"""Pictures of graphs: for Graphviz, for notebooks, for papers.
+"""Pictures of graphs for Graphviz, notebooks and LaTeX.
 
 **Graphviz.** Roots are on top and terminals at the bottom.
 
-Roots are blue, terminals green, whatever lies between is light with dark text, and lines and labels have a tone that
-stands out as much from white as from black: the picture, whose own background is transparent, suits light and dark
-pages. Unit edges are dashed. Names such as v12 are set with subscripts. Line graphs are drawn by
-`accumulus.theory.graphs.line`.
+Roots are blue, terminals green, and intermediates light with dark text. The background is transparent, and lines and
+labels have equal contrast on white and on black, so the picture suits light and dark pages. Unit edges are dashed.
+Names such as v12 are set with subscripts. `accumulus.theory.graphs.line` draws line graphs.
 
-Run ``dot -Tsvg graph.dot`` for the picture itself. Text is quoted, so nothing in a name is taken for a command.
+Run ``dot -Tsvg graph.dot`` to render the picture. Text is quoted, so a name cannot contain commands.
 
-**SVG, and TikZ for LaTeX.** No Graphviz is needed, and none is looked for. Notebooks show pictures of small graphs.
+**SVG, and TikZ for LaTeX.** These do not need Graphviz. Notebooks show small graphs as SVG.
 
-Vertices are on their depth levels, roots on top, placed by `accumulus.graph.layered`. Colours are the same, and text is
+`accumulus.graph.layered` places the vertices on their depth levels, roots on top. The colours are the same, and text is
 escaped.
 """
 
@@ -48,7 +47,7 @@ _LOWERED: Final = str.maketrans("0123456789-−", "₀₁₂₃₄₅₆₇₈�
 def to_dot(graph: DifferentiationGraph) -> str:
     """Return the graph in Graphviz's language.
 
-    Vertices are called by their numbers, ``v0``, ``v1``, …, and carry their names as labels.
+    The node ids are ``v0``, ``v1``, …, by vertex number; the labels are the vertices' names.
 
     >>> print(to_dot(DifferentiationGraph([("y", "a", "e1"), ("a", "x", 1.0)], name="f")))
     digraph "f" {
@@ -73,7 +72,7 @@ def to_dot(graph: DifferentiationGraph) -> str:
 
 
 def write_dot(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
-    """Write the picture to a file, for Graphviz.
+    """Write the graph to a file in Graphviz's language.
 
     Raises:
         OSError: if the file cannot be written.
@@ -96,7 +95,7 @@ def digraph(
         title: title of the picture.
         shape: Graphviz's style of the vertices.
         names: names of the vertices, by number.
-        used: vertices that are drawn.
+        used: vertices to draw.
         roots: roots among the drawn vertices.
         terminals: terminals among the drawn vertices.
         edges: edges in Graphviz's language.
@@ -122,7 +121,7 @@ def _edges(graph: DifferentiationGraph) -> Iterator[str]:
 
 
 def typeset(name: object) -> str:
-    """Return the name, its numbers as subscripts if it is made of letters with a number each.
+    """Return the name, with numbers as subscripts if it consists of single letters with numbers.
 
     >>> [typeset(name) for name in ("v12", "v-2", "e3e7 + e1", "x[0]", "log1p")]
     ['v₁₂', 'v₋₂', 'e₃e₇ + e₁', 'x[0]', 'log1p']
@@ -140,11 +139,11 @@ def _quoted(text: str) -> str:
 # SVG and TikZ --------------------------------------------------------------------------------------------------------
 
 
-#: Vertices, and edges, of the largest graph that is drawn: beyond, a picture is a thicket.
+#: Largest numbers of vertices and of edges of a graph that `to_svg` draws: pictures of larger graphs are unreadable.
 LARGEST: Final = (60, 150)
-#: Characters of a name that are shown.
+#: Largest number of characters of a name in a picture.
 SHOWN: Final = 14
-#: Height of a vertex, width of a character; in pixels.
+#: Height of a vertex and width of a character, in pixels.
 HIGH, WIDE = 22.0, 7.4
 _FILLS: Final = {
     "root": ("#0b62c1", "#0b62c1", "#ffffff"),
@@ -155,14 +154,14 @@ _FILLS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Vertices and edges with their places, to be written in any language.
+    """A drawing of a graph, independent of the output format.
 
     Attributes:
-        title: of the picture.
-        nodes: text, place, width and end ("root", "terminal" or "inner") of each vertex that is drawn.
-        edges: way, label, and whether it is dashed, of each edge.
-        width, height: of the whole.
-        corner: radius of the corners of vertices.
+        title: title of the picture.
+        nodes: text, position, width and role ("root", "terminal" or "inner") of each drawn vertex.
+        edges: points and label of each edge, and True if it is dashed.
+        width, height: size of the picture, in pixels.
+        corner: radius of the vertices' corners, in pixels.
     """
 
     title: str
@@ -182,14 +181,14 @@ class Picture:
         ends: Mapping[int, str],
         corner: float = 6.0,
     ) -> Picture:
-        """Place a graph.
+        """Return the picture of a graph with the given levels.
 
         Args:
             title: title of the picture.
             names: names of the vertices, by number.
-            level: level of each vertex, −1 for those that are left out.
+            level: level of each vertex, −1 for vertices that are not drawn.
             edges: source, target and label of each edge, and True if it is dashed.
-            ends: "root" or "terminal", by vertex.
+            ends: "root" or "terminal", by vertex; all others are inner vertices.
             corner: radius of the vertices' corners, in pixels.
         """
         widths = [max(28.0, WIDE * len(name) + 12.0) for name in names]
@@ -217,7 +216,7 @@ class Picture:
         )
 
     def tikz(self) -> str:
-        r"""Return the picture for LaTeX, which needs the packages tikz and xcolor.
+        r"""Return the picture as TikZ code; LaTeX needs the packages tikz and xcolor.
 
         >>> picture = picture_of(DifferentiationGraph([("y", "a", "e1"), ("a", "x", 1.0)], name="f"))
         >>> print(picture.tikz().splitlines()[-4])
@@ -254,11 +253,11 @@ class Picture:
 
 
 def picture_of(graph: DifferentiationGraph, names: Sequence[str] | None = None) -> Picture:
-    """Return the picture of a graph, however large.
+    """Return the picture of a graph of any size.
 
     Args:
         graph: graph to draw.
-        names: names of its vertices; its own if not given.
+        names: names to show for the vertices, by default the graph's.
     """
     vertex_names = map(str, graph.vertices) if names is None else names
     shown = [_shown(name, size) for name, size in zip(vertex_names, graph.sizes.tolist(), strict=True)]
@@ -273,7 +272,7 @@ def picture_of(graph: DifferentiationGraph, names: Sequence[str] | None = None) 
 
 
 def to_svg(graph: DifferentiationGraph) -> str | None:
-    """Return the picture; None for a graph that is empty, or larger than `LARGEST`.
+    """Return the picture as SVG; None if the graph is empty or larger than `LARGEST`.
 
     >>> picture = to_svg(DifferentiationGraph([("y", "a", "e1"), ("a", "x", 1.0)], name="f"))
     >>> picture.startswith("<svg"), picture.count("<rect"), picture.count("<path")
@@ -285,14 +284,14 @@ def to_svg(graph: DifferentiationGraph) -> str | None:
 
 
 def _labels(graph: DifferentiationGraph) -> list[str]:
-    """Return the text beside each edge: its symbol or its number; empty if it has neither."""
+    """Return the text beside each edge: its symbol or its value; empty if it has neither."""
     return [
         symbol or (f"{graph.constants[e]:g}" if e in graph.constants else "") for e, symbol in enumerate(graph.symbols)
     ]
 
 
 def _edge(way: Sequence[Point], label: str, dashed: bool) -> str:
-    """Return a line that leaves each point, and enters the next, upright; and its label."""
+    """Return the SVG of an edge with its arrow head and label."""
     x1, y1 = way[-1]
     dashes = ' stroke-dasharray="4 3"' if dashed else ""
     end = y1 - HIGH / 2.0
@@ -305,7 +304,7 @@ def _edge(way: Sequence[Point], label: str, dashed: bool) -> str:
 
 
 def _middle(way: Sequence[Point]) -> Point:
-    """Return the place of an edge's label."""
+    """Return the position of an edge's label: the middle of its first segment."""
     (x, y), (x1, y1) = way[:2]
     return (x + x1) / 2.0, (y + y1) / 2.0
 
@@ -331,14 +330,14 @@ _ESCAPED: Final = {c: f"\\{c}" for c in "{}_$&#%"} | {"\\": r"\textbackslash{}",
 
 
 def _tex(text: str) -> str:
-    """Return text for LaTeX: letters with a number each as formulas, everything else as it stands."""
+    """Return text for LaTeX: letters with numbers as formulas, all other text escaped."""
     if re.fullmatch(r"(?:[^\W\d_][₀-₉₋]*|[ +*·()])+", text) and (len(text) == 1 or text != text.translate(_RAISED)):
         return f"${_LETTERS.sub(lambda m: m[1] + (f'_{{{m[2].translate(_RAISED)}}}' if m[2] else ''), text)}$"
     return "".join(_ESCAPED.get(c, c) for c in text)
 
 
 def _shown(name: str, size: int) -> str:
-    """Return a name for drawing: shortened, and with the size of a vector."""
+    """Return a name for drawing: shortened to `SHOWN` characters, followed by the size of a vector."""
     text = typeset(printable(name))
     text = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
     return f"{text} ×{size}" if size > 1 else text

@@ -1,1 +1,1 @@
-"""Search for cheap plans: methods that choose an order, their registry, and the plans that they make."""
+"""Search for cheap plans: search methods, their registry, and plans with their files and cache."""

@@ -1,17 +1,18 @@
-"""Small graphs from which vertices are eliminated, their encoding for kernels, and counts of any graph.
+"""Vertex elimination of small graphs in Python, bit rows for kernels, and counts of products for graphs of any size.
 
-Annealing encodes these graphs for its kernel, exact searches reduce them, and lower bounds are computed on them.
-`accumulus.elimination.vertex` follows orders of graphs of any size; it defines the levels and costs. Time: one or two
-dictionary operations for every product.
+**Elimination.** Annealing encodes an `Elimination` for its kernel, exact searches reduce it, and lower bounds are
+computed on it. `accumulus.elimination.vertex` defines the levels and costs, and eliminates graphs of any size. Time:
+one or two dictionary operations for every product.
 
-**Sweeps.** Forward and reverse elimination are forward and reverse mode on sparse derivatives. The number of products
-at a vertex follows from its degree and the number of roots that reach it, or of terminals that it reaches.
+**Sweeps.** Forward and reverse elimination are forward and reverse mode with sparse derivatives. The degree of a vertex
+and the number of roots that reach it, or of terminals that it reaches, determine the number of products at the vertex.
 
-**Workload.** Forward elimination makes, at each vertex, a product for every pair of an incoming edge and a terminal
-that the vertex reaches; reverse elimination one for every pair of an outgoing edge and a root that reaches it. So both
-are counted without running them. Estimates do not depend on a clock: they are the same on every machine.
+**Workload.** At each vertex, forward elimination makes a product for every pair of an incoming edge and a terminal that
+the vertex reaches. Reverse elimination makes a product for every pair of an outgoing edge and a root that reaches the
+vertex. So both are counted without running them. The counts use no clock, so they are the same on every machine.
 
-Time: a bit set operation for each edge. Where the bit sets would be large, all terminals (roots) are counted instead.
+Time: a bit set operation for each edge. If the bit sets would be too large, every vertex is taken to reach all
+terminals, and to be reached by all roots.
 """
 
 from __future__ import annotations
@@ -30,24 +31,26 @@ from accumulus.graph.degrees import levels, root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.options import Objective
 
-# Three counters in one integer: sizes of the neighbours by all edges, by those of level 2 and 3, by those of level 3.
+# Three counters in one integer: total size of the neighbours by all edges, by edges of level 2 or 3, and by edges of
+# level 3.
 _BITS: Final = 40
 _MASK: Final = (1 << _BITS) - 1
 _COUNTS: Final = (0, 1, 1 + (1 << _BITS), 1 + (1 << _BITS) + (1 << 2 * _BITS))
 
 
 class Elimination:
-    """A graph from which vertices are eliminated one by one.
+    """State of a vertex elimination, as dictionaries of edges.
 
     Args:
         edges: (source, target, level), between vertices that are numbered from 0.
         sizes: sizes of the vertices.
+        intermediates: intermediate vertices on a path of a selected entry, dependencies before dependents.
+        objective: objective of the costs.
+        deadline: when it passes, searches of the graph raise `OutOfTimeError`.
+        dead: the other intermediates, which cost nothing at any position of an order.
 
     Attributes:
         successors, predecessors: level of each edge, by vertex and neighbour.
-        intermediates: intermediate vertices on a path from a root to a terminal, dependencies before dependents.
-        dead: the other intermediates; they cost nothing, whenever they are eliminated.
-        deadline: when it passes, searches of the graph raise `OutOfTimeError`.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Elimination:
 
     @classmethod
     def of(cls, graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
-        """Return the graph, without vertices and edges that are on no path from a root to a terminal."""
+        """Return the state before any elimination, without edges that are on no path of a selected entry."""
         live, alive = graph.live_edges, graph.live_intermediates.tolist()
         kinds = [LEVELS[Kind(kind)] for kind in graph.kinds[live].tolist()]
         edges = zip(graph.sources[live].tolist(), graph.targets[live].tolist(), kinds, strict=True)
@@ -79,7 +82,7 @@ class Elimination:
         return cls(edges, graph.sizes.tolist(), alive, objective, deadline, dead)
 
     def copy(self) -> Elimination:
-        """Return a copy of the graph in its present state."""
+        """Return a copy of the state."""
         made = copy(self)
         made.successors, made.predecessors = (
             [row.copy() for row in rows] for rows in (self.successors, self.predecessors)
@@ -100,14 +103,14 @@ class Elimination:
         self._above[i] += self.sizes[j] * more
 
     def cost(self, k: int) -> Cost:
-        """Return the cost of eliminating k now."""
+        """Return the cost of eliminating k in the present state."""
         above, below = self._above[k], self._below[k]
         variable = above >> 2 * _BITS
         constant = (above >> _BITS & _MASK) - variable
         fma = (above & _MASK) * (below & _MASK) * self.sizes[k]
         multiplications = variable * (below >> _BITS & _MASK) + constant * (below >> 2 * _BITS)
         multiplications *= self.sizes[k]
-        # `Objective.ranked`, for each of many vertices
+        # `Objective.ranked`, inlined for speed
         return (fma, multiplications) if self._fma_first else (multiplications, fma)
 
     def eliminate(self, k: int) -> None:
@@ -131,13 +134,12 @@ class Elimination:
 
 @dataclass(frozen=True, slots=True)
 class BitRows:
-    """The edges of a graph as bits.
+    """Edges of a graph as bit sets.
 
     Attributes:
         number: bit of each vertex that has an edge; the intermediates come first, in their own order.
-        rows: (intermediates, 6, words) of 64 bits: what depends on a vertex by any edge, by edges of level 2
-        and 3, of
-            level 3; then the same of what it depends on.
+        rows: six bit sets of each intermediate, (intermediates, 6, words) with words of 64 bits: its dependents by
+            edges of any level, of level 2 or 3, and of level 3; then its dependencies by the same levels.
         sizes: sizes of the vertices, by bit.
     """
 
@@ -147,7 +149,7 @@ class BitRows:
 
     @classmethod
     def of(cls, state: Elimination) -> BitRows:
-        """Return the rows of the graph in its present state."""
+        """Return the rows of a graph in its present state."""
         inner = len(state.intermediates)
         number = {v: k for k, v in enumerate(state.intermediates)}
         edges = [
@@ -171,13 +173,13 @@ class BitRows:
         return cls(number, rows, sizes)
 
 
-#: Vertices times roots (or terminals), at most, for which reachability is computed.
+#: Largest product of vertices and roots (or terminals) for which reachability is computed.
 COUNTED: Final = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """A greedy order and its cost; an upper bound, if there was no time to count it."""
+    """A greedy order and its counts, which are an upper bound if the deadline left no time to count exactly."""
 
     name: str
     order: tuple[int, ...]
@@ -198,7 +200,8 @@ def reverse_order(graph: DifferentiationGraph) -> tuple[int, ...]:
 def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
     """Return forward or reverse elimination, whichever makes fewer steps, without running either.
 
-    If the steps cannot be counted, return the one that starts from fewer roots or terminals.
+    If the graph is too large for counts of the steps, return forward elimination if the graph has fewer terminals than
+    roots, else reverse elimination.
     """
     counts, _ = sweep_counts(graph)
     if counts:
@@ -214,13 +217,14 @@ def cheapest_sweep(graph: DifferentiationGraph) -> Greedy:
 
 
 def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
-    """Return counts of forward and of reverse elimination; and True if they are exact, False for upper bounds.
+    """Return counts of forward and reverse elimination by name, and True if they are exact, False for upper bounds.
 
-    Empty where vertices times ends exceed `COUNTED`.
+    There are no counts if the number of vertices times the number of roots or terminals exceeds `COUNTED`.
 
-    When forward elimination reaches a vertex, its incoming edges are those of the graph, and its outgoing edges lead to
-    the terminals that it reaches. So products and additions are known. If all labels vary and all vertices are scalars,
-    each product costs one. If only some entries are selected, these are upper bounds of the products.
+    When forward elimination reaches a vertex, its incoming edges are unchanged, and its outgoing edges lead to the
+    terminals that it reaches. This determines the products and additions. If all labels are variables, all vertices are
+    scalars and there are no parallel edges, each product costs one. If entries are selected, the counts include the
+    products for all other entries.
     """
     count = len(graph.vertices)
     if count * max(len(graph.roots), len(graph.terminals)) > COUNTED:
@@ -240,7 +244,7 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
         products = int((degree * reach)[inner].sum())
         entries = int(reach[list(far)].sum())
         created = entries - len(pairs) + int((degree + reach)[inner].sum())
-        # if only some entries are selected, products for the other entries are counted, too
+        # an upper bound if entries are selected, since products for all other entries count, too
         counts[name] = Priced((widest * products, products), products, max(0, products - created))
     varies = not (graph.kinds[live] != Kind.VARIABLE).any() and graph.wanted is None
     return counts, varies and widest == 1 and len(pairs) == int(live.sum())
@@ -251,19 +255,26 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Counts of a graph."""
+    """Counts of a graph, from which the time of methods is estimated.
 
-    edges: int  # of the graph
-    pairs: int  # roots times terminals
-    levels: int  # edges of the longest path from a root
-    segments: int  # edges once all that cross levels are segmented
-    # forward, reverse: products of forward and of reverse elimination; bounds where the graph is large
+    Attributes:
+        edges: number of edges.
+        pairs: number of roots times number of terminals.
+        levels: number of edges of the longest path from a root.
+        segments: number of edges after segmentation of the cross-level edges.
+        forward, reverse: number of products of forward and of reverse elimination; upper bounds for large graphs.
+    """
+
+    edges: int
+    pairs: int
+    levels: int
+    segments: int
     forward: int
     reverse: int
 
     @classmethod
     def of(cls, graph: DifferentiationGraph) -> Workload:
-        """Count a graph."""
+        """Return the counts of a graph."""
         count, roots, terminals = len(graph.vertices), len(graph.roots), len(graph.terminals)
         if count * max(roots, terminals) <= COUNTED:
             below, above = terminal_degrees(graph), root_degrees(graph)
@@ -284,5 +295,5 @@ class Workload:
 
     @property
     def fewest(self) -> int:
-        """Return the products of forward or of reverse elimination, whichever makes fewer."""
+        """Return the number of products of forward or reverse elimination, whichever makes fewer."""
         return min(self.forward, self.reverse)

@@ -1,15 +1,15 @@
-"""Search for a plan: loaded from the cache, or found, verified and stored there, by several processes on request.
+"""Search for a plan, verify it, and store it in the cache, on request with several processes.
 
-**Parts.** With an executor the search runs in numbered parts. Each part is a whole search from its own seed; the
+**Parts.** With an executor the search runs in numbered parts. Each part is a complete search from its own seed; the
 cheapest plan wins.
 
-Part 0 is the search without an executor. The calling process runs it, and the executor runs the others. So the plan is
-never worse, and slow or failing workers do not delay it beyond the time limit. Workers return plans as plain data,
-which is checked and verified like a plan file.
+Part 0 is the search without an executor. The calling process runs part 0, and the executor runs the other parts. So the
+plan is never worse than without an executor, and slow or failing workers do not delay it beyond the time limit. Workers
+return plans as plain data, which are checked and verified like a plan file.
 
-**Deterministic.** The number of parts, their seeds and their work depend on the options alone. The cheapest plan wins,
-the lowest number among equals. So the plan depends neither on the number of workers nor on which one did which part, as
-long as none fails and the clock cuts none short.
+**Determinism.** The number of parts, their seeds and their work depend on the options alone. The cheapest plan wins,
+and among equals the plan of the part with the lowest number. So the plan depends neither on the number of workers nor
+on the distribution of the parts, if no part fails or is cut short by the clock.
 """
 
 from __future__ import annotations
@@ -58,14 +58,15 @@ def options_of_parts(options: Options) -> list[Options]:
 
 
 class OtherParts:
-    """All parts of a search but the first, submitted to the executor; empty without one.
+    """All parts of a search except part 0, submitted to the executor; none without an executor.
 
-    There are no other parts for methods without a search, for graphs with one order, and for graphs too large to be
-    annealed whole. For methods that prove optima, the parts run the search that precedes the proof.
+    There are no other parts for methods without a search, for graphs with fewer than two intermediates, and for graphs
+    of more than `LARGEST` intermediates. For methods that prove optima, the parts run the search that precedes the
+    proof.
 
     Attributes:
-        failures: exceptions of parts and of the executor, in the order in which they came.
-        complete: True if all parts have answered, and none was cut short by the time limit.
+        failures: exceptions of parts and of the executor, in the order of their arrival.
+        complete: True if no part has failed, was cut short, or was still running at the time limit.
     """
 
     def __init__(self, graph: DifferentiationGraph, context: Context) -> None:
@@ -75,7 +76,7 @@ class OtherParts:
         self.complete = True
         self._executor: Executor | None = None
         self._pending: dict[Future[_Answer | None], int] = {}
-        #: Of the parts that are done: claimed cost, number, and the plan as data, not verified yet.
+        #: Claimed cost, number of the part, and unverified plan as data, for each finished part.
         self._done: list[tuple[int, int, dict[str, Any]]] = []
         method = options.method if METHODS[options.method].module != PROOFS else METHODS[options.method].starts_from[0]
         shared = options.executor is not None and options.searches and get(method).seconds is None
@@ -83,13 +84,13 @@ class OtherParts:
             self._submit(method)
 
     def _submit(self, method: str) -> None:
-        # names may be any objects, and are not needed there
+        # vertex names may be any objects, and workers do not need them
         data = graph_as_data(self._graph) | {"vertices": list(range(len(self._graph.vertices)))}
         executor, seconds = self._options.executor, _WORKERS_TIME * self._context.clock_left
         work = self._context.left
         try:
             if not isinstance(executor, Executor):
-                # not pure: Dask would return the result of an equal call from its memory
+                # pure=False: Dask would otherwise return the stored result of an equal call
                 executor = executor.get_executor(pure=False)
             self._executor = executor
             for number, member in enumerate(options_of_parts(self._options)[1:], 1):
@@ -98,11 +99,11 @@ class OtherParts:
             self._failed(error)
 
     def best(self, local: Plan, interrupted: bool) -> tuple[Plan, bool]:
-        """Return the cheapest plan of all parts, and whether Ctrl-C ended the search.
+        """Return the cheapest plan of all parts, and True if Ctrl-C ended the search.
 
         Args:
             local: the plan of part 0.
-            interrupted: True if Ctrl-C ended part 0, so that the other parts are not waited for.
+            interrupted: True if Ctrl-C ended part 0; then the method does not wait for the other parts.
         """
         try:
             interrupted |= self._take(0)
@@ -120,10 +121,10 @@ class OtherParts:
                 break
             try:
                 plan = plan_from_data(data, self._graph)
-            except PlanError as error:  # such as from a worker with another version of the library
+            except PlanError as error:  # for example from a worker with another version of the library
                 self._failed(PlanError(f"part {number}: {error}"))
             else:
-                # lower bounds of workers are not verified, so only this process's own counts
+                # lower bounds of workers cannot be verified, so the plan gets the bound of part 0
                 method = plan.method if self._options.method == "auto" else self._options.method
                 bound = None if local.lower_bound is None else min(local.lower_bound, plan.cost)
                 won = replace(local, accumulation=plan.accumulation, order=plan.order, cost=plan.cost)
@@ -131,7 +132,7 @@ class OtherParts:
         return local, interrupted
 
     def close(self) -> None:
-        """Cancel the parts that have not started, and shut down the executor that was made for a Dask client."""
+        """Cancel the parts that have not started; if the executor was made for a Dask client, shut it down."""
         for future in self._pending:
             future.cancel()
         if self._executor is not None and self._executor is not self._options.executor:
@@ -152,10 +153,10 @@ class OtherParts:
         )
 
     def _take(self, seconds: float) -> bool:
-        """Wait up to a number of seconds for an answer; return True if a worker has received Ctrl-C."""
+        """Wait up to `seconds` for answers; return True if a worker has received Ctrl-C."""
         done, _ = wait(self._pending, seconds, FIRST_COMPLETED)
         interrupted = False
-        # in the order of their numbers: so are the failures, of which the first is named
+        # in ascending order of the parts, so that the failure named in the message is reproducible
         for future in sorted(done, key=self._pending.__getitem__):
             number = self._pending.pop(future)
             error = CancelledError("the part was cancelled") if future.cancelled() else future.exception()
@@ -177,17 +178,25 @@ class OtherParts:
         self.complete = False
 
 
-#: A plan as plain data, and whether nothing cut the search short.
+#: A plan as plain data, and True if the search was neither interrupted nor cut short.
 _Answer = tuple[dict[str, Any], bool]
 
 
 def _search_part(
     method: str, graph_data: dict[str, Any], options: Options, submitted: float, seconds: float, work: float
 ) -> _Answer | None:
-    """Search in a worker for an amount of work, until `seconds` after `submitted`; None if that has passed.
+    """Search in a worker; return None if more than `seconds` have passed since `submitted`.
 
-    The time that a part has waited is found by the clocks of both machines. Where they disagree by seconds, the part
-    has less time, or comes too late.
+    The time that a part has waited is the difference between the clocks of both machines. If they differ by seconds,
+    the part has less time, or its result comes too late.
+
+    Args:
+        method: name of the method.
+        graph_data: the graph, as `graph_as_data` returns it.
+        options: options of the part.
+        submitted: time of the submission, in seconds since the epoch.
+        seconds: time limit of the part, from the submission on.
+        work: amount of work of the search.
     """
     left = seconds - max(0.0, time.time() - submitted)
     if left <= 0:
@@ -201,7 +210,7 @@ def _search_part(
 
 
 def _is_optimal(plan: Plan, deadline: Deadline) -> bool:
-    """Return True if the plan meets a lower bound, so that the other parts need not be waited for."""
+    """Return True if the plan meets a lower bound, so that no other part can be cheaper."""
     try:
         bound = import_module(PROOFS).lower_bound(plan.graph, plan.objective, deadline=deadline)
     except OutOfTimeError:
@@ -233,30 +242,31 @@ def plan(
         method: one of `accumulus.methods()`.
         objective: "multiplications" (products with ±1 are free), "fma" (every product counts), or
             "operations" (of the tape that the plan emits).
-        time_limit: seconds for the search at most; 0 gives the best greedy plan at once. The search ends after the
-            work that takes an idle core about half of them; only where the clock runs out before that, which
-            `Plan.cut_short` tells, does the plan depend on the machine.
+        time_limit: largest duration of the search in seconds; 0 gives the best greedy plan at once. The search ends
+            after a fixed amount of work, which takes an idle core about half of the limit. The plan depends on the
+            machine only if the time runs out first; then `Plan.cut_short` is True.
         seed: seed of the search; the same seed gives the same plan, unless the search is cut short.
         effort: "fast", "balanced" (stops when it stalls), or "thorough".
-        iterations: vertices visited by the search, at most, instead of the effort's own end.
-        order: names of all intermediate vertices: the plan of exactly this elimination order, without a search.
+        iterations: largest number of vertices that the search visits, instead of the effort's own limit.
+        order: names of all intermediate vertices; the plan eliminates them in this order, without a search.
         progress: function that is called from time to time with a `Progress`, which has the best cost so far. It may
-            raise KeyboardInterrupt, as Ctrl-C does: the search ends, and the best plan so far is returned.
-        cache: if True, load a plan from disk that was found for an equal graph and equal arguments, and store a new
-            one.
-        executor: runs parts of the search: any `concurrent.futures.Executor`, or a Dask ``Client``. Each part is
-            a search from another seed; the cheapest plan wins, never worse than without. The plan does not depend on
-            the number of workers, unless it is cut short. See ``docs/search.md``.
+            raise KeyboardInterrupt, which acts as Ctrl-C: the search ends, and the best plan so far is returned.
+        cache: if True, load the plan from disk if it was stored for an equal graph and equal arguments, and store a new
+            plan.
+        executor: any `concurrent.futures.Executor`, or a Dask ``Client``, which runs parts of the search. Each part is
+            a search from another seed, and the cheapest plan wins, so it is never worse than without an executor. The
+            plan does not depend on the number of workers, unless it is cut short. See ``docs/search.md``.
 
     Warns:
-        CacheWarning: if the cache could have been written by others, so that it is not used.
-        ExecutorWarning: if the executor fails; the plan is there all the same.
-        TimeLimitWarning: if the method does not finish within the time limit; the plan is that of forward or reverse.
+        CacheWarning: if other users may have written the cache, so that it is not used.
+        ExecutorWarning: if the executor fails; the plan of the remaining parts is returned.
+        TimeLimitWarning: if the method does not finish within the time limit; the plan of forward or reverse
+            elimination is returned.
 
     Raises:
-        ArgumentError: if an argument has a wrong type or is out of range.
+        ArgumentError: if an argument has a wrong type or is out of range, or if both a method and an order are given.
         UnknownNameError: for an unknown method, objective or effort.
-        OrderError: if the order leaves a vertex out, names one twice, or an unknown one.
+        OrderError: if `order` leaves out an intermediate vertex, repeats one, or names another vertex.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "w"), ("b", "x")])
     >>> plan(graph)
@@ -287,12 +297,12 @@ def find_plan(
     keep_best: bool = True,
     before: Callable[[], object] | None = None,
 ) -> Plan:
-    """Find a plan within a context, as `plan` does.
+    """Find a plan in a context; see `plan` for warnings and errors.
 
     Args:
         graph: graph of the derivatives.
         context: options and deadline.
-        order: elimination order to use instead of a search.
+        order: names of the vertices in elimination order, instead of a search.
         keep_best: if True, Ctrl-C ends the search and returns the best plan so far; else it raises KeyboardInterrupt.
         before: function that is called before a search; not called if the plan comes from the cache.
     """
@@ -328,7 +338,7 @@ def find_plan(
             options.objective,
             cost,
             result.order,
-            # bounds are for Jacobians without a mirror, all entries selected
+            # lower bounds hold only if all entries are selected and there is no mirror
             result.lower_bound if graph.wants_all else None,
             seed=options.seed,
             effort=options.effort,
@@ -359,7 +369,7 @@ def find_plan(
 
 
 def _search(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    """Return the method's result under its name; under "auto" under that of the method that found it."""
+    """Return the method's result under the method's name; "auto" keeps the name of the method that won."""
     options = context.options
     with context.paused():  # imports its module
         method = get(options.method)
@@ -370,7 +380,7 @@ def _search(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _numbered(graph: DifferentiationGraph, order: Iterable[Hashable]) -> tuple[int, ...]:
-    """Return the numbers of the named vertices; `eliminate_vertices` checks that they make an order."""
+    """Return the numbers of the named vertices; `eliminate_vertices` checks the order."""
     if isinstance(order, str) or not isinstance(order, Iterable):
         raise ArgumentError(f"order is {order!r}; expected the names of all intermediate vertices in a list")
     number = {name: v for v, name in enumerate(graph.vertices)}

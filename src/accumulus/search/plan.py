@@ -1,34 +1,34 @@
 """Plans with their accumulation, origin and cost; plans as JSON files, and in the cache.
 
-**Files.** `save_plan` writes a file, `load_plan` reads, checks and verifies it. A file holds everything: the graph by
-numbers, with its tape if it comes from a function, how the Jacobian is accumulated, and how that was found. The form is
-described key by key in ``docs/plans.md``; `VERSION` counts its changes. Nothing in a file is executed, and everything
-that can be checked is checked: references must exist, the cost is counted again, and the plan is verified with random
-residues that the author of the file could not know. Only the lower bound and the origin of the plan are taken on trust.
+**Files.** `save_plan` writes a file; `load_plan` reads, checks and verifies it. A file contains the graph by numbers,
+with its tape if it comes from a function, the accumulation of the Jacobian, and the method and options of the search.
+``docs/plans.md`` describes the format key by key; `VERSION` counts its changes. Nothing in a file is executed.
+References must exist, the cost is counted again, and the plan is verified with random residues that the author of the
+file could not know. Only the lower bound and the origin of the plan cannot be checked.
 
-Time: linear in the file, as verifying a plan is.
+Time: linear in the file, as for the verification of a plan.
 
-**Keys.** A plan is decided by the graph without its names, by options, and by the version of everything that searches.
-Two graphs have one hash (`graph_hash`) if they have the same numbered vertices and edges: the same ends of each edge,
-kinds and known values of the labels, sizes, order of roots and terminals, mirror, and entries that are wanted; where
-the labels come from a tape, the same tape, since the operations of a plan are counted with those of the function. Names
-of vertices and of the graph do not count, and of symbols only which ones are equal. So the same function traced again
-has the same hash, in every process. A statement about one such graph in terms of vertex numbers, such as an order,
-holds for the other.
+**Keys.** The graph without its names, the options, and the version of the search code determine a plan. Two graphs have
+the same hash (`graph_hash`) if they have the same numbered vertices and edges: ends of each edge, kinds and known
+values of the labels, sizes, order of roots and terminals, mirror, and selected entries. If the labels come from a tape,
+the tapes must be equal, too, since the cost of a plan includes the function's operations. Names of vertices and of the
+graph do not matter; symbols matter only by their equality. So the same function traced again has the same hash, in
+every process. A statement about a graph in terms of vertex numbers, such as an order, holds for every graph with the
+same hash.
 
-Gap: the same graph with other vertex or edge numbers has another hash. To recognise it is graph isomorphism. It would
-not suffice either, since searches break ties by number and may find another plan.
+Gap: the same graph with other vertex or edge numbers has another hash. To recognise it, graph isomorphism would have to
+be solved. Nor would that suffice, since searches break ties by number and may find another plan.
 
 Time: linear in the graph and the tape; 0.1 ms for a few hundred operations.
 
-**The cache.** A plan is stored under a hash of everything that decides it: the graph, the method and every option of
-the search, seed and time limit among them, the work that is left to the search, and the version of the code that
-searches. So a search would find the plan that is loaded, and the same seed gives the same plan with and without the
-cache. The work of the search is stored with the plan and counted again when it is loaded, so that later stages have the
-same work left. The plan of a search that was interrupted, or cut short by the clock, is not stored.
+**The cache.** The key of a plan is a hash of its graph, its method, all options of the search, including seed and time
+limit, the work that remains for the search, and the version of the search code. So a search would find the plan that is
+loaded, and a seed gives the same plan with and without the cache. The work of the search is stored with the plan and
+spent again when it is loaded, so that later stages have the same work left. The plan of a search that was interrupted,
+or cut short by the clock, is not stored.
 
-Each plan is JSON in a file of the cache (`accumulus.cache`). A loaded plan is checked and verified like a plan file; a
-damaged file is replaced by a new search. If the cache cannot be written, every plan is searched.
+Each plan is JSON in a file of the cache (`accumulus.cache`). A loaded plan is checked and verified like a plan file; if
+the file is damaged, a new search replaces it. Without a writable cache every plan is searched.
 """
 
 from __future__ import annotations
@@ -65,22 +65,23 @@ from accumulus.text import printable
 
 @dataclass(frozen=True)
 class Plan:
-    """Verified accumulation of a graph's Jacobian, and its origin.
+    """A verified accumulation of a graph's Jacobian, and its origin.
 
     Attributes:
         graph: the differentiation graph.
         accumulation: the products and sums.
-        method: name of the method that found it; for "auto" the method that won, "order" for a given order.
+        method: name of the method that found the plan; for "auto" the method that won, "order" for an elimination order
+            of the caller.
         objective: name of the minimised cost.
         cost: cost under the objective.
         order: intermediate vertices by number, if the plan is a vertex elimination.
-        lower_bound: no elimination of the plan's `scope` can cost less; None if nothing is known.
+        lower_bound: lower bound for the eliminations of the plan's `scope`; None if no bound is known.
         seconds: duration of the search that found the plan.
         seed: seed of the search.
-        effort, time_limit: those of the search; also the defaults of programs that are compiled by this plan.
+        effort, time_limit: options of the search; also the defaults of programs that are compiled with this plan.
         cut_short: True if the clock ended the search before its work was done, so that another run may find another
             plan.
-        recalled: True if it was loaded from the cache; see `accumulus.search.plan`.
+        recalled: True if the plan was loaded from the cache.
     """
 
     graph: DifferentiationGraph
@@ -107,16 +108,16 @@ class Plan:
 
     @property
     def scope(self) -> str:
-        """Return the class of eliminations that `lower_bound` is for: "vertex", "edge" or "face".
+        """Return the class of eliminations for which `lower_bound` holds: "vertex", "edge" or "face".
 
-        Each class contains the previous one, so a bound for face eliminations holds for all. Methods that share and
-        factor otherwise could be cheaper than the best face elimination; no such case is known.
+        Each class contains the previous one, so a bound for face eliminations holds for all three. A method that shares
+        and factors in other ways could be cheaper than the best face elimination; no such case is known.
         """
         return {"exact-vertex": "vertex", "exact-edge": "edge"}.get(self.method, "face")
 
     @property
     def is_optimal(self) -> bool:
-        """Return True if it is proven that no elimination of the plan's `scope` is cheaper.
+        """Return True if the plan meets its lower bound, so no elimination of the plan's `scope` is cheaper.
 
         >>> from accumulus import plan
         >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -129,17 +130,17 @@ class Plan:
     def gap(self) -> float | None:
         """Return the largest fraction of the cost that a better elimination could save: (cost − bound) / cost.
 
-        It is 0 if the plan is optimal, None if no lower bound is known.
+        The gap is 0 if the plan is optimal, and None if no lower bound is known.
         """
         if self.lower_bound is None:
             return None
         return (self.cost - self.lower_bound) / self.cost if self.cost else 0.0
 
     def verify(self) -> None:
-        """Check that this plan computes its graph's Jacobian, and that its attributes are true.
+        """Check that the plan computes its graph's Jacobian, and that its order, cost and lower bound are consistent.
 
-        `Accumulation.verify` checks the Jacobian. The cost is counted again, unless it is that of an emitted program,
-        which would take longer than the rest.
+        `Accumulation.verify` checks the Jacobian. The cost is counted again, except under objectives that count the
+        operations of the emitted tape, which would take longer than all other checks.
 
         Raises:
             VerificationError: if the Jacobian or an attribute is wrong.
@@ -157,20 +158,19 @@ class Plan:
             )
 
     def show(self, path: str | PathLike[str] | None = None) -> Any:
-        """Show the plan step by step, in graph, line graph and expressions, as a page of HTML.
+        """Show the steps of the plan on the graph, the line graph and expressions, as an HTML page.
 
         Args:
-            path: of the file that the page is written to; a name that ends in ``.svg``, ``.tex`` or ``.dot`` gets a
-                picture of the graph instead. Without one the page is opened in a browser, within a notebook shown
-                inline.
+            path: file for the page. If its name ends in ``.svg``, ``.tex`` or ``.dot``, a picture of the graph is
+                written instead. If None, the page opens in a browser, or inline in a notebook.
 
         Returns:
-            The file, or what the notebook shows.
+            The file, or the object that the notebook displays.
 
         Raises:
             ArgumentError: if the file cannot be written; the message names a file that has the page instead.
         """
-        # by name: modules that show plans import this one
+        # imported by name to avoid a circular import
         return import_module("accumulus.show.explorer").show_plan(self, path)
 
     def __str__(self) -> str:
@@ -195,14 +195,14 @@ class Plan:
 
 
 FORMAT: Final = "accumulus plan"
-#: Of the form. A change that an older version would misread raises it.
+#: Version of the file format; raised by every change that an older reader would misread.
 VERSION: Final = 1
 
 _FOUND: Final = ("method", "objective", "cost", "lower_bound", "seed", "seconds", "order", "steps", "entries")
-#: There only if it is so.
+#: Key that is present only if its value is true.
 _CUT_SHORT: Final = "cut_short"
 _KEYS: Final = ("format", "version", "accumulus", "graph", *_FOUND, _CUT_SHORT)
-#: Seconds that a search may have taken: beyond, it is no time.
+#: Largest plausible duration of a search in seconds.
 _LONGEST: Final = 1e12
 _SIGNS: Final = {True: "*", False: "+"}
 
@@ -210,7 +210,7 @@ _SIGNS: Final = {True: "*", False: "+"}
 def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
     """Write a plan and its graph to a JSON file that `load_plan` reads.
 
-    The form is described in ``docs/plans.md``.
+    ``docs/plans.md`` describes the format.
 
     Raises:
         OSError: if the file cannot be written.
@@ -225,12 +225,13 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
 
     Args:
         path: file that `save_plan` wrote.
-        graph: graph of the same structure, by numbers. The plan is loaded for this graph, so that a trace of the same
-            function can compile it. Values of constants and names may differ; the cost is counted on this graph.
+        graph: graph for the plan, with the same numbered vertices and edges as the file's graph. So a trace of the same
+            function can be compiled with the plan. Values of constants and names may differ; the cost is counted on
+            this graph. By default the plan gets the file's graph.
 
     Raises:
-        PlanError: if the file is not JSON of the form that `docs/plans.md` describes, claims what is not so, or does
-            not compute the Jacobian of its graph; or if it is for another graph than the one given.
+        PlanError: if the file has not the format of ``docs/plans.md``, the cost is wrong, the plan does not compute the
+            Jacobian of its graph, or the plan is for a graph other than `graph`.
         ArgumentError: if `graph` is not a graph.
         OSError: if the file cannot be read.
     """
@@ -264,9 +265,9 @@ def is_plan_file(path: str | PathLike[str]) -> bool:
 
 
 def plan_as_data(plan: Plan) -> dict[str, Any]:
-    """Return everything about a plan but its graph, as plain data.
+    """Return a plan without its graph as plain data.
 
-    The accumulation is written as an order if that determines it, else as its steps.
+    The accumulation is stored as an order if the order determines it, else as its steps.
     """
     accumulation = plan.accumulation
     data: dict[str, Any] = {
@@ -285,10 +286,10 @@ def plan_as_data(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_data(data: Mapping[str, Any], graph: DifferentiationGraph) -> Plan:
-    """Return the plan for `graph` that plain data describe, checked and verified.
+    """Return the plan for `graph` from plain data, checked and verified.
 
     Raises:
-        PlanError: naming the wrong item.
+        PlanError: if an item is wrong; the message names it.
     """
     method, objective = data.get("method"), data.get("objective")
     if not isinstance(method, str) or not method:
@@ -375,7 +376,7 @@ def _read_entries(data: Any) -> dict[tuple[int, int], int]:
 
 
 def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
-    """Return the plan for another graph of the same structure."""
+    """Return the plan for a graph with the same numbered vertices and edges, or raise `PlanError`."""
     mine = plan.graph
     for aspect, a, b in (
         ("number of vertices", len(mine.vertices), len(graph.vertices)),
@@ -397,7 +398,7 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
     accumulation = Accumulation(graph, plan.accumulation.steps, plan.accumulation.entries)
     accumulation.verify()
     cost = count(accumulation, plan.objective)
-    # the bound was found for other operations if these differ
+    # a different cost means other operations, for which the bound does not hold
     bound = plan.lower_bound if cost == plan.cost else None
     return replace(plan, graph=graph, accumulation=accumulation, cost=cost, lower_bound=bound)
 
@@ -407,7 +408,7 @@ def _listed(numbers: NDArray[Any] | None) -> list[Any] | None:
 
 
 def _text(data: Mapping[str, Any]) -> str:
-    """Return JSON with a line for each key, and for each key of an object in it; lists stay on one line."""
+    """Return JSON with a line for each key, also of nested objects; lists stay on one line."""
     lines = []
     for key, value in data.items():
         if isinstance(value, dict):
@@ -464,25 +465,25 @@ def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:
 
 
 def plan_key(graph: DifferentiationGraph, context: Context) -> str:
-    """Return the key under which the cache stores the plan of a search in this context."""
+    """Return the cache key of the plan for a search in this context."""
     options = context.options
     settings = {name: getattr(options, name) for name in OF_PLANS}
     settings["rewritten"] = options.counts_rewritten
-    # parts depend on whether the search is shared, not on which worker has which
+    # the plan depends on the use of an executor, but not on the executor itself
     settings["executor"] = options.executor is not None
     settings["work"] = context.left
-    # 1 second and 1.0 have the same key, as they are equal
+    # 1 and 1.0 are the same time limit
     settings["time_limit"] = float(options.time_limit)
-    # scalars of NumPy are written as numbers of Python
+    # JSON does not accept NumPy scalars
     settings = {name: value.item() if hasattr(value, "item") else value for name, value in settings.items()}
     everything = json.dumps([VERSION, graph_hash(graph), settings], sort_keys=True)
     return cache.key_of("plans", everything.encode())
 
 
 def stored_plan(key: str, graph: DifferentiationGraph) -> tuple[Plan, int] | None:
-    """Return the plan for `graph` that is stored under the key, verified, and the work that it took.
+    """Return the verified plan that is stored under the key, and the work of its search.
 
-    None if there is none, or none that is right.
+    Return None if there is no such plan, or if it is damaged.
     """
     text = cache.load("plans", key)
     if text is None:
@@ -497,5 +498,5 @@ def stored_plan(key: str, graph: DifferentiationGraph) -> tuple[Plan, int] | Non
 
 
 def store_plan(key: str, plan: Plan, work: int) -> None:
-    """Store a plan, and the work that it took, under the key, if that is possible."""
+    """Store a plan and the work of its search under the key, if the cache can be written."""
     cache.store("plans", key, json.dumps(plan_as_data(plan) | {"work": work}, separators=(",", ":")).encode())

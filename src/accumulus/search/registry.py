@@ -1,31 +1,31 @@
-"""Registry of methods: every way to accumulate, under its field's name, with one signature.
+"""Registry of methods: every method of accumulation under its name in the literature, with one signature.
 
-A method takes a graph and a `Context`, and returns a `SearchResult`. A row in the table of
-`accumulus.methods`, and `register` in the module that the row names, are all that is needed for `accumulus.plan`, the
-command line, and the tests, which run every cross-check on every method.
+A method takes a graph and a `Context`, and returns a `SearchResult`. A new method needs a row in the table of
+`accumulus.methods`, and `register` in the module that the row names. Then `accumulus.plan` and the command line offer
+it, and the tests run every cross-check on it.
 
-**The best of all methods** (`auto`) is a portfolio under one time limit. Of a graph with a mirror, which is that of a
-gradient, `symmetric` makes the plan.
+**The best of all methods** (`auto`) is a portfolio under one time limit. For the graph of a gradient, which has a
+mirror, `symmetric` makes the plan.
 
-Under "fast", and if the tape is rewritten afterwards, only `vertex` runs, which begins with the greedy orders: the
-rewriter saves more operations than other methods would. Else `face` runs first. It begins with `edge`, which begins
-with `vertex`, and none is worse than the method that it begins with. Then the deterministic methods run, in ascending
-order of their estimated time. The cheapest plan wins, among equals the simplest.
+With effort "fast", and if the tape is rewritten afterwards, only `vertex` runs, which begins with the greedy orders:
+the rewriter saves more operations than other methods would. Otherwise `face` runs first. It begins with `edge`, which
+begins with `vertex`, and no method is worse than the one that it begins with. Then the deterministic methods run, in
+ascending order of their estimated time. The cheapest plan wins, and the earliest among equals.
 
-Which methods run does not depend on the clock. A deterministic method runs if its estimate
+The choice of methods does not depend on the clock. A deterministic method runs if its estimate
 (`accumulus.search.elimination.Workload`) fits into
 
-* effort "thorough": half of the work that is left;
-* "balanced": the same, and, together with the methods before it, a tenth of the estimated time of the vertex search. On
-  graphs whose best plan so far has at most `SMALL` products, only half of the work that is left.
+* effort "thorough": half of the remaining work;
+* effort "balanced": half of the remaining work, and, together with the methods before it, a tenth of the estimated time
+  of the vertex search. The second limit does not apply if the best plan so far has at most `SMALL` products.
 
-So on small graphs, and under "thorough" with enough time, no single method is better. On larger graphs an omitted
-method may be better by a few percent (measured in ``docs/architecture.md``); call it by name if that matters. Without
-time, or iterations, the result is the best greedy order.
+So on small graphs, and with "thorough" and enough time, no single method is better. On larger graphs an omitted method
+may be better by a few percent (measured in ``docs/architecture.md``); call it by name if that matters. With a time
+limit or a number of iterations of 0, the result is the best greedy order.
 
-Last, the cost of the plan is compared with a lower bound of face eliminations, and the searches of
-`accumulus.theory.exact` run on graphs where they are short: briefly, or under "thorough" for all the time that is left;
-not at all under "fast". So a plan's lower bound holds for face eliminations, the widest class that is searched, which
+Finally the cost of the plan is compared with a lower bound for face eliminations, and the searches of
+`accumulus.theory.exact` run on small graphs: briefly with "balanced", for all the remaining time with "thorough", and
+not at all with "fast". So a plan's lower bound holds for face eliminations, the widest class of searches, which
 contains vertex and edge eliminations. "Optimal" means that no face elimination is cheaper.
 """
 
@@ -51,16 +51,16 @@ from accumulus.search.elimination import Workload, cheapest_sweep
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Result of a method: a vertex elimination order, or any other accumulation of the graph.
+    """Result of a method: a vertex elimination order, or another accumulation of the graph.
 
     Attributes:
         graph: the graph that was searched.
-        method: name of the method that it comes from; one that starts from others' plans and finds nothing better
-            names those.
+        method: name of the method that found the plan. A method that does not improve on the plan that it starts from
+            keeps the name of that plan's method.
         order: intermediate vertices by number, for methods that eliminate vertices.
-        lower_bound: no elimination of the method's class can cost less: of `exact-vertex` no vertex elimination, of
-            `exact-edge` no edge elimination, of all others no face elimination; None if nothing is known.
-        interrupted: True if Ctrl-C ended the search, so that no other may follow.
+        lower_bound: lower bound for all vertex eliminations if the method is `exact-vertex`, for all edge eliminations
+            if it is `exact-edge`, else for all face eliminations; None if no bound is known.
+        interrupted: True if Ctrl-C ended the search, so that no further search may run.
         unfinished: True if the method did not finish in its time, and this is the result of a sweep instead.
     """
 
@@ -82,30 +82,30 @@ class SearchResult:
         return eliminate_vertices(self.graph, self.order)
 
     def cost(self, objective: str) -> int:
-        """Return its cost, as `accumulus.elimination.emit` counts it."""
+        """Return the cost under an objective, as `accumulus.elimination.emit.count` counts it."""
         if objective not in self._costs:
             self._costs[objective] = count(self.accumulation, objective)
         return self._costs[objective]
 
 
-#: Seconds that a deterministic method may take when it is called by name, even if the time limit is shorter.
+#: Smallest time limit in seconds of a deterministic method that is called by name.
 ANYWAY: Final = 0.1
 
-#: A registered function: after the deadline it returns its best result so far, or raises `OutOfTimeError`.
+#: Function of a method. After the deadline it returns its best result so far, or raises `OutOfTimeError`.
 Finder = Callable[[DifferentiationGraph, Context], SearchResult]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method; call it with a graph and a context."""
+    """A registered method, called with a graph and a context."""
 
     name: str
     find: Finder
-    #: Seconds that it takes, roughly, if it is a deterministic method; None if it keeps to the time limit.
+    #: Estimated seconds of a deterministic method; None if the method observes the time limit.
     seconds: Callable[[Workload], float] | None = None
 
     def __call__(self, graph: DifferentiationGraph, context: Context) -> SearchResult:
-        """Return the method's result; if its time ends without one, the better sweep, marked unfinished.
+        """Return the method's result, or the better sweep, marked unfinished, if the method runs out of time.
 
         Only the clock ends a deterministic method, since its work is only estimated.
         """
@@ -116,7 +116,7 @@ class Method:
             return SearchResult(graph, sweep.name, sweep.order, unfinished=True)
 
 
-#: The methods whose modules have been imported.
+#: Methods of the modules that have been imported.
 _REGISTERED: Final[dict[str, Method]] = {}
 
 
@@ -138,10 +138,10 @@ def register(name: str, seconds: Callable[[Workload], float] | None = None) -> C
 
 
 def get(name: str) -> Method:
-    """Return the method of that name; its module is imported if it is not there yet.
+    """Return the method of that name; its module is imported on first use.
 
     Raises:
-        UnknownNameError: if there is none; the message lists those that there are.
+        UnknownNameError: if the method does not exist; the message lists all methods.
     """
     check_method(name)
     if name not in _REGISTERED:
@@ -149,17 +149,17 @@ def get(name: str) -> Method:
     return _REGISTERED[name]
 
 
-#: Products up to which every method runs.
+#: Number of products of the best plan up to which every method runs.
 SMALL: Final = 100
-#: Part of the time limit that is left to the deterministic methods.
+#: Fraction of the time limit that is reserved for the deterministic methods.
 _DETERMINISTIC: Final = 0.2
-#: Part of the estimated time of the vertex search that all deterministic methods together may take, and the least time
-#: in seconds.
+#: Time for all deterministic methods together: a fraction of the estimated time of the vertex search, and a minimum in
+#: seconds.
 _SHARE: Final = 0.1
 _MINIMUM: Final = 1e-3
-#: Edges beyond which no estimates are made, unless the effort is thorough.
+#: Number of edges beyond which deterministic methods run only with effort "thorough", and proofs never.
 _LARGEST: Final = 200_000
-#: Seconds for each product to count the operations of a plan: its tape is emitted.
+#: Seconds for each product to emit a plan's tape and count its operations.
 _TAPE: Final = 15e-6
 
 
@@ -173,11 +173,11 @@ def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
         return get("vertex").find(graph, context)
     if not options.objective.on_tape and options.searches:
         with context.paused():
-            prepare("search.order", "theory.mixed", "theory.faces")  # side by side, where they have to be compiled
+            prepare("search.order", "theory.mixed", "theory.faces")  # compiled in parallel, if they are not yet
     best = get("face").find(graph, context.part(1 - _DETERMINISTIC))
     if best.interrupted or not options.searches or context.passed:
         return best
-    included = {"face", *_included("face")}  # `face` has run all of these
+    included = {"face", *_included("face")}  # `face` has run these methods
     rest = [get(name) for name in METHODS if name not in {"auto", *included}]
     deterministic = [method for method in rest if method.seconds is not None]
     try:
@@ -211,7 +211,7 @@ def _included(name: str) -> set[str]:
 def _affordable(
     graph: DifferentiationGraph, options: Options, methods: list[Method], best: SearchResult
 ) -> list[tuple[Method, float]]:
-    """Return the deterministic methods that are worth their time, and the seconds of each, in ascending order."""
+    """Return the deterministic methods that fit the budget, with their estimated seconds, in ascending order."""
     patient = options.effort == "thorough"
     if len(graph.sources) > _LARGEST and not patient:
         return []
@@ -222,7 +222,7 @@ def _affordable(
     products = best.accumulation.steps.is_product.count(1)
     if patient or products <= SMALL:
         return estimates
-    # estimated seconds of the vertex search: annealing, whose runs are limited, and the greedy orders
+    # estimated seconds of the vertex search: annealing, which has a limit, and the greedy orders
     search = min(4e-6 * len(graph.intermediates) ** 2, 0.12) + 4e-6 * work.fewest
     budget = max(_MINIMUM, _SHARE * search)
     chosen = []

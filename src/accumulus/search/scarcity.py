@@ -1,23 +1,24 @@
-"""Scarcity: intermediates to keep so that a product with the Jacobian takes the fewest multiplications.
+"""Scarcity: choice of intermediates to eliminate, so that products with the Jacobian take few multiplications.
 
-A product J·v, or w·J, needs no Jacobian: it runs through the graph, one multiplication for each edge whose label is
-not ±1. Eliminating a vertex replaces its edges by edges between its neighbours, which may be fewer. The edges that
-remain after a set of vertices do not depend on their order. So the search is for the set of vertices whose elimination
-leaves the fewest multiplications (Griewank 2003; Griewank and Vogel 2005; Griewank and Walther 2008, chapter 10). The
-empty set gives the graph, the full set the Jacobian, so the result is no worse than either.
+A product J·v or w·J does not need the Jacobian: it can go through the graph, with one multiplication for each edge
+whose label is not ±1. The elimination of a vertex replaces its edges by edges between its neighbours, which may be
+fewer. The remaining edges do not depend on the order of the eliminations. So the search is for the set of vertices
+whose elimination leaves the fewest multiplications (Griewank 2003; Griewank and Vogel 2005; Griewank and Walther 2008,
+chapter 10). The empty set gives the graph, the full set the Jacobian, so the result is no worse than either.
 
-A greedy order runs first: it eliminates the vertex that adds the fewest multiplications, up to the Jacobian if there is
-not too much fill-in, and returns the best graph on the way. On graphs of up to `ANNEALED` edges annealing follows; its
-moves eliminate or keep a vertex. With few intermediates all sets are tried.
+A greedy search runs first: it always eliminates the vertex that adds the fewest multiplications, up to the Jacobian
+unless there is too much fill-in, and returns the best of all intermediate graphs. On graphs of up to `ANNEALED` edges
+annealing follows; a move eliminates or keeps one vertex. With few intermediates all sets are tried.
 
 A product of labels with conditions (`accumulus.elimination.emit`) is 0 if one condition fails, even if another label is
 infinite. Multiplying edge by edge would give NaN there, so all intermediates on a path through such a label are
 eliminated.
 
-Gap: edges are not eliminated one by one, nor rerouted, and no vertex is rescaled so that one of its labels becomes 1:
-the last two divide by labels, which may be 0.
+Gap: individual edges are neither eliminated nor rerouted, and vertices are not rescaled so that a label becomes 1. The
+last two divide by labels, which may be 0.
 
-Time: that of eliminating the set, in dictionary operations; for each move of annealing once more.
+Time: the greedy search and each move of annealing take about as many dictionary operations as the elimination of the
+set.
 """
 
 from __future__ import annotations
@@ -39,32 +40,33 @@ from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.tape.passes import spread
 
-#: Edges of graphs that are annealed, at most; moves for each vertex, by effort, and the moves of all, at most.
+#: Largest number of edges of graphs that are annealed; moves for each vertex by effort; largest number of moves.
 ANNEALED: Final = 2_000
 _MOVES: Final = {"fast": 0, "balanced": 6, "thorough": 60}
 _MOST_MOVES: Final = {"fast": 0, "balanced": 400, "thorough": 20_000}
 #: Temperatures, in multiplications.
 _HOT, _COLD = 1.5, 0.2
-#: What more edges of as many multiplications count.
+#: Offset in multiplications in the acceptance test of annealing, so that a move with more edges and equally many
+#: multiplications is not always accepted.
 _TIE: Final = 0.25
-#: Intermediates of which all sets are tried.
+#: Number of intermediates up to which all sets are tried.
 _FEW: Final = 8
-#: Seconds of work for each edge of a graph that is copied, for each pair of neighbours that is joined, or looked at.
+#: Seconds of work for each copied edge, for each joined pair of neighbours, and for each examined pair.
 _EDGE: Final = 8e-7
 _JOIN: Final = 1.5e-6
 _LOOK: Final = 2e-7
-#: How many times the multiplications of the best graph so far the greedy order may come to, and go on; always up to
-#: `_SMALL`, which is soon done.
+#: The greedy search ends when the graph needs `_FILL` times the multiplications of the best graph so far, and more than
+#: `_SMALL`.
 _FILL: Final = 4
 _SMALL: Final = 5_000
 
 
 def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
-    """Return the intermediates to eliminate, so that few multiplications are left.
+    """Return a set of intermediates whose elimination leaves few multiplications.
 
     Args:
         graph: graph of scalar vertices.
-        context: options and deadline; when its work is done, the best set so far is returned.
+        context: options and deadline; when its work is done, the search returns the best set so far.
 
     >>> from accumulus.options import Options
     >>> edges = [(f"y{j}", "sum") for j in range(3)] + [("sum", f"x{i}") for i in range(3)] + [("y0", "a"), ("a", "x0")]
@@ -87,11 +89,11 @@ def scarce_set(graph: DifferentiationGraph, context: Context) -> frozenset[int]:
 
 
 def multiplications_left(graph: DifferentiationGraph, eliminated: Collection[int]) -> int:
-    """Return the number of edges whose label is not ±1 after these intermediates are eliminated."""
+    """Return the number of edges whose label is not ±1 after the elimination of these intermediates."""
     return _cost(_without(Elimination.of(graph, Objective.FMA), eliminated)[0])[0]
 
 
-#: Multiplications, and edges, which are additions.
+#: Number of multiplications, and number of edges, which determines the additions.
 _Cost = tuple[int, int]
 
 
@@ -102,9 +104,9 @@ def _cost(left: Elimination) -> _Cost:
 
 
 def _without(whole: Elimination, eliminated: Iterable[int]) -> tuple[Elimination, int]:
-    """Return a graph after the elimination of some vertices in any order, and the number of pairs joined.
+    """Return the graph after the elimination of some vertices, and the number of products.
 
-    Vertices with few neighbours go first.
+    Vertices with few products are eliminated first, which does not change the result.
     """
     left, joined = whole.copy(), 0
     waiting = [(left.cost(k)[0], k) for k in sorted(eliminated)]
@@ -121,7 +123,7 @@ def _without(whole: Elimination, eliminated: Iterable[int]) -> tuple[Elimination
 
 
 def _added(left: Elimination, k: int) -> _Cost:
-    """Return the cost that eliminating a vertex now would add: multiplications and edges."""
+    """Return the multiplications and edges that the elimination of a vertex would add in the present state."""
     above, below = left.predecessors[k], left.successors[k]
     edges = -len(above) - len(below)
     multiplications = -sum(level > 1 for level in (*above.values(), *below.values()))
@@ -130,13 +132,13 @@ def _added(left: Elimination, k: int) -> _Cost:
         for i, b in below.items():
             old = row.get(i, 0)
             edges += not old
-            # a sum of ±1 and ±1 may be anything
+            # a sum counts as a multiplication, even of ±1 and ±1
             multiplications += (old == 1) if old else (a > 1 or b > 1)
     return multiplications, edges
 
 
 def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
-    """Return the vertices on a path through a label that has conditions."""
+    """Return the vertices on a path through a label with conditions."""
     labels = [] if graph.tape is None else list(guarded_labels(graph.tape.copy(), graph.labels))
     if not labels:
         return frozenset()
@@ -151,7 +153,14 @@ def _conditional(graph: DifferentiationGraph) -> frozenset[int]:
 def _greedy(
     left: Elimination, always: frozenset[int], free: Sequence[int], context: Context
 ) -> tuple[frozenset[int], _Cost]:
-    """Return the best graph on the way to the Jacobian, eliminating the vertex that adds least next."""
+    """Return the best set of the greedy search, and its cost.
+
+    Args:
+        left: graph after the elimination of `always`.
+        always: vertices that have to be eliminated.
+        free: vertices that may be eliminated.
+        context: options and deadline.
+    """
     turn = random.Random(context.options.seed)
     scores = {k: _added(left, k) for k in free}
     waiting = [(added, turn.random(), k) for k, added in scores.items()]
@@ -163,7 +172,7 @@ def _greedy(
         if scores.get(k) != added:
             continue
         now = _added(left, k)
-        if now > added:  # edges that it would have shared are gone
+        if now > added:  # fill-in edges that already existed have been removed since
             scores[k] = now
             heapq.heappush(waiting, (now, order, k))
             continue

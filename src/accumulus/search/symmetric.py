@@ -1,13 +1,12 @@
-"""Orders of symmetric elimination, for graphs with a mirror such as those of gradients.
+"""Orders of symmetric elimination, for graphs with a mirror, such as graphs of gradients.
 
 Every value is eliminated together with its adjoint (`accumulus.elimination.gradient_graph`). Edge pushing eliminates
-them from the last operation to the first. `symmetric` compares edge pushing with a greedy order (the value with the
-fewest products next), with orders from simulated annealing, and, unless the effort is "fast", with orders of `vertex`,
-which may eliminate an adjoint long after its value. Under objectives that are counted on the tape, the cheapest program
-wins.
+the values from the last operation to the first. `symmetric` compares edge pushing with a greedy order (the value with
+the fewest products next), with orders from simulated annealing, and, unless the effort is "fast", with orders of
+`vertex`, which may eliminate an adjoint long after its value. Under objectives that are counted on the tape, the
+cheapest program wins.
 
-In a graph without a mirror, vertices have no partners: edge pushing is reverse elimination, and `symmetric` is
-`vertex`.
+For a graph without a mirror, edge pushing is reverse elimination, and `symmetric` is `vertex`.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ from accumulus.search.elimination import reverse_order
 from accumulus.search.registry import SearchResult, get, register
 from accumulus.search.vertex_orders import Candidate, cheapest_program
 
-#: Values, at most: beyond, bitset rows take too much memory and time.
+#: Largest number of values that are annealed: for more, the bit rows take too much memory and time.
 LARGEST: Final = 2_000
-#: Positions that a move changes, at most.
+#: Largest number of positions that a move changes.
 WINDOW: Final = 24
 #: Cost of a product under objectives of products, in units of an addition.
 PRODUCT: Final = 64
-#: Thresholds of moves, as the kernel has them.
+#: Length of the kernel's table of acceptance thresholds.
 THRESHOLDS: Final = 1024
 #: Seconds of a slice, after which the caller checks the clock.
 SLICE: Final = 4e-3
-#: Seconds of a visit on a machine of today: at least, and more for each word of all rows.
+#: Seconds of a visit on a current machine: a constant, and the time for each word of all rows.
 VISIT: Final = (6e-6, 0.6e-9)
 
 
@@ -52,8 +51,9 @@ class PairsAnnealing(Annealing):
     """Annealing of the orders of one graph; a visit tries two moves.
 
     Args:
-        graph: at least two values that are eliminated.
-        objective: "operations" anneals products and additions.
+        graph: graph with at least two values to eliminate.
+        objective: for objectives that are counted on the tape a product costs as much as an addition; for others an
+            addition only breaks ties.
     """
 
     HOT, COLD = 0.5, 0.01
@@ -91,14 +91,14 @@ class PairsAnnealing(Annealing):
         self._seconds = VISIT[0] + VISIT[1] * rows.size
 
     def cost(self, order: Sequence[int]) -> int:
-        """Return the cost of an order, in the kernel's own units."""
+        """Return the cost of an order in the kernel's units."""
         state = self._state
         state.order[:] = [self._number[v] for v in order]
         self._call(COST)
         return state.total
 
     def greedy(self) -> tuple[int, ...]:
-        """Return the greedy order: the value with the fewest products next, among equals the nearest to the result."""
+        """Return the greedy order: the value with the fewest products next, and among equals the last operation."""
         self._state.order[:] = np.arange(self.count)[::-1]
         self._call(GREEDY)
         return self._named(self._state.order)
@@ -109,16 +109,16 @@ class PairsAnnealing(Annealing):
 
     @property
     def best_cost(self) -> int:
-        """Cost of the best order so far, in the kernel's own units."""
+        """Cost of the best order so far in the kernel's units."""
         return self._state.best
 
     @property
     def best(self) -> tuple[int, tuple[int, ...]]:
-        """The best order of all runs so far, and its cost."""
+        """Cost of the best order of all runs so far, and the order."""
         return self._state.best, self._named(self._state.best_order)
 
     def forget(self) -> None:
-        """Forget the best order so far."""
+        """Discard the best order so far."""
         self._state.best = np.iinfo(np.int64).max
 
     def _begin(self, start: Sequence[int]) -> float:
@@ -142,7 +142,7 @@ class PairsAnnealing(Annealing):
 
 
 def _rows(graph: SymmetricGraph, number: dict[int, int], count: int, words: int) -> Integers:
-    """Return rows of the values that are eliminated, (count, SETS, words)."""
+    """Return the bit sets of each value to eliminate, (count, SETS, words)."""
     kinds = graph.graph.kinds
     bits = np.zeros((SETS, count, 64 * words), np.uint8)
     for v, k in number.items():
@@ -158,7 +158,7 @@ def _rows(graph: SymmetricGraph, number: dict[int, int], count: int, words: int)
 
 
 def _words(bits: NDArray[np.uint8]) -> Integers:
-    """Return the last axis, of bits, as words of 64."""
+    """Return an array of bits packed into 64-bit words along the last axis."""
     packed = np.packbits(bits, axis=-1, bitorder="little")
     words: Integers = packed.view(np.dtype(np.int64).newbyteorder("<")).astype(np.int64)
     return words
@@ -167,24 +167,24 @@ def _words(bits: NDArray[np.uint8]) -> Integers:
 # Methods -------------------------------------------------------------------------------------------------------------
 
 
-#: Orders that are annealed, by effort, and the schedule of each.
+#: Number of annealing runs by effort, and the schedule of each run.
 _ORDERS: Final = {"fast": 1, "balanced": 3, "thorough": 12}
 _SCHEDULE: Final = {
     "fast": Schedule(10, growth=1.0, stalls=0),
     "balanced": Schedule(30, growth=1.0, stalls=0),
     "thorough": Schedule(100, growth=1.5, stalls=2),
 }
-#: Orders of more than this, as a multiple of the cheapest one's cost, are not counted on the tape.
+#: Orders that cost more than this multiple of the cheapest order are not counted on the tape.
 _MORE: Final = 1.3
-#: Part of the time for these; the rest is for orders of vertices.
+#: Fraction of the time for orders of pairs; the rest is for `vertex`.
 _OWN: Final = 0.6
-#: Seconds of one run on a machine of today, which are turned into a number of sweeps.
+#: Seconds of one run on a current machine, which determine the number of sweeps.
 _RUN: Final = {"fast": 0.02, "balanced": 0.06, "thorough": math.inf}
 
 
 @register("edge-pushing", seconds=lambda work: 4e-6 * work.reverse)
 def edge_pushing(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    """Eliminate values from the roots to the terminals, each with its adjoint."""
+    """Eliminate the values from the last operation to the first, each with its adjoint."""
     if graph.mirror is None:
         return SearchResult(graph, "edge-pushing", reverse_order(graph))
     return _eliminated(graph, "edge-pushing", SymmetricGraph(graph).inner[::-1])
@@ -218,7 +218,7 @@ def symmetric(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the orders that may be the best: edge pushing, a greedy order, and annealed ones as time permits."""
+    """Return the candidates with their names: edge pushing, forward and greedy orders, and annealed ones in time."""
     options = context.options
     pushing = pairs.inner[::-1]
     if not 2 <= len(pairs.inner) <= LARGEST:
@@ -242,7 +242,7 @@ def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[in
                 pass
         cost, order = annealing.best
         costs[order] = cost
-    # one alone, where there is little time: each is to be eliminated, and its program counted
+    # with effort "fast" only the best order: every candidate has to be eliminated, and its program counted
     limit = min(costs.values()) * (1.0 if options.effort == "fast" else _MORE)
     close = [order for order, cost in costs.items() if cost <= limit]
     names = {pushing: "edge-pushing"}
@@ -254,7 +254,7 @@ def _eliminated(graph: DifferentiationGraph, method: str, order: tuple[int, ...]
 
 
 def _cheapest(results: list[SearchResult], context: Context) -> SearchResult:
-    """Return the cheapest result under the objective; the first among equals."""
+    """Return the cheapest result under the objective, and the first among equals."""
     options = context.options
     if not options.objective.on_tape:
         return min(results, key=lambda result: result.cost(options.objective))

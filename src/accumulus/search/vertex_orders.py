@@ -4,40 +4,40 @@
 eliminates the vertex that is cheapest at the moment (Griewank and Reese 1991, after Markowitz 1957 for sparse
 factorization). None of them is optimal, or within a constant factor.
 
-Products that are free under the objective, and additions, still have to be recorded, verified and emitted. So an order
-with many more products than the better sweep is abandoned, whatever its cost. The counts of forward and reverse
-elimination are known without running them (`accumulus.search.elimination`).
+Free products and additions also have to be recorded, verified and emitted. So an order with many more products than the
+better sweep is abandoned, even if its cost under the objective is lower. The counts of forward and reverse elimination
+are known without running them (`accumulus.search.elimination`).
 
-**Programs.** Under objectives that count the operations of a program, the order whose tape is the cheapest is chosen.
+**Programs.** Under objectives that count the operations of a program, the order with the cheapest tape wins.
 
 Fewer products do not always mean fewer operations: labels coincide and share subexpressions with the function. So the
 tape of each order is emitted and counted, as time permits, except for orders with far more steps than the best. If the
 tape is rewritten afterwards and the effort is thorough, a short run of the rewriter scores each order instead. The
 rewriter removes many operations that a poor order adds, so the order of the shortest tape need not win.
 
-**Windows.** Local search on orders of large graphs: windows of the order are annealed one after the other.
+**Windows.** In large graphs, local search anneals windows of the order in turn.
 
-The cost of eliminating a set of vertices after another set does not depend on later vertices, and their cost does not
-depend on the order within the set. So the vertices of a window, those between two positions of the order, form a small
-graph with their neighbours, after the elimination of all vertices before. The kernel carries the large graph from
-window to window, `OrderAnnealing` orders each, and the gain of a window is a gain of the whole order.
+The cost of eliminating a set of vertices after another set does not depend on the order within the earlier set, nor on
+later vertices. So the vertices of a window, an interval of positions in the order, form a small graph with their
+neighbours after the elimination of all earlier vertices. The kernel carries the large graph from window to window,
+`OrderAnnealing` orders each window, and the gain of a window is a gain of the whole order.
 
-A window is worth its time if its vertices are neighbours. So the order is rewritten first as one of equal cost, depth
-first (`VertexElimination.arranged`). Then the dearest windows are searched, then the dearest of the others, then the
-rest; then the order is rewritten again, so that other windows are cut, until such rounds gain too little.
+A window is worth its time if its vertices are neighbours. So the order is first rewritten as a depth-first order of
+equal cost (`VertexElimination.arranged`). A round then searches the windows in several passes, the most expensive
+windows first. Each round rewrites the order again, which gives other windows, until the rounds gain too little.
 
-The search is deterministic unless the time limit or Ctrl-C ends it. Time: that of one elimination for each pass over
-the graph, and some ten milliseconds a window. Memory: as for an elimination, and 16 bytes for each neighbour that a
-vertex has when it is eliminated, while the order is rewritten.
+The search is deterministic unless the time limit or Ctrl-C ends it. Time: one elimination of the graph for each pass,
+and some ten milliseconds for each window. Memory: as for an elimination; to rewrite the order takes another 16 bytes
+for each neighbour that a vertex has when it is eliminated.
 
-**The method `vertex`** starts from the best greedy order and anneals its products until that stalls. Under objectives
-that are counted on the tape, several orders are annealed briefly, from other seeds, and `cheapest_program` chooses
-among them and the greedy ones: orders of equally few products make programs of different lengths. It returns the best
-order so far when the time is over, on Ctrl-C, and if there is nothing to search. In graphs of more than `LARGEST`
-intermediates, windows of the best greedy order are annealed (`Windows`), unless the effort is fast.
+**The method `vertex`** starts from the best greedy order and anneals its cost until the search stalls. Under objectives
+that are counted on the tape, several short runs with other seeds anneal further orders, and `cheapest_program` chooses
+among these and the greedy orders, since orders with equally few products make programs of different lengths. The method
+returns the best order so far at the time limit, on Ctrl-C, and if there is nothing to search. In graphs of more than
+`LARGEST` intermediates it anneals windows of the best greedy order (`Windows`), unless the effort is fast.
 
-Not proven optimal. On all graphs of up to seven intermediates that the tests draw it is; on the public graphs of
-about 100 vertices nearly every seed reaches the best values known at the default effort.
+The result is not proven optimal. It is optimal on all graphs of up to seven intermediates that the tests draw; on the
+public graphs of about 100 vertices nearly every seed reaches the best known values at the default effort.
 """
 
 from __future__ import annotations
@@ -73,26 +73,27 @@ from accumulus.search.elimination import (
 from accumulus.search.registry import SearchResult, register
 from accumulus.tape.tape import SELECT
 
-#: Number of products up to which all greedy orders are compared, regardless of the best one's number.
+#: Number of products up to which no greedy order is abandoned for its number of products.
 CHEAP: Final = 10_000
-#: An order is given up after `MANY` times the products of the better sweep. Where sweeps cannot be counted, the first
-#: limit is `FEW` products for each edge, and each further limit `MANY` times the last.
+#: An order is abandoned after `MANY` times the products of the better sweep. If the sweeps cannot be counted, the first
+#: limit is `FEW` products for each edge; as long as no order stays below the limit, it is multiplied by `MANY`.
 FEW: Final = 4
 MANY: Final = 8
 
 
 def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> list[Greedy]:
-    """Return the three orders, simplest first, without those abandoned or not finished before the deadline.
+    """Return the greedy orders, simplest first, without orders that were abandoned or unfinished at the deadline.
 
-    An order is abandoned once it makes `MANY` times the products of the better sweep. If sweeps cannot be counted, a
-    limit rises until one of the three stays below. Under objectives of eliminations, also once it costs more than an
-    order before. Under objectives that are counted on the tape, costs are multiplications.
+    An order is abandoned once it makes `MANY` times the products of the better sweep. If sweeps cannot be counted, the
+    limit rises until one of the three orders stays below it. An order is also abandoned once it costs more than a
+    completed one, or, under objectives that are counted on the tape, makes twice its products. The costs under these
+    objectives are multiplications.
     """
     counted, exact = sweep_counts(graph)
     orders = {"forward": forward_order(graph), "reverse": reverse_order(graph)}
     some_choice = orders["forward"] != orders["reverse"]
     with deadline.paused():
-        prepare("elimination.vertex", "elimination.labels")  # side by side, where they have to be compiled
+        prepare("elimination.vertex", "elimination.labels")  # compiled in parallel, if they are not yet
     least = min((priced.products for priced in counted.values()), default=FEW * len(graph.sources) // MANY)
     most = max(CHEAP, MANY * least)
     completed: dict[str, Greedy] = {}
@@ -118,7 +119,7 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
                 priced = priced_sweep(name)
                 if priced is not None:
                     completed[name] = Greedy(name, orders[name], priced)
-            # of one vertex there is one order
+            # skipped if there is only one order
             markowitz = markowitz_order(graph, objective, limit(), deadline) if some_choice else None
             if markowitz is not None:
                 completed["markowitz"] = Greedy("markowitz", markowitz[1], markowitz[0])
@@ -143,7 +144,7 @@ def reverse(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 @register("markowitz", seconds=lambda work: 20e-6 * work.fewest)
 def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    """Eliminate the cheapest vertex of those left, under the objective."""
+    """Eliminate the vertex that is cheapest under the objective next."""
     priced_order = markowitz_order(graph, context.options.objective, UNLIMITED, context)
     assert priced_order is not None
     return SearchResult(graph, "markowitz", priced_order[1])
@@ -152,38 +153,44 @@ def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
 # Programs ------------------------------------------------------------------------------------------------------------
 
 
-#: Candidates of more steps than this, as a multiple of the fewest of any, are not counted. More are where the rewriter
-#: scores them, which evens out larger differences; and where labels have conditions, of which steps say little: the sum
-#: of two branches is one select.
+#: Candidates with more than this multiple of the fewest steps are not counted.
 _MORE_STEPS: Final = 1.3
+#: The same multiple if the rewriter scores candidates, since it evens out larger differences, or if labels have
+#: conditions, since the number of steps then says little: the sum of two branches is one select.
 _MANY_MORE_STEPS: Final = 2.5
-#: Where labels have conditions, programs with up to this multiple of the shortest one's operations are swept by the
-#: rewriter before one is chosen: products of choices come to less where these are the same.
+#: If labels have conditions, the rewriter sweeps programs of up to this multiple of the shortest program's operations
+#: before the choice: it shortens products of selects with the same condition.
 _CLOSE: Final = 1.1
-#: Steps beyond which a program is too long for the rewriter to say much about it in a short run.
+#: Number of steps beyond which a short run of the rewriter is not a useful score of a program.
 _SCORED: Final = 50_000
-#: Seconds of work to emit a program: at least, and for each step.
+#: Seconds of work to emit a program: a constant, and the time for each step.
 _EMIT: Final = (5e-4, 2e-6)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An order that may be the best."""
+    """An order that may be the best.
+
+    Attributes:
+        found: result with the order.
+        cost: cost under the objective of eliminations, and under the objective that breaks ties.
+        additions: number of additions of labels; None to count them when they are needed.
+    """
 
     found: SearchResult
-    cost: Cost  # under the objective of eliminations, and under the one that breaks ties
-    additions: int | None = None  # of labels; None if they are not known, and counted when they are needed
+    cost: Cost
+    additions: int | None = None
 
     @property
     def steps(self) -> int:
-        """Products that cost, and additions."""
+        """Number of products that are not free, plus number of additions."""
         if self.additions is None:
             return self.cost[0] + self.found.accumulation.steps.is_product.count(0)
         return self.cost[0] + self.additions
 
 
 def cheapest_program(candidates: Sequence[Candidate], context: Context) -> SearchResult:
-    """Return the candidate of the cheapest program counted before the deadline; the simplest among equals."""
+    """Return the candidate with the cheapest of the programs counted before the deadline."""
     options = context.options
     steps = [candidate.steps for candidate in candidates]
     fewest = min(steps)
@@ -192,12 +199,12 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
     conditional = tape is not None and SELECT in tape.codes
     limit = (_MANY_MORE_STEPS if rewritten or conditional else _MORE_STEPS) * fewest
     worth = {
-        # equal counts are taken for equal orders
+        # candidates with equal counts are taken to be the same order; the first one is kept
         (count, candidate.cost): candidate.found
         for count, candidate in zip(reversed(steps), reversed(candidates), strict=True)
         if count <= limit
     }
-    # fewest steps first: there may be work left for one only
+    # fewest steps first, since the remaining work may suffice for one program only
     likeliest = [worth[key] for key in sorted(worth)]
     if len(likeliest) == 1:
         return likeliest[0]
@@ -223,13 +230,13 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
 def _counted(
     candidates: Sequence[SearchResult], cost_of: Callable[[SearchResult], int], deadline: Deadline
 ) -> list[tuple[int, SearchResult]]:
-    """Return the costs of the candidates that are counted before the deadline, at least one."""
+    """Return the candidates that are counted before the deadline, at least one, with their costs."""
     counted = []
     for candidate in candidates:
         before = deadline.left
         counted.append((cost_of(candidate), candidate))
         deadline.spend(_EMIT[0] + _EMIT[1] * len(candidate.accumulation.steps))
-        # the next takes about as long, and a count that the deadline cuts short is of no use
+        # the next count takes about as long, and the deadline must not pass before its end
         if deadline.passed or 2 * (before - deadline.left) > deadline.left:
             break
     return counted
@@ -238,27 +245,27 @@ def _counted(
 # Annealing -----------------------------------------------------------------------------------------------------------
 
 
-#: Intermediates, at most: beyond, bitset rows take too much memory and time.
+#: Largest number of intermediates that are annealed whole: for more, the bit rows take too much memory and time.
 LARGEST: Final = 4_000
-#: Largest cost for which two totals fit one integer, with a margin for worse orders.
+#: Largest cost for which both numbers of a cost fit one integer, with a margin for worse orders.
 DEAREST: Final = 1 << 27
 #: Largest number of positions that a move shifts a vertex.
 WINDOW: Final = 128
-#: Weight of the total that breaks ties. It gives plateaus of the first total a slope.
+#: Weight of the tie-breaking cost, which gives the search a slope on plateaus of the first cost.
 TIE: Final = 0.125
 #: Seconds of a slice, after which the caller checks the clock.
 SLICE: Final = 4e-3
-#: Seconds of a step on a machine of today: at least, and more for each word of a row.
+#: Seconds of a step on a current machine: a constant, and the time for each word of a row.
 STEP: Final = (25e-9, 6e-9)
 
 
 class OrderAnnealing(Annealing):
-    """Annealing of the orders of one graph. A visit removes a vertex and reinserts it, twice.
+    """Annealing of the orders of one graph; a visit twice removes a vertex and reinserts it elsewhere.
 
     Args:
-        state: the graph, nothing eliminated; at least two intermediates.
-        objective: "operations" anneals multiplications.
-        start: an order to begin with; vertices that are not on any path are passed over, here and in runs.
+        state: graph before any elimination, with at least two intermediates.
+        objective: objective; multiplications are annealed for objectives that are counted on the tape.
+        start: initial order; vertices outside ``state.intermediates`` are ignored, here and in runs.
     """
 
     HOT, COLD = 2.0, 0.05
@@ -278,7 +285,7 @@ class OrderAnnealing(Annealing):
             sizes=sizes,
             vertices=count,
             words=words,
-            scalar=bool(objective.on_tape or (sizes == 1).all()),  # operations count the entries of vectors as one
+            scalar=bool(objective.on_tape or (sizes == 1).all()),  # on a tape, a vector's label is one value
             products=products,
             multiplications=multiplications,
             rows=np.empty_like(rows),
@@ -307,7 +314,7 @@ class OrderAnnealing(Annealing):
 
     @property
     def best(self) -> tuple[Cost, tuple[int, ...]]:
-        """The best order of all runs so far, and its cost."""
+        """Cost of the best order of all runs so far, and the order."""
         return _costs(self._state.best), tuple(self._vertices[k] for k in self._state.best_order.tolist())
 
     def _begin(self, start: Sequence[int]) -> float:
@@ -317,7 +324,7 @@ class OrderAnnealing(Annealing):
         self._run(state.address)
         scale = max(1.0, _costs(state.total)[0] / self.count / 4)
         state.primary, state.secondary = 1 / scale, TIE / scale
-        return 1.0  # the weights of the totals hold the unit
+        return 1.0  # the weights of the two costs already include the unit
 
     def _visit(self, visits: int) -> int:
         state = self._state
@@ -334,16 +341,17 @@ def _costs(total: int) -> Cost:
 # Windows -------------------------------------------------------------------------------------------------------------
 
 
-#: Vertices of a window, in the first round, the second, and so on; small ones gain most in the time they take.
+#: Number of vertices of a window in the rounds, cyclically; small windows gain most for their time.
 WINDOWS: Final = (64, 128, 48)
-#: Vertices of a window with their neighbours, at most, and their edges.
+#: Largest number of vertices of a window with its neighbours, and of their edges; larger windows are skipped.
 MOST_VERTICES: Final = 1_024
 MOST_EDGES: Final = 50_000
 #: Sweeps of annealing in a window.
 SWEEPS: Final = 15
-#: Parts of the windows that are searched in the passes of a round, the dearest first.
+#: Fraction of the windows that have been searched after each pass of a round, the most expensive windows first.
 PASSES: Final = (1 / 16, 1 / 4, 1.0)
-#: Part of the cost below which a round gains too little, and the number of such rounds in a row that end the search.
+#: Smallest gain of a useful round, as a fraction of the cost, and the number of consecutive other rounds that end the
+#: search.
 _GAIN: Final = {"fast": 1.0, "balanced": 0.005, "thorough": 0.0}
 _STALLS: Final = {"fast": 1, "balanced": 2, "thorough": 9}
 
@@ -352,11 +360,14 @@ class Windows:
     """Search in windows of the order of one graph.
 
     Args:
-        order: order of all intermediates, to begin with.
-        deadline: when it passes, a search raises `OutOfTimeError`; the best order so far is there all the same.
+        graph: graph to eliminate.
+        objective: objective of the costs.
+        order: initial order of all intermediates.
+        cost: cost of the initial order.
+        deadline: when it passes, `run` raises `OutOfTimeError`; `order` and `cost` keep the best result so far.
 
     Attributes:
-        cost: cost of the best order so far, under the objective and under the one that breaks ties.
+        cost: cost of the best order so far, under the objective and under the objective that breaks ties.
     """
 
     def __init__(
@@ -368,7 +379,7 @@ class Windows:
         deadline: Deadline = FOREVER,
     ) -> None:
         self._graph, self._deadline = graph, deadline
-        # annealing leaves sizes out of operations, greedy orders do not
+        # for objectives counted on the tape `OrderAnnealing` ignores sizes, but the given cost includes them
         self._objective = objective.of_eliminations
         state = self._whole()
         matters = np.zeros(len(graph.vertices), bool)
@@ -380,16 +391,16 @@ class Windows:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The best order so far."""
+        """Best order so far."""
         return (*self._order.tolist(), *self._dead.tolist())
 
     def run(self, effort: Effort, seed: int, iterations: int | None = None) -> Iterator[int]:
         """Search until rounds gain too little; yield the best cost after each window.
 
         Args:
-            effort: effort of the search, which sets when it stops.
+            effort: effort of the search, which determines when it stops.
             seed: seed of the random windows.
-            iterations: limit of the vertices visited; None for no limit.
+            iterations: largest number of visited vertices; None for no limit.
         """
         left = math.inf if iterations is None else iterations
         for round_ in rounds(_STALLS[effort], lambda: self.cost[0], _GAIN[effort]):
@@ -401,7 +412,8 @@ class Windows:
             bounds = np.array([0, *range(first or size, len(self._order), size), len(self._order)])
             cost_of = np.add.reduceat(costs, bounds[:-1])
             dear = np.argsort(-cost_of, kind="stable")
-            # a window of one product for each vertex cannot gain, and larger costs do not fit the kernel
+            # a window with at most one product for each vertex cannot gain, and costs above `DEAREST` do not fit the
+            # kernel
             dear = dear[((cost_of > np.diff(bounds)) & (cost_of < DEAREST))[dear]]
             done = 0
             for share in PASSES:
@@ -414,11 +426,11 @@ class Windows:
                         return
 
     def _whole(self) -> VertexElimination:
-        """Return the graph, nothing eliminated."""
+        """Return the state before any elimination."""
         return VertexElimination(self._graph, self._objective, deadline=self._deadline)
 
     def _arrange(self, rng: np.random.Generator | None) -> Integers:
-        """Rewrite the order as one of equal cost; return the cost of each vertex."""
+        """Rewrite the order as a depth-first order of equal cost; return the cost of each vertex."""
         state = self._whole()
         ends = self._order[::-1].copy()
         if rng is not None:
@@ -433,7 +445,7 @@ class Windows:
         return costs
 
     def _sweep(self, bounds: Sequence[int], chosen: Sequence[int], seed: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-        """Search in the chosen windows, one after the other; yield vertices visited and the best cost."""
+        """Search in the chosen windows in order; yield the number of visited vertices and the best cost."""
         state = self._whole()
         at = 0
         for number in chosen:
@@ -445,7 +457,7 @@ class Windows:
             yield visits, self.cost[0]
 
     def _anneal(self, state: VertexElimination, start: int, end: int, seed: tuple[int, ...]) -> int:
-        """Reorder the vertices of a window, if that is better; return the number of vertices visited."""
+        """Reorder the vertices of a window if that is cheaper; return the number of visited vertices."""
         window = self._order[start:end]
         edges = state.edges_at(window, MOST_EDGES)
         if edges is None or end - start < 2:
@@ -477,12 +489,12 @@ _ANNEALING: Final = {
     "balanced": Schedule(25, growth=1.3, stalls=2),
     "thorough": Schedule(100, growth=1.5, stalls=5),
 }
-#: Under objectives that are counted on the tape: number of orders that are annealed, and their schedule; longer ones
-#: gain nothing.
+#: Number of annealing runs by effort, and their schedule, under objectives that are counted on the tape; longer
+#: schedules gain nothing.
 _ORDERS: Final = {"fast": 1, "balanced": 4, "thorough": 16}
 _BRIEF: Final = Schedule(6, growth=1.0, stalls=0, gives_up=True)
-#: Seconds of one run on a machine of today, so that the first result takes a fraction of a second on graphs of some
-#: hundreds of vertices, too. They are turned into a number of sweeps, so that results do not depend on the clock.
+#: Seconds of one run on a current machine. They keep the time to the first result to a fraction of a second, also on
+#: graphs of some hundreds of vertices, and determine a number of sweeps, so that results do not depend on the clock.
 _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 
 
@@ -490,7 +502,7 @@ _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for the best vertex elimination order."""
     options = context.options
-    # with a time limit of 0 the greedy orders still run to their end
+    # with a time limit of 0 the greedy orders still run to completion
     until = context.unless_searched()
     candidates = [
         Candidate(SearchResult(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)
@@ -533,7 +545,7 @@ def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], option
 
 
 def _search(graph: DifferentiationGraph, context: Context, candidates: list[Candidate]) -> Generator[int]:
-    """Yield the best cost from time to time; on exit, also by an exception, add the best order to the candidates."""
+    """Yield the best cost from time to time; on exit, add better orders to the candidates, also after exceptions."""
     options = context.options
     start = _cheapest(candidates)
     assert start.found.order is not None
@@ -546,7 +558,7 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
                 candidates.append(Candidate(SearchResult(graph, "vertex", windows.order), windows.cost))
         return
     on_tape = options.objective.on_tape
-    # progress reports the objective's cost, counted once: annealing lowers products instead
+    # the cost on the tape of the initial order: annealing knows only products, whose number is not the objective's cost
     report = start.found.cost(options.objective) if on_tape and callable(options.progress) else None
     orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
     iterations = None if options.iterations is None else -(-options.iterations // orders)
@@ -565,5 +577,5 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
 
 
 def _cheapest(candidates: list[Candidate]) -> Candidate:
-    """Return the cheapest candidate; the simplest among equals."""
+    """Return the cheapest candidate, and the first among equals."""
     return min(candidates, key=lambda candidate: candidate.cost)

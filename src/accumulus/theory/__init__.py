@@ -1,1 +1,1 @@
-"""Theory of the notes: methods, bounds and exact searches; `accumulus.methods` lists the methods by name."""
+"""Theory of the notes: algebra of expressions, search methods, lower bounds and exact searches."""

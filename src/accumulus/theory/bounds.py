@@ -3,55 +3,56 @@
 **Flows.** A maximum flow counts the disjoint paths from a vertex to the roots, or to the terminals.
 
 The capacity of every other vertex is its size. By Menger's theorem the flow equals the weight of the lightest set of
-vertices that separates the vertex (Ford and Fulkerson 1956; shortest augmenting paths: Edmonds and Karp 1972). The cost
-of a product depends on the labels at the vertex itself, so the edges that leave it are added in groups, by level.
-Augmenting never gives up an edge of an earlier group, so each group adds to those before.
+vertices that separates the vertex from the roots or terminals (Ford and Fulkerson 1956; shortest augmenting paths:
+Edmonds and Karp 1972). The cost of a product depends on the labels at the vertex itself, so the edges that leave it are
+added in groups, by level. Augmentation never removes the flow through an edge of an earlier group, so each group adds
+to the previous ones.
 
-Time: O(edges) for every augmenting path, of which there are as many as disjoint paths if all sizes are 1.
+Time: O(edges) for every augmenting path; if all sizes are 1, the augmenting paths are as many as the disjoint paths.
 
 **Lemma.** Let p₁ … p_a be paths from roots to an intermediate vertex v, and q₁ … q_b paths from v to terminals, such
 that no two of the p share a vertex but v, and no two of the q. Then at least a·b products join labels at v.
 
-*Proof.* For every i and j, the path p_i q_j is a term of the Jacobian. At some step the part of it that ends in v is
-multiplied by the part that starts there; let u be where the left factor starts, and w where the right one ends. All
-paths in a factor run between the same two vertices. Since u lies on p_i and on no other p, it tells i, and w tells j;
-so the a·b pairs take different products. ∎
+*Proof.* For every i and j, the path p_i q_j is a term of the Jacobian. At some step the part of the path that ends in v
+is multiplied by the part that starts there. Let the left factor start at u, and let the right factor end at w. All
+paths in a factor have the same two ends. Since u lies on p_i and on no other p, it determines i, and w determines j. So
+the a·b pairs need different products. ∎
 
-Nothing but this is used: a product joins, at one vertex, a sum of paths that end there with a sum of paths that
-start there. So the bound holds for vertex, edge and face elimination, and also for programs that split vertices,
-share, and factor. How many disjoint paths there are is what a maximum flow finds. With vector-valued vertices a
-vertex of size s is shared by s paths of unit width, and a product u–v–w, which costs the product of the three sizes,
-serves size(u)·size(w) pairs: the bound is size(v) times both flows. Where products with ±1 and of two constants are
-free, only those pairs count whose labels at v make them cost: a label that has a variable edge in it varies, one
-that has any edge in it but ±1 is not ±1. A flow that prefers variable edges, then constants, gives the most of both.
+The proof uses only that a product joins, at one vertex, a sum of paths that end there with a sum of paths that start
+there. So the bound holds for vertex, edge and face elimination, and also for programs that split vertices, share, and
+factor. A maximum flow gives the number of disjoint paths. With vector-valued vertices, a vertex of size s carries up to
+s paths of unit width, and a product u–v–w, which costs the product of the three sizes, serves size(u)·size(w) pairs. So
+the bound is size(v) times both flows. If products with ±1 and of two constants are free, only pairs count whose labels
+at v make the product cost: a label that includes a variable edge is a variable, and a label that includes an edge other
+than ±1 is not ±1. A flow that prefers variable edges, then constants, maximises both numbers.
 
-The sum over all v is the bound. Lower bounds of this kind for vertex and edge elimination go back to Mosenkis and
+The bound is the sum over all v. Lower bounds of this kind for vertex and edge elimination go back to Mosenkis and
 Naumann, On lower bounds for optimal Jacobian accumulation (2018).
 
-Exact flows take O(vertices · edges · width); graphs beyond `FLOW_WORK` get forests instead: every vertex follows one
-edge up, and one down, so the neighbours of v that end at different roots start disjoint paths. That is linear, and
-a little weaker.
+Exact flows take O(vertices · edges · width). Graphs beyond `FLOW_WORK` get forests instead: every vertex follows one
+edge up and one edge down, so the neighbours of v that lead to different roots start disjoint paths. Forests take linear
+time, and the bound is slightly weaker.
 
-**Bracketing bound.** A strong lower bound that holds for every way to accumulate: the fewest products that bracket all
+**Bracketing bound.** A stronger lower bound, also for every program, is the smallest cost of products that bracket all
 paths.
 
-Every path from a root to a terminal is a term of the Jacobian, and every program multiplies it together somehow: it
-brackets the path. The product that joins the part from u to v with the part from v to w is one for the triple
-(u, v, w), and costs size(u)·size(v)·size(w), whatever other paths it serves. So a program costs at least as much as
-the cheapest set of triples with which each path can be bracketed. Any set of paths gives a bound, all of them the
-best; a product of ±1 or of two constants needs no triple where such products are free.
+Every path from a root to a terminal is a term of the Jacobian, and every program multiplies its labels in some order:
+it brackets the path. The product that joins the part from u to v with the part from v to w belongs to the triple
+(u, v, w), and costs size(u)·size(v)·size(w), however many other paths it serves. So a program costs at least as much as
+the cheapest set of triples that brackets each path. Any set of paths gives a bound, and the set of all paths gives the
+best. If products with ±1 and of two constants are free, they need no triple.
 
-As an integer program: x says which triples there are; for each path p₀ … p_L, y_ab says whether its part from p_a to
-p_b is formed, z_amb that it is formed by joining at p_m:
+The bound is an integer program. x = 1 for each triple of the set. For each path p₀ … p_L, y_ab = 1 if its part from p_a
+to p_b is formed, and z_amb = 1 if that part is formed by joining at p_m:
 
     y_0L = 1,   y_ab = Σ_m z_amb,   y_ab = Σ of the z that join it to another part,   z_amb ≤ x(p_a, p_m, p_b)
 
-Only x has to be whole: the tree of a bracketing can be read off any y and z. Solved by HiGHS (Huangfu and Hall 2018)
-through SciPy, in double precision; its bound is valid when its nodes or its time are up, too. It is lowered by a
-millionth, and by 10⁻⁴ at least, before it is rounded up to what a sum of costs can be.
+Only x has to be integer, since every fractional y and z is a combination of bracketings. HiGHS (Huangfu and Hall 2018)
+solves the program through SciPy, in double precision. Its dual bound is also valid if it runs out of nodes or time. The
+bound is lowered by a millionth, and by at least 10⁻⁴, and then rounded up to the next possible sum of costs.
 
-Products for one triple may be needed more than once, and a set of triples need not come from an elimination, so the
-bound can be less than the optimum. It is the optimum for the "lion" and the "bat" graphs of the literature.
+A program may need several products for one triple, and a set of triples need not come from an elimination, so the bound
+can be below the optimum. It equals the optimum for the "lion" and the "bat" graphs of the literature.
 """
 
 from __future__ import annotations
@@ -76,18 +77,18 @@ from accumulus.theory.graphs.traversal import topological_order
 #: Levels of labels in the order in which a flow prefers them.
 _GROUPS: Final = {Objective.FMA: ((1, 2, 3),), Objective.MULTIPLICATIONS: ((3,), (2,))}
 
-#: Level of labels by successor or predecessor, for each vertex; see `accumulus.search.elimination`.
+#: For each vertex the levels of its labels by neighbour; see `accumulus.search.elimination`.
 Neighbours = Sequence[Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path from a vertex to an end of the graph.
+    """A path of a flow, from a vertex to a root or terminal.
 
     Attributes:
-        vertices: behind the first.
-        width: its share of the flow.
-        level: level of its first edge.
+        vertices: vertices of the path after the first.
+        width: flow along the path.
+        level: level of the label of the first edge.
     """
 
     vertices: tuple[int, ...]
@@ -96,17 +97,17 @@ class Path:
 
 
 def disjoint_paths(state: Elimination, v: int, neighbours: Neighbours) -> list[Path]:
-    """Return a maximum flow from a vertex to the ends of the graph, as paths; a vertex's capacity is its size.
+    """Return a maximum flow from a vertex to the roots or terminals, as paths; a vertex's capacity is its size.
 
-    Under "multiplications" no path leaves v through ±1.
+    Unless every product counts, no path leaves v through an edge with the label ±1.
 
     Args:
         state: graph of the paths.
-        v: vertex where they start.
+        v: first vertex of the paths.
         neighbours: predecessors of every vertex for paths to the roots, successors for paths to the terminals.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
     """
     flow = _Flow(v, neighbours, state.sizes)
     for levels in _GROUPS[state.objective.of_eliminations]:
@@ -118,16 +119,16 @@ def disjoint_paths(state: Elimination, v: int, neighbours: Neighbours) -> list[P
 
 
 class _Flow:
-    """A flow from `start`; a vertex u is two nodes, 2u where it is entered and 2u+1 where it is left."""
+    """A flow from `start`; a vertex u has two nodes, 2u for the incoming and 2u + 1 for the outgoing flow."""
 
     def __init__(self, start: int, neighbours: Neighbours, sizes: Sequence[int]) -> None:
         self.start, self.neighbours, self.sizes = start, neighbours, sizes
         self.through: dict[int, int] = {}
-        #: Flow into each vertex, by where it comes from.
+        #: Flow into each vertex, by the previous vertex.
         self.into: dict[int, dict[int, int]] = {}
 
     def fill(self, firsts: Iterable[int]) -> None:
-        """Push flow to those of `firsts` that are ends: the shortest augmenting paths, all at once."""
+        """Push flow to all roots or terminals among `firsts`: the shortest augmenting paths."""
         for u in firsts:
             room = self.sizes[u] - self.through.get(u, 0)
             if room and not self.neighbours[u]:
@@ -135,7 +136,7 @@ class _Flow:
                 self.through[u] = self.sizes[u]
 
     def augment(self, firsts: Iterable[int]) -> bool:
-        """Push more along a shortest augmenting path whose first edge leads to one of `firsts`."""
+        """Push flow along a shortest augmenting path that starts with one of `firsts`; return False if none exists."""
         came_from: dict[int, int] = {2 * u: -1 for u in firsts}
         queue = deque(came_from)
         while queue:
@@ -187,7 +188,7 @@ class _Flow:
             del row[origin]
 
     def paths(self) -> list[Path]:
-        """Return the flow as paths; the graph is acyclic, so nothing else is in it."""
+        """Return the decomposition of the flow into paths; there are no cycles, since the graph is acyclic."""
         out: dict[int, dict[int, int]] = {}
         for u, row in self.into.items():
             for origin, amount in row.items():
@@ -210,17 +211,17 @@ class _Flow:
 # Flow bound ----------------------------------------------------------------------------------------------------------
 
 
-#: Vertices times edges up to which flows are exact.
+#: Product of vertices and edges up to which flows are exact.
 FLOW_WORK: Final = 200_000
-#: Edges followed, at most, by all forests together.
+#: Largest number of edges that all forests together visit, and largest number of forests.
 _FOREST_WORK: Final = 400_000
 _MOST_FORESTS: Final = 8
-#: Seconds of work to follow an edge, of a flow from a vertex or of a forest.
+#: Seconds of work for each edge in the flow from a vertex, or in a forest.
 _FOLLOW: Final = 1e-6
 
 
 class Ways(NamedTuple):
-    """Disjoint ways from a vertex to one side: through variable labels, and through labels that are not ±1."""
+    """Numbers of disjoint paths from a vertex to one side: through variable labels, and through labels except ±1."""
 
     variable: int
     nonunit: int
@@ -229,16 +230,16 @@ class Ways(NamedTuple):
 def lower_bound(
     graph: DifferentiationGraph, objective: Objective, flow_work: int = FLOW_WORK, deadline: Deadline = FOREVER
 ) -> int | None:
-    """Return a lower bound on the cost of every elimination of the graph; None under "operations".
+    """Return a lower bound on the cost of every elimination; None for objectives that are counted on the tape.
 
     Args:
         graph: graph to eliminate.
         objective: objective of the costs.
-        flow_work: vertices times edges up to which flows are exact.
-        deadline: end of the computation.
+        flow_work: product of vertices and edges up to which flows are exact.
+        deadline: deadline of the computation.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
 
     >>> lion = [("0a", "1"), ("0b", "1"), ("1", "2"), ("1", "5"), ("2", "3a"), ("2", "3b"), ("2", "4"), ("2", "5")]
     >>> lower_bound(DifferentiationGraph(lion), Objective.FMA)
@@ -254,12 +255,12 @@ def least_costs(
     vertices: Iterable[int] | None = None,
     flow_work: int = FLOW_WORK,
 ) -> dict[int, int]:
-    """Return a lower bound, by vertex, on the cost of its products in any elimination of the present graph.
+    """Return for each vertex a lower bound on the cost of the products at it, in any elimination of the graph.
 
     Args:
         state: graph in its present state.
-        vertices: remaining intermediates; by default all that are on a path.
-        flow_work: vertices times edges up to which flows are exact.
+        vertices: remaining intermediates; by default all intermediates of the state.
+        flow_work: product of vertices and edges up to which flows are exact.
     """
     chosen = state.intermediates if vertices is None else tuple(vertices)
     edges = sum(map(len, state.successors))
@@ -272,7 +273,7 @@ def least_costs(
             )
             exact[v] = pair_cost(state.sizes[v], above, below)
         return exact
-    # vertices with edges, each after all that it depends on
+    # vertices with edges, dependencies first
     waiting = {v: len(below) for v, below in enumerate(state.successors) if below or state.predecessors[v]}
     order = topological_order(waiting, state.predecessors.__getitem__)
     least = dict.fromkeys(chosen, 0)
@@ -289,7 +290,7 @@ def least_costs(
 def disjoint_pairs(
     state: Elimination, intermediates: Iterable[int]
 ) -> Iterator[tuple[int, Path, Path, tuple[int, ...]]]:
-    """Yield for each vertex each disjoint path up with each one down, and both as one path from a root."""
+    """Yield for each vertex all pairs of a disjoint path up and one down, and the joined path from root to terminal."""
     for v in intermediates:
         below = disjoint_paths(state, v, state.successors)
         for p in disjoint_paths(state, v, state.predecessors):
@@ -298,7 +299,7 @@ def disjoint_pairs(
 
 
 def ways(paths: Iterable[Path], objective: Objective) -> Ways:
-    """Return widths of paths by the level of their first edge."""
+    """Return the total widths of the paths by the levels of their first edges."""
     variable = nonunit = 0
     for path in paths:
         nonunit += path.width
@@ -308,15 +309,15 @@ def ways(paths: Iterable[Path], objective: Objective) -> Ways:
 
 
 def pair_cost(size: int, above: Ways, below: Ways) -> int:
-    """Return the cost of the pairs of ways through a vertex."""
+    """Return the cost of the pairs of paths through a vertex of this size."""
     return size * (above.variable * below.nonunit + (above.nonunit - above.variable) * below.variable)
 
 
 def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
-    """Return the graph with the highest level of parallel edges instead of that of their sum.
+    """Return the graph in which parallel edges have the highest of their levels instead of the level of their sum.
 
-    Two edges 1 become a constant only where they are added up, which a program need not do. So what is a bound there is
-    one for every program.
+    Two edges with the label 1 become a constant only when they are added, which a program need not do. So bounds on the
+    returned graph hold for every program.
     """
     state = Elimination.of(graph, objective, deadline)
     highest: dict[tuple[int, int], int] = {}
@@ -331,7 +332,7 @@ def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadli
 def _forest_ways(
     order: Sequence[int], neighbours: Neighbours, state: Elimination, rng: random.Random
 ) -> dict[int, Ways]:
-    """Return ways from each vertex along a random forest; ends of the graph come first in the order."""
+    """Return the numbers of disjoint paths along a random forest; the roots or terminals come first in the order."""
     sizes, fma = state.sizes, state.objective.every_product
     tree: dict[int, int] = {}
     width: dict[int, int] = {}
@@ -343,7 +344,7 @@ def _forest_ways(
             continue
         parent = rng.choice(tuple(row))
         tree[v], width[v] = tree[parent], min(width[parent], sizes[v])
-        # the widest way into each tree, through a variable label if there is one
+        # the best path into each tree: through a variable label if there is one, then the widest
         best: dict[int, tuple[bool, int]] = {}
         for u, level in row.items():
             if level == 1 and not fma:
@@ -359,18 +360,18 @@ def _forest_ways(
 # Bracketing bound ----------------------------------------------------------------------------------------------------
 
 
-#: Ways to join parts of paths, over all paths, at most: columns of the integer program.
+#: Largest number of columns of the integer program for all paths: triples of positions on a path.
 MOST_COLUMNS: Final = 60_000
-#: Seconds of work for each row, and for each two of them; nearly all programs are solved at their first node.
+#: Seconds of work for each row, and for each pair of rows; nearly all programs are solved at their first node.
 _ROW: Final = (3e-5, 1e-9)
 _MOST_NODES: Final = 1_000_000
-#: SciPy's status of a program whose time was up.
+#: SciPy's status of a program that reached its iteration or time limit.
 _TIME: Final = 1
-#: Paths looked at when all are to be found.
+#: Largest number of paths that are enumerated completely.
 _MOST_PATHS: Final = 3_000
-#: Random paths in a row that are known or too long, before no more are looked for.
+#: Number of consecutive random paths that are known or too long, after which the search for paths ends.
 _MOST_MISSES: Final = 200
-#: How much too high the solver's bound may be: at least, and as a part of it.
+#: Absolute and relative error of the solver's bound; the larger one is subtracted.
 _TOLERANCE: Final = 1e-4
 _RELATIVE: Final = 1e-6
 
@@ -381,11 +382,11 @@ def bracketing_bound(
     """Return a lower bound on the products at the vertices of an independent part, in any program.
 
     Args:
-        state: the graph, nothing eliminated.
+        state: graph before any elimination.
         intermediates: vertices of the part.
-        work: seconds that the integer program may take, estimated from its number of rows.
-        columns: largest number of columns of the integer program; further paths are left out.
-        partial: True to compute a bound even if paths are left out.
+        work: largest number of seconds of work for the integer program, estimated from its number of rows.
+        columns: largest number of columns of the integer program for the paths.
+        partial: if True, leave out paths that do not fit; if False, return 0 unless all paths fit.
     """
     paths = chosen_paths(state, intermediates, columns) if partial else all_paths(state, intermediates, columns)
     program = _Program(state)
@@ -428,7 +429,7 @@ def bracketing_bound(
 def chosen_paths(state: Elimination, intermediates: Sequence[int], columns: int) -> list[tuple[int, ...]]:
     """Return paths from roots to terminals through a part of the graph.
 
-    They are all paths if these are few, else disjoint ones through each vertex, and random ones while there is room.
+    If there are too many paths, return disjoint paths through each vertex, then random paths up to the limit.
     """
     complete = all_paths(state, intermediates, columns)
     if complete is not None:
@@ -461,7 +462,7 @@ def _random_path(state: Elimination, v: int, rng: random.Random) -> tuple[int, .
 
 
 def all_paths(state: Elimination, intermediates: Iterable[int], columns: int) -> list[tuple[int, ...]] | None:
-    """Return all paths through a part, unless they need too many columns."""
+    """Return all paths through a part; None if they are too many or need too many columns."""
     inner = set(intermediates)
     paths: list[tuple[int, ...]] = []
     roots = sorted({j for v in inner for j in state.predecessors[v] if not state.predecessors[j]})
@@ -487,7 +488,7 @@ def _columns(path: Sequence[int]) -> int:
 
 
 class _Program:
-    """The integer program, path by path."""
+    """Integer program of the bracketing bound, built path by path."""
 
     def __init__(self, state: Elimination) -> None:
         self.state = state
@@ -501,7 +502,7 @@ class _Program:
         self._triples: dict[tuple[int, int, int], int] = {}
 
     def add(self, path: Sequence[int]) -> None:
-        """Add the demand that a path is bracketed."""
+        """Add the constraints of a path's bracketing."""
         last = len(path) - 1
         levels = [self.state.successors[j][i] for j, i in pairwise(path)]
         formed: dict[tuple[int, int], list[int]] = {}

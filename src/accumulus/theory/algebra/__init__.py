@@ -1,6 +1,6 @@
 """Accumulations as mathematics: noncommutative expressions with references, and the relations between their factors.
 
-The names that are used most are exported here; the modules hold the rest.
+This package exports the most common names.
 """
 
 from accumulus.theory.algebra.relations import Dependencies, Face, Relation, elimination_dependencies, lemma1_violations

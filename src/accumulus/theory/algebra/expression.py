@@ -1,40 +1,40 @@
 """Expressions over edge labels: nodes, names, text, and their values as noncommutative polynomials.
 
-**Nodes.** An expression says how a sum over paths is computed (the notes, section "Factorization and Conversion"): a
-product multiplies along a path, its first factor nearest to the root; a sum adds paths between the same two vertices; a
-reference s_k stands for an expression that is computed once and used in several places.
+**Nodes.** An expression is a way to compute a sum over paths (the notes, section "Factorization and Conversion"). A
+product multiplies along a path, and its first factor is nearest to the root. A sum adds paths between the same two
+vertices. A reference s_k denotes an expression that is computed once and used in several places.
 
-Expressions are immutable and compare by structure: products of products and sums of sums are flattened, the order
-of factors counts, the order of terms does not (they are kept in one canonical order: natural order of the labels
-along the path). Equality and hash go by a 128-bit digest of the structure that every node carries, so both take
-constant time, however large the expressions. Nothing here recurses: depth is bounded by memory only.
+Expressions are immutable and compare by structure. Products of products and sums of sums are flattened. The order of
+factors matters; the order of terms does not, and terms are stored in a canonical order, the natural order of the labels
+along the path. Equality and hash use a 128-bit digest of the structure, which every node stores, so both take constant
+time for expressions of any size. No function recurses, so only memory bounds the depth.
 
-**Names.** An edge goes by its symbol, without TeX's braces (e_{10} is e10), an edge without a symbol by its number: e1,
-e2, … Several edges may share a label, as the copies of a split vertex do in the notes' drawings. The shared label is
-kept where a path can still be told by its labels: if no two edges out of one vertex, or no two edges into one vertex,
-are called the same, and there are no unit edges, which expressions may leave out. Otherwise the later ones get primes.
+**Names.** The name of an edge is its symbol, without TeX's braces (e_{10} is e10), or e1, e2, … by number if it has no
+symbol. Several edges may have the same label, as the copies of a split vertex in the notes' drawings. They keep the
+same name if a path is still determined by its names: if no two edges out of one vertex have the same name, or no two
+edges into one vertex, and if there are no unit edges, which expressions may omit. Otherwise the later edges get primes.
 
-**Text**, read by a parser that never evaluates anything:
+**Text.** The parser never evaluates its input. The grammar is:
 
     expression = product {"+" product}
     product    = factor {("*" | "·") factor}
     factor     = name | "(" expression ")"
     name       = letter {letter | digit | "_" | "′" | "'"} ["_{" … "}"] | "`" anything but a backquote "`"
 
-A name written with TeX's index braces is taken without them: e_{10} is e10. A set of expressions is one statement a
-line, or several between semicolons; lines that begin with # are skipped:
+TeX's index braces are not part of a name: e_{10} is e10. A set of expressions has one statement on each line, or
+several between semicolons. Lines that begin with # are comments:
 
     s1 = e8*e11 + e9*e12                                 defines a reference
-    ∂v1/∂v9 = e1*(e3*e7*e11 + e4*s1) + e2*…              an entry of the Jacobian; d may stand for ∂
+    ∂v1/∂v9 = e1*(e3*e7*e11 + e4*s1) + e2*…              an entry of the Jacobian; d is accepted for ∂
 
-Linear in the text; parentheses may be nested as deep as memory allows.
+Parsing is linear in the text, and only memory bounds the nesting of parentheses.
 
-**Polynomials.** `expand` multiplies out: every word is a path, its coefficient how often it is counted. The number of
-words is exponential in general, so it stops at a limit. `equivalent` expands where that is cheap, and otherwise
-evaluates both sides at random k×k matrices modulo the prime p = 2³¹ − 1, with 2k greater than the degree: no nonzero
+**Polynomials.** `expand` multiplies out: every word is a path, and its coefficient is the multiplicity of the path. The
+number of words is exponential in general, so there is a limit. `equivalent` expands small expressions. Otherwise it
+evaluates both sides at random k×k matrices modulo the prime p = 2³¹ − 1, with 2k greater than the degree. No nonzero
 polynomial of degree below 2k vanishes on all k×k matrices (Amitsur and Levitzki 1950), so two different polynomials
-agree by chance with probability about degree/p each time (Schwartz and Zippel), and three times are tried. Above degree
-127, where k stays at 64, a difference that is found is still a difference.
+agree with probability about degree/p in each of three trials (Schwartz and Zippel). Above degree 127 k stays at 64:
+unequal values still prove a difference, but the probability is not bounded.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     import sympy
 
 
-#: How many labels along the path decide the order of terms; further ones leave it to the digest.
+#: Number of leading labels that determine the order of terms; the digest decides between terms with equal ones.
 _LEADING: Final = 6
 
 #: Names of a root and a terminal.
@@ -73,7 +73,7 @@ Value = TypeVar("Value")
 
 
 class Expression:
-    """Base of `Symbol`, `Reference`, `Product` and `Sum`.
+    """Base class of `Symbol`, `Reference`, `Product` and `Sum`.
 
     >>> e1, e2, e3 = Symbol("e1"), Symbol("e2"), Symbol("e3")
     >>> e1 * (e2 + e3) == e1 * (e3 + e2), e1 * e2 == e2 * e1
@@ -96,7 +96,7 @@ class Expression:
 
     @property
     def multiplications(self) -> int:
-        """Products that evaluating the expression as written takes; references are not followed.
+        """Number of products of the expression as written; the definitions of references do not count.
 
         >>> (Symbol("e1") * (Symbol("e2") * Symbol("e3") + Symbol("e4"))).multiplications
         2
@@ -104,7 +104,7 @@ class Expression:
         return folded([self], lambda node, inner: sum(inner) + max(0, len(inner) - 1) * isinstance(node, Product))[self]
 
     def latex(self) -> str:
-        """Return the expression as LaTeX mathematics: products by juxtaposition, trailing digits as indices.
+        """Return the expression in LaTeX: products by juxtaposition, trailing digits as indices.
 
         >>> print((Symbol("e18") * (Symbol("e3") + Symbol("e4"))).latex())
         e_{18} (e_{3} + e_{4})
@@ -112,7 +112,7 @@ class Expression:
         return _written(self, latex_name, " ")
 
     def sympy(self) -> sympy.Expr:
-        """Return the expression in SymPy, over noncommutative symbols, since the order of factors is the path.
+        """Return the expression in SymPy, with noncommutative symbols, since the order of factors is the path.
 
         Raises:
             ExpressionError: if SymPy is not installed.
@@ -142,7 +142,7 @@ class Expression:
         return hash(self._digest)
 
     def __str__(self) -> str:
-        """Return the text that `parse` reads back."""
+        """Return the text form, which `parse` reads back."""
         return _written(self, quoted, "*")
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ class Expression:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Symbol(Expression):
-    """The label of an edge, by name."""
+    """Label of an edge."""
 
     name: str
 
@@ -161,7 +161,7 @@ class Symbol(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Reference(Expression):
-    """An expression that an `ExpressionSet` defines under this name: the notes' reference variable."""
+    """Name of an expression that an `ExpressionSet` defines: the notes' reference variable."""
 
     name: str
 
@@ -171,10 +171,10 @@ class Reference(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Product(Expression):
-    """Two or more factors along a path; factors that are products themselves are spliced in.
+    """Product of two or more factors along a path; the factors of factors that are products are spliced in.
 
     Raises:
-        ExpressionError: for less than two factors; `product_of_factors` takes any positive number.
+        ExpressionError: for fewer than two factors; `product_of_factors` accepts any positive number.
     """
 
     factors: tuple[Expression, ...]
@@ -187,10 +187,10 @@ class Product(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Sum(Expression):
-    """Two or more terms between the same two vertices; terms that are sums themselves are spliced in.
+    """Sum of two or more terms between the same two vertices; the terms of terms that are sums are spliced in.
 
     Raises:
-        ExpressionError: for less than two terms; `sum_of_terms` takes any positive number.
+        ExpressionError: for fewer than two terms; `sum_of_terms` accepts any positive number.
     """
 
     terms: tuple[Expression, ...]
@@ -214,14 +214,14 @@ def sum_of_terms(terms: Iterable[Expression]) -> Expression:
 
 
 def operands(expression: Expression) -> tuple[Expression, ...]:
-    """Return factors of a product, terms of a sum, nothing for a symbol or a reference."""
+    """Return the factors of a product or the terms of a sum; () for a symbol or a reference."""
     if isinstance(expression, Product):
         return expression.factors
     return expression.terms if isinstance(expression, Sum) else ()
 
 
 def postorder(roots: Iterable[Node], children: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """Yield every reachable node once, after its children (around a cycle: after all but those open)."""
+    """Yield every reachable node once, after its children; in a cycle, after all children that do not lead back."""
     opened: set[Node] = set()
     for root in roots:
         if root in opened:
@@ -244,12 +244,12 @@ def folded(
     combine: Callable[[Expression, list[Value]], Value],
     references: Mapping[str, Expression] | None = None,
 ) -> dict[Expression, Value]:
-    """Return the value of every subexpression, computed once by `combine` from those of its operands.
+    """Return the value of every subexpression; `combine` computes each once from the values of its operands.
 
     Args:
         expressions: expressions to evaluate.
         combine: function of a node and its operands' values.
-        references: definitions; a reference has its definition as its operand.
+        references: definitions; the operand of a reference is its definition. If None, references have no operands.
     """
     values: dict[Expression, Value] = {}
     for node in nodes(expressions, references):
@@ -258,7 +258,7 @@ def folded(
 
 
 def inside(node: Expression, references: Mapping[str, Expression] | None) -> tuple[Expression, ...]:
-    """Return the operands of an expression; the operand of a reference is its definition, if definitions are given."""
+    """Return the operands of an expression; with definitions, the operand of a reference is its definition."""
     if isinstance(node, Reference) and references is not None:
         return (references[node.name],)
     return operands(node)
@@ -373,7 +373,7 @@ def edge_names(graph: DifferentiationGraph, *, apart: bool = True) -> list[str]:
 
 
 def fresh_names(letter: str, taken: Container[str]) -> Iterator[str]:
-    """Return letter1, letter2, … without those taken."""
+    """Return an iterator over the names letter1, letter2, … that are not taken."""
     return (name for name in map(f"{letter}{{}}".format, count(1)) if name not in taken)
 
 
@@ -382,9 +382,9 @@ def _repeats(names: Sequence[str], groups: Iterable[Sequence[int]]) -> bool:
 
 
 def quoted(name: str) -> str:
-    """Return the name as it stands in text: in backquotes unless it is letters, digits, underscores and primes.
+    """Return the name for text: in backquotes unless it consists of letters, digits, underscores and primes.
 
-    Backquotes and line breaks within a name have no spelling; they become quotes and spaces.
+    Backquotes and line breaks in a name cannot be written; they become quotes and spaces.
     """
     if _NAME.fullmatch(name) and plain_name(name) == name:
         return name
@@ -392,7 +392,7 @@ def quoted(name: str) -> str:
 
 
 def latex_name(name: str) -> str:
-    r"""Return a name in LaTeX: trailing digits as an index, several letters upright.
+    r"""Return a name in LaTeX: trailing digits become an index, names of several letters are upright.
 
     >>> print(latex_name("e18"), latex_name("v-2"), latex_name("flux_x"))
     e_{18} v_{-2} \mathrm{flux\_x}
@@ -424,9 +424,9 @@ _HINTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One line of a set: the name or entry it defines, and the position of its expression in the text."""
+    """One statement of a set: the defined name or entry, and the position of its expression in the text."""
 
-    #: Name of a reference, root and terminal of an entry, or None where there is an expression only.
+    #: Name of a reference, or root and terminal of an entry; None for an expression without a left side.
     key: str | tuple[str, str] | None
     start: int
     stop: int
@@ -442,7 +442,7 @@ def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: 
         stop: position after the last character; None for the end.
 
     Raises:
-        ExpressionError: pointing at the character where the text stops being an expression.
+        ExpressionError: if the text is not an expression; the message points at the first wrong character.
 
     >>> print(parse("e1*(e3*e7*e11 + e4*s1)", references=["s1"]))
     e1*(e3*e7*e11 + e4*s1)
@@ -454,7 +454,7 @@ def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: 
                ^
     """
     stop = len(text) if stop is None else stop
-    # of every open parenthesis, and of the whole: where it opens, its terms so far, the factors of the last term
+    # for the whole text and every open parenthesis: its position, its terms so far, the factors of the last term
     levels: list[tuple[int, list[Expression], list[Expression]]] = [(start, [], [])]
     operand = True
     for position, token in _tokens(text, start, stop):
@@ -490,7 +490,7 @@ def statements(text: str) -> Iterator[Statement]:
     """Yield the statements of a set, in order.
 
     Raises:
-        ExpressionError: pointing at a left side that is neither a name nor ∂root/∂terminal.
+        ExpressionError: if a left side is neither a name nor ∂root/∂terminal; the message points at it.
     """
     for match in _STATEMENT.finditer(text):
         line = match[0]
@@ -557,14 +557,14 @@ T = TypeVar("T")
 Word = tuple[str, ...]
 Definitions = Mapping[str, Expression]
 
-#: Rows of the matrices that stand for labels, at most; the chance that different polynomials agree falls with them.
+#: Largest number of rows of the matrices that replace labels.
 _LARGEST: Final = 64
 _ROUNDS: Final = 3
 _CHEAP: Final = 2000
 
 
 def expand(expression: Expression, references: Definitions | None = None, limit: int = 100_000) -> Counter[Word]:
-    """Return the expression multiplied out: how often it counts every word of labels.
+    """Return the expression multiplied out: the multiplicity of every word of labels.
 
     Raises:
         ExpressionError: if there are more than `limit` words, counted with multiplicity.
@@ -585,7 +585,7 @@ def expand(expression: Expression, references: Definitions | None = None, limit:
 
 
 def added_up(summands: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
-    """Return the sum: each word with the total of its counts."""
+    """Return the sum of polynomials: each word with its total count."""
     value: Counter[tuple[T, ...]] = Counter()
     for summand in summands:
         value.update(summand)
@@ -593,7 +593,7 @@ def added_up(summands: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...
 
 
 def multiplied_out(factors: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
-    """Return the product: each word of a factor followed by each word of the next."""
+    """Return the product of polynomials: each word of a factor followed by each word of the next."""
     value: Counter[tuple[T, ...]] = Counter({(): 1})
     for factor in factors:
         longer: Counter[tuple[T, ...]] = Counter()
@@ -638,7 +638,7 @@ def equivalent(
     right_references: Definitions | None = None,
     seed: int = 0,
 ) -> bool:
-    """Return True if two expressions are equal as noncommutative polynomials.
+    """Return True if two expressions are equal as noncommutative polynomials (see the module for the test's error).
 
     >>> from accumulus.theory.algebra.expression import parse
     >>> equivalent(parse("(a + b)*c"), parse("a*c + b*c")), equivalent(parse("a*b"), parse("b*a"))
@@ -662,7 +662,7 @@ def _evaluate(expression: Expression, references: Definitions, k: int, seed: str
     uses = Counter(child for node in order for child in inside(node, references))
     for node in order:
         if isinstance(node, Symbol):
-            # a generator for each name, so that both sides see the same matrix
+            # a generator for each name, so that both sides get the same matrix
             generator = np.random.default_rng(random.Random(f"{seed}/{node.name}").getrandbits(64))
             values[node] = generator.integers(PRIME, size=(k, k), dtype=np.int64)
         elif isinstance(node, Reference):
@@ -676,4 +676,4 @@ def _evaluate(expression: Expression, references: Definitions, k: int, seed: str
             uses[child] -= 1
             if not uses[child]:
                 del values[child]
-    return values[expression] % PRIME  # several numbers stand for one residue
+    return values[expression] % PRIME  # residues are reduced only partly until here

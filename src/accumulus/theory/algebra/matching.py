@@ -1,33 +1,34 @@
-"""Match expression sets with graphs, make graphs from a set, and return the set of a simple graph.
+"""Match expression sets with graphs, make graphs from sets, and return the accumulation of a simple graph.
 
 **Matching.** A matching assigns an edge of the graph to each symbol, and gives the accumulation that computes the
 expressions.
 
-For every subexpression the pairs (s, t) of vertices that it can run between follow bottom-up: those of the edges of
-that name for a symbol, their composition for a product, their intersection for a sum. Unit edges may be left out,
-so a symbol also runs from every vertex above its source that unit edges lead down from, and likewise below. Then,
-from each entry's root and terminal downwards, one pair is chosen for every occurrence. Where a name belongs to several
-edges, as in graphs with split vertices, the occurrence decides which edge is meant. An empty set of pairs is an
-expression that is no sum over paths; the error names the factors that do not meet, or the terms that differ.
+First the possible ends of every subexpression are computed bottom-up, as a set of pairs (s, t) of vertices: for a
+symbol the ends of the edges of that name, for a product the composition of its factors' pairs, for a sum the
+intersection of its terms' pairs. Unit edges may be omitted, so a symbol may also start at a vertex from which unit
+edges lead to its source, and end at a vertex to which unit edges lead from its target. Then one pair is chosen for
+every occurrence, top-down from the root and terminal of each entry. If several edges have the same name, as in graphs
+with split vertices, the chosen pair determines the edge. An expression without pairs is not a sum over paths; the error
+names the factors that do not meet, or the terms with different ends.
 
-At last the accumulation is verified: every path must be there exactly once. Linear in what is written, times the
-number of pairs, which is one but for unit edges and shared names.
+Finally the accumulation is verified: it must contain every path exactly once. Time: linear in the written expressions,
+times the number of pairs, which is one except for unit edges and shared names.
 
-**Construction.** Graphs from expressions, and the expressions of simple graphs (the notes, section "Factorization and
-Conversion").
+**Construction.** Graphs are made from expressions, and expressions from simple graphs (the notes, section
+"Factorization and Conversion").
 
-`shared_graph` takes each symbol for one edge. Where two labels are multiplied, the first ends where the second
-starts; the terms of a sum start and end at the same vertices; an entry runs from its root to its terminal. Merging
-what must be the same vertex (union-find) leaves the graph that the expressions were made from, if there is one:
-every face of a graph stands as neighbours, directly or through parentheses, in every set that computes its
-Jacobian, and no set puts labels next to each other that do not meet. That the result has exactly these path sums
-is checked at the end. Near-linear time.
+`shared_graph` makes one edge for each symbol. If two labels are multiplied, the first ends where the second starts; the
+terms of a sum have the same start and end; an entry starts at its root and ends at its terminal. Union-find merges
+vertices that must be the same. The result is the graph of which the expressions are the path sums, if it exists: in
+every set that computes a graph's Jacobian, the two labels of each face are neighbours, directly or through parentheses,
+and neighbouring labels always meet. A final check confirms that the result has exactly these path sums. Time:
+near-linear.
 
-`split_graph` constructs what is written: a product is a chain, a sum a block, and a symbol that stands twice is an edge
-that is there twice, as the notes draw factorized graphs. It is simple by construction.
+`split_graph` draws the expressions as written, as the notes draw factorized graphs: a product is a chain, a sum is a
+block, and every occurrence of a symbol is an edge of its own. The graph is simple by construction.
 
-`simple_accumulation` goes the other way: a vertex with one edge in and one out is a product, two parallel edges are
-a sum (series-parallel reduction, linear time). If that eats up every intermediate vertex the graph is simple.
+`simple_accumulation` is the inverse: a vertex with one incoming and one outgoing edge is a product, and two parallel
+edges are a sum (series-parallel reduction, linear time). The graph is simple if this removes all intermediate vertices.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ from accumulus.theory.graphs.traversal import UnionFind, eliminate_series, reach
 
 Pair = tuple[int, int]
 Direction = Literal["up", "down"]
-#: A subexpression that stands between two vertices.
+#: A subexpression with the vertices at its start and end.
 Occurrence = tuple[Expression, int, int]
 
-#: The entry of an expression without a left side; it fits any graph of one root and one terminal.
+#: Entry of an expression without a left side; it matches any graph with one root and one terminal.
 DEFAULT: Final = ("y", "x")
 
 _LARGEST: Final = 10_000_000
@@ -76,9 +77,12 @@ _PATHS: Final = 10_000
 def match(
     references: Mapping[str, Expression], entries: Mapping[Entry, Expression], graph: DifferentiationGraph
 ) -> Accumulation:
-    """Return the verified accumulation of `graph` that computes the expressions; see `to_accumulation`."""
+    """Return the verified accumulation of `graph` that computes the expressions.
+
+    `ExpressionSet.to_accumulation` describes the arguments and errors.
+    """
     matching = Matching(references, entries, graph)
-    # one computation for each definition of a reference, not for each occurrence: different edges of one name apart
+    # a reference is computed once, not for each occurrence, unless shared names denote different edges
     computed: dict[Hashable, int] = {}
     steps = Steps(len(graph.sources))
 
@@ -129,10 +133,10 @@ def match(
 
 
 class Matching:
-    """Places on a graph of every subexpression of a set.
+    """Matching of all subexpressions of a set with a graph.
 
     Raises:
-        ExpressionError: naming what does not match.
+        ExpressionError: if the set does not match the graph; the message names the part.
     """
 
     def __init__(
@@ -146,7 +150,7 @@ class Matching:
             self.edges.setdefault(name, []).append(e)
         live = graph.live_edges.tolist()
         for name, edges in self.edges.items():
-            # a dead edge is meant only where no other has the name
+            # a name denotes a dead edge only if no live edge has the name
             self.edges[name] = [e for e in edges if live[e]] or edges
         self._sources: list[int] = graph.sources.tolist()
         self._targets: list[int] = graph.targets.tolist()
@@ -158,7 +162,7 @@ class Matching:
         self._ambiguous = any(len(edges) > 1 for edges in self.edges.values())
         self._identities: dict[Occurrence, int] = {}
         self._numbers: dict[Hashable, int] = {}
-        #: Where every entry runs, by positions of its root and terminal.
+        #: Occurrence of each entry, by the positions of its root and terminal.
         self.entries: dict[tuple[int, int], Occurrence] = {}
         rows, columns = _positions(graph, graph.roots), _positions(graph, graph.terminals)
         for (root, terminal), expression in entries.items():
@@ -183,7 +187,7 @@ class Matching:
             return [(self.references[expression.name], s, t)]
         if not isinstance(expression, Product):
             return []
-        # vertices that each factor can end at, then back from t
+        # forward: vertices at which each factor can end; then choose backward from t
         ends = [{s}]
         for factor in expression.factors:
             ends.append({b for a, b in self._pairs[factor] if a in ends[-1]})
@@ -195,7 +199,7 @@ class Matching:
         return occurrences[::-1]
 
     def edge(self, where: Occurrence) -> int:
-        """Return the edge that a symbol is where it occurs."""
+        """Return the edge of an occurrence of a symbol."""
         expression, s, t = where
         assert isinstance(expression, Symbol)
         return next(
@@ -205,7 +209,7 @@ class Matching:
         )
 
     def identity(self, where: Occurrence) -> Hashable:
-        """Return a key that distinguishes occurrences of a reference by the edges of shared names, not by the ends."""
+        """Return a key of an occurrence of a reference, which is equal for occurrences with the same edges."""
         if not self._ambiguous:
             return where[0]
         identities = self._identities
@@ -217,7 +221,7 @@ class Matching:
         return identities[where]
 
     def words(self, where: Occurrence) -> Counter[tuple[int, ...]]:
-        """Return the number of times that an occurrence, multiplied out, has each path; unit edges are left out."""
+        """Return the multiplicity of each path in an occurrence, multiplied out; unit edges are left out."""
         values: dict[Occurrence, Counter[tuple[int, ...]]] = {}
         for inner in postorder([where], self.parts):
             parts = [values[operand] for operand in self.parts(inner)]
@@ -265,14 +269,14 @@ class Matching:
         return joined
 
     def _closure(self, direction: Direction, vertex: int) -> frozenset[int]:
-        """Return the vertex and all that unit edges lead to from it."""
+        """Return the vertex and all vertices that unit edges join to it in the direction."""
         key = (direction, vertex)
         if key not in self._closures:
             self._closures[key] = along_units(self.graph, self._units, vertex, direction)
         return self._closures[key]
 
     def _shown(self, expression: Expression) -> str:
-        """Return the narrowest pairs of vertices that an expression runs between, for messages."""
+        """Return the possible ends of an expression for messages, at most three; a symbol's without unit edges."""
         names = self.graph.vertices
         pairs = sorted(self._pairs[expression])
         if isinstance(expression, Symbol):
@@ -283,19 +287,19 @@ class Matching:
 def along_units(
     graph: DifferentiationGraph, units: Sequence[bool], vertex: int, direction: Direction
 ) -> frozenset[int]:
-    """Return the vertex and all that unit edges join it to upwards or downwards."""
+    """Return the vertex and all vertices that unit edges join to it, towards the roots or the terminals."""
     near, ends = (graph.in_edges, graph.sources) if direction == "up" else (graph.out_edges, graph.targets)
     return frozenset(reached([vertex], lambda v: [int(ends[e]) for e in near[v] if units[e]]))
 
 
 def unknown_label(name: str, labels: Iterable[str]) -> ExpressionError:
-    """Return the error for a symbol that no edge is called."""
+    """Return the error for a symbol that is not the name of an edge."""
     hint = str(unknown_name("label", name, labels))
     return ExpressionError(hint if len(hint) < 300 else hint[:300] + " …")
 
 
 def _culprit(matching: Matching) -> str:
-    """Return a message about a path that the entries lack or count too often, compared with all paths of the graph."""
+    """Return a message that names a path that the entries lack or count too often, if there are few enough paths."""
     graph = matching.graph
     counters = {key: Counter[tuple[int, ...]]() for key in matching.entries}
     references = matching.references
@@ -336,7 +340,7 @@ def _path(matching: Matching, path: Sequence[int]) -> str:
 
 
 def _positions(graph: DifferentiationGraph, ends: Sequence[int]) -> dict[Hashable, int]:
-    """Return positions by name; also as text, and as text without TeX's braces, where that is unique."""
+    """Return positions by name, and by the name as text with and without TeX's braces where these are unique."""
     exact: dict[Hashable, int] = {graph.vertices[v]: position for position, v in enumerate(ends)}
     loose = Counter(spelling for name in exact for spelling in {str(name), plain_name(name)})
     for name, position in list(exact.items()):
@@ -367,8 +371,8 @@ _LARGEST_WRITTEN: Final = 10_000_000
 def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> DifferentiationGraph:
     """Return the graph in which each symbol is one edge; see `ExpressionSet.to_graph`.
 
-    A root that also starts what follows other edges, or that shares its vertex with another root, gets a vertex of
-    its own with a unit edge, likewise a terminal.
+    A root whose vertex has incoming edges or is the vertex of another root gets a new vertex with a unit edge to it. A
+    terminal is treated in the same way, with outgoing edges.
     """
     same = UnionFind()
 
@@ -422,7 +426,7 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
 
 
 def split_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> DifferentiationGraph:
-    """Return the graph in which every place of a symbol or reference is an edge; see `ExpressionSet.to_graph`."""
+    """Return the graph in which every occurrence of a symbol or reference is an edge; see `ExpressionSet.to_graph`."""
     roots = dict.fromkeys(root for root, _ in entries)
     terminals = dict.fromkeys(terminal for _, terminal in entries)
     if sum(each.multiplications for each in (*references.values(), *entries.values())) > _LARGEST_WRITTEN:
@@ -445,7 +449,7 @@ def split_graph(references: Mapping[str, Expression], entries: Mapping[Entry, Ex
 
 
 def simple_accumulation(graph: DifferentiationGraph) -> Accumulation:
-    """Return the accumulation of a simple graph, from inside out; see `ExpressionSet.from_graph`."""
+    """Return the accumulation of a simple graph by series-parallel reduction; see `ExpressionSet.from_graph`."""
     elimination = EdgeElimination(graph)
     eliminate_series(elimination)
     P, S = elimination.predecessors, elimination.successors
@@ -460,7 +464,7 @@ def simple_accumulation(graph: DifferentiationGraph) -> Accumulation:
 
 
 def _refuse_cycle(edges: Iterable[list[Any]]) -> None:
-    """Raise ExpressionError naming the labels along a cycle."""
+    """Raise ExpressionError if the edges have a cycle; the message names the labels along it."""
     out: dict[int, list[tuple[int, str]]] = {}
     for source, target, label in edges:
         out.setdefault(source, []).append((target, label))

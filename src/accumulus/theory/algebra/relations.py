@@ -1,33 +1,33 @@
 """Multiplication relations between factors, the elimination dependencies that follow from them, and Lemma 1.
 
-**Relations.** Two factors of an expression set have a *direct* relation, s1·s2, where they stand next to each other in
-a product, and an *indirect* one where a parenthesis is between them (the notes, section "Multi-Root or
-Multi-Terminal"):
+**Relations.** Two factors of an expression set have a *direct* relation, s1·s2, if they are neighbours in a product,
+and an *indirect* relation if a parenthesis is between them (the notes, section "Multi-Root or Multi-Terminal"):
 
     s1|s2s3      in s1(s2s3 + Δ): s2 is multiplied by s3 first
     s3s1|s2      in (Δ + s3s1)s2: s1 is multiplied by s3 first
     s3s1|s2s4    in (Δ + s3s1)(s2s4 + Δ'): both
     s1|s2        in s1(s2 + Δ) or (Δ + s1)s2 or (Δ + s1)(s2 + Δ'): the parenthesis only adds
 
-The Δ may be missing: what is shared is in parentheses too, and a reference opens one wherever it is used. What the
-notes leave out, and what the relations say of the order of elimination, is in docs/notes.md, section 6.
+The Δ may be missing, since shared values are parentheses as well: every use of a reference opens one. docs/notes.md,
+section 6, explains the cases that the notes leave out, and the conditions that relations put on the order of
+elimination.
 
-**Dependencies (Lemma 2).** Which face has to go before which: for given relations ⟨s1,s2⟩ of s1|s2s3 waits for ⟨s2,s3⟩,
-and that of s3s1|s2s4 for either of ⟨s3,s1⟩ and ⟨s2,s4⟩. Of an expression set, by the theorem of
-`accumulus.theory.algebra.values`, a sum waits for every other product or sum that uses one of its terms, too, and
-everything for its operands. What waits for several things waits for all of them, and for one thing out of each of its
-lists of alternatives; such conditions are monotone, so removing whatever waits for nothing finds an order or what is
-stuck in cycles, in linear time.
+**Dependencies (Lemma 2).** An elimination dependency is a face that has to be eliminated before another. For the
+relation s1|s2s3 the face ⟨s1,s2⟩ waits for ⟨s2,s3⟩; for s3s1|s2s4 it waits for one of ⟨s3,s1⟩ and ⟨s2,s4⟩. In an
+expression set, by the theorem of `accumulus.theory.algebra.values`, also every value waits for its operands, and a sum
+waits for every other product or sum that uses one of its terms. A node waits for one alternative of each of its
+conditions. Such conditions are monotone. So to remove nodes without open conditions gives, in linear time, an order of
+all nodes, or leaves the nodes that wait for each other in cycles.
 
-**Lemma 1.** `lemma1_violations` finds s1(s2 + Δ), (Δ + s1)s2 and (Δ + s1)(s2 + Δ') where s1·s2 is a product, and builds
-the cheaper set: what used s1·s2 uses s1·(s2 + Δ) instead, so the product s1·s2 goes; and the paths over s1 and Δ that
-come with it are taken out of wherever the set had them before (``"rewriting"``): a value v without the paths R is built
-like v: of a sum every term without its part of R; of a product l·r, where R is not all pairs of some left with all
-right paths, one product for each group of left paths that lose the same right paths. Where that takes at least as many
-products as go, the notes' proof does not cover the set; then vertex elimination in Markowitz's order is tried
-(``"elimination"``), and if that is no cheaper either the violation carries no cheaper set.
+**Lemma 1.** `lemma1_violations` finds s1(s2 + Δ), (Δ + s1)s2 and (Δ + s1)(s2 + Δ') in sets that also have the product
+s1·s2, and builds the cheaper set by ``"rewriting"``. Users of s1·s2 use s1·(s2 + Δ) instead, which saves the product
+s1·s2. The additional paths, over s1 and Δ, are removed from the places that had them before. A value v without the
+paths R is built like v. For a sum, R is removed from every term. For a product l·r, there is one product for each group
+of left paths that lose the same right paths. If this takes at least as many products as it saves, the notes' proof does
+not cover the set. Then vertex elimination in Markowitz's order is tried (``"elimination"``); if it is not cheaper
+either, the violation has no cheaper set.
 
-Works on explicit paths: exponential in general, limited to `limit` of them.
+The construction enumerates paths, which is exponential in general; `limit` is the largest number of paths.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _FACTOR: Final = re.compile(r"\s*[*·]?\s*([^\W\d_]+(?:_\{-?\w+\}|_?\d+)?[′']*
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """Two values that are neighbours on a path: an edge of the line graph."""
+    """Edge of the line graph: two values that are neighbours on a path."""
 
     left: Expression
     right: Expression
@@ -65,12 +65,12 @@ class Face:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A direct or indirect multiplication relation.
+    """A direct or indirect multiplication relation of two factors.
 
     Attributes:
-        before: the left factor, and before it the factor that it is multiplied by first, if any.
-        after: the right factor, and after it the factor that it is multiplied by first, if any.
-        direct: True if nothing is between the two.
+        before: the left factor; before it, if there is one, the factor by which it is multiplied first.
+        after: the right factor; after it, if there is one, the factor by which it is multiplied first.
+        direct: True if no parenthesis is between the two factors.
 
     >>> relation = Relation.parse("s1|s2s3")
     >>> print(relation.face, "awaits", *relation.awaits)
@@ -86,7 +86,7 @@ class Relation:
         """Read a relation in the notes' spelling: ``s1|s2s3``, ``s3s1|s2``, ``s3s1|s2s4``, ``s1|s2``, direct ``s1s2``.
 
         Raises:
-            ExpressionError: pointing at the character where the text stops being a relation.
+            ExpressionError: if the text is not a relation; the message points at the first wrong character.
         """
         sides: list[list[Expression]] = [[]]
         position = 0
@@ -113,7 +113,7 @@ class Relation:
 
     @property
     def awaits(self) -> tuple[Face, ...]:
-        """Faces of which one has to be eliminated before this relation's face may be."""
+        """Alternatives: one of these faces has to be eliminated before the relation's face; () if there is none."""
         sides = (side for side in (self.before, self.after) if len(side) == 2)
         return tuple(Face(*side) for side in sides)
 
@@ -127,11 +127,13 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A place in a program where two values are neighbours, with the values that use them next.
+    """A place in a program where two values are neighbours on a path.
 
-    `left_next` and `right_next` are the values that take `left` and `right` up; `product` is where the two
-    sides meet: one of the three, if they are factors of it themselves. `left_factor` and `right_factor` are what
-    they are multiplied by there, on their other side; None where they are added.
+    Attributes:
+        left, right: the two values.
+        product: the product in which the paths of the two sides meet.
+        left_next, right_next: the values that use `left` and `right`; `product` for a value that is a factor of it.
+        left_factor, right_factor: the other factor in `left_next` and `right_next`; None if this is a sum or `product`.
     """
 
     left: int
@@ -144,16 +146,16 @@ class Joint:
 
     @property
     def direct(self) -> bool:
-        """Return True if the two are factors of one product."""
+        """Return True if both values are factors of `product`."""
         return self.left_next == self.right_next == self.product
 
 
-#: A value at one end of another, the value that uses it there, and the factor on its other side.
+#: A value at one end of another value, the value that uses it there, and the other factor in that, or None.
 _End = tuple[int, int, int | None]
 
 
 def joints(program: ValueProgram) -> Iterator[Joint]:
-    """Yield every way in which two values of the program are neighbours on some path, once."""
+    """Yield every place in the program where two values are neighbours on a path."""
     rights, lefts = _ends(program, -1), _ends(program, 0)
     for product in program.live():
         if program.kinds[product] != PRODUCT:
@@ -166,10 +168,10 @@ def joints(program: ValueProgram) -> Iterator[Joint]:
 
 
 def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None) -> tuple[Relation, ...]:
-    """Return all multiplication relations of a set, references looked into; direct ones first.
+    """Return all multiplication relations of a set, direct ones first.
 
-    Between labels, references and sums; terms that are products without a name of their own are looked into.
-    Factors are named as in ``value_program(subject, graph).definitions()``. Quadratic in the depth of parentheses.
+    The relations are between labels, references and sums, also inside references and unnamed products. Factors have the
+    names of ``value_program(subject, graph).definitions()``. Time is quadratic in the depth of parentheses.
 
     >>> expressions = ExpressionSet.parse("e18*(e3*e7 + e4*e8)*e15")
     >>> print(*relations(expressions), sep="; ")
@@ -182,14 +184,14 @@ def relations(subject: ExpressionSet | Accumulation, graph: DifferentiationGraph
 
 
 def relation_of(program: ValueProgram, joint: Joint) -> Relation:
-    """Return the relation that the factors at a joint have."""
+    """Return the relation of the factors at a joint."""
     sides = (joint.left_factor, joint.left), (joint.right, joint.right_factor)
     before, after = (tuple(program.expression(v) for v in side if v is not None) for side in sides)
     return Relation(before, after, joint.direct)
 
 
 def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
-    """Return the values nested in each value at its right (-1) or left (0) end, from the outermost on."""
+    """Return the values nested at the right (-1) or left (0) end of each value, outermost first."""
     ends: dict[int, tuple[_End, ...]] = {}
     for v in postorder(program.entries.values(), lambda value: program.operands[value]):
         operands = program.operands[v]
@@ -211,7 +213,7 @@ def _ends(program: ValueProgram, side: int) -> dict[int, tuple[_End, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class TermMerge:
-    """The merge of the terms of a sum."""
+    """Merge of the terms of a sum."""
 
     terms: tuple[Expression, ...]
 
@@ -224,11 +226,12 @@ Node = Face | TermMerge
 
 @dataclass(frozen=True)
 class Dependencies:
-    """A digraph of elimination dependencies: faces and merges, and those that each awaits.
+    """Elimination dependencies between faces and merges.
 
     Attributes:
-        awaits: by face or merge, its conditions: each a tuple of faces and merges of which one has to go before.
-        reasons: by pair (waiting, awaited), in words.
+        awaits: conditions of each face or merge. A condition is a tuple of alternatives, one of which has to come
+            first.
+        reasons: explanation of each pair (waiting, awaited), as text.
     """
 
     awaits: Mapping[Node, tuple[tuple[Node, ...], ...]]
@@ -242,7 +245,7 @@ class Dependencies:
 
     @cached_property
     def order(self) -> tuple[Node, ...]:
-        """An order in which everything can go that is not stuck; all, if the dependencies are acyclic."""
+        """Order that meets the dependencies, of all nodes that can be reached; all nodes if there is no cycle."""
         open_conditions = {node: len(conditions) for node, conditions in self.awaits.items()}
         waiting: dict[Node, list[tuple[Node, int]]] = {}
         for node, conditions in self.awaits.items():
@@ -267,7 +270,7 @@ class Dependencies:
 
     @cached_property
     def cycle(self) -> tuple[Node, ...]:
-        """A shortest cycle of nodes, each waiting for the next and the last for the first; () if there is none."""
+        """Shortest cycle of nodes, each of which waits for the next, the last for the first; () if there is none."""
         gone = set(self.order)
         stuck = {
             node: tuple(dict.fromkeys(other for group in conditions if gone.isdisjoint(group) for other in group))
@@ -284,7 +287,7 @@ class Dependencies:
         return shortest
 
     def explain_cycle(self) -> str:
-        """Return the cycle in words, a line for each step; empty if there is none."""
+        """Return the cycle as text, with a line for each step; empty if there is none."""
         pairs = zip(self.cycle, (*self.cycle[1:], *self.cycle[:1]), strict=True)
         return "\n".join(
             f"  {node} waits for {other}" + (f": {self.reasons[node, other]}" if (node, other) in self.reasons else "")
@@ -295,11 +298,10 @@ class Dependencies:
 def elimination_dependencies(
     subject: ExpressionSet | Accumulation | Iterable[Relation], graph: DifferentiationGraph | None = None
 ) -> Dependencies:
-    """Return the elimination dependencies of an expression set, of an accumulation, or of relations given as such.
+    """Return the elimination dependencies of an expression set, an accumulation, or a collection of relations.
 
-    Given relations are taken as a list of what must not be broken, as in the notes: every face that they name is
-    taken to be multiplied somewhere. Of a set, products of more than two factors are bracketed as
-    `accumulus.theory.algebra.values` does.
+    Relations are constraints, as in the notes: every face that they name is assumed to be multiplied. In a set,
+    `accumulus.theory.algebra.values.bracketed` brackets the products of more than two factors.
 
     >>> notes = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
     >>> dependencies = elimination_dependencies(map(Relation.parse, notes))
@@ -321,7 +323,7 @@ def elimination_dependencies(
 
 
 def program_dependencies(program: ValueProgram) -> Dependencies:
-    """Return the elimination dependencies of a program of products of two."""
+    """Return the elimination dependencies of a program whose products have two factors."""
     live = program.live()
     nodes: dict[int, Node] = {}
     for v in live:
@@ -356,7 +358,7 @@ def program_dependencies(program: ValueProgram) -> Dependencies:
 
 
 def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) -> tuple[Node, ...]:
-    """Return the shortest way from `start` back to itself, by breadth."""
+    """Return the shortest cycle through `start` of at most `longest` nodes, by breadth-first search; () if none."""
     came: dict[Node, Node | None] = {start: None}
     depth = {start: 1}
     queue: deque[Node] = deque([start])
@@ -385,21 +387,21 @@ def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) ->
 _LIMIT: Final = 20_000
 
 Path = tuple[int, ...]
-#: A path through a value, and whether the product that replaces another stands for it.
+#: A path through a value, and True if it belongs to the product that replaces another one.
 _Item = tuple[Path, bool]
 
 
 @dataclass(frozen=True)
 class Violation:
-    """Two factors that a set multiplies directly, and also through a parenthesis that only adds.
+    """Violation of Lemma 1: two factors with a product and also an indirect relation without another product.
 
     Attributes:
         face: the two factors s1, s2.
         relation: the indirect relation s1|s2.
-        cost: products of the set, what stands twice counted once.
-        cheaper: a verified set of the same path sums with fewer products, if the construction finds one.
-        cheaper_cost: its products.
-        by: how it was found.
+        cost: number of products of the set; repeated products count once.
+        cheaper: verified set of the same path sums with fewer products; None if the construction finds none.
+        cheaper_cost: number of products of the cheaper set.
+        by: construction of the cheaper set.
     """
 
     face: Face
@@ -419,10 +421,15 @@ class Violation:
 def lemma1_violations(
     subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None, limit: int = _LIMIT
 ) -> tuple[Violation, ...]:
-    """Return the pairs of factors that break Lemma 1, each with a cheaper set.
+    """Return the violations of Lemma 1, with cheaper sets where the construction finds them.
+
+    Args:
+        subject: set of expressions, or an accumulation.
+        graph: graph of an expression set; by default its `to_graph()`.
+        limit: largest number of paths.
 
     Raises:
-        ExpressionError: if the graph has more than `limit` paths.
+        ExpressionError: if there is a violation and the graph has more than `limit` paths.
 
     >>> violation, *_ = lemma1_violations(ExpressionSet.parse("∂y/∂x = a*(b + c)*d; ∂y/∂z = a*b*e + a*c*e"))
     >>> print(violation)
@@ -442,7 +449,7 @@ def lemma1_violations(
     candidates: dict[tuple[int, int], Joint] = {}
     for joint in joints(program):
         pair = (joint.left, joint.right)
-        # a product with 1 costs nothing
+        # products with 1 are free
         costs = pair in neighbours and not any(program.units[v] for v in pair)
         if costs and not joint.direct and _only_added(program, joint) is not None:
             candidates.setdefault(pair, joint)
@@ -463,7 +470,7 @@ def lemma1_violations(
             by, cheaper = "elimination", value_program(eliminate_vertices(program.graph, order[1]))
         if cheaper.multiplications < cost:
             expressions = cheaper.definitions()
-            expressions.to_accumulation(program.graph)  # raises unless it is the same Jacobian
+            expressions.to_accumulation(program.graph)  # raises if the Jacobian differs
             violations.append(Violation(face, relation, cost, expressions, cheaper.multiplications, by))
         else:
             violations.append(Violation(face, relation, cost, None, None, None))
@@ -471,8 +478,8 @@ def lemma1_violations(
 
 
 def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
-    """Return the program without the product of the joint's two values, which the product with the sums replaces."""
-    # both products on their own, even if they are factors of others
+    """Return the program in which the joint's product with the sums replaces the product of the two values."""
+    # bracket longer products so that both are products of two values
     wide = _only_added(program, joint)
     assert wide is not None
     result = ValueProgram(program.graph)
@@ -497,7 +504,10 @@ def _rewritten(program: ValueProgram, joint: Joint) -> ValueProgram:
 
 
 def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
-    """Return the factors where the joint's values meet, if the values are these, or their terms at any depth."""
+    """Return the neighbouring factors that are the joint's values or sums with them as terms, nested or not.
+
+    Return None if the joint's product has no such neighbours.
+    """
 
     def has_term(value: int, term: int) -> bool:
         return term in postorder([value], lambda v: program.operands[v] if program.kinds[v] == SUM else ())
@@ -507,9 +517,9 @@ def _only_added(program: ValueProgram, joint: Joint) -> tuple[int, int] | None:
 
 
 def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
-    """Return the program with one value replaced by another, without the paths that it then counts twice."""
+    """Return the program with `new` in place of `old`, without the paths that would then count twice."""
     items: dict[int, tuple[_Item, ...]] = {}
-    # users of the old product get the paths of the new one, so that one comes first
+    # users of the old product get the paths of the new one, so the new one comes first
     for v in dict.fromkeys((*postorder([new], program.operands.__getitem__), *program.live())):
         if program.kinds[v] == LABEL:
             items[v] = (((v,), False),)
@@ -524,7 +534,7 @@ def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
 
     @cache
     def made(v: int, removed: frozenset[_Item]) -> int | None:
-        """Return the value of the result for v without some of its items; None if nothing is left."""
+        """Return the result's value for v without some of its items; None if no item is left."""
         if program.kinds[v] == LABEL:
             return None if removed else v
         if v == old:
@@ -532,7 +542,7 @@ def _replaced(program: ValueProgram, old: int, new: int) -> ValueProgram:
         parts: list[int | None] = []
         if program.kinds[v] == PRODUCT:
             left, right = program.operands[v]
-            # left paths by the right paths that they lose
+            # left paths, grouped by the right paths that they lose
             groups: dict[frozenset[_Item], list[_Item]] = {}
             for p, a in items[left]:
                 lost = frozenset((q, b) for q, b in items[right] if (p + q, a or b) in removed)

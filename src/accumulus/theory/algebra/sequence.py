@@ -1,35 +1,36 @@
 """Face elimination sequences that compute expressions, and the vertex splits that some expressions need.
 
-**Replay.** A known sequence runs in a line graph, and every step is checked.
+**Replay.** A sequence is replayed in a line graph, which checks every step.
 
-The line graph is built on `accumulus.elimination.edges_and_faces.FaceElimination`. Unlike there, vertices are absorbed
-or merged only by an operation of the sequence. Multiplying by the label 1 takes no product, and two vertices
-whose labels are equal multiply as one: eliminating both ⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
+`LineReplay` is a `accumulus.elimination.edges_and_faces.FaceElimination` in which only the operations of the sequence
+absorb or merge vertices. A product with the label 1 is free, and equal products of labels are computed once: the
+elimination of both ⟨l,r⟩ and ⟨l',r⟩ for a copy l' of l takes one product.
 
-Every operation keeps the sum over all paths from every root to every terminal, so what `finish` returns is the Jacobian
-whatever the sequence was.
+Every operation keeps the sum over all paths from every root to every terminal, so `finish` returns the Jacobian for
+every sequence.
 
 **Sequences (Proposition 1).** `elimination_sequence` orders the products of a set and runs them in the line graph twice
-(the theorem is stated and proven in `accumulus.theory.algebra.values`):
+(`accumulus.theory.algebra.values` states the theorem):
 
-* exactly as written: every product eliminates one face, every sum merges its terms, which by then have the same P and
-  S (this is checked); the cost is that of the set;
-* by Naumann's rules (`accumulus.elimination.edges_and_faces.FaceElimination`), which merge at once whatever has the
-  same P and S: the cost is that of the set, or less where the set keeps apart what could be added up. Where two values
-  that the program keeps apart merge, the products of the younger are left out.
+* exactly as written: every product eliminates one face, and every sum merges its terms, which by then have the same P
+  and S (this is checked). The cost is the cost of the set.
+* by Naumann's rules (`accumulus.elimination.edges_and_faces.FaceElimination`), which merge vertices with the same P and
+  S at once. The cost is the cost of the set, or lower if the set has separate values that could be added. If two
+  separate values of the program merge, the remaining products of one of them are left out.
 
 A set whose elimination dependencies are circular has no such sequence; the error names the cycle.
 
-**Splits.** A face ⟨l,r⟩ that some paths multiply now, and others only after something else, can be eliminated for the
-former alone once l is split by its predecessors, or r by its successors, such that the paths part (the notes: explicit
-splitting). Splits cost no product, and two copies have one label, so what both are multiplied by is one product: the
-set keeps its cost. With enough splits every path has vertices of its own, so some number always suffices.
+**Splits.** Suppose that some paths multiply a face ⟨l,r⟩ now, and others only after another product. The face can be
+eliminated for the former paths alone after l is split by its predecessors, or r by its successors, so that the two
+groups of paths use different copies (the notes: explicit splitting). A split costs no product. Both copies have the
+same label, so their products with a common neighbour are one product, and the set keeps its cost. With enough splits
+every path has its own vertices, so a finite number always suffices.
 
-`least_splits` looks for the least number by iterative deepening. Between splits it does whatever the theorem of
-`accumulus.theory.algebra.values` allows, and joins copies again that go the same way. At every split it tries,
-for each vertex that is in the way, to part the neighbours whose paths all go on from those that do not, then every
-single neighbour. It works on explicit paths and stops at a number of states: a search for small sets, whose result is
-the least number *found*.
+`least_splits` searches for the smallest number by iterative deepening. Between splits it makes all products and sums
+that the theorem of `accumulus.theory.algebra.values` allows, and joins copies again if the same value uses them next.
+For a split it tries, at each vertex whose paths use different values next, to separate the neighbours by these values,
+then to separate single neighbours. The search enumerates paths and examines a limited number of states. It is meant for
+small sets, and its result is the smallest number *found*.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from accumulus.theory.algebra.values import LABEL, PRODUCT, ValueProgram, bracke
 
 
 class LineReplay(FaceElimination):
-    """The line graph of `graph`, being eliminated step by step; every product and every sum is a vertex of its own.
+    """State of the replay of a sequence in a line graph: every product and every sum is a new vertex.
 
     >>> line = LineReplay(DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x")]))
     >>> line.merge([line.eliminate(0, 1), line.eliminate(2, 3)])
@@ -69,7 +70,7 @@ class LineReplay(FaceElimination):
         """Replace face ⟨i,j⟩ by a vertex with P_i and S_j, and return it; isolated vertices are removed.
 
         Raises:
-            OrderError: if there is no such face.
+            OrderError: if the face does not exist.
         """
         self.check_face(i, j)
         self._disconnect(i, j)
@@ -78,7 +79,7 @@ class LineReplay(FaceElimination):
         return k
 
     def merge(self, terms: Sequence[int]) -> int:
-        """Replace vertices with the same P and S by one that has the sum of their labels, and return it.
+        """Replace vertices with the same P and S by a vertex with the sum of their labels, and return it.
 
         Raises:
             OrderError: if they do not have the same P and S.
@@ -97,7 +98,7 @@ class LineReplay(FaceElimination):
         """Undo a split: v takes over the faces of a vertex with the same label, and the same P or the same S.
 
         Raises:
-            OrderError: if they differ in more, or have faces in common.
+            OrderError: if the labels or both P and S differ, or if the vertices have the same P and S, or common faces.
         """
         P, S = self.predecessors, self.successors
         same_p, same_s = P[v].keys() == P[copy].keys(), S[v].keys() == S[copy].keys()
@@ -113,10 +114,10 @@ class LineReplay(FaceElimination):
         self._settle()
 
     def finish(self) -> Accumulation:
-        """Return the Jacobian; vertices between the same root and terminal are added up.
+        """Return the accumulation of the Jacobian; vertices between the same root and terminal are added up.
 
         Raises:
-            OrderError: if a face is left.
+            OrderError: if a face remains.
         """
         for v in self.vertices():
             self._touch(v)
@@ -133,7 +134,7 @@ class LineReplay(FaceElimination):
         return k
 
     def _settle(self) -> None:
-        """Remove isolated vertices; the index is empty, so none is absorbed or merged."""
+        """Remove isolated vertices; the index stays empty, so no vertex is absorbed or merged."""
         while self._queue:
             v = self._queue.popleft()
             if v in self._changed and not (self.predecessors[v] and self.successors[v]):
@@ -143,7 +144,7 @@ class LineReplay(FaceElimination):
 
 @dataclass(slots=True)
 class _Steps(SharedSteps):
-    """Steps of which equal ones are made once, and products with 1 not at all."""
+    """Steps without duplicates and without products with 1."""
 
     ones: frozenset[int] = frozenset()
 
@@ -161,13 +162,13 @@ class FaceSequence:
     """A face elimination sequence that computes a set of expressions.
 
     Attributes:
-        products: the faces in the order of elimination, as pairs of factors; those with unit edges, which cost nothing,
-            included.
-        definitions: what the references in `products` stand for.
-        accumulation: the set's own products and sums in that order, as run in the line graph.
+        products: the faces in the order of elimination, as pairs of factors, including products with unit edges, which
+            cost nothing.
+        definitions: definitions of the references in `products`.
+        accumulation: the products and sums of the set in this order, as replayed in the line graph.
         faces: the sequence for `accumulus.elimination.edges_and_faces.eliminate_faces`, by numbers of line-graph
             vertices.
-        naumann: what that gives; never more products.
+        naumann: the result of `faces`, which never has more products than `accumulation`.
     """
 
     products: tuple[Face, ...]
@@ -180,16 +181,16 @@ class FaceSequence:
 def elimination_sequence(
     subject: ExpressionSet | Accumulation, graph: DifferentiationGraph | None = None
 ) -> FaceSequence:
-    """Return the face elimination sequence that computes exactly the set, at the set's own cost.
+    """Return the face elimination sequence that computes exactly the set, at the cost of the set.
 
-    Repeated subexpressions are computed once: the cost is that of ``subject.shared()``.
+    Repeated subexpressions are computed once, so the cost is the cost of ``subject.shared()``.
 
     Args:
         subject: set of expressions, or an accumulation.
-        graph: graph of an expression set; its own `to_graph()` if not given.
+        graph: graph of an expression set; by default its `to_graph()`.
 
     Raises:
-        ExpressionError: naming the cycle, if the elimination dependencies are circular; naming the culprit, if the
+        ExpressionError: if the elimination dependencies are circular (the message names the cycle), or if the
             expressions are not the path sums of the graph.
 
     >>> expressions = ExpressionSet.parse("e18*(e3*e7 + e4*e8)*e15")
@@ -218,7 +219,7 @@ def elimination_sequence(
 
 
 def _exactly(program: ValueProgram) -> Accumulation:
-    """Return the program run in the line graph, step by step; its sums merge vertices of equal P and S, as checked."""
+    """Return the accumulation of the program, replayed in the line graph; sums check that P and S are equal."""
     line = LineReplay(program.graph)
     vertex: dict[int, int] = {}
     for v in range(len(program)):
@@ -231,7 +232,7 @@ def _exactly(program: ValueProgram) -> Accumulation:
 
 
 def _by_naumann(program: ValueProgram) -> tuple[list[tuple[int, int]], Accumulation]:
-    """Return the same sequence with merging as soon as possible."""
+    """Return the faces and the accumulation of the program by Naumann's rules, which merge as soon as possible."""
     elimination = FaceElimination(program.graph)
     needed = _Needed(program)
     vertex = {v: v for v in range(len(program)) if program.kinds[v] == LABEL}
@@ -264,14 +265,14 @@ def _by_naumann(program: ValueProgram) -> tuple[list[tuple[int, int]], Accumulat
                 needed.drop(v)
             settle()
         else:
-            (survivor,) = operands  # the others have merged with it
+            (survivor,) = operands  # the other terms have been merged into it
             vertex[v] = vertex[survivor]
             holds[vertex[v]] = v
     return faces, elimination.finish()
 
 
 class _Needed:
-    """Values still to be computed when the paths of some follow the brackets of others."""
+    """Bookkeeping of the values that need not be computed after vertices of the line graph have merged."""
 
     def __init__(self, program: ValueProgram) -> None:
         self.program = program
@@ -284,7 +285,7 @@ class _Needed:
         self.gone: set[int] = set()
 
     def drop(self, v: int) -> None:
-        """Drop v, all values that cannot do without it, and all values that only these need."""
+        """Drop v, all products that use it, sums without remaining terms, and values that only dropped ones need."""
         stack = [v]
         while stack:
             v = stack.pop()
@@ -314,9 +315,12 @@ Side = Literal["predecessors", "successors"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One interior vertex split: the value of the vertex, and the neighbours that go to its copy.
+    """Split of an interior vertex.
 
-    Roots and terminals among the neighbours stand as "root y", "terminal x".
+    Attributes:
+        vertex: value of the vertex.
+        side: side of the moved neighbours.
+        moved: neighbours that are moved to the copy; roots and terminals as "root y", "terminal x".
     """
 
     vertex: Expression
@@ -332,11 +336,10 @@ class Splitting:
     """Face elimination with splits that computes a set.
 
     Attributes:
-        splits: in order; empty if the set needs none.
-        faces: how many faces are eliminated; copies that are multiplied by the same count each, though their
-            product is computed once.
-        accumulation: what the line graph computes, at the cost of the set.
-        definitions: what the references in `splits` stand for.
+        splits: the splits in order; empty if the set needs none.
+        faces: number of eliminated faces; faces of copies count separately, although their product is computed once.
+        accumulation: the accumulation of the line graph, at the cost of the set.
+        definitions: definitions of the references in `splits`.
     """
 
     splits: tuple[Split, ...]
@@ -352,16 +355,16 @@ def least_splits(
     most: int = _SPLITS,
     states: int = _STATES,
 ) -> Splitting:
-    """Return the fewest splits found that let face elimination compute exactly the set.
+    """Return the fewest splits found with which face elimination computes exactly the set.
 
     Args:
         subject: set of expressions, or an accumulation.
-        graph: graph of an expression set; its own `to_graph()` if not given.
+        graph: graph of an expression set; by default its `to_graph()`.
         most: largest number of splits.
         states: largest number of line graphs to examine for each number of splits.
 
     Raises:
-        ExpressionError: if no way is found within these bounds, or the graph has more than 2,000 paths.
+        ExpressionError: if no solution is found within these bounds, or the graph has more than 2,000 paths.
 
     >>> expressions = ExpressionSet.parse('''
     ...     s1 = b*c;  s2 = a1*b;  s3 = c*d1
@@ -382,9 +385,9 @@ def least_splits(
 
 
 def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | None:
-    """Return the state with everything eliminated, after at most the given number of splits.
+    """Return a state without faces after at most the given number of splits; None if the search finds none.
 
-    Each state that is looked at takes one off the budget.
+    Each state after a split takes one item of the budget.
     """
     while state.join() or state.multiply() or state.add():
         pass
@@ -402,7 +405,7 @@ def _searched(state: _State, splits: int, budget: Iterator[int]) -> _State | Non
 
 
 class _Node:
-    """A value at a place of a path, and its parent: the value that uses it there; None at ends and for entries."""
+    """Value of a segment of a path, and its parent: the node that uses it on the path; None for ends and entries."""
 
     __slots__ = ("parent", "value")
 
@@ -417,24 +420,30 @@ _Places = list[tuple[_Path, int]]
 
 @dataclass
 class _State:
-    """A line graph, as the paths through it.
+    """A line graph, represented by its paths.
 
-    `paths` has, for every path, its vertices, as `LineReplay` numbers them, and the nodes that they stand for there;
-    the first and last vertex are its root and terminal.
+    Attributes:
+        program: program to compute.
+        value: value of each vertex.
+        paths: vertices of every path, numbered as by `LineReplay`, with their nodes on the path; the first and last
+            vertex are the root and the terminal.
+        fresh: number of the next vertex.
+        operations: operations so far, for the replay in a line graph.
+        splits: splits so far: vertex, side and moved neighbours.
+        faces: number of faces eliminated so far.
     """
 
     program: ValueProgram
     value: dict[int, int]
     paths: list[_Path]
     fresh: int
-    #: What was done so far, to be done again in a line graph.
     operations: list[Callable[[LineReplay], object]] = field(default_factory=list)
     splits: list[tuple[int, Side, frozenset[int]]] = field(default_factory=list)
     faces: int = 0
 
     @classmethod
     def start(cls, program: ValueProgram) -> _State:
-        """Return the state of every path of every entry, with each edge linked to the values computed from it."""
+        """Return the initial state: all paths of all entries, with the nodes of their edges."""
         graph, counts = program.graph, program.path_counts()
         if sum(counts[entry] for entry in program.entries.values()) > _PATHS:
             raise ExpressionError(
@@ -476,7 +485,7 @@ class _State:
         return all(node.parent is None for path in self.paths for _, node in path)
 
     def multiply(self) -> bool:
-        """Eliminate a face that all of its paths multiply."""
+        """Eliminate a face that all of its paths multiply next; return False if there is none."""
         faces: dict[tuple[int, int], _Places] = {}
         for path in self.paths:
             for at in range(1, len(path) - 2):
@@ -497,7 +506,7 @@ class _State:
         return False
 
     def add(self) -> bool:
-        """Merge vertices that all of their paths add up, where every term is there with the same P and S."""
+        """Merge the terms of a sum that all of their paths compute next, if P and S are equal; else return False."""
         groups: dict[tuple[int, frozenset[int], frozenset[int]], dict[int, int]] = {}
         all_places = self._places()
         for vertex, places in all_places.items():
@@ -518,7 +527,7 @@ class _State:
         return False
 
     def join(self) -> bool:
-        """Join two copies with the same P or S that all of their paths treat alike."""
+        """Join two copies with the same P or S if all of their paths compute the same value next; else return False."""
         ready: dict[tuple[int, int], list[int]] = {}
         all_places = self._places()
         for vertex, places in all_places.items():
@@ -542,12 +551,12 @@ class _State:
         self.splits.append((vertex, side, moved))
 
     def candidates(self) -> Iterator[tuple[int, Side, frozenset[int]]]:
-        """Yield splits worth trying, first those that separate paths by the value that uses them next."""
+        """Yield candidates for the next split; splits that separate paths by their next value come first."""
         natural: dict[tuple[int, Side, frozenset[int]], None] = {}
         single: dict[tuple[int, Side, frozenset[int]], None] = {}
         sides: tuple[tuple[Side, int], ...] = (("predecessors", -1), ("successors", 1))
         for vertex, places in self._places().items():
-            # by the value that uses them next, and the neighbour there
+            # places by the next value of their paths
             ways: dict[int, _Places] = {}
             for path, at in places:
                 parent = path[at][1].parent
@@ -566,7 +575,7 @@ class _State:
         yield from (candidate for candidate in single if candidate not in natural)
 
     def result(self) -> Splitting:
-        """Return the splitting, after replaying its operations in a line graph without paths."""
+        """Return the splitting, after the replay of its operations in a line graph."""
         program, graph = self.program, self.program.graph
         line = LineReplay(graph)
         for operation in self.operations:
@@ -589,7 +598,7 @@ class _State:
         return self.fresh - 1
 
     def _places(self) -> dict[int, _Places]:
-        """Return the places of each vertex: paths, and positions in them."""
+        """Return the places of each vertex: paths with positions."""
         places: dict[int, _Places] = {}
         for path in self.paths:
             for at in range(1, len(path) - 1):
@@ -598,18 +607,18 @@ class _State:
 
 
 def _neighbours(places: _Places, step: int) -> frozenset[int]:
-    """Return the vertices before (-1) or behind (1) these places of paths."""
+    """Return the vertices before (-1) or after (1) these places on their paths."""
     return frozenset(path[at + step][0] for path, at in places)
 
 
 def _rename(places: _Places, vertex: int) -> None:
-    """Put another vertex at these places."""
+    """Replace the vertex at these places."""
     for path, at in places:
         path[at] = (vertex, path[at][1])
 
 
 def _target(places: _Places) -> int | None:
-    """Return the value that all paths compute next from the vertex at these places; None if it is not unique."""
+    """Return the value that all paths at these places compute next; None if it is not unique, or there is none."""
     parents = {node.value if (node := path[at][1].parent) else -1 for path, at in places}
     target = parents.pop()
     return None if parents or target < 0 else target

@@ -1,20 +1,20 @@
 """Sets of expressions connected by references, and references for repeated subexpressions.
 
 **Sets.** An `ExpressionSet` has an expression for every nonzero of the Jacobian, and for every reference s_k that these
-use. An expression that occurs twice is computed twice, a reference is computed once. So the notes' two forms of the
-same derivative, with and without s_1, cost 10 and 12 products. `shared` makes a reference of every repeated
-subexpression; `inlined` replaces every reference by its expression.
+use. A repeated expression is computed repeatedly, a reference is computed once. So the notes' two forms of the same
+derivative, with and without s_1, cost 10 and 12 products. `shared` makes a reference of every repeated subexpression;
+`inlined` replaces every reference by its expression.
 
-From and to accumulations: every step that is used once becomes part of the expression that uses it, every other one a
-reference, so nothing is lost but the order of steps and how a product of several factors is bracketed. Where that can
-change the cost, among vectors and constants, a factor that is a product itself is a reference, too. Linear time.
+To convert an accumulation, every step with one use becomes part of the expression that uses it, and every other step
+becomes a reference. Only the order of the steps and the brackets of products with several factors are lost. If brackets
+can change the cost, with vectors or constants, a right factor that is a product becomes a reference, too. Linear time.
 
-**Sharing.** Values are numbered by structure (hash-consing, references looked through), so equal factors and terms, and
-references with equal definitions, are one value. Then neighbouring factors that stand in several products become a
-value of their own, the pair that stands in most products first, as in D* (Guenter 2007, section 4: what paths have in
-common). What is used once is written where it is used. No rule increases the number of products. Nothing is distributed
-and no part of a sum is looked for, so this finds what is written twice, not what could be. Time n log n in what is
-written.
+**Sharing.** Values are numbered by structure (hash-consing, with references resolved). So equal factors, equal terms,
+and references with equal definitions are one value. Then neighbouring factors that several products have in common
+become a value, the most frequent pair first, as D* shares common parts of paths (Guenter 2007, section 4). A value with
+one use is written in place. No rule increases the number of products. Products are not distributed over sums, and sums
+are not searched for common parts, so this finds only repetitions in the set as written. Time: O(n log n) in the size of
+the written set.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     import sympy
 
 
-#: References and entries of the largest set that a notebook shows as formulas.
+#: Largest number of references and entries of a set that a notebook shows as formulas.
 LONGEST_SHOWN = 60
-#: Inlined sets larger than this are refused.
+#: Largest size of an inlined set.
 _LARGEST = 10_000_000
 
 
@@ -73,7 +73,7 @@ class ExpressionSet:
     """Expressions of the Jacobian's nonzeros, and the references that they use.
 
     Args:
-        references: definitions by name, in any order; kept in one in which each uses only earlier ones.
+        references: definitions by name, in any order; the set stores them in topological order.
         entries: expressions by (name of the root, name of the terminal).
 
     Raises:
@@ -100,11 +100,11 @@ class ExpressionSet:
     def parse(cls, text: str) -> ExpressionSet:
         """Return a set from text: one statement a line, ``s1 = …`` for a reference, ``∂y/∂x = …`` for an entry.
 
-        An expression without a left side is the derivative ∂y/∂x, and then the only entry. The grammar is that of
-        `accumulus.theory.algebra.expression`.
+        An expression without a left side is the entry ∂y/∂x. `accumulus.theory.algebra.expression` defines the grammar.
 
         Raises:
-            ExpressionError: pointing at the character, or naming what is defined twice, not at all, or by itself.
+            ExpressionError: if the text is malformed (the message points at the character), or if a name is defined
+                twice, not defined, or defined by itself (the message names it).
         """
         if not isinstance(text, str):
             raise ExpressionError(f"{type(text).__name__} {text!r} was given; expected text")
@@ -132,13 +132,13 @@ class ExpressionSet:
 
         Args:
             accumulation: accumulation to convert.
-            names: names of the edges' labels, by number; those of `edge_names` if not given.
+            names: names of the edges' labels, by number; by default the names of `edge_names`.
         """
         return cls._written(accumulation, names, _bracketing_matters(accumulation))
 
     @classmethod
     def _written(cls, accumulation: Accumulation, names: Sequence[str] | None, bracketed: bool) -> ExpressionSet:
-        """Return the set as written; `bracketed` keeps products bracketed, which are else read from left to right."""
+        """Return the set of an accumulation; if `bracketed`, keep right factors that are products as references."""
         graph, steps = accumulation.graph, accumulation.steps
         first = steps.edges
         names = edge_names(graph) if names is None else names
@@ -150,7 +150,7 @@ class ExpressionSet:
             reference = first + step
             if not uses[reference] or reference in spliced:
                 continue
-            # the whole of a sum of sums, or of a product of products, at once
+            # all operands of nested sums, or of nested products
             parts: list[Expression] = []
             stack = [steps.right[step], steps.left[step]]
             while stack:
@@ -175,22 +175,23 @@ class ExpressionSet:
     def from_graph(cls, graph: DifferentiationGraph) -> ExpressionSet:
         """Return the nested expressions of a simple graph.
 
-        In a simple graph every root and terminal are joined by a series-parallel graph that shares nothing with the
-        others. Labels that the graph has twice stand twice.
+        In a simple graph, the paths from each root to each terminal form a series-parallel graph of their own. Edges
+        with equal labels have equal symbols.
 
         Raises:
-            ExpressionError: naming a vertex of a complex block; any method's accumulation has expressions even then.
+            ExpressionError: if the graph is not simple; the message names a vertex of a complex block. For such graphs
+                use `from_accumulation`.
         """
         return cls._written(simple_accumulation(graph), edge_names(graph, apart=False), bracketed=False)
 
     def to_accumulation(self, graph: DifferentiationGraph) -> Accumulation:
         """Return the accumulation of `graph` that computes the expressions, products from left to right.
 
-        Symbols are labels of the graph's edges, by the names of `edge_names`; a unit edge on a path may be left out.
+        Symbols are the names of the graph's edges (`edge_names`). Unit edges on a path may be omitted.
 
         Raises:
-            ExpressionError: naming labels or vertices that the graph does not have, factors that do not meet, terms
-                with different ends, or a path that is missing or counted more than once.
+            ExpressionError: if the graph lacks a label or a vertex, factors do not meet, terms have different ends, or
+                a path is missing or counted more than once; the message names the part.
         """
         return match(self.references, self.entries, graph)
 
@@ -198,14 +199,15 @@ class ExpressionSet:
         """Return the differentiation graph of the expressions: each product a path, each sum a block.
 
         Args:
-            symbols: ``"shared"``: a symbol is one edge, wherever it stands, and references are what they stand for.
-                This is the graph that the accumulation was made from, up to names of vertices. ``"split"``: every
-                place where a symbol stands is an edge of its own, and so is every place of a reference, as in the
-                notes' drawings of factorized graphs; roots and terminals are shared. This graph is simple.
+            symbols: with ``"shared"``, all occurrences of a symbol are one edge, and references are resolved. The
+                result is the graph of the accumulation, up to the names of vertices. With ``"split"``, every occurrence
+                of a symbol or a reference is an edge of its own, as in the notes' drawings of factorized graphs; roots
+                and terminals are shared. The result is a simple graph.
 
         Raises:
-            ExpressionError: for ``"shared"``, if no graph has these path sums; names a path that is missing or counted
-                twice, or a cycle.
+            ExpressionError: for ``"shared"``, if no graph has these path sums; the message names a cycle, or a path
+                that is missing or counted twice.
+            UnknownNameError: for any other value of `symbols`.
         """
         constructions = {"shared": shared_graph, "split": split_graph}
         if symbols not in constructions:
@@ -217,20 +219,20 @@ class ExpressionSet:
 
         Args:
             objective: name of the objective.
-            graph: graph that has sizes and kinds of labels; `to_graph()` if not given.
+            graph: graph with the sizes of vertices and the kinds of labels; by default `to_graph()`.
         """
         return count(self.to_accumulation(self.to_graph() if graph is None else graph), objective)
 
     @cached_property
     def multiplications(self) -> int:
-        """Number of products as written: the `cost` under ``"fma"``, without a graph."""
+        """Number of products as written, which is the `cost` under ``"fma"`` for scalars."""
         return sum(expression.multiplications for expression in (*self.references.values(), *self.entries.values()))
 
     def inlined(self) -> ExpressionSet:
-        """Return the same without references, each written out wherever it is used.
+        """Return the set with every reference replaced by its definition.
 
         Raises:
-            ExpressionError: if more than ten million products would be written.
+            ExpressionError: if the result would have more than ten million nodes.
         """
 
         def combine(node: Expression, parts: list[tuple[Expression, int]]) -> tuple[Expression, int]:
@@ -247,10 +249,10 @@ class ExpressionSet:
         return ExpressionSet({}, {key: values[expression][0] for key, expression in self.entries.items()})
 
     def shared(self) -> ExpressionSet:
-        """Return the same with a reference for everything that stands more than once.
+        """Return the set with a reference for every repeated subexpression.
 
-        Never takes more products as written. References that are equal, or used once, are resolved, so among vectors
-        the bracketing that they kept is lost, and the cost may rise.
+        The number of products as written never increases. References that are equal, or used once, are resolved. With
+        vector-valued vertices this loses their brackets, and the cost may increase.
 
         >>> print(ExpressionSet.parse("a*(b*c + d)*e + a*(b*c + d)*f").shared())
         s1 = a*(b*c + d)
@@ -268,7 +270,7 @@ class ExpressionSet:
         )
 
     def words(self) -> int:
-        """Return the number of paths that the entries stand for, with multiplicity."""
+        """Return the number of paths in the entries, with multiplicity."""
         counts = word_counts(self.entries.values(), self.references)
         return sum(counts[expression] for expression in self.entries.values())
 
@@ -288,7 +290,11 @@ class ExpressionSet:
         )
 
     def sympy(self) -> tuple[list[tuple[sympy.Symbol, sympy.Expr]], dict[Entry, sympy.Expr]]:
-        """Return the set in SymPy: replacements in the form of ``sympy.cse``, and the entries; needs SymPy."""
+        """Return the set in SymPy: replacements in the form of ``sympy.cse``, and the entries.
+
+        Raises:
+            ExpressionError: if SymPy is not installed.
+        """
         replacements: Any = [
             (Reference(name).sympy(), definition.sympy()) for name, definition in self.references.items()
         ]
@@ -302,7 +308,7 @@ class ExpressionSet:
 
 
 def expressions(plan: Plan) -> ExpressionSet:
-    """Return a plan as mathematics: an expression for every nonzero, references for values used more than once.
+    """Return a plan as expressions: one for every nonzero, with references for values that are used more than once.
 
     >>> import accumulus as acc
     >>> graph = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -315,7 +321,7 @@ def expressions(plan: Plan) -> ExpressionSet:
 
 
 def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expression]) -> dict[str, Expression]:
-    """Return the references, each after those that it uses."""
+    """Return the references in topological order: definitions before their uses."""
     used: dict[str, tuple[str, ...]] = {}
     for name, expression in [*references.items(), *(("", entry) for entry in entries.values())]:
         inner = [node.name for node in postorder([expression], operands) if isinstance(node, Reference)]
@@ -333,7 +339,7 @@ def _in_order(references: Mapping[str, Expression], entries: Mapping[Entry, Expr
 
 
 def _bracketing_matters(accumulation: Accumulation) -> bool:
-    """Return True if bracketing can change the cost: of vectors, and of constants, whose products are free."""
+    """Return True if brackets can change the cost: if there are vectors, or constants, whose products are free."""
     graph = accumulation.graph
     if (graph.sizes != 1).any() or (graph.kinds == Kind.CONSTANT).any():
         return True
@@ -346,7 +352,10 @@ def _bracketing_matters(accumulation: Accumulation) -> bool:
 
 
 def uses_of(accumulation: Accumulation) -> tuple[list[int], list[int]]:
-    """Return the number of uses of each reference by steps that the entries depend on, and the first such step."""
+    """Return the number of uses of each reference by live steps and entries, and its first live user, −1 for none.
+
+    A step is live if an entry depends on it.
+    """
     steps = accumulation.steps
     first = steps.edges
     uses = [0] * (first + len(steps))
@@ -362,10 +371,10 @@ def uses_of(accumulation: Accumulation) -> tuple[list[int], list[int]]:
 
 
 def _spliced(accumulation: Accumulation, bracketed: bool) -> tuple[list[int], set[int], set[int]]:
-    """Return the uses of each reference, those that become part of their only use, and those that do not.
+    """Return the uses of each reference, the set of spliced references, and the set of right factors that are kept.
 
-    Only uses by what matters count. A reference becomes part of a step of its own kind; a right factor does not where
-    products stay `bracketed`.
+    A reference with one use is spliced into a step of its kind: a product into a product, a sum into a sum. If
+    `bracketed`, a product that is the right factor is kept instead.
     """
     steps = accumulation.steps
     first = steps.edges
@@ -421,7 +430,7 @@ class _Values:
                 else:
                     table[self.numbers[node]] = inner
         used.update(self.numbers[entry] for entry in entries.values())
-        # a product that nothing but another product uses is part of that
+        # a product whose only use is another product is spliced into it
         parts = {number for number, factors in self.products.items() for number in factors if used[number] == 1}
         spliced = parts.intersection(self.products)
         for number, factors in self.products.items():
@@ -432,7 +441,7 @@ class _Values:
             del self.products[number]
 
     def pair_up(self) -> None:
-        """Make neighbouring factors that stand in several products values of their own."""
+        """Replace pairs of neighbouring factors that occur in several products by new values."""
         where: dict[Pair, set[int]] = {}
         for number, factors in self.products.items():
             for pair in pairwise(factors):
@@ -448,7 +457,7 @@ class _Values:
             if len(places) != -count:
                 heapq.heappush(heap, (-len(places), pair))
                 continue
-            # a product that is just this pair is the value that the others use
+            # if one of the products is just this pair, the others use it
             value = next((number for number in sorted(places) if len(self.products[number]) == 2), fresh)
             if value == fresh:
                 fresh += 1
@@ -482,7 +491,7 @@ class _Values:
     def written(
         self, references: Mapping[str, Expression], entries: Mapping[Entry, Expression]
     ) -> tuple[dict[str, Expression], dict[Entry, Expression]]:
-        """Return the values as expressions, those that are used more than once as references."""
+        """Return references for products and sums that are used more than once, and the entries."""
         parts: dict[int, list[int]] = {**{number: [] for number in self.symbols}, **self.products, **self.sums}
         roots = [self.numbers[entry] for entry in entries.values()]
         order = list(postorder(roots, lambda number: parts[number]))

@@ -1,32 +1,33 @@
 """Hash-consed programs of products and sums, and the order in which one can run in the line graph.
 
-**Programs.** A program holds every value of an expression set or an accumulation once. Operands are numbered before
-results. Values are labels of edges, products of two or more values along a path, sums of two or more values between the
-same vertices. Equal products and equal sums are one value. Relations between factors, elimination dependencies and
-sequences are properties of this form.
+**Programs.** A program contains every value of an expression set or an accumulation once. Operands have lower numbers
+than results. A value is the label of an edge, a product of two or more values along a path, or a sum of two or more
+values between the same vertices. Equal products, and equal sums, are one value. Relations between factors, elimination
+dependencies and sequences are defined on this form.
 
-Unit edges that an accumulation leaves out are put back, as factors that cost nothing: in the line graph they are
-vertices like all others, and the faces around them have to go too.
+Unit edges that an accumulation omits are inserted as factors that cost nothing: in the line graph they are vertices
+like all others, and their faces have to be eliminated, too.
 
-An accumulation keeps its brackets; in an expression set a product of several factors is one value, whose bracketing
-`running_order` chooses.
+An accumulation keeps its brackets. In an expression set a product of several factors is one value, and `running_order`
+chooses its brackets.
 
-**Running order.** Take a program whose products are of two values. Every path of the graph is bracketed by it: the
-entry's sums pick the path, its products say where it is cut. At any time, let the *segments* of a path be the largest
-parts whose values are computed. Then the program can run by face elimination, each of its products being one eliminated
-face and each of its sums a merge, and nothing else, if and only if its values can be ordered such that
+**Running order.** Take a program whose products have two factors. The program brackets every path of the graph: the
+sums of the entry select the path, and the products cut it. At any time, let the *segments* of a path be its largest
+parts whose values are computed. The program can run by face elimination, with one eliminated face for each of its
+products, one merge for each of its sums, and no other steps, if and only if its values can be ordered such that
 
 1. operands come before results;
 2. when the product of l and r is computed, every path that has l and r as neighbouring segments multiplies them;
-3. when a sum is computed, every path that has one of its terms as a segment goes on through that sum.
+3. when a sum is computed, every path that has one of its terms as a segment uses it in that sum.
 
-The proof, and why computing whatever is possible decides it, are in docs/notes.md, section 6.
+docs/notes.md, section 6, has the proof, and shows that it suffices to compute greedily every value that is possible.
 
-Products of more factors, whose brackets are open, are bracketed on the way: two neighbours that are multiplied
-elsewhere anyway come first. That choice is not exhaustive (`_PREFERENCES` are tried).
+Products of more factors are bracketed on the way: first comes the pair of neighbours that most products multiply. The
+search for brackets is not exhaustive; `_PREFERENCES` are the alternatives.
 
-Rounds over all pairs of neighbours: time (depth of the program) × (neighbouring values at the ends of values). Vertex
-elimination of a layered graph of 200 vertices, 2,400 products, takes half a second, of 500, 30,000 products, ten.
+Time: rounds over all pairs of neighbours, which take (depth of the program) × (number of neighbouring values at the
+ends of values). Vertex elimination of a layered graph takes half a second for 200 vertices with 2,400 products, and ten
+seconds for 500 vertices with 30,000 products.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ SUM: Final = 2
 
 
 class ValueProgram:
-    """Values of a hash-consed program over the edges of `graph`.
+    """A hash-consed program of products and sums over the edges of a graph.
 
     >>> from accumulus.elimination.vertex import eliminate_vertices
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")])
@@ -77,12 +78,12 @@ class ValueProgram:
         #: `LABEL`, `PRODUCT` or `SUM`, by value; the first values are the edges.
         self.kinds: list[int] = [LABEL] * edges
         self.operands: list[tuple[int, ...]] = [()] * edges
-        #: Between which vertices the paths of a value run.
+        #: Start and end vertex of the paths of each value.
         self.ends: list[tuple[int, int]] = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-        #: Whether a value is 1: a unit edge, or a path of such.
+        #: True for each value that is 1: a unit edge, or a product of unit edges.
         self.units: list[bool] = [kind == Kind.ONE for kind in graph.kinds.tolist()]
         self.entries: dict[tuple[int, int], int] = {}
-        #: Names of values that references stand for.
+        #: Names of the values that references denote.
         self.names: dict[int, str] = {}
         self._known: dict[tuple[int, tuple[int, ...]], int] = {}
         self._expressions: list[Expression] = []
@@ -92,7 +93,7 @@ class ValueProgram:
         return len(self.kinds)
 
     def product(self, factors: Sequence[int]) -> int:
-        """Return the value of the product, unit edges put in where two factors do not meet.
+        """Return the value of the product; unit edges are inserted between factors that do not meet.
 
         Raises:
             ExpressionError: if two factors neither meet nor are joined by unit edges.
@@ -105,19 +106,23 @@ class ValueProgram:
         return self._value(PRODUCT, tuple(path), (self.ends[path[0]][0], self.ends[path[-1]][1]), units)
 
     def sum(self, terms: Sequence[int]) -> int:
-        """Return value of the sum, unit edges put before and after terms that start lower or end higher than others."""
+        """Return the value of the sum; unit edges are inserted before and after terms so that their ends are equal.
+
+        Raises:
+            ExpressionError: if unit edges cannot join the ends.
+        """
         start = self._common([self.ends[term][0] for term in terms], "up")
         end = self._common([self.ends[term][1] for term in terms], "down")
         return self._value(SUM, tuple(sorted(self.fit(term, start, end) for term in terms)), (start, end), False)
 
     def fit(self, value: int, start: int, end: int) -> int:
-        """Return the value from `start` to `end`, by unit edges before and after it."""
+        """Return the value from `start` to `end`, with unit edges inserted before and after it."""
         before = self._units_between(start, self.ends[value][0], value, value)
         after = self._units_between(self.ends[value][1], end, value, value)
         return self.product([*before, value, *after]) if before or after else value
 
     def live(self) -> list[int]:
-        """Return values that the entries depend on, in ascending order."""
+        """Return the values on which the entries depend, in ascending order."""
         return sorted(postorder(self.entries.values(), lambda value: self.operands[value]))
 
     def uses(self) -> dict[int, list[int]]:
@@ -129,7 +134,7 @@ class ValueProgram:
         return uses
 
     def path_counts(self) -> dict[int, int]:
-        """Return the number of paths that each live value stands for."""
+        """Return the number of paths of each live value."""
         counts: dict[int, int] = {}
         for value in self.live():
             parts = [counts[operand] for operand in self.operands[value]]
@@ -138,7 +143,7 @@ class ValueProgram:
 
     @property
     def multiplications(self) -> int:
-        """Number of products without factors 1; values equal up to factors 1 count once."""
+        """Number of products without factors 1; values that are equal up to factors 1 count once."""
         counted: dict[tuple[int, ...], int] = {}
         same: dict[int, int] = {}
         total = 0
@@ -156,13 +161,13 @@ class ValueProgram:
         return total
 
     def expression(self, value: int) -> Expression:
-        """Return the value as an expression over labels and references: a reference itself where it is one."""
+        """Return the value as an expression of labels and references; a value with several uses is a reference."""
         if len(self._expressions) < len(self):
             self._express()
         return self._expressions[value]
 
     def definitions(self) -> ExpressionSet:
-        """Return the whole program as expressions; references are the values that are used more than once."""
+        """Return the program as expressions; values that are used more than once are references."""
         if len(self._expressions) < len(self):
             self._express()
         graph = self.graph
@@ -176,7 +181,7 @@ class ValueProgram:
         return ExpressionSet(references, entries)
 
     def _express(self) -> None:
-        # a value counts once for each use, however often its user is used
+        # each use counts once, also if the user itself has several uses
         counts = Counter(self.entries.values())
         live = self.live()
         for value in live:
@@ -207,7 +212,7 @@ class ValueProgram:
         return number
 
     def _units_between(self, above: int, below: int, left: int, right: int) -> list[int]:
-        """Return the unit edges of a shortest way from one vertex to the other."""
+        """Return the unit edges of a shortest path from `above` to `below`."""
         if above == below:
             return []
         came: dict[int, int] = {above: -1}
@@ -229,7 +234,7 @@ class ValueProgram:
         return way[::-1]
 
     def _common(self, vertices: Sequence[int], direction: Direction) -> int:
-        """Return the nearest vertex from which (to which) unit edges lead to (from) all of the vertices."""
+        """Return the nearest vertex from which ("up") or to which ("down") unit edges join all of the vertices."""
         if len(set(vertices)) == 1:
             return vertices[0]
         common = frozenset.intersection(*(along_units(self.graph, self.units, v, direction) for v in set(vertices)))
@@ -242,10 +247,14 @@ class ValueProgram:
 
 
 def value_program(subject: Accumulation | ExpressionSet, graph: DifferentiationGraph | None = None) -> ValueProgram:
-    """Return the program of an accumulation, or of an expression set on a graph (by default its own `to_graph()`).
+    """Return the program of an accumulation or of an expression set.
+
+    Args:
+        subject: accumulation or set of expressions.
+        graph: graph of an expression set; by default its `to_graph()`.
 
     Raises:
-        ExpressionError: if what is multiplied or added does not meet, or the path sums are not those of the graph.
+        ExpressionError: if factors or terms do not meet, or the expressions are not the path sums of the graph.
         VerificationError: if the accumulation does not compute the Jacobian of its graph.
     """
     if isinstance(subject, Accumulation):
@@ -263,7 +272,7 @@ def _from_accumulation(accumulation: Accumulation) -> ValueProgram:
     uses, _ = uses_of(accumulation)
     live = [step for step in range(len(steps)) if uses[first + step]]
     values: dict[int, int] = {e: e for e in range(first)}
-    # terms of sums that only another sum uses: sums are of as many terms as there are
+    # terms of sums whose only use is another sum, into which they are flattened
     terms: dict[int, list[int]] = {}
     into_sum = {
         operand for step in live if not steps.is_product[step] for operand in (steps.left[step], steps.right[step])
@@ -318,9 +327,12 @@ _PREFERENCES: Final[tuple[Preference, ...]] = ("first", "last")
 
 @dataclass(frozen=True, slots=True)
 class RunningOrder:
-    """A program of products of two, and whether its order fulfils conditions 1 to 3.
+    """A program whose products have two factors, in the order of computation.
 
-    If it does not, the values from `done` on, in any order that fulfils 1, wait for each other.
+    Attributes:
+        program: the program.
+        complete: True if the order satisfies conditions 1 to 3 (see the module).
+        done: number of values that satisfy them; the values from this number on satisfy only condition 1.
     """
 
     program: ValueProgram
@@ -329,7 +341,7 @@ class RunningOrder:
 
 
 def running_order(program: ValueProgram) -> RunningOrder:
-    """Return the program in an order in which it can run in the line graph, products of several factors bracketed."""
+    """Return the program in an order in which face elimination can run it, as far as possible, with all brackets."""
     best = None
     for preference in _PREFERENCES:
         run = _Run(program, preference)
@@ -343,21 +355,21 @@ def running_order(program: ValueProgram) -> RunningOrder:
 
 
 def bracketed(program: ValueProgram) -> ValueProgram:
-    """Return the program with products of two, as `running_order` brackets them."""
+    """Return the program with the brackets that `running_order` chooses, so that all products have two factors."""
     return running_order(program).program
 
 
 class _Run:
-    """A program being computed, and the same program in the order of computation."""
+    """State of a greedy computation of a program, and the same program in the order of computation."""
 
     def __init__(self, program: ValueProgram, preference: Preference) -> None:
         self.given = program
         self.preference = preference
         self.result = ValueProgram(program.graph)
         self.live = program.live()
-        # values of the result by values of the given program, for those that are computed
+        # for each computed value of the given program, the value of the result
         self.value: dict[int, int] = {v: v for v in self.live if program.kinds[v] == LABEL}
-        # remaining factors of every product: values of the result, ~v for values v still to be computed
+        # remaining factors of every product: values of the result, or ~v for values v that are not computed yet
         self.lists: dict[int, list[int]] = {}
         self.sums: dict[int, tuple[int, ...]] = {}
         for v in self.live:
@@ -394,7 +406,7 @@ class _Run:
                 self.lists[user] = [value if factor == ~v else factor for factor in self.lists[user]]
 
     def _round(self) -> bool:
-        """Form all products that are ready; return True if there were any."""
+        """Compute all products that are allowed, or bracket longer ones; return True if there were any."""
         allowed = self._allowed()
         chosen = {
             (factors[0], factors[1])
@@ -408,7 +420,7 @@ class _Run:
                     most = max(allowed[pair] for pair in pairs)
                     often = [pair for pair in pairs if allowed[pair] == most]
                     chosen.add(often[0] if self.preference == "first" else often[-1])
-        # by the products that they stand in, so that the order does not depend on how sets are laid out
+        # in the order of the products, so that the result does not depend on the order of iteration over sets
         progress = False
         for v in list(self.lists):
             while True:
@@ -426,7 +438,7 @@ class _Run:
         return progress
 
     def _allowed(self) -> Counter[tuple[int, int]]:
-        """Return neighbouring segments that every path through them multiplies next, with their products."""
+        """Return the pairs of neighbouring segments that all their paths may multiply next, with the product counts."""
         allowed: Counter[tuple[int, int]] = Counter()
         for factors in self.lists.values():
             allowed.update(pair for pair in pairwise(factors) if min(pair) >= 0)
@@ -446,7 +458,7 @@ class _Run:
         return allowed
 
     def _ends(self, side: Literal[0, -1]) -> dict[int, set[int]]:
-        """Return the segments at the right (-1) or left (0) end of every value that is still to be computed."""
+        """Return the segments at the right (-1) or left (0) end of every value that is not computed yet."""
         ends: dict[int, set[int]] = {}
         for v in self.live:
             if v in self.lists:
@@ -460,7 +472,7 @@ class _Run:
         return ends
 
     def _merge(self) -> bool:
-        """Add up the sums whose terms are computed and used only in the sum; return True if there was one."""
+        """Compute the sums whose terms are computed and have no other use; return True if there were any."""
         used: Counter[int] = Counter(factor for factors in self.lists.values() for factor in factors)
         for terms in self.sums.values():
             used.update({self._operand(term) for term in terms})
@@ -474,7 +486,7 @@ class _Run:
         return progress
 
     def _force(self) -> None:
-        """Compute the rest in any order, factors from left to right."""
+        """Compute the remaining values in topological order, factors from left to right."""
         for v in self.live:
             if v in self.lists:
                 value, *rest = [self.value[~f] if f < 0 else f for f in self.lists[v]]

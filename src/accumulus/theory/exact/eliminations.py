@@ -1,23 +1,23 @@
-"""Proven optima: the best vertex, edge and face elimination, and the largest gap of a plan from it.
+"""Proven optima of vertex, edge and face elimination, and lower bounds for plans.
 
-**Proofs.** A proof holds the known bounds and plans of each part of a graph, and runs searches that improve them.
+**Proofs.** An `OptimumProof` holds the best bounds and plans of each part of a graph, and runs searches that improve
+them.
 
-There are three optima: the cost of the best *vertex* elimination, of the best *edge* elimination, and of the best
-*face* elimination. A vertex order is an edge sequence, and an edge sequence is a face sequence. So the costs of one are
-upper bounds for the next, and lower bounds hold in the other direction. Bounds that hold for every program
+There are three optima: the costs of the best *vertex*, *edge* and *face* elimination. A vertex order is equivalent to
+an edge sequence, and an edge sequence to a face sequence. So the cost of a plan is an upper bound for its own and all
+wider classes, and a lower bound for one class holds for all narrower classes. Bounds that hold for every program
 (`accumulus.theory.bounds`) hold for all three.
 
-Independent parts of the graph are searched one by one. Every search is a generator that yields the best total cost
-from time to time and may be dropped at any yield.
+Independent parts of the graph are searched separately. Every search is a generator that yields the best total cost from
+time to time, and may be closed at any yield.
 
-**Methods.** Each method begins with what the heuristic method of its kind finds, and then proves that nothing is
-better, or finds what is: by bounds that hold for every program, and by searches of its own kind. What it cannot finish
-in its time, or in the iterations that it is given, stays open: the plan is the best so far, and its lower bound less
-than its cost.
+**Methods.** Each method starts from the plan of the heuristic method of its class, and then proves it optimal or finds
+a better plan, with bounds that hold for every program and with searches of its class. If the method does not finish in
+its time or iterations, it returns the best plan so far, with a lower bound below its cost.
 
-What a lower bound is about: `exact-vertex` speaks of vertex eliminations, `exact-edge` of edge eliminations, all other
-methods of face eliminations, of which vertex and edge eliminations are a part. Under "operations" nothing is proven:
-what an emitted tape saves by sharing is not the elimination's own.
+The lower bound of `exact-vertex` holds for vertex eliminations, of `exact-edge` for edge eliminations, and of all other
+methods for face eliminations, which include vertex and edge eliminations. There are no proofs under objectives that are
+counted on the tape, since an emitted tape shares operations independently of the elimination.
 """
 
 from __future__ import annotations
@@ -62,15 +62,21 @@ LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")
 
 @dataclass(slots=True)
 class _KnownPart:
-    """An independent part: its vertices in the best order so far, with its costs, bounds and sequences."""
+    """Bounds and plans of an independent part.
+
+    Attributes:
+        order: vertices of the part in the best known order.
+        cost: cost of the best known elimination by level; it does not increase from a class to a wider one.
+        bound: lower bound by level; it does not increase from a class to a wider one.
+        edges: the best known edge elimination, if it is better than the order.
+        faces: search that found a face elimination better than `order` and `edges`.
+    """
 
     order: tuple[int, ...]
-    cost: dict[Level, int]  # of the best elimination that is known, by level; of a wider class never more
-    # no elimination costs less, by level; of a wider class never more
+    cost: dict[Level, int]
     bound: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(LEVELS, 0))
-    # the best edge elimination that is known, if it is better than the order
     edges: list[tuple[int, int, Side]] | None = None
-    faces: LineSearch | None = None  # the search that found a better face elimination than both, with its steps
+    faces: LineSearch | None = None
 
     def proven(self, level: Level) -> bool:
         return self.bound[level] >= self.cost[level]
@@ -85,13 +91,13 @@ class _KnownPart:
 
 
 class OptimumProof:
-    """Lower bounds, and plans, of one graph under one objective.
+    """Lower bounds and plans of one graph under one objective.
 
     Args:
-        graph: to be searched.
-        objective: "fma" or "multiplications"; nothing is proven about "operations".
-        order: order of all intermediates, the best that is known.
-        deadline: when it passes, `OutOfTimeError` is raised; what is known by then is there all the same.
+        graph: graph to search.
+        objective: objective that is not counted on the tape: "fma" or "multiplications".
+        order: best known order of all intermediates.
+        deadline: when it passes, the methods raise `OutOfTimeError`; the proof keeps the results so far.
     """
 
     def __init__(
@@ -100,7 +106,7 @@ class OptimumProof:
         assert not objective.on_tape
         self.graph = graph
         self._state = Elimination.of(graph, objective, deadline)
-        #: With parallel edges unmerged: bounds there hold for every program.
+        #: Graph with the levels of unmerged parallel edges, on which bounds hold for every program.
         self._unmerged = unmerged(graph, objective, deadline)
         self._parts: list[_KnownPart] = []
         position = {v: t for t, v in enumerate(order)}
@@ -120,26 +126,26 @@ class OptimumProof:
         return sum(part.cost[level] for part in self._parts)
 
     def bound(self, level: Level) -> int:
-        """Return the lower bound: no elimination costs less."""
+        """Return the lower bound on the cost of all eliminations of this class."""
         return sum(part.bound[level] for part in self._parts)
 
     def proven(self, level: Level) -> bool:
-        """Return True if no elimination is cheaper than the best that is known."""
+        """Return True if the best known elimination of every part is proven optimal."""
         return all(part.proven(level) for part in self._parts)
 
     def raise_bound(self, level: Level, bound: int) -> None:
-        """Raise the bounds of all parts, as no elimination of the whole graph costs less than `bound`."""
+        """Raise the bounds of all parts by a lower bound for the whole graph."""
         for part in self._parts:
             # the other parts cost at most their known costs
             part.raise_bound(level, bound - self.cost(level) + part.cost[level])
 
     def bracket(self, work: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
-        """Raise the bounds of all levels by the cheapest bracketing of each part.
+        """Raise the bounds of all levels by the bracketing bound of each part.
 
         Args:
-            work: seconds of it that are left.
-            columns: columns of the integer program of a part, at most.
-            partial: True if to leave out paths where there are too many.
+            work: function that returns the largest number of seconds of work for the next integer program.
+            columns: largest number of columns of the integer program of a part.
+            partial: if True, leave out paths of parts with too many paths; if False, skip these parts.
         """
         for part in self._parts:
             if not part.proven("face"):
@@ -148,12 +154,12 @@ class OptimumProof:
                 yield self.cost("face")
 
     def search_orders(self, nodes: int, block: int, most: int = MOST_VERTICES) -> Iterator[int]:
-        """Bound each part by blocks and search its orders from the last vertex, after reduction.
+        """Reduce each part, bound it by blocks, and search its orders from the last vertex.
 
         Args:
-            nodes: sets of vertices searched for each part, at most.
-            block: vertices of a block, at most.
-            most: vertices of a part that is searched.
+            nodes: largest number of sets of vertices searched for each part.
+            block: largest number of vertices of a block.
+            most: largest number of vertices of a reduced part that is searched.
         """
         for part in sorted(self._parts, key=lambda part: len(part.order)):
             if part.proven("vertex"):
@@ -179,7 +185,7 @@ class OptimumProof:
 
         Args:
             level: "edge" or "face".
-            moves: largest number of eliminations tried for each part.
+            moves: largest number of eliminations that are tried for each part.
         """
         for part in self._parts:
             if part.proven(level):
@@ -201,11 +207,11 @@ class OptimumProof:
             yield self.cost(level)
 
     def order(self) -> tuple[int, ...]:
-        """Return the best order that is known, of all intermediates."""
+        """Return the best known order of all intermediates."""
         return (*(v for part in self._parts for v in part.order), *self._state.dead)
 
     def accumulation(self, level: Literal["edge", "face"]) -> Accumulation:
-        """Return the best edge or face elimination that is known."""
+        """Return the accumulation of the best known edge or face elimination."""
         if level == "edge":
             return eliminate_edges(self.graph, self._edges(self._parts))
         return eliminate_faces(self.graph, self.faces())
@@ -213,7 +219,7 @@ class OptimumProof:
     def faces(self) -> list[tuple[int, int]]:
         """Return the best known face elimination, for `accumulus.elimination.edges_and_faces.eliminate_faces`."""
         elimination = FaceElimination(self.graph)
-        # parts are independent: edges first, then the parts with better face sequences
+        # the parts are independent: parts by edges or orders first, then parts with better face sequences
         faces = faces_of_edges(self.graph, self._edges(part for part in self._parts if part.faces is None))
         for each in faces:
             elimination.eliminate(*each)
@@ -224,7 +230,7 @@ class OptimumProof:
         return faces
 
     def _edges(self, parts: Iterable[_KnownPart]) -> list[tuple[int, int, Side]]:
-        """Return the best edge elimination of some parts: as it was found, or by their orders."""
+        """Return the best known edge elimination of some parts, from their edge sequences or their orders."""
         elimination, sequence = EdgeElimination(self.graph), list[tuple[int, int, Side]]()
         for part in parts:
             ordered = (each for k in part.order for each in edges_of_vertex(elimination, k))
@@ -238,31 +244,39 @@ class OptimumProof:
 
 
 class Patience(NamedTuple):
-    """Limits of a proof."""
+    """Limits of a proof: largest numbers of each kind.
 
-    vertices: int = MOST_VERTICES  # of a part whose orders are searched
-    nodes: int = sys.maxsize  # sets of vertices that are searched for orders
-    block: int = LARGE_BLOCK  # vertices of a block
-    columns: int = MOST_COLUMNS  # of an integer program
-    moves: int = sys.maxsize  # of a search for edges or faces
+    Attributes:
+        vertices: vertices of a part whose orders are searched.
+        nodes: sets of vertices in a search for orders.
+        block: vertices of a block.
+        columns: columns of an integer program.
+        moves: moves of a search for edges or faces.
+    """
+
+    vertices: int = MOST_VERTICES
+    nodes: int = sys.maxsize
+    block: int = LARGE_BLOCK
+    columns: int = MOST_COLUMNS
+    moves: int = sys.maxsize
 
 
-#: For proofs that were not asked for: some tens of milliseconds.
+#: Limits of brief proofs, which take some tens of milliseconds.
 BRIEF: Final = Patience(vertices=24, nodes=1_000, block=SMALL_BLOCK, columns=4_000, moves=20_000)
-#: Sets of vertices that are searched on the way to edges and faces.
+#: Largest number of sets of vertices in a search for orders that precedes searches for edges or faces.
 _ON_THE_WAY: Final = 50_000
-#: Of graphs of more edges, only the flow bound is found.
+#: Number of edges beyond which a graph gets only the flow bound.
 _LARGEST: Final = 5_000
-#: Seconds for each edge that this bound takes.
+#: Seconds for each edge to compute the flow bound of such a graph.
 _BOUND: Final = 5e-5
-#: Part of the time that the heuristic method may take.
+#: Fraction of the time for the heuristic method.
 _SHARE: Final = 0.4
-#: Part of the work that is left, and seconds of it, that the search for orders takes before integer programs do.
+#: Fraction of the remaining work, and largest number of seconds, for the search for orders before integer programs.
 _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
-#: Part of the work that is left which an integer program may take.
+#: Fraction of the remaining work for an integer program.
 _BRACKETS: Final = 0.5
-#: Part of the vertices' least cost that a small program has to reach, or no larger ones are solved.
+#: Fraction of the level's bound that the bound for faces has to reach, so that larger integer programs are solved.
 _PROMISING: Final = 0.9
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
@@ -288,13 +302,13 @@ def proven(
     *,
     brief: bool = False,
 ) -> SearchResult:
-    """Return the plan, improved if the search finds a better one, with a lower bound for its level.
+    """Return the best plan that the search finds, with a lower bound for its level.
 
     Args:
         graph: graph to eliminate.
         context: options and deadline.
-        best: plan of the graph; its order, if it has one, is where the search begins.
-        level: class of the eliminations to search, after all narrower ones.
+        best: plan of the graph; the search starts from its order, if it has one.
+        level: class of eliminations to search, after all narrower classes.
         brief: if True, stop after some tens of milliseconds.
     """
     options = context.options
@@ -338,7 +352,7 @@ def proven(
 
 
 class _Run:
-    """Bounds and searches in turn, until one of them shows that nothing is better than the best plan that is known."""
+    """Sequence of bounds and searches that ends when the best known plan is proven optimal."""
 
     def __init__(self, proof: OptimumProof, level: Level, best: SearchResult, context: Context) -> None:
         self.proof, self.level, self._context = proof, level, context
@@ -348,12 +362,12 @@ class _Run:
         return self.proof.bound(self.level) >= min(self.cost, self.proof.cost(self.level))
 
     def steps(self, patience: Patience) -> Generator[None]:
-        """Run every search that the patience allows, until one proves optimality."""
+        """Run the searches within the limits, until the best known plan is proven optimal."""
         first = Patience(*map(min, BRIEF, patience))
         searches = [self._searches(first), self._searches(patience)]
         brackets = [self._brackets(first, partial=False), self._brackets(patience, partial=True)]
         if self.level == "vertex":
-            # a search either ends soon or takes all the time; a bound from an integer program can spare it
+            # a search either ends soon or takes all the time, and the bound of an integer program can make it needless
             until = self._context.left - min(_FIRST * self._context.left, _FIRST_SECONDS)
             soon = takewhile(lambda _: self._context.left > until, searches[1])
             in_turn = [searches[0], soon, *brackets, searches[1]]
@@ -368,7 +382,7 @@ class _Run:
             return
         columns = patience.columns
         sizes = [columns // 12, columns // 3, columns] if partial else [columns]
-        for size in sizes:  # large programs may not be solved in time, and then say less than small ones
+        for size in sizes:  # large programs may not be solved in time, and then give weaker bounds than small ones
             promising = self.proof.bound("face") >= _PROMISING * self.proof.bound(self.level)
             if not self.done() and (promising or size == sizes[0]):
                 for _ in self.proof.bracket(lambda: _BRACKETS * self._context.left, size, partial=partial):
@@ -390,7 +404,7 @@ class _Run:
                 yield
 
     def _repairs(self, patience: Patience) -> Generator[None]:
-        """Run the level's heuristic method again with thorough effort: it finds plans that the search misses."""
+        """Run the level's heuristic method again with thorough effort, which may find plans that the search misses."""
         if patience == Patience():
             repaired = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
             cost = repaired.cost(self._context.options.objective)
@@ -401,13 +415,13 @@ class _Run:
             yield
 
     def _prepare(self, *kernels: str) -> None:
-        """Prepare the kernels: the first use on a machine compiles them, which is not the search's time."""
+        """Prepare the kernels with the clock paused: their first use on a machine compiles them."""
         with self._context.paused():
             prepare(*kernels)
 
 
 def _best_of(proof: OptimumProof, level: Level) -> SearchResult:
-    """Return the best plan, of the narrowest level that has one of its cost."""
+    """Return the best plan of the level, from the narrowest class with a plan of equal cost."""
     narrowest = next(each for each in LEVELS if proof.cost(each) == proof.cost(level))
     if narrowest == "vertex":
         return SearchResult(proof.graph, "exact-vertex", proof.order())

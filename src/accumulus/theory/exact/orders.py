@@ -1,37 +1,38 @@
 """The best order of vertices: a lower bound from blocks, and a search from the last vertex to the first.
 
-**Block bound.** Let κ(v | T) be the lower bound of `accumulus.theory.bounds` on the cost of v after the vertices T, and
-no others, are eliminated: size(v) times the maximum flows from v up to the roots and down to the terminals, without
+**Block bound.** Let κ(v | T) be the lower bound of `accumulus.theory.bounds` on the cost of v after exactly the
+vertices T are eliminated: size(v) times the maximum flows from v up to the roots and down to the terminals, without
 pairs of labels whose product is free.
 
-*Lemma.* κ(v | T) ≤ κ(v | T′) if T ⊆ T′. *Proof.* Let x be eliminated next. What a flow sends through x from p to q
-goes from p to q at once, through no other vertices than before. If x comes right behind v, the label ⟨v, x⟩ is replaced
-by one that varies, or is not ±1, if ⟨v, x⟩ did. So neither the flow that leaves v by variable labels nor that by labels
-other than ±1 falls; κ grows with both. ∎
+*Lemma.* κ(v | T) ≤ κ(v | T′) if T ⊆ T′. *Proof.* Let x be eliminated next. The flow through x from p to q then goes
+directly from p to q, and all other flow is unchanged. If x is a neighbour of v, the label ⟨v, x⟩ is replaced by a label
+that varies, or is not ±1, if ⟨v, x⟩ varies or is not ±1. So neither the flow that leaves v by variable labels nor the
+flow by labels other than ±1 decreases; κ increases with both. ∎
 
-A vertex that is eliminated after T costs at least κ(v | T), since no more leaves it than its labels let through. Let B
-be a set of vertices. In any order of all vertices, v in B follows a set T that contains those vertices of B that come
-before v, so v costs at least κ(v | T ∩ B). Added up over B this is no less than F(B), where
+A vertex that is eliminated after T costs at least κ(v | T), since the flow cannot exceed the labels at the vertex. Let
+B be a set of vertices. In any order of all vertices, v in B follows a set T, which contains the vertices of B that come
+before v. So v costs at least κ(v | T ∩ B). The sum over B is at least F(B), where
 
     F(∅) = 0,   F(S) = min over v in S of F(S∖v) + κ(v | S∖v).
 
-So for any partition of the vertices, the sum of F over its blocks is at most the cost of the best order, for all sizes
-and kinds of labels. It says nothing about edges and faces, which may eliminate a vertex in parts. It is no less than
-the sum of all κ(v | ∅), with equality for blocks of one vertex. Blocks join vertices that affect each other most.
+So for any partition of the vertices, the sum of F over its blocks is a lower bound on the cost of the best order, for
+all sizes and kinds of labels. It does not hold for edge and face elimination, which may eliminate a vertex in parts. It
+is at least the sum of all κ(v | ∅), with equality for blocks of one vertex. Vertices that affect each other most share
+a block.
 
 **The last vertex.** Let C be a set of vertices that are eliminated while all others are kept. If v is the last of C, it
-is joined then to whatever outside C it reaches through C, on both sides, which says what it costs; before that, the
-connected parts of C∖v do not matter to each other. So
+is then joined to all vertices outside C that it reaches through C, on both sides. These determine its cost. Before
+that, the connected parts of C∖v are independent. So
 
-    OPT(C) = min over v in C of what v costs as the last of C + the sum of OPT over the connected parts of C∖v.
+    OPT(C) = min over v in C of (cost of v as the last of C) + (sum of OPT over the connected parts of C∖v).
 
-Here the vertices outside C end paths, as roots and terminals do. This lets flows grow, so OPT(C) is at least the sum of
-F(B ∩ C) over the blocks, and the sum of κ there; for each block the larger one counts.
+Here paths end at the vertices outside C, as at roots and terminals. This can only increase the flows, so OPT(C) is at
+least the sum over the blocks B of the larger of F(B ∩ C) and the sum of κ over B ∩ C.
 
-A search below a limit either finds OPT(C) or proves that it is more than the limit, and both are remembered. The limit
-rises from the bound to the cost of the best order that is known, as in `accumulus.theory.exact.searches`: every limit
-under which nothing is found raises the bound. The memory is bounded; it forgets first what took the fewest sets to find
-out. Sets are compared bit by bit, not by hashes.
+A search below a limit either finds OPT(C) or proves that it exceeds the limit, and the result is stored. The limit
+increases from the bound to the cost of the best known order, as in `accumulus.theory.exact.searches`: every limit
+without a solution raises the bound. The memory is bounded; results that took the fewest sets are replaced first. Sets
+are compared bit by bit, not by hashes.
 """
 
 from __future__ import annotations
@@ -52,29 +53,29 @@ from accumulus.theory.compiled.orders_kernel import FLOW, UNREACHED, BlocksState
 from accumulus.theory.exact.searches import PartSearch
 from accumulus.theory.graphs.traversal import topological_order
 
-#: Most vertices of a part, and largest sum of all sizes, that memory allows.
+#: Largest number of vertices of a part, for memory; the sum of all sizes has to be smaller than `_WIDEST`.
 MOST_VERTICES: Final = 512
 _WIDEST: Final = 1 << FLOW
-#: Vertices of a block: for a brief look, and as far as memory goes.
+#: Largest number of vertices of a block in brief proofs, and in others, for memory.
 SMALL_BLOCK, LARGE_BLOCK = 12, 16
-#: How much vertices count that affect each other; that affect another; and that are joined.
+#: Weights of the affinity of two vertices: for effects in both directions, for the larger effect, and for an edge.
 _AFFINITIES: Final = ((8.0, 1.0, 0.1), (8.0, 1.0, 0.0), (8.0, 1.0, 1.0), (1.0, 1.0, 0.1))
-#: Sets of a block looked at by one call, and seconds of work for each vertex and word of them.
+#: Sets of a block for each call of the kernel, and seconds of work for each vertex and word of a set.
 _SETS: Final = 1 << 11
 _SET_SECONDS: Final = 2e-8
-#: Likewise pairs of vertices.
+#: The same for pairs of vertices.
 _PAIRS: Final = 1 << 12
 _PAIR_SECONDS: Final = 1e-6
-#: Sets of the search looked at by one call times their vertices, and seconds of work for each vertex and word of one.
+#: Sets of the search for each call of the kernel, times their vertices, and seconds of work for each vertex and word.
 _NODES: Final = 1 << 14
 _NODE_SECONDS: Final = 1.5e-7
-#: Entries of the memory, as a power of two: some 30 bytes each.
+#: Number of entries of the memory as a power of two; an entry has some 30 bytes.
 _MEMORY_BITS: Final = 20
-#: In how many steps the limit rises to the best known cost, at most.
+#: Largest number of steps in which the limit increases to the best known cost.
 _STEPS: Final = 64
 
 
-#: Of each block the least cost of each of its sets.
+#: For each block a table with the value of F for each of its subsets.
 _Tables = dict[tuple[int, ...], NDArray[np.int64]]
 
 
@@ -82,15 +83,15 @@ class OrderSearch(PartSearch):
     """Search for the best order of a part.
 
     Args:
-        state: the part, nothing eliminated: its intermediates are those to be eliminated.
-        cost: cost of the best order that is known; only cheaper ones are looked for.
-        nodes: sets that are searched, at most.
-        block: vertices of a block, at most.
+        state: the part before any elimination; the search eliminates all its intermediates.
+        cost: cost of the best known order; the search is for cheaper ones.
+        nodes: largest number of sets to search.
+        block: largest number of vertices of a block.
 
     Attributes:
-        order: the best one that was found, None if none was cheaper than what was known.
+        order: the best order found; None if none is cheaper than the known one.
         failed: True if the part is too large, so that `run` does nothing.
-        looked_at: sets that were searched.
+        looked_at: number of sets searched so far.
     """
 
     def __init__(self, state: Elimination, cost: int, nodes: int, block: int = LARGE_BLOCK) -> None:
@@ -110,7 +111,7 @@ class OrderSearch(PartSearch):
         self._most_nodes, self._most_block = nodes, block
 
     def run(self) -> Iterator[int]:
-        """Search until the optimum is proven; yields the best cost from time to time."""
+        """Search until the optimum is proven or `nodes` sets are searched; yield the best cost from time to time."""
         if not self._state.intermediates:
             self.cost, self.order = 0, ()
         if self.failed or self.proven:
@@ -127,7 +128,7 @@ class OrderSearch(PartSearch):
     # Blocks
 
     def _partitions(self) -> Iterator[_Tables]:
-        """Yield partitions into blocks with their tables, each with a higher bound than those before."""
+        """Yield the tables of partitions into blocks, each with a higher bound than the previous ones."""
         vertices = len(self._state.intermediates)
         pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
         self._fill((), pairs.reshape(-1), vertices + 1, _PAIRS // vertices, _PAIR_SECONDS * vertices)
@@ -150,7 +151,7 @@ class OrderSearch(PartSearch):
                 yield tables
 
     def _fill(self, block: tuple[int, ...], table: NDArray[np.int64], last: int, budget: int, seconds: float) -> None:
-        """Fill the table of a block, or of all pairs for none."""
+        """Fill the table of a block; for an empty block, the table of κ for all pairs of vertices."""
         count, run = len(block), kernel("theory.blocks")
         encoded = BlocksState(
             **self._fields(),
@@ -166,9 +167,9 @@ class OrderSearch(PartSearch):
             self._state.deadline.check(seconds * encoded.budget * self._words)
 
     def _blocks(self, pairs: NDArray[np.int64], affinity: tuple[float, float, float]) -> tuple[tuple[int, ...], ...]:
-        """Return blocks of vertices: small groups that affect each other most for their size are joined."""
+        """Return a partition into blocks: repeatedly join the groups with the largest affinity for their size."""
         vertices = pairs.shape[1]
-        more = pairs[1:] - pairs[0]  # additional cost of the second of a pair once the first is gone
+        more = pairs[1:] - pairs[0]  # additional cost of the second vertex after the first is eliminated
         np.fill_diagonal(more, 0)
         both, one, joined = affinity
         affinities = both * np.minimum(more, more.T) + one * np.maximum(more, more.T) + joined * self._joined()
@@ -189,13 +190,13 @@ class OrderSearch(PartSearch):
             sizes[b] = np.inf
 
     def _joined(self) -> NDArray[np.uint8]:
-        """Return a matrix of intermediates, 1 for each pair with an edge between them."""
+        """Return the adjacency matrix of the intermediates, which is symmetric."""
         vertices, rows = len(self._state.intermediates), self._rows.rows
         near = np.ascontiguousarray(rows[:, 0] | rows[:, SIDE]).view(np.uint8)
         return np.unpackbits(near, axis=1, count=vertices, bitorder="little")
 
     def _fields(self) -> dict[str, Any]:
-        """Return the fields that all states have."""
+        """Return the fields that the states of both kernels have."""
         state, rows, words = self._state, self._rows, self._words
         products, multiplications = state.objective.ranked(1, 0)
         bits, vertices = 64 * words, len(state.intermediates)
@@ -266,7 +267,7 @@ class OrderSearch(PartSearch):
         )
 
     def _solve(self, subset: int, limit: int) -> Iterator[int]:
-        """Look for an order of a set that costs no more than the limit."""
+        """Search for an order of a set that costs at most `limit`; yield the number of sets after each call."""
         encoded, search, vertices = self._encoded, kernel("theory.orders"), len(self._state.intermediates)
         encoded.sets[: encoded.inner] = _words(subset, encoded.inner)
         encoded.frames[0].limit, encoded.depth = limit, -1
@@ -278,7 +279,7 @@ class OrderSearch(PartSearch):
             yield new
 
     def _found(self, everything: int, least: int) -> Generator[int, None, tuple[int, ...]]:
-        """Return the best order; subsets whose results are no longer stored are searched again."""
+        """Return the best order of the part; subsets whose results are no longer stored are searched again."""
         encoded, reverse, left = self._encoded, list[int](), [everything]
         near = [
             sum(word << 64 * k for k, word in enumerate(row)) for row in encoded.neighbours.view(np.uint64).tolist()
@@ -304,12 +305,12 @@ class OrderSearch(PartSearch):
 
 
 def _words(bits: int, count: int) -> NDArray[np.int64]:
-    """Return a set as words that can be written."""
+    """Return a bit set as a writable array of words."""
     return np.frombuffer(bytearray(bits.to_bytes(8 * count, "little")), np.dtype("<i8"))
 
 
 def _price(state: Elimination, order: Iterable[int]) -> int:
-    """Return the cost of an order, counted by eliminating in it."""
+    """Return the cost of an order, counted by elimination."""
     left, total = state.copy(), 0
     for v in order:
         total += left.cost(v)[0]

@@ -1,46 +1,47 @@
-"""Searches for the best elimination of an independent part of a graph: of vertices, of edges, of faces.
+"""Reduction of independent parts of a graph, and searches for their best edge and face eliminations.
 
-**Reductions** without loss simplify a graph before the search for a vertex elimination, and preserve an optimum.
+**Reductions** simplify a graph before the search for a vertex elimination, and preserve an optimum.
 
-* What is on no path from a root to a terminal is left out, parallel edges are added up (`Elimination` does both).
-* **Parts.** Intermediates that no path through intermediates joins do not matter to each other: each connected part has
-  an optimal order of its own.
-* **Series** (`_is_series`). A vertex v with one predecessor u and one successor w is eliminated, if sizes allow. Let i
-  and j be the labels ⟨u,v⟩ and ⟨v,w⟩, A·i and j·B what an order makes of them before v goes. With k = i·j made first,
-  A·i becomes A·k, j·B is left out, (A·i)·(j·B) becomes (A·k)·B. Leaving out pays for k: the order makes some j·B, or
-  multiplies every A·i by j. Sizes: this needs size(w) ≤ size(v) and size(u) = 1, or the same with u and w exchanged.
-  Kinds, where products with ±1 and of two constants are free: both labels constant, or both variable, and
-  size(u) = size(w) = 1 (a factor ±1 of another size may pay for less).
-* **Copies** (`_is_copy`). A vertex v whose only label on one side is ±1, to a vertex u that is no larger, is
-  eliminated, where such products are free, if no label on the other side is ±1. Any A·i becomes A, and j·B becomes
-  (i·j)·B, at equal cost. (Labels ±1 on both sides would make u a label ±1, and what is added to that later a
-  constant, whose products are not free: waiting can be better.)
-* **Ends** (`_is_at_end`). A vertex v that only roots depend on is eliminated if it never can cost less than now (its
-  disjoint paths, `accumulus.theory.bounds`), and the roots are together no larger than v: whatever is eliminated
-  before, any other vertex then has the roots for v among its predecessors, so it costs no more. Where kinds
-  matter, all labels of v on the other side have to vary, so that those of the roots are no dearer than those of v.
-  Likewise with terminals.
-* **Twins.** Vertices with the same predecessors and the same successors may be eliminated one right after the other
-  (Bentert, Crane, Drange, Mizutani and Sullivan, Structural Optimal Jacobian Accumulation and Minimum Edge Count are
-  NP-Complete Under Vertex Elimination, 2025), so they are one vertex of their sizes' sum. For roots and terminals with
-  equal neighbours this is plain. Where kinds matter, labels have to be equal and none ±1.
+* Vertices and edges on no path from a root to a terminal are left out, and parallel edges are merged (`Elimination`
+  does both).
+* **Parts.** Intermediates that are not joined by a path through intermediates are independent: each connected part has
+  its own optimal order.
+* **Series** (`_is_series`). A vertex v with one predecessor u and one successor w is eliminated, if the sizes allow it.
+  Let i and j be the labels ⟨u,v⟩ and ⟨v,w⟩, and let A·i and j·B be the labels that an order makes of them before v is
+  eliminated. If k = i·j is made first, A·i becomes A·k, j·B is not needed, and (A·i)·(j·B) becomes (A·k)·B. The saved
+  products pay for k: the order makes some j·B, or multiplies every A·i by j. This needs size(w) ≤ size(v) and
+  size(u) = 1, or the same with u and w exchanged. If products with ±1 and of two constants are free, both labels have
+  to be constant, or both variable, and size(u) = size(w) = 1 (a factor ±1 of another size may save less).
+* **Copies** (`_is_copy`). Suppose that products with ±1 are free. A vertex v is eliminated if its only label on one
+  side is ±1, to a vertex u that is no larger, and no label on the other side is ±1. Any A·i becomes A, and j·B becomes
+  (i·j)·B, at equal cost. (If there were labels ±1 on both sides, u would get a label ±1. A later sum would make it a
+  constant, whose products are not free, so to wait can be better.)
+* **Ends** (`_is_at_end`). A vertex v whose dependents are all roots is eliminated if its cost cannot decrease (by its
+  disjoint paths, `accumulus.theory.bounds`), and the roots together are no larger than v. After earlier eliminations,
+  any other vertex has the roots in place of v among its predecessors, so it costs no more. If kinds matter, all labels
+  of v on the other side have to be variables, so that the labels of the roots cost no more than the labels of v. The
+  same holds for terminals.
+* **Twins.** Vertices with the same predecessors and the same successors may be eliminated consecutively (Bentert,
+  Crane, Drange, Mizutani and Sullivan, Structural Optimal Jacobian Accumulation and Minimum Edge Count are NP-Complete
+  Under Vertex Elimination, 2025). So they are merged into one vertex with the sum of their sizes. The same is evident
+  for roots and terminals with equal neighbours. If kinds matter, the labels have to be equal, and none may be ±1.
 
-Each of them is tested against all orders of all graphs of up to three intermediates and a root or terminal or two,
-and of many larger ones, with kinds and sizes. They are for vertex elimination; only parts, series and copies carry
-over to edges and faces (`accumulus.theory.compiled.faces_kernel`).
+The tests compare each reduction with all orders, on all graphs of up to three intermediates with one or two roots or
+terminals, and on many larger graphs, with kinds and sizes. The reductions hold for vertex elimination; only parts,
+series and copies also hold for edges and faces (`accumulus.theory.compiled.faces_kernel`).
 
-**Orders** of vertices: `accumulus.theory.exact.orders`.
+**Orders.** `accumulus.theory.exact.orders` searches vertex eliminations.
 
-**Edges and faces.** `accumulus.theory.compiled.faces_kernel` searches below a limit. The limit rises from the lower
-bound to the cost of the best plan that is known: while nothing is found below it, it is a new lower bound, and what has
-been learnt about states stays in the table (iterative deepening with a table of transpositions: Korf 1985; Reinefeld
-and Marsland 1994). Once something is found, the search goes on below it until nothing is left: then it is the optimum.
+**Edges and faces.** `accumulus.theory.compiled.faces_kernel` searches below a limit, which increases from the lower
+bound to the cost of the best known plan. A limit without a solution gives a new lower bound, and the bounds of states
+stay in the table (iterative deepening with a transposition table: Korf 1985; Reinefeld and Marsland 1994). After each
+solution the search continues below its cost; if there is no further one, the last solution is optimal.
 
-Independent parts of the graph are searched one by one. A part of more than `faces_kernel.MOST` edges is not searched;
-for it the bound of `accumulus.theory.bounds` is what is known.
+Independent parts of the graph are searched separately. A part of more than `faces_kernel.MOST` edges is not searched
+and has only the bound of `accumulus.theory.bounds`.
 
-"Proven" stands for a computer search whose table compares states by 128 random bits: that two different states agree in
-them has a probability of about 10⁻²⁶ for a million states.
+"Proven" means by a computer search whose table compares states by 128 random bits: the probability that two different
+states agree in these is about 10⁻²⁶ for a million states.
 """
 
 from __future__ import annotations
@@ -63,26 +64,33 @@ from accumulus.theory.compiled import faces_kernel as faces
 from accumulus.theory.graphs.traversal import UnionFind
 from accumulus.theory.methods.edges_and_faces import Lines, words
 
-#: Rounds of reduction of a part; each begins anew after twins were merged.
+#: Largest number of rounds of reduction; a round ends with the merge of twins.
 _ROUNDS: Final = 20
 
 
 @dataclass(slots=True)
 class ReducedPart:
-    """An independent part of a graph, reduced."""
+    """A reduced independent part of a graph.
 
-    state: Elimination  # the remaining graph, with numbers of its own; nothing eliminated
-    members: list[tuple[int, ...]]  # the vertices of the graph that each of its vertices stands for
-    first: list[int]  # vertices that are eliminated before, and the cost of that
+    Attributes:
+        state: reduced graph with its own vertex numbers, before any elimination.
+        members: vertices of the original graph for each vertex of `state`.
+        first: vertices of the original graph that the reduction has eliminated, in order.
+        cost: cost of these eliminations.
+    """
+
+    state: Elimination
+    members: list[tuple[int, ...]]
+    first: list[int]
     cost: int
 
     def named(self, order: Iterable[int]) -> tuple[int, ...]:
-        """Return an order of the part in the numbers of the graph, after the vertices eliminated by reduction."""
+        """Return an order of the reduced part as vertices of the graph, after the vertices in `first`."""
         return (*self.first, *(v for k in order for v in self.members[k]))
 
 
 def independent_parts(state: Elimination) -> list[tuple[int, ...]]:
-    """Return the sets of intermediates joined by paths through intermediates, each in the order of the state."""
+    """Return the sets of intermediates that are joined by edges, each in the order of ``state.intermediates``."""
     inner = set(state.intermediates)
     joined = UnionFind(len(state.sizes))
     for v in inner:
@@ -111,7 +119,7 @@ def reduced_part(state: Elimination, intermediates: Sequence[int]) -> ReducedPar
 def _extracted(
     state: Elimination, intermediates: Sequence[int], members: dict[int, tuple[int, ...]], first: list[int], cost: int
 ) -> ReducedPart:
-    """Return the vertices of a part and their neighbours, with numbers of their own."""
+    """Return the vertices of a part and their neighbours as a graph with its own numbers, the part's vertices first."""
     number = {v: k for k, v in enumerate(intermediates)}
     edges = {}
     for v in intermediates:
@@ -126,7 +134,7 @@ def _extracted(
 
 
 def _eliminate_safe(part: ReducedPart) -> None:
-    """Eliminate vertices that some optimal order eliminates next, until none is left."""
+    """Eliminate vertices by the rules for series, copies and ends, until no rule applies."""
     state = part.state
     left = [v for v in state.intermediates if state.predecessors[v]]
     again = True
@@ -177,7 +185,7 @@ def _is_at_end(state: Elimination, v: int) -> bool:
 
 
 def _twins(state: Elimination) -> list[list[int]]:
-    """Return vertices by equal neighbours, in the order of the first of each group."""
+    """Return groups of twins, in the order of their first vertices."""
     groups: dict[object, list[int]] = defaultdict(list)
     inner = {v for v in state.intermediates if state.predecessors[v]}
     for v in range(len(state.sizes)):
@@ -193,7 +201,7 @@ def _twins(state: Elimination) -> list[list[int]]:
 
 
 def _merged(part: ReducedPart, groups: Sequence[Sequence[int]]) -> ReducedPart:
-    """Return each group as one vertex."""
+    """Return the part with each group merged into one vertex."""
     state = part.state
     representatives = {group[0] for group in groups}
     sizes = list(state.sizes)
@@ -212,11 +220,11 @@ def _merged(part: ReducedPart, groups: Sequence[Sequence[int]]) -> ReducedPart:
 
 
 class PartSearch:
-    """A search of a part of a graph.
+    """Base class of searches of a part of a graph.
 
     Attributes:
-        cost: cost of the best elimination that is known.
-        lower_bound: no elimination costs less.
+        cost: cost of the best known elimination.
+        lower_bound: lower bound on the cost of all eliminations.
     """
 
     cost: int
@@ -231,14 +239,14 @@ class PartSearch:
 # Edges and faces ------------------------------------------------------------------------------------------------------
 
 
-#: Words of tracked paths, at most; beyond, the paths that count least are not tracked.
+#: Largest number of words of the bit set of tracked paths; paths with the smallest weights are left out.
 _MOST_WORDS: Final = 8
-#: Entries of the table, as a power of two: 24 bytes each.
+#: Number of entries of the table as a power of two; an entry has 24 bytes.
 _TABLE_BITS: Final = 20
-#: Moves tried by one call, some tens of milliseconds; seconds of work of each.
+#: Moves for each call of the kernel, some tens of milliseconds, and seconds of work for each.
 _MOVES: Final = 5_000
 _MOVE_SECONDS: Final = 4e-6
-#: In how many steps the limit rises to the best known cost, at most.
+#: Largest number of steps in which the limit increases to the best known cost.
 _STEPS: Final = 32
 
 
@@ -246,17 +254,17 @@ class LineSearch(PartSearch):
     """Branch and bound over the face or edge eliminations of a part of a graph.
 
     Args:
-        state: the graph, nothing eliminated.
-        part: intermediates of an independent part.
-        cost: cost of the best plan of the part that is known; only cheaper ones are looked for.
-        lower_bound: on the cost, if one is known.
-        edges: True if to eliminate edges instead of faces.
-        moves: tried, at most.
+        state: graph before any elimination.
+        intermediates: intermediates of an independent part.
+        cost: cost of the best known plan of the part; the search is for cheaper ones.
+        lower_bound: known lower bound on the cost, or 0.
+        edges: if True, eliminate edges instead of faces.
+        moves: largest number of moves to try.
 
     Attributes:
-        steps: steps of the best one that was found, None if none was cheaper than what was known: faces as slots
+        steps: steps of the best elimination found, None if none is cheaper than the known one: faces as slots
             (i, j, product), or edges (source, target, side).
-        failed: whether the part is too large, so that `run` does nothing, or has turned out to be.
+        failed: True if the part is too large, so that `run` does nothing, or if the search has overflowed.
     """
 
     def __init__(
@@ -272,7 +280,7 @@ class LineSearch(PartSearch):
         self.cost = cost
         self.steps: list[tuple[int, int, int]] | None = None
         self.edges = edges
-        #: The part; edge number k is label k of the kernel.
+        #: Encoding of the part; edge k is label k of the kernel.
         self.lines = Lines(state, intermediates)
         self.lower_bound = max(lower_bound, sum(least_costs(state, intermediates).values()))
         self.failed = len(self.lines.edges) > faces.MOST
@@ -282,7 +290,7 @@ class LineSearch(PartSearch):
             self._search = self._encoded(state, intermediates)
 
     def run(self) -> Iterator[int]:
-        """Search until the optimum is proven; yields the best cost from time to time."""
+        """Search until the optimum is proven or all moves are tried; yield the best cost from time to time."""
         if self.failed or self.proven:
             return
         prove = kernel("theory.faces")
@@ -309,7 +317,7 @@ class LineSearch(PartSearch):
                 self.lower_bound = search.limit + 1
 
     def named_edges(self) -> list[tuple[int, int, Side]]:
-        """Return the best edge elimination that was found, by vertices of the graph."""
+        """Return the best edge elimination found, as vertices of the graph."""
         assert self.edges
         assert self.steps is not None
         sides: tuple[Side, Side] = ("front", "back")
@@ -352,7 +360,11 @@ class LineSearch(PartSearch):
     def _tracked(
         self, state: Elimination, intermediates: Sequence[int]
     ) -> tuple[list[int], dict[tuple[int, int], int], dict[int, int]]:
-        """Return disjoint path pairs that need a product: weights, their edges, and the pairs of each vertex."""
+        """Return the pairs of disjoint paths that need a product.
+
+        Returns:
+            The weights of the pairs, the bit set of pairs for each edge, and the bit set of pairs for each vertex.
+        """
         fma = state.objective.every_product
         pairs = [
             (state.sizes[v] * p.width * q.width, v, path)

@@ -1,1 +1,1 @@
-"""Structure of graphs, as in the notes: paths, levels, local Jacobians, line graphs, dominators, chains and blocks."""
+"""Structure of graphs, as in the notes: paths, local Jacobians, line graphs, dominators, chains and blocks."""

@@ -1,24 +1,25 @@
 """Chains and blocks, simple and complex: the notes' definitions 3.1 to 3.3, decided for any graph.
 
-**Reduction.** Series-parallel reduction: chains and blocks replaced by substitute edges, and the tree of what was
-replaced.
+**Reduction.** Series-parallel reduction replaces chains and blocks by substitute edges, and records the replaced parts
+as a tree.
 
-A vertex with one incoming and one outgoing edge is replaced by one edge (series composition, in the notes a chain);
-edges between the same two vertices are replaced by one (parallel composition, a block). What can be reduced to a single
-edge is a two-terminal series-parallel graph (Valdes, Tarjan and Lawler, The Recognition of Series Parallel
-Digraphs, 1982), in the notes a simple chain or simple block. Which edges remain does not depend on the order.
+A vertex with one incoming and one outgoing edge is replaced by one edge (series composition, in the notes a chain).
+Edges between the same two vertices are replaced by one (parallel composition, a block). A graph that reduces to a
+single edge is a two-terminal series-parallel graph (Valdes, Tarjan and Lawler, The Recognition of Series Parallel
+Digraphs, 1982), in the notes a simple chain or simple block. The remaining edges do not depend on the order.
 
-A composition joins two parts; in the tree that is handed out, those of one kind are one part, so a chain has all of its
-links as children and not two of them. Time and memory O(edges).
+A composition joins two parts. The returned tree merges nested compositions of the same kind, so the children of a chain
+are all of its links. Time and memory: O(edges).
 
-**Decomposition.** `decompose` finds all of them as a tree: series (chains), parallels (blocks), edges, and cores, the
-parts of complex blocks that no composition explains. It reduces chains and parallel edges (`Reduction`), then replaces
-what is left of each region, from the smallest to the largest (`accumulus.theory.graphs.dominators`): O(edges · log
-edges) time, O(edges) memory. `block` decides definition 3.1 for one pair of vertices, within the same bound.
+**Decomposition.** `decompose` returns a tree of series (chains), parallels (blocks), edges, and cores, the parts of
+complex blocks that are no compositions. It reduces chains and parallel edges (`Reduction`), then replaces the remainder
+of each region, from the smallest to the largest (`accumulus.theory.graphs.dominators`), in O(edges · log edges) time
+and O(edges) memory. `block` decides definition 3.1 for one pair of vertices, within the same bound.
 
-How the definitions are read is in docs/notes.md, section 3. `decompose` also finds parts that are as closed as blocks,
-but have siblings that are not (one more path from v_i to v_j, out of which another edge leads): they are as good to
-calculate with. `Decomposition.blocks` leaves them out, since definition 3.1 wants *all* paths from v_i to v_j.
+docs/notes.md, section 3, explains the interpretation of the definitions. `decompose` also finds parts that have no
+edges from or to the outside, but are not blocks, because another path from v_i to v_j has such an edge. They are as
+useful in calculations. `Decomposition.blocks` leaves them out, since definition 3.1 requires *all* paths from v_i to
+v_j.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from accumulus.theory.graphs.traversal import reached, series_vertices
 
 
 class Shape(Enum):
-    """Composition of a part."""
+    """Kind of a part."""
 
     EDGE = "edge"
     SERIES = "series"
@@ -45,25 +46,25 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Part:
-    """A subgraph between two vertices that nothing else enters or leaves in between, as a tree of such parts."""
+    """A subgraph that edges enter and leave only at its source and sink, as a tree of such parts."""
 
     shape: Shape
     source: int
     sink: int
-    #: Links of a series from source to sink; strands of a parallel and members of a core by their first edges.
+    #: Links of a series, from source to sink; strands of a parallel or members of a core, ordered by first edges.
     children: tuple[Part, ...] = ()
     #: Number of the edge, −1 unless the shape is `Shape.EDGE`.
     edge: int = -1
     #: Number of edges in the part.
     size: int = 1
-    #: True if the part is series-parallel, that is, has no core in it; in the notes simple.
+    #: True if the part is series-parallel, that is, contains no core; in the notes simple.
     simple: bool = True
-    #: For a series, whether all links are edges; for a parallel, whether all strands are edges or such series.
+    #: True for an edge, for a series of edges, and for a parallel whose strands are edges or series of edges.
     direct: bool = True
 
     @property
     def kind(self) -> str:
-        """The notes' word (definitions 3.1 to 3.3), such as "edge", "complex chain" or "indirect simple block"."""
+        """Term of the notes' definitions 3.1 to 3.3: "edge", "complex chain", "indirect simple block" and so on."""
         if self.shape is Shape.EDGE:
             return "edge"
         noun = "chain" if self.shape is Shape.SERIES else "block"
@@ -73,7 +74,7 @@ class Part:
 
     @property
     def is_block(self) -> bool:
-        """Return True if two paths through the part share only its ends."""
+        """Return True if the part has two paths that share only its ends."""
         return self.shape in (Shape.PARALLEL, Shape.CORE)
 
     @property
@@ -82,7 +83,7 @@ class Part:
         return self.shape is Shape.SERIES
 
     def walk(self) -> Iterator[Part]:
-        """Yield the part and all parts nested in it, outer ones first, children in their order."""
+        """Yield the part and all nested parts, outer parts first, children in order."""
         pending = [self]
         while pending:
             part = pending.pop()
@@ -99,22 +100,23 @@ class Part:
 
 
 class Reduction:
-    """A graph while its parts are replaced by substitute edges.
+    """State of a reduction, which replaces parts of a graph by substitute edges.
 
     Args:
-        edges: the edges of `graph` to look at.
-        kept: vertices that must not disappear into a part.
+        graph: graph to reduce.
+        edges: edges of the graph to consider.
+        protected: vertices that must not be inside a part.
     """
 
     def __init__(self, graph: DifferentiationGraph, edges: Iterable[int], protected: Iterable[int] = ()) -> None:
         self.kept: Final = frozenset(protected)
         self.source: Final[list[int]] = []
         self.sink: Final[list[int]] = []
-        #: Current part by source and sink, and by sink and source.
+        #: Current parts by source and sink, and by sink and source.
         self.out: Final[dict[int, dict[int, int]]] = {}
         self.into: Final[dict[int, dict[int, int]]] = {}
         self._shape: list[Shape] = []
-        #: Of compositions two parts, of cores all that they hold.
+        #: Members of each part: two for a composition, all members for a core.
         self._members: list[Sequence[int]] = []
         self._first: list[int] = []
         self._outer: list[int] = []
@@ -129,15 +131,15 @@ class Reduction:
         self._reduce(pending)
 
     def collapse(self, entry: int, exit_: int, seed: int) -> None:
-        """Replace the part between two vertices by one core, unless that is done.
+        """Replace the parts between two vertices by one core, unless they are already a single part.
 
         Args:
-            entry: only vertex through which paths enter.
-            exit_: only vertex through which paths leave.
+            entry: vertex through which all paths enter.
+            exit_: vertex through which all paths leave.
             seed: any vertex in between.
         """
         if entry in self._swallowed_by or exit_ in self._swallowed_by:
-            return  # the ends are gone: they are inside a part that is a single edge now
+            return  # an end is inside a part, which has become a single edge
         if seed in self._swallowed_by:
             part = self._outermost(self._swallowed_by[seed])
             if self.source[part] != entry:
@@ -164,7 +166,7 @@ class Reduction:
         self._reduce([entry, exit_])
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the parts that are left, with all that is nested in them."""
+        """Return the remaining parts as trees, ordered by first edges."""
         tops = [part for row in self.out.values() for part in row.values()]
         made: dict[int, Part] = {}
         pending = [(part, False) for part in tops]
@@ -182,7 +184,7 @@ class Reduction:
         return tuple(made[part] for part in sorted(tops, key=self._first.__getitem__))
 
     def _flat(self, part: int) -> list[int]:
-        """Return members of a part, compositions of its own kind taken apart; links in order, others by first edge."""
+        """Return the members of a part, nested compositions of its kind flattened; links in order, others by edge."""
         shape, flat = self._shape[part], []
         pending = list(reversed(self._members[part]))
         while pending:
@@ -214,7 +216,7 @@ class Reduction:
         return part
 
     def _place(self, part: int) -> None:
-        """Put a part between its ends, in parallel with the parts there."""
+        """Insert a part between its ends; if there is a part already, compose both in parallel."""
         j, i = self.source[part], self.sink[part]
         for v in (j, i):
             self.out.setdefault(v, {})
@@ -233,7 +235,7 @@ class Reduction:
         self._swallowed_by[v] = part
 
     def _reduce(self, pending: list[int]) -> None:
-        """Apply series reductions, and the parallel ones that they cause, until none is left."""
+        """Apply series reductions, and the resulting parallel ones, until there are no more."""
         for v in series_vertices(self.into, self.out, pending, lambda v: v not in self.kept and v in self.out):
             (above,) = self.into[v].values()
             (below,) = self.out[v].values()
@@ -244,12 +246,12 @@ class Reduction:
             self._place(part)
 
     def _joined(self, shape: Shape, first: int, second: int) -> int:
-        """Return the composition of two parts; the first is nearer to the root in a series."""
+        """Return the composition of two parts; in a series the first is nearer to the root."""
         lowest = min(self._first[first], self._first[second])
         return self._new(shape, self.source[first], self.sink[second], lowest, (first, second))
 
     def _outermost(self, part: int) -> int:
-        """Return the current part that a part has been put into."""
+        """Return the outermost part that contains a part."""
         outer = self._outer
         while outer[part] != part:
             outer[part] = outer[outer[part]]
@@ -262,64 +264,74 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The block b⟨source,sink⟩ of definition 3.1: everything on the paths from its source to its sink."""
+    """Block b⟨source,sink⟩ of definition 3.1: all paths from its source to its sink.
+
+    Attributes:
+        source, sink: ends of the block.
+        vertices: vertices of the block, source and sink included, ascending.
+        edges: edges of the block, ascending.
+        part: decomposition of the block.
+    """
 
     source: int
     sink: int
-    #: All vertices and edges of the block, source and sink included, ascending.
     vertices: tuple[int, ...]
     edges: tuple[int, ...]
-    #: The block taken apart.
     part: Part
 
     @property
     def simple(self) -> bool:
-        """Return True if the block is series-parallel: a subexpression in parentheses stands for it."""
+        """Return True if the block is series-parallel: a nested expression represents it."""
         return self.part.simple
 
 
 @dataclass(frozen=True)
 class Decomposition:
-    """A graph as a tree of chains, blocks and cores; made by `decompose`."""
+    """A graph as trees of chains, blocks and cores; made by `decompose`.
+
+    Attributes:
+        graph: the graph.
+        parts: the outermost parts, ordered by first edges; a single part if the whole graph is a chain or block from
+            its root to its terminal.
+        kept: vertices that had to stay outside all parts.
+    """
 
     graph: DifferentiationGraph
-    #: What is left between the vertices that no part could swallow, by first edges. A single part if the whole graph is
-    #: a chain or block from its root to its terminal.
     parts: tuple[Part, ...]
     kept: frozenset[int] = field(default_factory=frozenset)
 
     def walk(self) -> Iterator[Part]:
-        """Yield all parts at all depths, outer ones before those nested in them."""
+        """Yield all parts at all depths, outer parts before nested ones."""
         for part in self.parts:
             yield from part.walk()
 
     @property
     def simple(self) -> bool:
-        """Return True if the graph is one edge, simple chain or simple block: one nested expression stands for it."""
+        """Return True if the graph is an edge, a simple chain or a simple block: a nested expression represents it."""
         return len(self.parts) == 1 and self.parts[0].simple
 
     def blocks(self) -> tuple[Part, ...]:
-        """Return every block of definition 3.1, outer ones first; in O(edges) for each part that looks like one."""
+        """Return every block of definition 3.1, outer blocks first; takes O(edges) for each parallel and core."""
         return tuple(part for part in self.walk() if part.is_block and self.is_complete(part))
 
     def is_complete(self, part: Part) -> bool:
-        """Return True if a block-like part holds all paths from its source to its sink, as definition 3.1 requires."""
+        """Return True if the part contains all paths from its source to its sink, as definition 3.1 requires."""
         return len(_between(self.graph, part.source, part.sink)[1]) == part.size
 
     def owns_source(self, part: Part) -> bool:
-        """Return True if every outgoing edge of the part's source is in the part, as definition 3.3 says literally."""
+        """Return True if every outgoing edge of the part's source is in the part: definition 3.3, taken literally."""
         inside = set(part.edges)
         return inside.issuperset(self.graph.out_edges[part.source])
 
 
 def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decomposition:
-    """Decompose a graph into chains, blocks and cores, nested in each other.
+    """Decompose a graph into nested chains, blocks and cores.
 
-    All edges of the graph count, also those that lead to no terminal.
+    All edges of the graph count, also dead ones.
 
     Args:
         graph: graph to decompose.
-        keep: intermediate vertices that must stay outside of all parts; roots and terminals always do.
+        keep: intermediate vertices that must stay outside all parts, as roots and terminals always do.
 
     Raises:
         GraphError: if `keep` names a number that is not a vertex of the graph.
@@ -334,7 +346,7 @@ def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decompos
 
 
 def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
-    """Return the block from one vertex to another, or None if they bound none: definition 3.1, literally.
+    """Return the block of definition 3.1 from one vertex to another, or None if there is none.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -355,10 +367,10 @@ def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
 
 
 def block_degrees(graph: DifferentiationGraph) -> tuple[list[int], list[int]]:
-    """Return in- and out-degrees; a simple block counts as one edge unless it has the vertex inside.
+    """Return in- and out-degrees that count a simple block as one edge, except at the vertices inside the block.
 
-    In the notes the degrees that factorization goes by (section 4). Simple parts that are as closed as blocks, but have
-    siblings that are not, count as one edge, too.
+    The notes use these degrees for factorization (section 4). Simple parts that `Decomposition.blocks` leaves out also
+    count as one edge.
 
     Returns:
         In-degrees and out-degrees by vertex.
@@ -406,7 +418,7 @@ def _reduced(graph: DifferentiationGraph, edges: Iterable[int], protected: froze
 
 
 def _widths(part: Part, widths: dict[Part, tuple[int, int]]) -> tuple[int, int]:
-    """Return the numbers of edges that a part counts as at its source and at its sink."""
+    """Return the degrees that a part contributes to its source and to its sink."""
     if part.simple:
         return 1, 1
     if part.shape is Shape.SERIES:

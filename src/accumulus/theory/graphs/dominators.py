@@ -1,36 +1,37 @@
 """Dominators of a differentiation graph, and the regions that they bound.
 
-**Dominators.** Vertex b dominates v, seen from a root, if every path from the root to v goes through b; it
-postdominates v, seen from a terminal, if every path from v to the terminal goes through b. D* finds its factor
-subgraphs with them (Guenter, Efficient Symbolic Differentiation for Graphics Applications, 2007). In the graph of one
-derivative ∂y/∂x, which holds the vertices on paths from y to x only, dominators are those seen from y, and
-postdominators those seen from x, in the whole graph: a vertex on a path to a vertex of the smaller graph is in it, too.
-So one tree for each root and one for each terminal serve all derivatives.
+**Dominators.** Vertex b dominates v from a root if every path from the root to v goes through b. It postdominates v
+from a terminal if every path from v to the terminal goes through b. D* uses both to find its factor subgraphs (Guenter,
+Efficient Symbolic Differentiation for Graphics Applications, 2007). The graph of one derivative ∂y/∂x contains only the
+vertices on paths from y to x. Its dominators are the dominators from y in the whole graph, and its postdominators are
+the postdominators from x, because all vertices on paths from y to a vertex of the smaller graph belong to the smaller
+graph. So one tree for each root and one for each terminal serve all derivatives.
 
-In an acyclic graph one pass in topological order suffices: the immediate dominator of v is the deepest vertex
-above all predecessors of v in the tree built so far (the intersection of Cooper, Harvey and Kennedy, A Simple, Fast
-Dominance Algorithm, 2001). Jump pointers (Myers, An Applicative Random-Access Stack, 1983) find it in O(log vertices),
-so a tree takes O(edges · log vertices) in the worst case, and O(vertices) memory.
+In an acyclic graph one pass in topological order suffices: the immediate dominator of v is the deepest vertex above all
+predecessors of v in the tree so far (the intersection of Cooper, Harvey and Kennedy, A Simple, Fast Dominance
+Algorithm, 2001). Jump pointers (Myers, An Applicative Random-Access Stack, 1983) find it in O(log vertices), so a tree
+takes O(edges · log vertices) time in the worst case, and O(vertices) memory.
 
-**Regions.** A region ⟨i,j⟩ is a connected set of vertices all of whose edges from outside come from i and all of whose
-edges to outside go to j. i and j may have other edges. Chains apart, regions are nested or disjoint, and replacing them
-by substitute edges from the smallest to the largest, with series-parallel reduction in between, gives the nested
-decomposition of a graph: what is left of a region by the time its turn comes is a core, in the notes a complex block
-without simple parts. The same parts are found, with a different aim, by way of triconnected components (Tarjan and
-Valdes, Prime Subprogram Parsing of a Program, 1980; Vanhatalo, Völzer and Koehler, The Refined Process Structure Tree,
-2009). Here dominators are enough, since the graph is acyclic:
+**Regions.** A region ⟨i,j⟩ is a connected set of vertices such that all edges from outside come from i and all edges to
+the outside go to j. i and j may have other edges. Except for chains, regions are nested or disjoint. The nested
+decomposition of a graph replaces regions by substitute edges, from the smallest to the largest, with series-parallel
+reduction in between. The remainder of a region at its turn is a core, in the notes a complex block without simple
+parts. Triconnected components give the same parts, for other purposes (Tarjan and Valdes, Prime Subprogram Parsing of a
+Program, 1980; Vanhatalo, Völzer and Koehler, The Refined Process Structure Tree, 2009). In an acyclic graph dominators
+suffice:
 
-If no vertex of a region ⟨i,j⟩ is on all of its paths, none dominates j, so that the region is a union of whole
-subtrees below children of i in the dominator tree. Every edge ⟨u,w⟩ joins, at the immediate dominator of w, the
-child whose subtree holds u to the child w; at the dominators of u below it leaves to the outside. The regions at i are
+If no vertex of a region ⟨i,j⟩ is on all paths through it, none dominates j, so the region is a union of whole subtrees
+below children of i in the dominator tree. Every edge ⟨u,w⟩ becomes an edge between two children of the immediate
+dominator of w: from the child whose subtree contains u to the child w. At the dominators of u below that, the edge
+leads to the outside. The regions at i are
 
-* the connected components of the graph on the children of i whose only way to the outside is one vertex j, and
-* the connected components of that graph without one of its vertices j, if they have no way to the outside and every
-  edge between them and j goes to j.
+* the connected components of the graph on the children of i from which all edges to the outside lead to one vertex j,
+* and the connected components of this graph without a vertex j, if they have no edges to the outside and every edge
+  between them and j leads to j.
 
-Both are found in one depth-first search, as for biconnected components (Hopcroft and Tarjan 1973), since the sums that
-decide are over subtrees of it. Which ways to the outside a subtree has is known from the two that lead highest. Time
-O(edges · log vertices), for the dominators; memory O(edges).
+One depth-first search finds both, as for biconnected components (Hopcroft and Tarjan 1973), since the conditions are
+sums over its subtrees. For the edges of a subtree to the outside, it suffices to store the two targets that lead
+highest. Time: O(edges · log vertices), for the dominators; memory: O(edges).
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from typing import Final, NamedTuple
 from accumulus.graph.graph import DifferentiationGraph, vertex_numbers
 from accumulus.theory.graphs.traversal import topological_order
 
-#: Immediate dominator of vertices that have none.
+#: Immediate dominator of a vertex without one.
 NONE: Final = -1
 
 
 class DominatorTree:
-    """Tree of the dominators seen from its starts; made by `dominators` and `postdominators`.
+    """Tree of the dominators from given starts; made by `dominators` and `postdominators`.
 
-    Above the starts stands an origin, which is not a vertex; its number is the number of vertices.
+    The parent of the starts is an origin, which is not a vertex. Its number is the number of vertices.
     """
 
     def __init__(self, vertices: int, starts: Sequence[int]) -> None:
@@ -74,7 +75,7 @@ class DominatorTree:
         self._jump[v] = self._jump[jump] if equal else parent
 
     def common(self, u: int, v: int) -> int:
-        """Return the deepest vertex that dominates both, each being taken to dominate itself; else the `origin`."""
+        """Return the deepest vertex that dominates both; a vertex dominates itself. Return `origin` if none does."""
         depth, jump, parent = self._depth, self._jump, self._parent
         if depth[u] < depth[v]:
             u, v = v, u
@@ -98,20 +99,20 @@ class DominatorTree:
         return self._depth[v]
 
     def immediate(self, v: int) -> int:
-        """Return the closest vertex that dominates v and is not v; −1 for a start, or where there is none."""
+        """Return the closest vertex other than v that dominates v; −1 for a start, or if there is none."""
         parent = self._parent[v]
         return NONE if parent == self.origin else parent
 
     def dominates(self, b: int, v: int) -> bool:
-        """Return True if every path from a start to v goes through b; false if there is no path. O(log vertices).
+        """Return True if every path from a start to v goes through b; False if there is no path.
 
-        Every vertex that is reached dominates itself.
+        Every reached vertex dominates itself. Time: O(log vertices).
         """
         depth = self._depth[b]
         return 0 < depth <= self._depth[v] and self.ancestor(v, depth) == b
 
     def chain(self, v: int) -> tuple[int, ...]:
-        """Return all vertices that dominate v, from v itself up to the start; empty if no start reaches it."""
+        """Return all vertices that dominate v, from v up to the start; () if no start reaches v."""
         vertices = []
         while v != NONE and self._depth[v] != NONE:
             vertices.append(v)
@@ -120,7 +121,7 @@ class DominatorTree:
 
     @property
     def children(self) -> list[list[int]]:
-        """For each vertex, those that it dominates immediately, ascending."""
+        """Vertices that each vertex dominates immediately, ascending."""
         below: list[list[int]] = [[] for _ in range(self.origin)]
         for v in range(self.origin):
             if (parent := self.immediate(v)) != NONE:
@@ -129,7 +130,7 @@ class DominatorTree:
 
 
 def dominators(graph: DifferentiationGraph, roots: int | Iterable[int]) -> DominatorTree:
-    """Return dominators seen from a root, or from any vertex or vertices.
+    """Return the dominators from a root, or from any vertex or vertices.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -143,7 +144,7 @@ def dominators(graph: DifferentiationGraph, roots: int | Iterable[int]) -> Domin
 
 
 def postdominators(graph: DifferentiationGraph, terminals: int | Iterable[int]) -> DominatorTree:
-    """Return postdominators seen from a terminal, or from given vertices: dominators of the reversed graph.
+    """Return the postdominators from a terminal, or from any vertices: the dominators of the reversed graph.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -158,7 +159,7 @@ def _tree(
     edges: Sequence[Sequence[int]],
     ends: Sequence[int],
 ) -> DominatorTree:
-    """Return the tree of the graph in an order in which the ends of the edges at a vertex come before it."""
+    """Return the dominator tree; `order` is topological: the ends of a vertex's edges come before the vertex."""
     numbers = vertex_numbers(graph, starts)
     tree, first = DominatorTree(len(graph.vertices), numbers), set(numbers)
     for v in order:
@@ -169,12 +170,12 @@ def _tree(
 # Regions -------------------------------------------------------------------------------------------------------------
 
 
-#: Where vertices lead to that have no outgoing edge, or must be kept.
+#: Target outside the graph, for vertices that have no outgoing edge or are protected.
 AWAY: Final = -1
 
 
 class Region(NamedTuple):
-    """Vertices that can only be entered through one vertex and left through another; sorts from small to large."""
+    """Vertices with one entry and one exit vertex outside; regions sort from small to large."""
 
     #: Number of vertices in the region.
     weight: int
@@ -187,7 +188,7 @@ class Region(NamedTuple):
 def regions(
     out: Mapping[int, Mapping[int, object]], into: Mapping[int, Mapping[int, object]], protected: frozenset[int]
 ) -> list[Region]:
-    """Return regions of an acyclic graph in which two entry-exit paths share no vertex, from small to large.
+    """Return the regions of an acyclic graph in which no vertex is on all paths, from small to large.
 
     Args:
         out: successors of each vertex.
@@ -229,7 +230,7 @@ def regions(
 
 
 def _offer(nearest: list[tuple[int, int]], level: int, w: int) -> None:
-    """Keep the two different vertices that lead highest, with the depth of their immediate dominators."""
+    """Keep the two distinct targets whose immediate dominators are highest, with the depths of these."""
     if (level, w) not in nearest:
         nearest.append((level, w))
         nearest.sort()
@@ -237,7 +238,7 @@ def _offer(nearest: list[tuple[int, int]], level: int, w: int) -> None:
 
 
 class _Siblings:
-    """The graph on the children of one vertex in the dominator tree, as a depth-first search goes through it."""
+    """Depth-first search of the graph on the children of one vertex in the dominator tree."""
 
     def __init__(
         self,
@@ -266,7 +267,7 @@ class _Siblings:
         return collected
 
     def _search(self, start: int) -> tuple[list[int], dict[int, int]]:
-        """Return vertices of a component in depth-first order, and for each the one it was reached from."""
+        """Return the vertices of a component in depth-first order, and the parent of each in the search tree."""
         visited = [start]
         above: dict[int, int] = {}
         self.place[start] = 0
@@ -314,7 +315,7 @@ class _Siblings:
             rest = [count[start] - 1, weight[start] - self.weights[j]]
             rest_leaving = leaving[start] - int(bool(self.ways[j])) + len(self.targets[j])
             for t in subtrees:
-                if low[t] >= position[j]:  # nothing joins this subtree to the rest but j
+                if low[t] >= position[j]:  # only j joins this subtree to the rest
                     rest[0] -= count[t]
                     rest[1] -= weight[t]
                     rest_leaving -= leaving[t] + into_subtree[t]

@@ -1,22 +1,21 @@
-"""The line graph of a differentiation graph, its bicliques, the way back, and its picture.
+"""The line graph of a differentiation graph, its bicliques, the inverse transformation, and its picture.
 
-A vertex stands for each edge, an edge ⟨i,j⟩ (a *face*) for each adjacent edge path: i ends where j starts. One vertex
-is added for each root, before all edges that leave it, and one for each terminal, after all edges that enter it.
-Other names: dual c-graph (Naumann, Optimal Accumulation of Jacobian Matrices by Elimination Methods on the Dual
-Computational Graph, 2003), line graph of the extended computational graph (Griewank and Walther, Evaluating
-Derivatives, 2008, p. 204); in the notes, section 1.
+The line graph has a vertex for each edge, and an edge ⟨i,j⟩ (a *face*) for each pair of edges such that i ends where j
+starts. It also has a vertex for each root, before all edges that leave the root, and for each terminal, after all edges
+that enter the terminal. Other names: dual c-graph (Naumann, Optimal Accumulation of Jacobian Matrices by Elimination
+Methods on the Dual Computational Graph, 2003), line graph of the extended computational graph (Griewank and Walther,
+Evaluating Derivatives, 2008, p. 204); in the notes, section 1.
 
-Every vertex of the graph becomes a biclique: all edges that enter it before all edges that leave it. So in a line
-graph the successor sets of any two vertices are equal or disjoint, and every digraph of that kind is a line graph
+Every vertex of the graph becomes a biclique between its incoming and its outgoing edges. So in a line graph the
+successor sets of any two vertices are equal or disjoint, and every digraph with this property is a line graph
 (Heuchenne 1964; Harary and Norman, Some Properties of Line Digraphs, 1960). Face elimination soon makes digraphs that
-are not: `LineGraph.reason` says why, naming two vertices whose successor sets overlap.
+are not line graphs; `LineGraph.reason` then names two vertices whose successor sets overlap.
 
-Everything is linear in the size of the line graph, which has Σ_v |v⁻|·|v⁺| faces (but for sorting them). A line graph
-does not change; the one that face elimination works on, `accumulus.elimination.edges_and_faces.FaceElimination`, has
-its vertices numbered in the same way.
+Time: linear in the size of the line graph, which has Σ_v |v⁻|·|v⁺| faces, except for the sorting of the faces. A
+`LineGraph` is immutable. `accumulus.elimination.edges_and_faces.FaceElimination` numbers the vertices of its line graph
+in the same way.
 
-Pictures are in the style of `accumulus.graph.pictures`. The vertices of a line graph are edges: they have corners,
-where the vertices of a graph are round.
+Pictures have the style of `accumulus.graph.pictures`, but the vertices of line graphs have sharp corners.
 """
 
 from __future__ import annotations
@@ -34,31 +33,32 @@ from accumulus.theory.graphs.traversal import topological_order
 
 
 class LineFace(NamedTuple):
-    """An edge of a line graph: two edges of the graph, the second starting where the first ends."""
+    """Edge of a line graph: two edges of the graph, the second starting where the first ends."""
 
     first: int
     second: int
 
 
 class Biclique(NamedTuple):
-    """A complete bipartite subgraph of a line graph: the edges that enter and that leave one vertex of the graph."""
+    """Complete bipartite subgraph of a line graph: the incoming and the outgoing edges of a vertex of the graph."""
 
     predecessors: tuple[int, ...]
     successors: tuple[int, ...]
 
 
 class LineGraph:
-    """An acyclic digraph whose vertices are edges, roots and terminals, in this order; immutable.
+    """An immutable acyclic digraph whose vertices are edges, roots and terminals, in this order.
 
-    Made from a differentiation graph by `of`, or given as it is: then it may be no line graph, as `reason` tells.
+    `of` makes the line graph of a differentiation graph. The constructor accepts any faces, which need not form a line
+    graph; see `reason`.
 
     Args:
-        names: names of the vertices: first those that stand for edges, then the added ones.
+        names: names of the vertices: edges, then roots, then terminals.
         faces: pairs of vertices by number.
-        roots, terminals: numbers of added vertices, at the end of `names`.
+        roots, terminals: number of roots and of terminals.
 
     Raises:
-        GraphError: for a cycle, an unknown vertex, a face given twice, a root with predecessors or a terminal with
+        GraphError: for a cycle, an unknown vertex, a repeated face, a root with predecessors or a terminal with
             successors.
 
     >>> line = LineGraph.of(DifferentiationGraph([("y", "a", "e1"), ("a", "x", "e2"), ("y", "a", "e3")]))
@@ -75,11 +75,11 @@ class LineGraph:
         self.names: tuple[Hashable, ...] = tuple(names)
         if not 0 <= roots + terminals <= len(self.names) or min(roots, terminals) < 0:
             raise GraphError(f"{roots} roots and {terminals} terminals among {len(self.names)} vertices")
-        #: How many vertices stand for edges; vertex e of them stands for edge e.
+        #: Number of vertices that represent edges; vertex e represents edge e.
         self.edges: int = len(self.names) - roots - terminals
         self.roots: range = range(self.edges, self.edges + roots)
         self.terminals: range = range(self.edges + roots, len(self.names))
-        #: The graph whose labels and names the edges have, where the line graph was made from one.
+        #: The differentiation graph if the line graph was made by `of`, else None.
         self.graph: DifferentiationGraph | None = None
         #: Successors and predecessors of each vertex, ascending.
         self.successors: list[list[int]] = [[] for _ in self.names]
@@ -113,10 +113,10 @@ class LineGraph:
 
     @classmethod
     def of(cls, graph: DifferentiationGraph) -> LineGraph:
-        """Return the line graph of a graph. Edges on no path from a root to a terminal have a vertex, but no faces.
+        """Return the line graph of a graph; edges on no path of a selected entry have a vertex, but no faces.
 
-        An edge vertex is called by the label's symbol, else ⟨j,i⟩ by the names of its ends; added vertices are called
-        by their roots and terminals.
+        The name of an edge's vertex is the symbol of its label, or ⟨j,i⟩ with the names of its ends. The other vertices
+        have the names of the roots and terminals.
         """
         ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
         names: list[Hashable] = [
@@ -129,19 +129,19 @@ class LineGraph:
 
     @property
     def faces(self) -> Iterator[LineFace]:
-        """All faces, by their first, then their second vertices."""
+        """All faces, in lexicographic order."""
         return (LineFace(i, j) for i, below in enumerate(self.successors) for j in below)
 
     @property
     def intermediate_faces(self) -> tuple[LineFace, ...]:
-        """Faces between two vertices that stand for edges: those that face elimination eliminates; in the notes Ẽ_Z."""
+        """Faces between two edges, which face elimination eliminates; in the notes Ẽ_Z."""
         return tuple(face for face in self.faces if face.first < self.edges and face.second < self.edges)
 
     @cached_property
     def reason(self) -> str | None:
-        """Why this is not the line graph of a differentiation graph with these roots and terminals; None if it is.
+        """Reason why this is not the line graph of a graph with these roots and terminals; None if it is.
 
-        Vertices of edges without any faces count as dead edges, which a line graph may have.
+        Vertices of edges without any faces are dead edges, which a line graph may have.
         """
         owner = [-1] * len(self.names)
         for i, below in enumerate(self.successors):
@@ -175,9 +175,10 @@ class LineGraph:
 
     @cached_property
     def bicliques(self) -> tuple[Biclique, ...]:
-        """One for each vertex of the graph that paths go through, in the order of their first successors.
+        """Bicliques of the line graph, one for each vertex of the graph on a path, ordered by their first successors.
 
-        Every edge vertex is a predecessor in exactly one and a successor in exactly one; every face is in one.
+        Every live edge is a predecessor in exactly one biclique and a successor in exactly one. Every face is in
+        exactly one.
 
         Raises:
             GraphError: if this is not a line graph; the message is its `reason`.
@@ -191,11 +192,11 @@ class LineGraph:
         return tuple(complete)
 
     def to_graph(self) -> DifferentiationGraph:
-        """Return the graph whose line graph this is, without its dead edges.
+        """Return the differentiation graph of this line graph, without its dead edges.
 
-        Edges keep their order and labels, roots and terminals their order. If the line graph was made from a graph,
-        vertices keep their names and sizes; otherwise labels are symbols, the names of the edge vertices, and
-        intermediates are called v1, v2, …
+        Edges, roots and terminals keep their order, and edges keep their labels. If the line graph was made from a
+        graph, vertices keep their names and sizes. Otherwise the labels are the names of the edges' vertices as
+        symbols, and the intermediates are v1, v2, …
 
         Raises:
             GraphError: if this is not a line graph; the message is its `reason`.
@@ -212,7 +213,7 @@ class LineGraph:
         terminals: list[int] = []
         for renumbered, added, places in ((roots, self.roots, ends), (terminals, self.terminals, starts)):
             for v in added:
-                if places[v] < 0:  # no path goes through this root or terminal
+                if places[v] < 0:  # this root or terminal is on no path
                     places[v], count = count, count + 1
                 renumbered.append(places[v])
         live = [e for e in range(self.edges) if starts[e] >= 0]
@@ -252,7 +253,7 @@ class LineGraph:
         return DifferentiationGraph(labelled, [names[v] for v in roots], [names[v] for v in terminals])
 
     def _overlap(self, i: int, k: int, j: int) -> str:
-        """Return two vertices that share the successor j, but not another one."""
+        """Return a message about two vertices that share the successor j, but not all successors."""
         only = set(self.successors[i]) - set(self.successors[k])
         if not only:
             i, k = k, i
@@ -274,7 +275,7 @@ class LineGraph:
 
 
 def line_graph_to_dot(graph: LineGraph) -> str:
-    """Return the line graph in Graphviz's language; edges that nothing is adjacent to any more are left out."""
+    """Return the line graph in Graphviz's language; edges without faces are left out."""
     faces = (f"v{i} -> v{j};" for i, j in graph.faces)
     names = [typeset(name) for name in graph.names]
     used = [v for v in range(len(names)) if graph.predecessors[v] or graph.successors[v] or v >= graph.edges]
@@ -282,7 +283,7 @@ def line_graph_to_dot(graph: LineGraph) -> str:
 
 
 def line_graph_picture(graph: LineGraph) -> Picture:
-    """Return the picture of a line graph, which writes itself as SVG and for LaTeX.
+    """Return the picture of a line graph, which can be written as SVG and TikZ.
 
     >>> line = LineGraph.of(DifferentiationGraph([("y", "a", "e1"), ("a", "x", "e2")]))
     >>> line_graph_picture(line).svg().count("<rect")

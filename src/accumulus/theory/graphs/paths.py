@@ -1,35 +1,35 @@
-"""Paths: their number, their enumeration, the sum over all (Bauer's formula), and sums over those between two sets.
+"""Paths: counts, enumeration, sums over all paths (Bauer's formula), and sums between two sets of vertices.
 
-**Path sets.** P_{v_j→v_i} is the set of all paths from v_j to v_i, |P| their number, O_P(e) the overlapping degree of
-edge e, the number of paths in P through e (the notes, section 3). Ends may be sets of vertices or sets of edges. A path
-from an edge to an edge contains both: the notes set P_{e_j→e_i} ≡ P_{e_j⁺→e_i⁻}, equally many paths, but need the end
-edges for P_{v_i} ≡ P_{v_i⁻→v_i⁺}, whose paths have two edges, and for the pages P_{Y⁺→X⁻}; so an edge that is both a
-start and an end is a path by itself.
+**Path sets.** P_{v_j→v_i} is the set of all paths from v_j to v_i, |P| is their number, and the overlapping degree
+O_P(e) of an edge e is the number of paths in P through e (the notes, section 3). The ends may be sets of vertices or
+sets of edges. A path from an edge to an edge includes both. The notes define P_{e_j→e_i} ≡ P_{e_j⁺→e_i⁻}, which has the
+same number of paths, but need the end edges for P_{v_i} ≡ P_{v_i⁻→v_i⁺}, whose paths have two edges, and for the pages
+P_{Y⁺→X⁻}. So an edge that is both a start and an end is a path by itself.
 
-Counts are found by dynamic programming in exact integers, one pass up and one down: O(edges) additions of numbers
-of at most as many bits as there are vertices. Paths are enumerated lazily, and only along edges from which an end is
-within reach, so that the wait for the next path is at most the length of two, however many there are.
+Counts are computed by dynamic programming in exact integers, with one pass up and one pass down: O(edges) additions of
+numbers with at most as many bits as there are edges. Paths are enumerated lazily, and only along edges from which an
+end can be reached, so the time to the next path is linear in the lengths of two paths.
 
-**Bauer's formula.** ∂v_y/∂v_x = Σ_{p ∈ P_{y→x}} Π_{e ∈ p} e (Bauer 1974; the notes, section 3). It is the oracle for
-everything that accumulates: labels may come from any ring, and no product is ever turned round, so matrices of any
-matching shapes do.
+**Bauer's formula.** ∂v_y/∂v_x = Σ_{p ∈ P_{y→x}} Π_{e ∈ p} e (Bauer 1974; the notes, section 3). It is the reference for
+all accumulations. Labels may be elements of any ring. Factors are never exchanged, so labels may be matrices of
+matching shapes.
 
-By default sums are formed at every vertex, which uses nothing but distributivity: O(roots · edges) products.
-``expanded=True`` adds up path by path, literally: independent of everything else, and exponential.
+By default sums are formed at every vertex, which uses only distributivity: O(roots · edges) products.
+``expanded=True`` adds path by path, as the formula says, which takes exponential time.
 
-**Local Jacobians** are the derivatives between any two sets of vertices, in the notes J⟨S₁|S₂⟩. Entry (j, i) is the sum
-over paths from j ∈ S₁ to i ∈ S₂ of the products of their labels. Where every such path is one edge, as between
+**Local Jacobians** are the derivatives between two sets of vertices, in the notes J⟨S₁|S₂⟩. Entry (j, i) is the sum
+over paths from j ∈ S₁ to i ∈ S₂ of the products of their labels. If every such path is one edge, as between
 neighbouring levels of a segmented graph or in J⟨v|v^#⟩, the entries are labels of the graph. Otherwise the vertices
 between the sets are eliminated, those with the fewest faces first (Markowitz), and the entries are references to
-products and sums, recorded in the form of an accumulation: references 0 … edges−1 are the labels of the edges,
-reference edges+k is the result of step k. Unit edges cost no product.
+products and sums, as in an accumulation: references 0 … edges − 1 are the labels of the edges, and reference edges + k
+is the result of step k. Products with unit edges are not recorded.
 
-The notes speak of sets none of whose members depends on another. Where members do depend on each other there are two
-meanings. "direct", the default, holds every member fixed: paths through other members of S₁ or S₂ do not count,
-as in J⟨v|v^#⟩ when one successor depends on another. "all" counts every path, as in Bauer's formula. For sets
-without such dependences the two agree, and J⟨S₁|S₂⟩ × J⟨S₂|S₃⟩ = J⟨S₁|S₃⟩ if every path from S₁ to S₃ meets S₂.
+The notes assume that no member of a set depends on another one. If members depend on each other, there are two
+definitions. "direct", the default, holds every member fixed: paths through other members of S₁ or S₂ do not count, as
+in J⟨v|v^#⟩ when one successor depends on another. "all" counts every path, as in Bauer's formula. For sets without such
+dependences both agree, and J⟨S₁|S₂⟩ × J⟨S₂|S₃⟩ = J⟨S₁|S₃⟩ if every path from S₁ to S₃ goes through S₂.
 
-Time: that of the elimination, in compiled code; linear where nothing lies between the sets.
+Time: an elimination in compiled code; linear if no vertices are between the sets.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from accumulus.theory.graphs.traversal import UnionFind, reached
 
 
 class PathSet:
-    """All paths of a graph that start and end in given places; made by `paths`, `paths_at`, `paths_between_edges`.
+    """All paths between given starts and ends; made by `paths`, `paths_at` and `paths_between_edges`.
 
-    A path is the tuple of its edges. From a vertex to itself runs the one path without edges.
+    A path is the tuple of its edges. The only path from a vertex to itself has no edges.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class PathSet:
         self._above, self._below = self._counts()
 
     def _counts(self) -> tuple[list[int], list[int]]:
-        """Return for each edge, the number of ways from a start up to and including it, and from it on to an end."""
+        """Return for each edge the number of paths from a start that end with it, and to an end that start with it."""
         graph = self.graph
         sources: list[int] = graph.sources.tolist()
         above = [0] * len(sources)
@@ -86,7 +86,7 @@ class PathSet:
             if here:
                 for e in graph.out_edges[v]:
                     above[e] += here
-        #: Number of ways from each vertex on to an end.
+        #: Number of paths from each vertex to an end.
         self._from_vertex = [0] * len(graph.vertices)
         for v in graph.topological_order:
             here = sum(below[e] for e in graph.out_edges[v]) + (v in self._to_vertices)
@@ -98,7 +98,7 @@ class PathSet:
 
     @property
     def count(self) -> int:
-        """Number of paths, exactly; in the notes |P|.
+        """Exact number of paths; in the notes |P|.
 
         >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "c"), ("b", "c"), ("c", "x"), ("c", "x")])
         >>> paths(graph).count
@@ -108,7 +108,7 @@ class PathSet:
         return starts + sum(self._below[e] for e in self._from_edges)
 
     def overlap(self, edge: int) -> int:
-        """Return the number of the paths that go through the edge; in the notes the overlapping degree O_P(e).
+        """Return the number of paths through the edge; in the notes the overlapping degree O_P(e).
 
         Raises:
             GraphError: for a number that is not an edge of the graph.
@@ -132,7 +132,7 @@ class PathSet:
         return tuple(sorted(inside))
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """Yield the paths one by one, in the order of their edges' numbers; nothing is stored but the path at hand."""
+        """Yield the paths in lexicographic order of their edges, for each start in turn; paths are not stored."""
         graph, below = self.graph, self._below
         for v in self._from_vertices:
             if v in self._to_vertices:
@@ -169,7 +169,7 @@ def paths(
     Args:
         graph: graph of the paths.
         starts: first vertex by number, or several; by default the roots.
-        ends: last vertex by number, or several; by default the terminals. Paths may run through other starts and ends.
+        ends: last vertex by number, or several; by default the terminals. Paths may go through other starts and ends.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -197,7 +197,7 @@ def paths_between_edges(graph: DifferentiationGraph, starts: int | Iterable[int]
 def paths_at(graph: DifferentiationGraph, vertex: int) -> PathSet:
     """Return the adjacent edge paths of a vertex, one for each of its faces; in the notes P_{v_i} ≡ P_{v_i⁻→v_i⁺}.
 
-    O_{P_{v_i}}(e) is the out-degree of the vertex for its incoming, the in-degree for its outgoing edges.
+    O_{P_{v_i}}(e) is the out-degree of the vertex for its incoming edges, and the in-degree for its outgoing edges.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
@@ -224,17 +224,17 @@ def bauer(
 
     Args:
         graph: graph of the labels.
-        labels: one for each edge, unit edges and constants included; elements of any ring.
-        multiply: product of two labels, the one nearer to the root on the left: for NumPy matrices
+        labels: label of each edge, also of unit edges and constants; elements of any ring.
+        multiply: product of two labels; the left one is nearer to the root. For NumPy matrices, use
             ``operator.matmul``.
         add: sum of two labels.
         expanded: if True, sum path by path.
 
     Returns:
-        The entries by (position in ``graph.roots``, position in ``graph.terminals``), for the pairs that a path joins.
+        The entries by (position in ``graph.roots``, position in ``graph.terminals``), for pairs that a path joins.
 
     Raises:
-        ArgumentError: if there is not one label for each edge.
+        ArgumentError: if the number of labels is not the number of edges.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "x"), ("b", "x")])
     >>> bauer(graph, [2, 3, 5, 7])
@@ -247,7 +247,7 @@ def bauer(
     targets: list[int] = graph.targets.tolist()
 
     def terms(root: int, sums: dict[int, Label]) -> Iterator[tuple[int, Label]]:
-        """Yield vertices and terms of their sums: of whole paths, or of the sums of the vertices before."""
+        """Yield vertices and terms of their sums: products of whole paths, or of a predecessor's sum with a label."""
         if expanded:
             for path in filter(None, paths(graph, root)):
                 term = labels[path[0]]
@@ -279,26 +279,29 @@ Sides = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class LocalJacobian:
-    """J⟨rows|columns⟩ of a graph as a sparse matrix of references."""
+    """Local Jacobian J⟨rows|columns⟩ of a graph as a sparse matrix of references.
+
+    Attributes:
+        graph: graph of the labels.
+        rows, columns: vertices by number, ascending.
+        steps: products and sums (is a product, left, right); the left factor is nearer to the root.
+        entries: reference of every structural nonzero by (position in `rows`, position in `columns`). `UNIT` (−1) is
+            the label 1 between a vertex and itself, for vertices in both sets.
+    """
 
     graph: DifferentiationGraph
-    #: The sets, as vertices by number, ascending.
     rows: tuple[int, ...]
     columns: tuple[int, ...]
-    #: Steps (is a product, left, right) that form values besides the labels of the graph; the left factor is nearer
-    #: to the root.
     steps: tuple[tuple[bool, int, int], ...]
-    #: Reference by (position in rows, position in columns) of every structural nonzero; `UNIT` (−1) is the label 1
-    #: between a vertex and itself, where the sets share it.
     entries: Mapping[tuple[int, int], int]
 
     @property
     def components(self) -> tuple[Sides, ...]:
-        """The undivided parts: (rows, columns) by position, of each connected component of the bipartite graph.
+        """Rows and columns, by position, of each connected component of the bipartite graph of the entries.
 
-        They can be multiplied independently of each other. In the notes an undivided bipartite graph is one in which
-        every vertex is joined to every other if edges may be walked both ways. A row or column without entries is a
-        part by itself. In the order of their first rows, then columns; found in near-linear time.
+        The components can be multiplied independently; the notes call a connected bipartite graph undivided. A row or
+        column without entries is a component by itself. The components are ordered by their first rows, then columns.
+        Time: near-linear.
         """
         rows, places = len(self.rows), len(self.rows) + len(self.columns)
         joined = UnionFind(places)
@@ -314,7 +317,7 @@ class LocalJacobian:
 
     @property
     def is_undivided(self) -> bool:
-        """Return True if all rows and columns are one connected part."""
+        """Return True if all rows and columns are one connected component."""
         return len(self.components) <= 1
 
 
@@ -329,13 +332,13 @@ def local_jacobian(
 
     Args:
         graph: graph of the vertices.
-        rows: vertex by number, or several: the dependent ones.
-        columns: vertex by number, or several: those differentiated with respect to.
+        rows: dependent vertex by number, or several.
+        columns: vertex to differentiate with respect to, by number, or several.
         paths: "direct" holds the members of both sets fixed, "all" counts paths through them, too.
 
     Raises:
         GraphError: for a number that is not a vertex of the graph.
-        UnknownNameError: for other paths.
+        UnknownNameError: if `paths` is neither "direct" nor "all".
 
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "c"), ("b", "c"), ("c", "x")])
     >>> local_jacobian(graph, [1, 2], 3).entries
@@ -357,7 +360,7 @@ def local_jacobian(
     for is_product, left, right in accumulation.steps:
         pair = references[left], references[right]
         if is_product and not units.isdisjoint(pair):
-            # first the 1 that has no reference, so that a sum never meets it
+            # drop `UNIT`, which is not a reference, rather than a unit edge, so that it is never an operand of a sum
             one = pair.index(UNIT) if UNIT in pair else int(pair[0] not in units)
             references.append(pair[1 - one])
         else:
@@ -370,10 +373,10 @@ def local_jacobian(
 def _between(
     graph: DifferentiationGraph, rows: tuple[int, ...], columns: tuple[int, ...], *, through: bool
 ) -> tuple[DifferentiationGraph, list[int]]:
-    """Return the graph of the paths from rows, its roots, to columns, its terminals, and each edge's origin in `graph`.
+    """Return the graph of the paths from rows to columns, and each edge's origin in `graph`.
 
-    Every row has a place of its own that nothing is above, every column one that nothing is below: a row or column
-    that paths go through, and one that is both, stands at two places joined by a unit edge.
+    The roots are new vertices for the rows, the terminals new vertices for the columns. Unit edges join a row or column
+    that paths go through to its new vertex, and the two new vertices of a vertex that is both.
     """
     held = frozenset() if through else frozenset((*rows, *columns))
     sources: list[int] = graph.sources.tolist()
@@ -388,7 +391,7 @@ def _between(
         edges = [(sources[e], targets[e], e) for e in inside]
         edges += [(start, v, UNIT) for v, start in start_of.items()] + [(v, end, UNIT) for v, end in end_of.items()]
     else:
-        # a path begins where it leaves its last row and ends at the first column that it meets
+        # a path starts at its last row and ends at its first column
         edges = [(start_of.get(sources[e], sources[e]), end_of.get(targets[e], targets[e]), e) for e in inside]
         edges += [(start, end_of[v], UNIT) for v, start in start_of.items() if v in end_of]
     names = range(count + len(rows) + len(columns))

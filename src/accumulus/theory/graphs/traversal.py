@@ -1,4 +1,4 @@
-"""Walks through graphs: reachability, topological order, longest paths, union-find, series-parallel reduction."""
+"""Graph traversal: reachability, topological order, longest paths, union-find, series-parallel reduction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Near: TypeAlias = Sequence[Collection[int]] | Mapping[int, Collection[int]]
 
 
 def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
-    """Return the starts, and all that can be reached from them.
+    """Return the starts and all vertices that can be reached from them.
 
     >>> sorted(reached([3], lambda v: [v - 1] if v > 1 else []))
     [1, 2, 3]
@@ -29,11 +29,12 @@ def reached(starts: Iterable[int], following: Callable[[int], Iterable[int]]) ->
 
 
 def topological_order(waiting: dict[int, int], following: Callable[[int], Iterable[int]]) -> list[int]:
-    """Return vertices, each after all that it follows; vertices on a cycle, or after one, are left out.
+    """Return the vertices in topological order, without vertices on a cycle or after one.
 
     Args:
-        waiting: of how many edges each vertex is the end; in the end, of how many that are left.
-        following: the ends of the edges that begin at a vertex.
+        waiting: in-degree of each vertex. It is modified: on return, the number of incoming edges that come from
+            vertices outside the order.
+        following: function that returns the targets of a vertex's outgoing edges.
 
     >>> topological_order({1: 0, 2: 2, 3: 0}, {1: [2], 3: [2], 2: []}.__getitem__)
     [1, 3, 2]
@@ -48,11 +49,11 @@ def topological_order(waiting: dict[int, int], following: Callable[[int], Iterab
 
 
 def longest_ways(order: Iterable[int], following: Callable[[int], Iterable[int]]) -> dict[int, int]:
-    """Return the number of edges of the longest way to each vertex from one that nothing leads to.
+    """Return the number of edges of the longest path that ends at each vertex.
 
     Args:
-        order: all vertices, each before those that follow it.
-        following: the ends of the edges that begin at a vertex.
+        order: all vertices in topological order.
+        following: function that returns the targets of a vertex's outgoing edges.
 
     >>> longest_ways([1, 3, 2], {1: [2, 3], 3: [2], 2: []}.__getitem__)
     {1: 0, 2: 2, 3: 1}
@@ -66,7 +67,7 @@ def longest_ways(order: Iterable[int], following: Callable[[int], Iterable[int]]
 
 
 class UnionFind:
-    """Numbers that are merged into classes (union-find), each known by its least member.
+    """Disjoint sets of numbers (union-find), each represented by its smallest member.
 
     >>> classes = UnionFind(4)
     >>> classes.merge(3, 1)
@@ -78,12 +79,12 @@ class UnionFind:
         self._up = list(range(count))
 
     def new(self) -> int:
-        """Return a further number, in a class of its own."""
+        """Add the next number in a set of its own, and return it."""
         self._up.append(len(self._up))
         return len(self._up) - 1
 
     def find(self, k: int) -> int:
-        """Return the least number of the class of k."""
+        """Return the smallest number in the set of k."""
         up = self._up
         while up[k] != k:
             up[k] = up[up[k]]
@@ -91,17 +92,23 @@ class UnionFind:
         return k
 
     def merge(self, one: int, other: int) -> None:
-        """Make one class of two."""
+        """Merge the sets of two numbers."""
         one, other = self.find(one), self.find(other)
         self._up[max(one, other)] = min(one, other)
 
 
 def series_vertices(into: Near, out: Near, pending: list[int], is_inner: Callable[[int], bool]) -> Iterator[int]:
-    """Yield vertices with one edge in and one out, the last of `pending` first.
+    """Yield vertices with one incoming and one outgoing edge, for series-parallel reduction.
 
-    Series-parallel reduction: before the next is asked for, the vertex is to be replaced by an edge between its
-    neighbours, parallel edges becoming one. The neighbours are then looked at again, so what is left in the end has no
-    such vertex, whatever the order (Valdes, Tarjan and Lawler 1982; in the notes, simple chains and blocks).
+    Before the next iteration, the caller replaces the vertex by an edge between its neighbours and merges parallel
+    edges. The neighbours are then examined again, so the remaining graph has no such vertex, in every order (Valdes,
+    Tarjan and Lawler 1982; in the notes, simple chains and blocks).
+
+    Args:
+        into: predecessors of each vertex.
+        out: successors of each vertex.
+        pending: vertices to examine, the last one first; it is modified.
+        is_inner: function that returns True for vertices that may be replaced.
     """
     while pending:
         v = pending.pop()
@@ -112,10 +119,10 @@ def series_vertices(into: Near, out: Near, pending: list[int], is_inner: Callabl
 
 
 def eliminate_series(elimination: EdgeElimination, deadline: Deadline = FOREVER) -> None:
-    """Replace simple chains and blocks by edges.
+    """Eliminate simple chains and blocks, which leaves single edges.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
     """
     P, S = elimination.predecessors, elimination.successors
     order = list(elimination.graph.topological_order)

@@ -1,1 +1,1 @@
-"""Methods without a search: greedy sequences, factorization, D*, local Jacobians, pages."""
+"""Methods of the literature and the notes: greedy sequences, factorization, D*, local Jacobians, pages, annealing."""

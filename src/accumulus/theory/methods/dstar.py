@@ -1,49 +1,48 @@
 """D*: factor the derivative graphs of all root–terminal pairs at their dominators and postdominators.
 
+**Factor subgraphs.** The derivative graph of an entry (root, terminal) contains the paths between the two. If b
+dominates c in it, and c has more than one parent, [b,c] is a factor subgraph: one edge ⟨b,c⟩ with the label ∂b/∂c
+replaces the edges into c, and edges that no longer lead to the terminal are removed. The same is done with the edges
+out of b if c postdominates b, and b has more than one child. The factor subgraph that occurs in most derivative graphs
+is factored first, in all of them, and they share its edge. Finally every derivative graph is a single path, and the
+common factors of the paths are multiplied (Guenter, Efficient Symbolic Differentiation for Graphics Applications, 2007;
+the notes, section 1).
+
 **Common factors** are the last step. The pair of adjacent factors that occurs in most paths is multiplied in all of
-them. This is repeated until each path is one factor (Guenter 2007, section 4; the pairs are those of Larsson and
-Moffat's Re-Pair, 1999). Paths of one entry, or from one root, or to one terminal, form a tree whose leaves are their
-other ends. So pairs are counted by leaves and replaced once for each tree, not once for each path: a factor k above its
-child i becomes their product, which hangs where k hangs, and k stays as long as it has other leaves below.
+them, until each path is one factor (Guenter 2007, section 4; Larsson and Moffat's Re-Pair, 1999, replaces pairs in the
+same way). The paths of one entry, from one root, or to one terminal, form a tree whose leaves are their other ends. So
+pairs are counted by leaves and replaced once for each tree, not once for each path. A factor k above its child i is
+replaced by their product, whose parent is the parent of k; k remains while it has other leaves below.
 
-Time O(nodes touched · log pairs), memory O(nodes). A replacement touches a node and its children.
+Time: O(visited nodes · log pairs), memory: O(nodes). A replacement visits a node and its children.
 
-**Factor subgraphs.** The derivative graph of an entry (root, terminal) holds the paths between the two. If b dominates
-c there, and c has more than one parent, [b,c] is a factor subgraph: the edges into c are replaced by one edge ⟨b,c⟩
-that carries ∂b/∂c, and what no longer leads to the terminal is removed. Likewise if c postdominates b and b has more
-than one child, with the edges out of b. The factor subgraph that is found in most derivative graphs is factored first,
-in all of them; its edge is shared between them. In the end every derivative graph is a single path. What the paths have
-in common, neighbouring factors found in most paths first, is multiplied once (Guenter, Efficient Symbolic
-Differentiation for Graphics Applications, 2007; the notes, section 1).
+**Efficiency.**
 
-How it runs fast:
+* The dominators from a root are the same in every derivative graph with that root, and they remain dominators, since
+  factoring only replaces parts of paths by an edge, or removes paths. So one tree for each root and each terminal,
+  computed once, serves all n·m graphs in all steps.
+* Only *immediate* dominators and postdominators matter. If [b,c] is a factor subgraph and d dominates b, then [d,c]
+  occurs in no more graphs, contains [b,c], and is no factor subgraph after c has one parent.
+* The derivative graphs are stored as one graph, whose edges have bit sets of their entries. One pass over the sets of
+  the edges into c gives the entries in which c has more than one parent. The count of a factor subgraph is the size of
+  a set.
+* Counts only decrease, so the priority queue updates a count when it is popped.
 
-* Dominators seen from a root are the same in every derivative graph with that root, and they remain dominators:
-  factoring replaces a stretch of paths by an edge, or removes paths. So one tree for each root and terminal,
-  computed once, serves all n·m graphs from the first step to the last.
-* Only *immediate* dominators and postdominators matter. If [b,c] is a factor subgraph and d dominates b, [d,c]
-  occurs in no more graphs, contains [b,c], and is none any more once c has one parent.
-* The derivative graphs are one graph whose edges carry bit sets of the entries they belong to. In which entries c
-  has more than one parent is one pass over the sets of the edges into c; the count of a factor subgraph is the size
-  of a set.
-* Counts only fall: a count in the priority queue is renewed when popped.
+**Overlapping factor subgraphs.** Factoring at a dominator removes paths in between, so another [b,c] with common
+vertices may be ∂b/∂c in one entry and only a part of it in another. The forms of [b,c] in its entries are distinguished
+by their values at random labels, modulo the prime 2⁶¹ − 1. Only entries with equal forms share an edge.
 
-Where factor subgraphs overlap: factoring at a dominator takes paths away from what lies between, so another [b,c]
-that shares vertices with it may be ∂b/∂c in one entry and only a part of it in another. So the forms that [b,c] has
-in its entries are told apart by their values at random labels, modulo a prime near 2⁶¹; equal ones share an edge,
-different ones do not.
+**One side.** With one root, dominators alone reduce the derivative graphs to paths, for all terminals at once, and the
+same holds for one terminal. So in a large graph entries are distinguished on one side only, the side with fewer roots
+or terminals, and subgraphs are counted over rows or over columns.
 
-With one root a derivative graph falls to paths by dominators alone, for all terminals at once, and mirrored. So in
-a large graph the entries are told apart on one side only, that with fewer roots or terminals: subgraphs are then
-counted over rows, or over columns.
+**Order.** Among equal counts, the shortest interval of the topological order comes first, so a nested subgraph comes
+before the subgraphs that contain it. With ``order="inner"`` the interval comes first, and counts decide ties. ∂b/∂c is
+accumulated in the form of the subgraph in its first entry, in topological order, from the side with fewer products. The
+result need not be optimal; Guenter reports that it is close to code written by hand for several roots or terminals.
 
-Equal counts: the shortest stretch of the topological order first, so a nested subgraph comes before what contains
-it. With ``order="inner"`` this comes first and counts decide ties. ∂b/∂c sums over paths in the form that the
-subgraph has in the first entry with it, along its topological order, from the side with fewer products. Not
-claimed: optimality; Guenter reports it close to hand-made code for several roots or terminals.
-
-Time O(factor subgraphs · (edges at their ends) · n·m/64), memory O(edges · n·m/8 bytes); the paths that are left are
-multiplied as the trees that they form (`Trees`).
+Time: O(factor subgraphs · (edges at their ends) · n·m/64), memory: O(edges · n·m/8) bytes; then the remaining paths are
+multiplied (`Trees`).
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Trees:
     """Factors as nodes of trees; the path of a leaf is the product from the root of its tree to the leaf.
 
     Args:
-        mirrored: True if trees grow from the terminals, so that the factor of a child is the left one.
+        mirrored: True if the roots of the trees are at the terminals, so that the child is the left factor.
     """
 
     def __init__(self, *, mirrored: bool = False) -> None:
@@ -84,18 +83,18 @@ class Trees:
         self._mirrored = mirrored
         self._weights: list[int] = []
         self._children: list[set[int]] = []
-        #: Nodes that make a pair with their parent, and leaves below all of them, by the pair.
+        #: For each pair the nodes that form it with their parents, and the number of leaves below all of these.
         self._places: dict[Pair, set[int]] = {}
         self._counts: dict[Pair, int] = {}
 
     def add(self, label: int) -> int:
-        """Return a node that hangs nowhere yet."""
+        """Add a node without a parent, and return it."""
         self.labels.append(label)
         self.parents.append(_ABSENT)
         return len(self.labels) - 1
 
     def hang(self, node: int, parent: int) -> None:
-        """Put a node below another one."""
+        """Set the parent of a node."""
         self.parents[node] = parent
 
     def multiply(self, leaves: list[int], product: Callable[[int, int], int]) -> None:
@@ -103,7 +102,7 @@ class Trees:
 
         Args:
             leaves: nodes without children, each of which counts once.
-            product: gives the reference of a product.
+            product: function that returns the reference of a product.
         """
         self._count(leaves)
         queue = [(-count, pair) for pair, count in self._counts.items()]
@@ -146,7 +145,7 @@ class Trees:
                     ready.append(parent)
 
     def _join(self, node: int, label: int, made: set[Pair]) -> None:
-        """Multiply a node by its parent, whose place it takes."""
+        """Multiply a node by its parent, and move it to the parent's place."""
         parents, weights, children = self.parents, self._weights, self._children
         parent = parents[node]
         above = parents[parent]
@@ -192,7 +191,7 @@ class Trees:
 
 Order = Literal["frequency", "inner"]
 Sides = Literal["both", "roots", "terminals"]
-#: Entries times edges up to which both sides are used by default: some seconds.
+#: Product of entries and edges up to which both sides are used by default, which takes some seconds.
 _LIMIT: Final = 12_000_000
 _SEED: Final = 2007
 
@@ -211,12 +210,12 @@ def dstar(
     Args:
         graph: graph to accumulate.
         order: ``"frequency"``, the factor subgraph of most entries first, or ``"inner"``, nested ones first.
-        sides: ``"both"``; ``"roots"``, dominators only; or ``"terminals"``, postdominators only. By default both,
-            unless the graph is large, then that of which there are fewer.
-        deadline: end of the computation.
+        sides: ``"both"``; ``"roots"``, dominators only; or ``"terminals"``, postdominators only. By default both for
+            small graphs, and the side with fewer vertices for large ones.
+        deadline: deadline of the computation.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
         UnknownNameError: for another order or other sides.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "c"), ("b", "c"), ("c", "x"), ("c", "z")])
@@ -238,33 +237,33 @@ def dstar(
 
 
 class _Side:
-    """The edges into, or out of, a vertex that still belong to an entry; dicts keep them in the order of their making.
+    """Incoming or outgoing edges of a vertex that still belong to an entry; dicts keep the order of their creation.
 
-    In one entry there is one edge at most between two vertices, one root and one terminal (of the sides told
-    apart). So the edges from roots (to terminals) of a vertex are in disjoint sets of entries, and their union does
-    for all of them in most places.
+    One entry has one root and one terminal (of the distinguished sides), and at most one edge between two vertices. So
+    the edges of a vertex from roots (to terminals) have disjoint sets of entries, and most operations need only their
+    union.
     """
 
     __slots__ = ("inner", "outer", "union")
 
     def __init__(self) -> None:
         self.inner: dict[int, None] = {}
-        #: Edges from (to) each root (terminal), and the entries of them all.
+        #: Edges from (to) each root (terminal), and the union of their entries.
         self.outer: dict[int, dict[int, None]] = {}
         self.union = 0
 
     def edges(self, end: int | None) -> list[int]:
-        """Return the edges from (to) intermediates and the given root (terminal), from (to) all if that is None."""
+        """Return the edges from (to) intermediates and one root (terminal), or all edges if `end` is None."""
         outer = self.outer.values() if end is None else [self.outer.get(end, {})]
         return [*self.inner, *(e for edges in outer for e in edges)]
 
 
 class _Derivatives:
-    """The derivative graphs of all entries, as one graph whose edges know their entries."""
+    """The derivative graphs of all entries, as one graph whose edges have bit sets of entries."""
 
     def __init__(self, graph: DifferentiationGraph, sides: Sides, deadline: Deadline) -> None:
         self.graph, self._deadline = graph, deadline
-        #: Roots and terminals that are distinguished; if only one side is, an entry is a row or a column.
+        #: Distinguished roots and terminals; if only one side is distinguished, an entry is a row or a column.
         self.rows = graph.roots if sides != "terminals" else ()
         self.terminals = graph.terminals if sides != "roots" else ()
         self.steps = SharedSteps(len(graph.sources))
@@ -282,7 +281,7 @@ class _Derivatives:
         for v in (*self.rows, *self.terminals):
             self.is_end[v] = 1
         rng = random.Random(_SEED)
-        #: Values of all references at random labels, by which equal forms are recognised.
+        #: Values of all references at random labels, which distinguish forms.
         self._residues = [rng.randrange(PRIME) for _ in range(len(graph.sources))]
         self._known: dict[tuple[int, int, int], int] = {}
         entries_of = self._entries_of_edges()
@@ -314,7 +313,7 @@ class _Derivatives:
                     self.postdominated[b, c] = self.postdominated.get((b, c), 0) | column << t
 
     def factor(self, order: Order) -> None:
-        """Factor until every derivative graph is a path."""
+        """Factor until every derivative graph is a single path."""
         queue = []
         for b, c in {**self.dominated, **self.postdominated}:
             self._deadline.check()
@@ -335,9 +334,9 @@ class _Derivatives:
                 self._replace(b, c, above, below)
 
     def finish(self) -> Accumulation:
-        """Multiply along the paths that are left: a tree for each entry."""
+        """Multiply along the remaining paths, which form trees, and return the accumulation."""
         graph, count = self.graph, len(self.graph.vertices)
-        # an edge is the factor of its end that is further from where the trees begin
+        # an edge belongs to its end that is further from the root of the tree
         near, far = (self.sources, self.targets) if self.rows else (self.targets, self.sources)
         edges = {entry * count + far[e]: e for e, entries in enumerate(self.entries) for entry in _bits(entries)}
         trees = Trees(mirrored=not self.rows)
@@ -362,14 +361,14 @@ class _Derivatives:
         return Accumulation(graph, self.steps, {pair: trees.labels[leaf] for pair, leaf in leaves.items()})
 
     def _entries_of_edges(self) -> Callable[[int, int], int]:
-        """Return a function that maps an edge's ends to the requested entries that have paths through both, as bits."""
+        """Return a function of an edge's ends that returns the bit set of selected entries with paths through both."""
         graph, ones = self.graph, [1] * len(self.graph.vertices)
         ranges = index_ranges(graph) if self.rows else ones
         domains = index_domains(graph) if self.terminals else ones
         if graph.wanted is None:
             spread = {rows: self._spread(rows) for rows in set(ranges)}
             return lambda j, i: spread[ranges[j]] * domains[i]
-        # by the ends that are not distinguished, too: a row has no edge that leads to none of its requested terminals
+        # also check the side that is not distinguished: each edge of a row leads to a selected terminal of the row
         all_rows, all_terminals = index_ranges(graph), index_domains(graph)
         requested = [
             (1 << (r if self.rows else 0) * self.columns + (t if self.terminals else 0), 1 << r, 1 << t)
@@ -383,7 +382,7 @@ class _Derivatives:
         return lambda j, i: entries(all_rows[j], all_terminals[i])
 
     def _spread(self, rows: int) -> int:
-        """Return bit r·columns for every r in `rows`: times a set of columns, the set of all pairs of the two."""
+        """Return the bit r·columns for every r in `rows`; times a bit set of columns this is the set of all pairs."""
         return sum(1 << r * self.columns for r in range(rows.bit_length()) if rows >> r & 1)
 
     def _rank(self, order: Order, b: int, c: int, count: int) -> tuple[int, int]:
@@ -405,7 +404,7 @@ class _Derivatives:
         return e
 
     def _occurrences(self, b: int, c: int) -> tuple[int, int]:
-        """Return entries in which [b,c] is a factor subgraph because of a dominator, and because of a postdominator."""
+        """Return the entries in which [b,c] is a factor subgraph by dominance, and by postdominance."""
         above, below = self.dominated.get((b, c), 0), self.postdominated.get((b, c), 0)
         return (
             above & self._twice(self.into[c]) if above else 0,
@@ -413,7 +412,7 @@ class _Derivatives:
         )
 
     def _twice(self, side: _Side) -> int:
-        """Return entries to which at least two of the edges belong."""
+        """Return the entries that at least two of the edges have."""
         once, twice = side.union, 0
         for e in side.inner:
             entries = self.entries[e]
@@ -456,7 +455,7 @@ class _Derivatives:
                     self._take(e, dead, upwards, downwards)
 
     def _take(self, e: int, entries: int, upwards: dict[int, int], downwards: dict[int, int]) -> None:
-        """Remove an edge from some entries, and note which vertices may have become dead ends in which of them."""
+        """Remove an edge from some entries, and note the vertices that may have become dead ends, with the entries."""
         lost = self.entries[e] & entries
         if not lost:
             return
@@ -475,7 +474,7 @@ class _Derivatives:
             downwards[i] = downwards.get(i, 0) | lost
 
     def _form(self, b: int, c: int, entries: int, above: int) -> tuple[list[int], int]:
-        """Return the edges of [b,c] in the first of the entries, and the entries in which it has just these."""
+        """Return the edges of [b,c] in the first of the entries, and the entries in which it has the same edges."""
         one = entries & -entries
         upwards = bool(one & above)
         same = entries & above if upwards else entries & ~above
@@ -535,7 +534,7 @@ class _Derivatives:
 
 
 def _bits(entries: int) -> Iterator[int]:
-    """Yield positions of the bits that are set."""
+    """Yield the positions of the bits that are set."""
     size = (entries.bit_length() + 7) // 8
     bits = np.unpackbits(np.frombuffer(entries.to_bytes(size, "little"), np.uint8), bitorder="little")
     yield from bits.nonzero()[0].tolist()

@@ -1,18 +1,18 @@
 """Simulated annealing of edge and face elimination sequences, starting from the best vertex order.
 
 The kernel (`accumulus.theory.compiled.mixed_kernel`) starts from a vertex order, or from the items of an earlier run.
-Its result is an edge elimination, or the sequence of faces that it eliminated.
+Its result is an edge elimination, or a sequence of faces.
 
-Every vertex order is an edge sequence, every edge sequence a face sequence. So both begin with the best order of the
-method `vertex`, `face` runs `edge`, too, and neither is ever worse than that.
+Every vertex order is equivalent to an edge sequence, and every edge sequence to a face sequence. So both methods start
+from the best order of the method `vertex`, `face` also runs `edge`, and neither is ever worse than its start.
 
-Sequences that mix vertices, edges and faces are annealed (`MixedAnnealing`), every second run from the order, the
-others from the best so far, until that stalls. Under "operations", where the emitted tape is counted,
-they are annealed by their multiplications, and only the best is counted.
+`MixedAnnealing` anneals sequences that mix vertices, edges and faces. Every second run starts from the order, the
+others from the best sequence so far, until the search stalls. Under objectives that are counted on the tape it anneals
+the multiplications, and only the best sequence is emitted and counted.
 
-Single edges and faces pay on small graphs, and on few others: then it takes minutes to find out. So at the default
-effort, sequences of more than `most` products are not touched, and nothing is where a bound says that it is the best.
-Always hands back the best so far: when the time is over, and on Ctrl-C.
+Single edges and faces are useful on small graphs, but rarely on larger ones, where it takes minutes to find out. So
+sequences with more products than the effort's limit (`_Effort.most`) are not annealed, nor sequences that meet a lower
+bound. At the time limit, and on Ctrl-C, the methods return the best result so far.
 """
 
 from __future__ import annotations
@@ -47,19 +47,21 @@ from accumulus.theory.compiled.line_state import INNER, ROOT, TERMINAL
 
 
 class Lines:
-    """The edges at the intermediates of an independent part, as labels 0, 1, ….
+    """Encoding of the edges at the intermediates of a part, as numbered labels.
 
     Args:
-        state: the graph, nothing eliminated.
-        part: intermediates.
+        state: graph before any elimination.
+        intermediates: intermediates of the part.
 
     Attributes:
-        edges: (source, target) of each label, by vertices of the graph.
-        vertices: those vertices, in the order of their numbers here.
-        numbers: of the vertices.
-        starts, ends, levels: of each label: the numbers of its ends, and its level (`accumulus.search.elimination`).
-        above, below: predecessors and successors of each label, as bits.
-        sizes, kinds: of each vertex; `INNER`, `ROOT` or `TERMINAL`.
+        edges: (source, target) of each label, as vertices of the graph.
+        vertices: vertices of the graph, by their numbers in the encoding.
+        numbers: number of each vertex of the graph in the encoding.
+        starts, ends: numbers of the ends of each label.
+        levels: level of each label (`accumulus.search.elimination`).
+        above, below: predecessors and successors of each label, as bit sets.
+        sizes: size of each vertex.
+        kinds: kind of each vertex: `INNER`, `ROOT` or `TERMINAL`.
     """
 
     def __init__(self, state: Elimination, intermediates: Collection[int]) -> None:
@@ -78,14 +80,14 @@ class Lines:
         )
 
     def faces(self, elimination: FaceElimination, steps: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
-        """Eliminate the faces of a part that a kernel has found.
+        """Eliminate the faces of a kernel's result.
 
         Args:
-            elimination: face elimination of the whole graph in which the part is untouched.
+            elimination: face elimination of the whole graph, in which no face of the part is eliminated.
             steps: triples of two labels and their product, which is −1 if it is not used again.
 
         Returns:
-            the faces, as `accumulus.elimination.edges_and_faces.eliminate_faces` takes them.
+            The faces, for `accumulus.elimination.edges_and_faces.eliminate_faces`.
         """
         graph, resolve = elimination.graph, elimination.resolve
         ends = zip(graph.sources.tolist(), graph.targets.tolist(), graph.live_edges.tolist(), strict=True)
@@ -99,7 +101,12 @@ class Lines:
         return taken
 
     def encoded(self, count: int, path_words: int = 0) -> dict[str, Any]:
-        """Return the fields of `accumulus.theory.compiled.line_state.LineState` as arrays, by words of a row."""
+        """Return the fields of `accumulus.theory.compiled.line_state.LineState`.
+
+        Args:
+            count: number of 64-bit words of a set of labels.
+            path_words: number of words of a set of tracked paths.
+        """
         labels, vertices, edges = 64 * count, len(self.vertices), len(self.edges)
         shapes: dict[str, tuple[int, ...]] = {
             "present": (count,),
@@ -126,22 +133,22 @@ class Lines:
 
 
 def words(bits: int, count: int) -> NDArray[np.int64]:
-    """Return bits as an array of words of 64."""
+    """Return a bit set as an array of 64-bit words."""
     return np.frombuffer(bits.to_bytes(8 * count, "little"), np.dtype(np.int64).newbyteorder("<"))
 
 
 # Annealing -----------------------------------------------------------------------------------------------------------
 
 
-#: Edges, at most: beyond, kept states take too much memory and time.
+#: Largest number of edges: for more, the stored states take too much memory and time.
 MOST_EDGES: Final = 600
-#: Items that are no vertices: for each vertex, and besides.
+#: Number of items other than vertices: for each vertex, and in addition.
 _REFINEMENTS: Final = (0.25, 8)
-#: Labels beyond the edges of the graph that there is room for: for each edge, and besides.
+#: Capacity for new labels: for each edge, and in addition.
 _ROOM: Final = (0.25, 32)
-#: Weight of the total that breaks ties.
+#: Weight of the tie-breaking cost.
 _TIE: Final = 0.05
-#: Products in a slice, a fraction of a millisecond; seconds for each product of a sequence that a move takes.
+#: Products in a slice, a fraction of a millisecond; seconds of a move for each product of the sequence.
 _SLICE: Final = 1_000
 _PRODUCT: Final = 1e-7
 _SEED: Final = 2004
@@ -150,16 +157,17 @@ _SIDES: Final[dict[int, Side]] = {mixed.FRONT: "front", mixed.BACK: "back"}
 
 
 class MixedAnnealing(Annealing):
-    """Annealing of the edge or face eliminations of one graph. A visit tries a move; runs start from items.
+    """Annealing of the edge or face eliminations of one graph; a visit tries a move, and runs start from items.
 
-    Temperatures are in units of what a product costs on average, at least 1.
+    The unit of temperature is the average cost of a product, but at least 1.
 
     Args:
-        state: the graph, nothing eliminated; at least one intermediate and at most `MOST_EDGES` edges at these.
-        order: order of the intermediates, to begin with.
+        state: graph before any elimination, with at least one intermediate and at most `MOST_EDGES` edges at
+            intermediates.
+        order: initial order of the intermediates.
 
     Attributes:
-        count: items of a sequence.
+        count: number of items of a sequence.
     """
 
     HOT, COLD = 0.2, 0.05
@@ -193,7 +201,7 @@ class MixedAnnealing(Annealing):
         )
         self._run = kernel("theory.mixed")
         self._products = 0
-        # refinements lie evenly between the vertices
+        # the other items are distributed evenly between the vertices
         start = [mixed.NOTHING] * length
         for t, v in enumerate(ordered):
             start[t * length // len(ordered)] = mixed.VERTEX | v << mixed.KIND_BITS
@@ -201,7 +209,7 @@ class MixedAnnealing(Annealing):
 
     @property
     def faces(self) -> bool:
-        """Return True if single faces are searched, and not only edges."""
+        """Return True if the search includes single faces, not only edges."""
         return bool(self._state.faces)
 
     @faces.setter
@@ -234,11 +242,11 @@ class MixedAnnealing(Annealing):
         return visits - state.moves
 
     def sweeps_in(self, seconds: float) -> float:
-        """Return sweeps that fit into that time on a machine of today."""
+        """Return the number of sweeps that fit into a time in seconds on a current machine."""
         return seconds / (_PRODUCT * self.count * (self._products + 10))
 
     def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
-        """Return the best sequence so far, run on the graph: as an edge elimination, if no item is a face."""
+        """Return the accumulation of the best sequence so far: an edge elimination if no item is a face."""
         by_faces = any(_parts(item)[0] == mixed.FACE for item in self.best[1])
         return self._by_faces(graph) if by_faces else self._by_edges(graph)
 
@@ -271,7 +279,7 @@ class MixedAnnealing(Annealing):
 
 
 def _parts(item: int) -> tuple[int, int, int, int]:
-    """Return the kind of an item, then its vertices: the middle one, where it starts, where it ends."""
+    """Return the kind of an item and its vertices: middle, start and end."""
     item, kind = item >> mixed.KIND_BITS, item & (1 << mixed.KIND_BITS) - 1
     return kind, item & _IDS, item >> mixed.ID_BITS & _IDS, item >> 2 * mixed.ID_BITS
 
@@ -284,10 +292,15 @@ Level = Literal["edge", "face"]
 
 @dataclass(frozen=True, slots=True)
 class _Effort:
-    """Limits of a search."""
+    """Limits of a search.
 
-    most: float  # products of a sequence that is touched, at most
-    annealing: Schedule  # visits are moves
+    Attributes:
+        most: largest number of products of a sequence that is annealed.
+        annealing: schedule, in which visits are moves.
+    """
+
+    most: float
+    annealing: Schedule
 
 
 _EFFORTS: Final = {
@@ -295,7 +308,7 @@ _EFFORTS: Final = {
     "balanced": _Effort(32, Schedule(1_000, growth=1.0, stalls=2)),
     "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, stalls=10)),
 }
-#: Part of the time that edges may take, where faces follow.
+#: Fraction of the time for edges if faces follow.
 _EDGES: Final = 0.25
 
 
@@ -307,7 +320,7 @@ def edge(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 @register("face")
 def face(graph: DifferentiationGraph, context: Context) -> SearchResult:
-    """Search for an edge sequence, then for a face sequence that is better still."""
+    """Search for an edge sequence, then for a face sequence that is even better."""
     return _search(graph, context, ("edge", "face"))
 
 
@@ -325,7 +338,7 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
         prepare("theory.mixed")
     assert start.order is not None
     annealing = MixedAnnealing(Elimination.of(graph, options.objective), start.order)
-    # the order's own items: the best sequence can be hard to leave
+    # runs also start from the items of the order, since the best sequence may be a local minimum
     items, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
     # the search of faces starts from the best edge sequence
     for level in levels:
@@ -351,8 +364,8 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
 
 
 def _is_least(result: SearchResult, objective: Objective, deadline: Deadline) -> bool:
-    """Return True if no plan makes fewer products that count, as far as there is time to know."""
-    # nothing is known of operations, but without fewer products there are hardly fewer of them
+    """Return True if the result's products meet a lower bound that can be computed before the deadline."""
+    # there is no bound on operations, but fewer operations than the plan's are unlikely without fewer products
     counted = objective.of_eliminations
     try:
         bound = lower_bound(result.graph, counted, deadline=deadline)
@@ -363,41 +376,41 @@ def _is_least(result: SearchResult, objective: Objective, deadline: Deadline) ->
 
 # Further rules for faces ---------------------------------------------------------------------------------------------
 #
-# The further face rules of the notes (section 1), each behind the condition under which it keeps the Jacobian.
+# The further face rules of the notes (section 1), with the conditions under which they preserve the Jacobian.
 #
-# All three are an interior vertex split followed by ordinary steps of face elimination; that is their proof, and their
-# implementation. A split sends every path through exactly one of the two copies; elimination of a face replaces the
-# paths through it by paths through its product; vertices with equal P and S merge. None of these changes the sum over
+# Each rule is an interior vertex split followed by ordinary steps of face elimination, which proves it and implements
+# it. A split sends every path through exactly one of the two copies. The elimination of a face replaces the paths
+# through it by paths through its product. Vertices with equal P and S merge. None of these steps changes the sum over
 # all paths between any root and any terminal.
 #
-# The rules, the conditions and why they are necessary are in docs/notes.md, section 1. *Absorption* splits j into j'
-# with S_k and j with the rest, then eliminates ⟨i,j'⟩, which k absorbs: the printed rule is the same exactly if j' is
-# isolated then, P_j = {i}; `absorb` raises unless it is, or makes the split of j first. *Fill-in* splits k into k' with
-# S_j and k with the rest, then eliminates ⟨i,j⟩, which k' absorbs. *Merge* splits k into k' with P_i and k with the
-# rest, then k' merges with i. Each has its mirror image.
+# docs/notes.md, section 1, explains the rules and why the conditions are necessary. *Absorption* splits j into j' with
+# S_k and j with the rest, then eliminates ⟨i,j'⟩, which k absorbs. The rule as printed is equivalent if and only if j'
+# is then isolated, that is, P_j = {i}; otherwise `absorb` raises, or splits j on request. *Fill-in* splits k into k'
+# with S_j and k with the rest, then eliminates ⟨i,j⟩, which k' absorbs. *Merge* splits k into k' with P_i and k with
+# the rest, then k' merges with i. Each rule has a mirror image.
 #
-# Absorption and fill-in take one product, merge none. Absorption leaves ⟨i,j⟩ to be multiplied again for the rest of
-# S_j; fill-in and merge may make k match where it did not before.
+# Absorption and fill-in take one product, merge takes none. After an absorption, ⟨i,j⟩ still has to be multiplied for
+# the rest of S_j. After a fill-in or merge, k may match other vertices.
 
 
 def absorb(elimination: FaceElimination, i: int, j: int, k: int, *, split: bool = False) -> int:
-    """Absorb the part of face ⟨i,j⟩ that k covers into k; the face stays.
+    """Absorb the part of face ⟨i,j⟩ that k covers into k; the face remains.
 
-    Either P_k = P_i, S_k ⊂ S_j and P_j = {i}, and S_j loses S_k; or S_k = S_j, P_k ⊂ P_i and S_i = {j}, and P_i
-    loses P_k.
+    Either P_k = P_i, S_k ⊂ S_j and P_j = {i}: then S_k is removed from S_j. Or S_k = S_j, P_k ⊂ P_i and S_i = {j}: then
+    P_k is removed from P_i.
 
     Args:
         elimination: face elimination in its present state.
         i: source of the face.
         j: target of the face.
-        k: vertex that absorbs a part of it.
-        split: if True and P_j ≠ {i} (S_i ≠ {j}), split j (i) first, so that other paths through it stay.
+        k: vertex that absorbs a part of the face.
+        split: if True, also accept P_j ≠ {i} (S_i ≠ {j}), where the split of j (i) preserves other paths through it.
 
     Returns:
-        the vertex that now holds k's label.
+        The vertex whose label includes k's label and the product.
 
     Raises:
-        OrderError: if there is no such face, k does not fit, or the condition fails and `split` is false.
+        OrderError: if the face does not exist, k does not fit, or the condition fails and `split` is False.
     """
     elimination.check_face(i, j)
     _check_vertex(elimination, k)
@@ -417,10 +430,10 @@ def fill_in(elimination: FaceElimination, i: int, j: int, k: int) -> int:
     """Eliminate face ⟨i,j⟩ into the part of k that it covers: P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j.
 
     Returns:
-        the vertex with P_i and S_j, labelled c_i c_j + c_k.
+        The vertex with P_i and S_j, whose label is c_i c_j + c_k.
 
     Raises:
-        OrderError: if there is no such face, or k does not fit.
+        OrderError: if the face does not exist, or k does not fit.
     """
     elimination.check_face(i, j)
     _check_vertex(elimination, k)
@@ -431,15 +444,15 @@ def fill_in(elimination: FaceElimination, i: int, j: int, k: int) -> int:
 
 
 def merge_equal(elimination: FaceElimination, i: int, k: int) -> int:
-    """Merge the part of k that equals i with i: P_k ⊃ P_i and S_k = S_i, or P_k = P_i and S_k ⊃ S_i.
+    """Merge the part of k that has the P and S of i with i: P_k ⊃ P_i and S_k = S_i, or P_k = P_i and S_k ⊃ S_i.
 
-    (Where both are equal the two are one vertex already.)
+    (Vertices with equal P and S have been merged already.)
 
     Returns:
-        the vertex that now holds c_i + c_k.
+        The vertex with the label c_i + c_k.
 
     Raises:
-        OrderError: if i and k are the same, or k does not fit.
+        OrderError: if i or k is not an inner vertex, both are the same, or k does not fit.
     """
     _check_vertex(elimination, i)
     _check_vertex(elimination, k)
@@ -452,7 +465,10 @@ def merge_equal(elimination: FaceElimination, i: int, k: int) -> int:
 
 
 def _part_off(elimination: FaceElimination, k: int, i: int, j: int) -> bool:
-    """Split k so that one part has P_i and S_j; return True if k covers these, with one side in common."""
+    """Split k so that one part has P_i and S_j; return False, without a split, if k does not fit.
+
+    k fits if P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j.
+    """
     P, S = elimination.predecessors, elimination.successors
     if P[k].keys() == P[i].keys() and S[k].keys() > S[j].keys():
         elimination.split(k, successors=S[j])

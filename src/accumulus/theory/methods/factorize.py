@@ -1,28 +1,27 @@
-"""Factorization: split vertices until only chains and blocks are left, which are one expression for each entry.
+"""Factorization: split vertices until only chains and blocks remain, which form one expression for each entry.
 
 **Strands.** The label of an edge of the factorized graph is a *strand*: an edge of the graph, a chain of two strands
 through a vertex (a product), or a block of two strands between the same ends (a sum). Strands are references to steps.
-A strand with a name is computed once, however often it is used. A strand without a name is computed, and drawn, at each
-place where it occurs, like a subexpression that is written out again (the notes, section 4). All walks are iterative:
-chains may be long.
+A strand with a name is computed once and may be used several times. A strand without a name is computed, and drawn, at
+each occurrence, like a repeated subexpression (the notes, section 4). No function recurses, since chains may be long.
 
-**Factorization.** Simple chains and blocks are replaced by single strands first and after every split, from the inside
-out (the notes, section 4). What then remains between roots and terminals is split:
+**Factorization.** Simple chains and blocks are replaced by single strands, from the inside out, at first and after
+every split (the notes, section 4). The remaining vertices between roots and terminals are split:
 
-* backward: vertices from which only terminals are left, from the bottom up. Each gets one copy per incoming edge,
-  and each copy its own copy of all that is below, so that nothing overlaps any more;
-* forward: vertices that only roots lead to, from the top down, with what is above;
-* both: a level from the top and a level from the bottom by turns, so that the two sides meet;
-* middle: vertices as far from the roots as from the terminals first, then outwards; a split vertex has a copy for
+* backward: vertices whose successors are all terminals, from the bottom up. Each vertex gets one copy for each incoming
+  edge, and each copy gets its own copy of everything below, so that paths no longer overlap;
+* forward: vertices whose predecessors are all roots, from the top down, with copies of everything above;
+* both: a level from the top and a level from the bottom in turn, until the two sides meet;
+* middle: vertices equally far from the roots and the terminals first, then outwards; a split vertex gets a copy for
   each pair of an incoming and an outgoing edge.
 
-With references what is copied, unless it is a single edge, is first given a name, and the copies refer to it; the
-products are those of the vertex elimination in the same order, which this is. Without, every copy is computed again;
-that may be exponentially many, so it stops at a limit. `factorize` splits explicitly: the copies are there, and
-`factorization_steps` draws them. `factorize_faces` splits implicitly, by face eliminations in the same order.
+With references, each copied strand except a single edge gets a name, and the copies refer to it. This is vertex
+elimination in the same order, with the same products. Without references, every copy is computed again. There may be
+exponentially many copies, so there is a limit. `factorize` splits explicitly, and `factorization_steps` draws the
+copies. `factorize_faces` splits implicitly, by face eliminations in the same order.
 
-With references time and memory are linear in the steps. From both sides, where the two meet each vertex may stand
-between all roots and all terminals: up to |vertices met| · |roots| · |terminals| products.
+With references time and memory are linear in the steps. With "both", each vertex where the sides meet may be between
+all roots and all terminals, which gives up to |such vertices| · |roots| · |terminals| products.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ def factorize(
         graph: graph to accumulate.
         direction: position of the first split: ``"backward"``, ``"forward"``, ``"both"`` or ``"middle"``.
         references: if True, copied subexpressions are computed once.
-        limit: largest number of labels written out without references.
-        deadline: end of the computation.
+        limit: largest number of labels in all strands without references.
+        deadline: deadline of the computation.
 
     Raises:
-        GraphError: if more labels than `limit` would be written out.
-        OutOfTimeError: if the deadline passes before.
+        GraphError: if the strands without references have more than `limit` labels.
+        OutOfTimeError: if the deadline passes first.
         UnknownNameError: for another direction.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -80,7 +79,7 @@ def factorize(
 
 
 def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backward") -> Accumulation:
-    """Accumulate by factorization with implicit splitting: the same order, face by face in the line graph.
+    """Accumulate by factorization with implicit splitting: face eliminations in the same order.
 
     Raises:
         UnknownNameError: for another direction.
@@ -91,7 +90,7 @@ def factorize_faces(graph: DifferentiationGraph, direction: Direction = "backwar
 
 
 def factorization_order(graph: DifferentiationGraph, direction: Direction = "backward") -> list[int]:
-    """Return the intermediates in the order in which factorization makes them disappear into chains; dead ones last."""
+    """Return the intermediates in the order in which factorization replaces them by chains; dead ones come last."""
     gone = _Factorization(graph).run(direction).gone
     seen = set(gone)
     return gone + [v for v in graph.intermediates if v not in seen]
@@ -100,10 +99,16 @@ def factorization_order(graph: DifferentiationGraph, direction: Direction = "bac
 def factorization_steps(
     graph: DifferentiationGraph, direction: Direction = "backward", *, references: bool = True, limit: int = 10_000
 ) -> Iterator[DifferentiationGraph]:
-    """Yield the graph before and after every level of splits, and after naming the references that a level needs.
+    """Yield drawings of the graph: before the first split, after every level of splits, and after new names.
+
+    Args:
+        graph: graph to factorize.
+        direction: position of the first split, as for `factorize`.
+        references: if True, copied subexpressions get names.
+        limit: largest number of labels in all strands without references.
 
     Raises:
-        GraphError: if more labels than `limit` would be written out.
+        GraphError: if the strands without references have more than `limit` labels.
         UnknownNameError: for another direction.
     """
     factorization = _Factorization(graph, None if references else limit)
@@ -121,40 +126,42 @@ def factorization_steps(
 
 
 class _Factorization(EdgeElimination):
-    """A graph whose edges are strands.
+    """State of a factorization: a graph whose edges are strands.
 
     Args:
-        limit: limit of the labels that all strands write out together, if each counts wherever it stands.
+        graph: graph to factorize.
+        limit: largest number of labels in all strands, if each counts at every occurrence; None for no limit.
+        deadline: deadline of the computation.
     """
 
     def __init__(self, graph: DifferentiationGraph, limit: int | None = None, deadline: Deadline = FOREVER) -> None:
         super().__init__(graph)
         self._limit, self._deadline = limit, deadline
-        #: Vertices in the order in which they disappeared.
+        #: Vertices in the order of their replacement by chains.
         self.gone: list[int] = []
-        #: True if the vertex that `levels` gave last begins a new level.
+        #: True if the last vertex that `levels` yielded is the first of its level.
         self.new_level = False
-        #: For each step the vertex through which it is a chain; −1 for blocks that the graph begins with.
+        #: For each step the vertex that was replaced; −1 for the sums of parallel edges of the graph.
         self._through: list[int] = []
-        #: Numbers of the strands that have a name, from 1.
+        #: Number of each strand that has a name, from 1.
         self._names: dict[int, int] = {}
-        #: Labels that each strand writes out, if they are limited, and that all strands of the graph do.
+        #: Number of labels in each strand, if it is limited, and in all strands of the graph.
         self._sizes = [1] * self.steps.edges
         self._written = 0
         self._note_steps(-1)
         self._write(int(graph.live_edges.sum()))
-        #: Neighbours of the edges and vertices removed since the last level began.
+        #: Neighbours of the vertices removed since the start of the level.
         self._touched: dict[int, None] = {}
         self._reduce([v for v in reversed(graph.topological_order) if self.intermediate[v]])
 
     def run(self, direction: Direction) -> _Factorization:
-        """Split until one strand an entry is left."""
+        """Split until every entry is a single strand; return the factorization itself."""
         for v in self.levels(direction):
             self.split(v)
         return self
 
     def levels(self, direction: Direction) -> Iterator[int]:
-        """Yield vertices to split, as they become due; each has to be split before the next is taken."""
+        """Yield the vertices to split; the caller has to split each before the next iteration."""
         if direction not in get_args(Direction):
             raise unknown_name("direction", direction, get_args(Direction))
         if direction == "middle":
@@ -178,7 +185,7 @@ class _Factorization(EdgeElimination):
                 due[other] = [v for v in vertices if self._present(v)]
 
     def name_copied(self, v: int) -> bool:
-        """Give names to the strands at v that its split copies; return True if there are new ones."""
+        """Name the strands at v that its split copies; return True if there are new names."""
         before = len(self._names)
         above, below = self._strands_at(v)
         for strands, copies in ((above, len(below)), (below, len(above))):
@@ -188,15 +195,15 @@ class _Factorization(EdgeElimination):
         return len(self._names) > before
 
     def split(self, v: int) -> None:
-        """Split v into one copy for each pair of an incoming and an outgoing strand, which become one strand each."""
+        """Split v into a copy for each pair of an incoming and an outgoing strand, and replace each copy by a chain."""
         near = (*self.predecessors[v], *self.successors[v])
         self._join(v)
         self._reduce([*near])
 
     def drawn(self) -> DifferentiationGraph:
-        """Return the graph that the strands are made of: copies of a vertex have primes, named strands are edges.
+        """Return the graph with all strands expanded, except named ones, which are edges; copied vertices have primes.
 
-        Labels are the graph's symbols, or e1, e2, … by edge where a variable has none; names are s1, s2, ….
+        Labels are the graph's symbols, or e1, e2, … by edge for variables without a symbol. Named strands are s1, s2, …
         """
         graph, steps = self.graph, self.steps
         times: dict[int, int] = {}
@@ -252,11 +259,11 @@ class _Factorization(EdgeElimination):
         return bool(self.intermediate[v]) and bool(self.successors[v])
 
     def _strands_at(self, v: int) -> tuple[list[int], list[int]]:
-        """Return the strands into a vertex and out of it."""
+        """Return the incoming and the outgoing strands of a vertex."""
         return [self.successors[u][v] for u in self.predecessors[v]], list(self.successors[v].values())
 
     def _reduce(self, pending: list[int]) -> None:
-        """Replace chains and blocks by strands, until none is left."""
+        """Replace simple chains and blocks by strands, until there are no more."""
         for v in series_vertices(self.predecessors, self.successors, pending, lambda v: bool(self.intermediate[v])):
             self._join(v)
 
@@ -274,7 +281,7 @@ class _Factorization(EdgeElimination):
         self._note_steps(v)
 
     def _note_steps(self, v: int) -> None:
-        """Record for each new step the vertex that it goes through, and the labels that it writes out."""
+        """Record for each new step the replaced vertex and the number of labels."""
         steps, noted = self.steps, len(self._through)
         self._through += [v] * (len(steps) - noted)
         if self._limit is not None:
@@ -282,7 +289,7 @@ class _Factorization(EdgeElimination):
                 self._sizes.append(self._sizes[left] + self._sizes[right])
 
     def _write(self, more: int) -> None:
-        """Count labels that are written out, up to the limit."""
+        """Count more labels, and raise `GraphError` beyond the limit."""
         self._written += more
         if self._limit is not None and self._written > self._limit:
             raise GraphError(
@@ -292,7 +299,7 @@ class _Factorization(EdgeElimination):
 
 
 def _written_out(accumulation: Accumulation) -> Accumulation:
-    """Return every step computed anew wherever its result is used, innermost first."""
+    """Return the accumulation in which every use of a step computes it again."""
     first, made = accumulation.steps, Steps(accumulation.steps.edges)
     entries = {}
     for entry, strand in accumulation.entries.items():

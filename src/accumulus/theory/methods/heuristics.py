@@ -1,29 +1,29 @@
 """Greedy elimination of vertices, edges and faces by the scores of the literature.
 
-The scores are those of Albrecht, Gottschling and Naumann, Markowitz-type heuristics for computing Jacobian matrices
+The scores are from Albrecht, Gottschling and Naumann, Markowitz-type heuristics for computing Jacobian matrices
 efficiently (ICCS 2003, LNCS 2658, 575–584), with the definitions of the same authors' library Angel:
 
-* **Markowitz**: the fewest products. For a vertex |P|·|S|, its Markowitz degree; for an edge |P_j| from the front,
-  |S_i| from the back; for a face the number of faces at the same vertex of the graph, its Markowitz degree there.
-* **Relative Markowitz**: the Markowitz degree less that which is due in any order, (roots above)·(terminals below) for
-  a vertex; for an edge |P_j| less the roots above j, or |S_i| less the terminals below i.
-* **Lowest fill-in**: the fewest edges that are new.
-* **LMMD**, lowest Markowitz minimal damage: the least sum of the Markowitz degree and the damage, which is what
-  the Markowitz degrees of all other vertices grow by.
-* **MOMR**, maximal overall Markowitz reduction: what lowers the sum of all Markowitz degrees, which is the number
-  of faces, by the most: the Markowitz degree less the damage. For faces, LMMD is the same.
+* **Markowitz**: the fewest products. For a vertex this is its Markowitz degree |P|·|S|; for an edge |P_j| from the
+  front, |S_i| from the back; for a face the Markowitz degree of its vertex in the graph, the number of faces there.
+* **Relative Markowitz**: the Markowitz degree of a vertex minus its lower bound in any order, (roots above)·(terminals
+  below); for an edge |P_j| minus the number of roots above j, or |S_i| minus the number of terminals below i.
+* **Lowest fill-in**: the fewest new edges.
+* **LMMD**, lowest Markowitz minimal damage: the smallest sum of the Markowitz degree and the damage, which is the
+  increase of the Markowitz degrees of all other vertices.
+* **MOMR**, maximal overall Markowitz reduction: the largest decrease of the sum of all Markowitz degrees, which is the
+  number of faces: the Markowitz degree minus the damage. For faces, LMMD is the same.
 
-Scores count edges, whatever their labels and the sizes of their ends. Relative Markowitz and lowest fill-in are not
-defined for faces there. Ties go to what is nearest to the roots, then to the lowest numbers (of faces under MOMR, to
-these at once); so every heuristic is deterministic.
+Scores count edges, independently of their labels and the sizes of their ends. The paper does not define relative
+Markowitz and lowest fill-in for faces. Ties go to the vertex nearest to the roots, then to the lowest numbers (for
+faces with MOMR directly to the lowest numbers). So every heuristic is deterministic.
 
-Choices wait in a heap (`run_greedily`). When something is eliminated, the scores of what is next to it are renewed,
-others when their turn comes, so a score that is lowered by a change further away is noticed late. (Markowitz degrees
-and relative ones only change next to what is eliminated.) Time: some microseconds for each product and each score, and
-a score takes time linear in the degrees around. None is within a constant factor of the optimum. Greedy edges and
-faces may go wrong without bound (Griewank and Naumann, Accumulating Jacobians as chained sparse matrix products, 2003,
-warn of it): a sequence of four times the products of the Markowitz order, or of more than `_LONGEST`, is given up, and
-that order is the result.
+The choices are in a heap (`run_greedily`). After an elimination, only the scores of adjacent choices are updated; other
+scores are updated when they reach the top, so a score that has decreased elsewhere is noticed late. (Markowitz degrees
+and relative ones only change for adjacent choices.) Time: some microseconds for each product and each score; a score
+takes time linear in the degrees of the vertices nearby. No heuristic is within a constant factor of the optimum. Greedy
+edges and faces may take arbitrarily many products (Griewank and Naumann, Accumulating Jacobians as chained sparse
+matrix products, 2003). So a sequence with some four times the products of the Markowitz order, or more than `_LONGEST`,
+is abandoned, and the Markowitz order is the result.
 """
 
 from __future__ import annotations
@@ -48,7 +48,13 @@ Step = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class SideView:
-    """A graph seen from one side: predecessors, successors, and how many roots are above each vertex; or reversed."""
+    """A graph or its reverse.
+
+    Attributes:
+        P: predecessors of each vertex.
+        S: successors of each vertex.
+        above: number of roots above each vertex.
+    """
 
     P: Sequence[Collection[int]]
     S: Sequence[Collection[int]]
@@ -56,29 +62,35 @@ class SideView:
 
 
 class _Choices:
-    """Choices in the elimination of a graph."""
+    """Base class of the choices of a greedy elimination.
 
-    first: list[Step]  # all choices while nothing is eliminated
-    steps: Any  # of the elimination so far: products and sums, or vertices
-    elimination: Any  # of edges or faces
+    Attributes:
+        first: all choices before the first elimination.
+        steps: products and sums of the elimination so far, or its vertices.
+        elimination: elimination of edges or faces.
+    """
+
+    first: list[Step]
+    steps: Any
+    elimination: Any
 
     def score(self, step: Step) -> Any:
-        """Return the score of a choice, the least of which is taken next; None where it is none any more."""
+        """Return the score of a choice, None if it no longer exists; the choice with the smallest score comes next."""
         raise NotImplementedError
 
     def take(self, step: Step) -> list[Step]:
-        """Eliminate, and return choices that are new or may score less."""
+        """Eliminate a choice, and return the choices that are new or may have a lower score."""
         raise NotImplementedError
 
 
 def run_greedily(choices: _Choices, limit: int, deadline: Deadline = FOREVER) -> bool:
-    """Take always a choice of least score, as far as scores are known, until nothing is left.
+    """Eliminate the choice with the smallest known score until none is left.
 
     Returns:
-        False if that takes more than `limit` products.
+        False if the elimination is abandoned, because it has more than 2 · `limit` steps.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
     """
     heap: list[tuple[Any, Step]] = []
     for step in choices.first:
@@ -108,7 +120,12 @@ def run_greedily(choices: _Choices, limit: int, deadline: Deadline = FOREVER) ->
 
 
 class _VertexChoices(_Choices):
-    """Vertices, by a score of the graph, the reversed graph, and the vertex; then those nearest to the roots."""
+    """Vertices by score; ties go to the vertex nearest to the roots.
+
+    Args:
+        graph: graph to eliminate.
+        score: function of the graph, the reversed graph and the vertex.
+    """
 
     def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, SideView, int], int]) -> None:
         edges = EdgeElimination(graph)
@@ -138,11 +155,12 @@ class _VertexChoices(_Choices):
 
 
 class _EdgeChoices(_Choices):
-    """Edges from either side, by a score; then those at the vertex that is nearest to the roots.
+    """Edges from either side by score; ties go to the vertex nearest to the roots.
 
     Args:
-        score: of edge ⟨j,i⟩ from the front, by the graph, j and i; from the back it is that of ⟨i,j⟩ in the reversed
-            graph.
+        graph: graph to eliminate.
+        score: function of the graph, j and i that returns the score of ⟨j,i⟩ from the front. The score from the back
+            is the score of ⟨i,j⟩ in the reversed graph.
     """
 
     def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, int, int], int]) -> None:
@@ -170,7 +188,7 @@ class _EdgeChoices(_Choices):
 
 
 class _FaceChoices(_Choices):
-    """Faces, by the change of their number."""
+    """Faces by the change of the number of faces that their elimination causes."""
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         self.elimination = FaceElimination(graph)
@@ -204,14 +222,14 @@ class _FaceChoices(_Choices):
 
 
 class _FaceDegrees(_Choices):
-    """Faces by the Markowitz degree of the vertex between them; a step is that vertex, and takes one face there."""
+    """Faces by the Markowitz degree of their vertex in the graph; a step is the vertex, and takes one of its faces."""
 
     def __init__(self, graph: DifferentiationGraph) -> None:
         state = self.elimination = FaceElimination(graph)
         self.steps = state.steps
         self._place = _places(graph)
         self._ends = {e: (int(graph.sources[e]), int(graph.targets[e])) for e in state.vertices()}
-        #: Vertices of the line graph by where their labels end; some may be gone.
+        #: Vertices of the line graph by the end of their labels; some may no longer exist.
         self._into: list[dict[int, None]] = [{} for _ in graph.vertices]
         for e, (_, i) in self._ends.items():
             self._into[i][e] = None
@@ -238,7 +256,7 @@ class _FaceDegrees(_Choices):
 
 
 def _places(graph: DifferentiationGraph) -> dict[int, int]:
-    """Return the places of vertices among equals: those nearest to the roots come first."""
+    """Return the rank of each vertex among ties: vertices nearest to the roots come first."""
     return {v: -position for position, v in enumerate(graph.topological_order)}
 
 
@@ -250,7 +268,7 @@ def _sides(state: EdgeElimination, j: int, i: int) -> list[Step]:
 def _views(
     graph: DifferentiationGraph, P: Sequence[Collection[int]], S: Sequence[Collection[int]]
 ) -> tuple[SideView, SideView]:
-    """Return the graph from the roots, and from the terminals."""
+    """Return the graph and the reversed graph."""
     roots = [bits.bit_count() for bits in index_ranges(graph)]
     terminals = [bits.bit_count() for bits in index_domains(graph)]
     return SideView(P, S, roots), SideView(S, P, terminals)
@@ -259,8 +277,9 @@ def _views(
 # Scores --------------------------------------------------------------------------------------------------------------
 
 
-#: Times the products of the Markowitz order, and besides, after which edges and faces are given up; and in any case.
+#: Limit of the products of edge and face sequences: a multiple of the Markowitz order's products, and an addition.
 _MOST: Final = (4, 1_000)
+#: Largest limit for edges and for faces.
 _LONGEST: Final = {"edge": 200_000, "face": 50_000}
 
 
@@ -271,7 +290,7 @@ def _missing(some: Collection[int], present: Collection[int]) -> int:
     return sum(v not in present for v in some)
 
 
-# Scores of vertices: by the graph, the reversed graph, and the vertex.
+# Scores of vertices: functions of the graph, the reversed graph, and the vertex.
 
 
 def _vertex_degree(up: SideView, down: SideView, k: int) -> int:
@@ -284,7 +303,7 @@ def _vertex_damage(up: SideView, down: SideView, k: int) -> int:
     )
 
 
-# Scores of edges ⟨j,i⟩ from the front; from the back they are those of ⟨i,j⟩ in the reversed graph.
+# Scores of edges ⟨j,i⟩ from the front; a score from the back is the score of ⟨i,j⟩ in the reversed graph.
 
 
 def _edge_degree(side: SideView, j: int, i: int) -> int:
@@ -293,7 +312,7 @@ def _edge_degree(side: SideView, j: int, i: int) -> int:
 
 def _edge_damage(side: SideView, j: int, i: int) -> int:
     P, S = side.P, side.S
-    # i has new predecessors and loses j; a new predecessor has one successor more; without ⟨j,i⟩, j may be gone
+    # i has new predecessors and loses j; each new predecessor has one more successor; j may disappear without ⟨j,i⟩
     damage = len(S[i]) * (_missing(P[j], P[i]) - 1)
     damage += sum(len(P[p]) for p in P[j] if p not in P[i])
     return damage - sum(len(P[p]) for p in P[j]) * (len(S[j]) == 1)
@@ -301,12 +320,19 @@ def _edge_damage(side: SideView, j: int, i: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """A row of the table: the items eliminated, and their score."""
+    """A greedy heuristic.
+
+    Attributes:
+        name: name of the method.
+        level: kind of the eliminated items.
+        score: score of vertices or edges; for faces the subclass of `_Choices`.
+        seconds: estimated seconds for each edge and each product of the better of forward and reverse elimination.
+    """
 
     name: str
     level: Literal["vertex", "edge", "face"]
-    score: Callable[..., Any]  # of vertices and edges; of faces the class of their choices
-    seconds: float  # for each product of the better of forward and reverse elimination, roughly
+    score: Callable[..., Any]
+    seconds: float
 
 
 HEURISTICS: Final = (

@@ -1,28 +1,28 @@
 """Local Jacobian accumulation: the graph as a product of sparse matrices between depth levels, in the best bracketing.
 
 **Levels.** Vertices are numbered level by level, so the vertices between two levels form a range. Entries of local
-Jacobians are references, with a mark for those that are a single path of unit edges: products with them are not formed.
+Jacobians are references, with a flag for entries that are a single path of unit edges (units): products with them are
+free.
 
 **Bracketings.** The level of a vertex is the length of the longest path to it from a root; terminals share the last
-level. Edges that cross levels are segmented with unit edges (copies of their tail or of their head, shared by edges
-with the same end), so that every edge joins neighbouring levels and the Jacobian is J⁰₁ J¹₂ … (the notes, section 4).
-Multiplying Jᵃₖ Jᵏᵦ makes, at every vertex v of level k, a product for each pair of entries in the column and the row of
-v; where one of the two is a single path of unit edges, none.
+level. Edges that cross levels are segmented with unit edges (copies of their tail or head, shared by edges with the
+same end). Then every edge joins neighbouring levels, and the Jacobian is J⁰₁ J¹₂ … (the notes, section 4). The product
+Jᵃₖ Jᵏᵦ takes, at every vertex v of level k, a product for each pair of entries in the column and the row of v, except
+for pairs with a unit.
 
-* `local_jacobians` takes the bracketing of least products, found by dynamic programming over the real sparsity:
-  which entries of Jᵃᵦ are nonzero, and which are units, does not depend on the bracketing. What lies between two
-  levels falls apart into connected components, the undivided parts of the local Jacobian; each has its own
-  bracketing, at every stage. So do parts of the graph that only roots and terminals connect, with levels of their
-  own. Simple chains and blocks are eliminated first. This is optimal among all bracketings by components, for these
-  levels and this segmentation.
-* A bracketing of one's own is given as nested pairs: ((0, 1), (2, 3)) is (J⁰₁ J¹₂)(J²₃ J³₄).
-* `multiply` forms the product of local Jacobians between any sets of vertices, such as J⟨v₁,v₁₁|v₂,v₃,v₁₂,v₁₃⟩ ×
+* `local_jacobians` uses the bracketing with the fewest products, by dynamic programming over the exact sparsity: the
+  nonzero entries of Jᵃᵦ and its units do not depend on the bracketing. The vertices between two levels form connected
+  components, the undivided parts of the local Jacobian. Each component has its own bracketing, at every stage, and so
+  do parts of the graph that only roots and terminals connect, which have their own levels. Simple chains and blocks are
+  eliminated first. The result is optimal among all bracketings by components, for these levels and this segmentation.
+* Nested pairs specify a bracketing: ((0, 1), (2, 3)) is (J⁰₁ J¹₂)(J²₃ J³₄).
+* `multiply` computes the product of local Jacobians between any sets of vertices, such as J⟨v₁,v₁₁|v₂,v₃,v₁₂,v₁₃⟩ ×
   J⟨v₂,v₃,v₁₂,v₁₃|v₄,v₁₄⟩.
 
-Time for L levels with N vertices and M edges after segmentation: O(L³) bracketings, O(L·M) set operations, O(L²·N) for
-the components. Beyond `WINDOW` levels the graph is cut at its narrowest levels into windows, each bracketed by itself
-first; there the result is the best only among bracketings that respect the cuts, and no worse than a sweep from either
-end.
+Time for L levels with N vertices and M edges after segmentation: O(L³) bracketings, O(L·M) set operations, and O(L²·N)
+for the components. A graph of more than `WINDOW` levels is cut at its narrowest levels into windows, which are
+bracketed first. Then the result is the best among bracketings that respect the cuts, and no worse than a sweep from
+either end.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ Side = Literal["tail", "head"]
 #: Label of the unit edges that segmentation adds.
 _UNIT: Final = -1
 
-#: Levels up to which components are found by extending those of fewer levels.
+#: Largest distance of two levels for which the components are always computed by extension.
 _NEAR: Final = 64
 
-#: An entry: reference, and whether it is a unit.
+#: An entry: reference, and True if it is a unit.
 Entry = tuple[int, bool]
 Matrix = dict[int, dict[int, Entry]]
 
 
 class Levelled:
-    """Edges between levels.
+    """Edges between neighbouring levels, after segmentation.
 
     Args:
-        graph: what the labels belong to.
-        edges: (source, target, label); roots and terminals are those of `graph`.
-        side: whose copies segment cross-level edges.
-        unit_products: True if products with unit edges of `graph` are formed.
-        deadline: when it passes, `OutOfTimeError` is raised.
+        graph: graph of the vertices and labels.
+        edges: (source, target, label), all on paths from roots to terminals of `graph`.
+        side: end of cross-level edges whose copies segment them.
+        unit_products: if True, products with unit edges of `graph` are made; if False, only products without units.
+        deadline: when it passes, the methods raise `OutOfTimeError`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Levelled:
         self.deadline = deadline
         edges = list(edges)
         level = _levels(graph, edges)
-        #: The level of the terminals.
+        #: Level of the terminals.
         self.last = max(level.values())
         number: dict[tuple[int, int], int] = {}
         by_level: list[list[tuple[int, int]]] = [[] for _ in range(self.last + 1)]
@@ -145,7 +145,7 @@ class Levelled:
         return cached
 
     def _extended(self, a: int, b: int) -> tuple[int, NDArray[np.int64]]:
-        """Return components between levels a and b+1 from those between a and b: level b joins some of them."""
+        """Return the components between levels a and b + 1: level b joins some of the components between a and b."""
         number, label = self.components(a, b)
         here = self.width(b)
         joined = UnionFind(number + here)
@@ -170,7 +170,7 @@ class Levelled:
         return int(number), label.astype(np.int64)
 
     def representatives(self, a: int, b: int) -> NDArray[np.int64]:
-        """Return a vertex of each component between two levels."""
+        """Return one vertex of each component between two levels."""
         cached = self._representatives.get((a, b))
         if cached is None:
             _, first = np.unique(self.components(a, b)[1], return_index=True)
@@ -180,10 +180,10 @@ class Levelled:
     def counts(
         self, levels: list[int]
     ) -> tuple[dict[tuple[int, int], NDArray[np.int64]], dict[tuple[int, int], NDArray[np.int64]]]:
-        """Return entries that are no units: in the column of each vertex of level k of Jᵃₖ, and in its row of Jᵏᵦ.
+        """Return the numbers of nonunit entries in the column of each vertex of level k in Jᵃₖ, and in its row in Jᵏᵦ.
 
         Returns:
-            the counts by (a, k), and by (k, b), for all a < k < b of the levels.
+            The counts by (a, k), and by (k, b), for all a < k and k < b of the levels.
         """
         back, forth = self._neighbours()
         above: dict[tuple[int, int], NDArray[np.int64]] = {}
@@ -198,7 +198,7 @@ class Levelled:
         return above, below
 
     def sweep_cost(self, *, from_roots: bool) -> int:
-        """Return products of the bracketing that goes from one end to the other."""
+        """Return the number of products of the bracketing that goes from one end to the other."""
         back, forth = self._neighbours()
         everything = set(range(self.last + 1))
         if from_roots:
@@ -213,7 +213,7 @@ class Levelled:
         return total
 
     def _neighbours(self) -> tuple[list[list[tuple[int, bool]]], list[list[tuple[int, bool]]]]:
-        """Return for each vertex its neighbours one level up, and one level down, and whether the edge is a unit."""
+        """Return the neighbours of each vertex one level up, and one level down, with True for units."""
         back: list[list[tuple[int, bool]]] = [[] for _ in self.edges]
         for v, row in enumerate(self.edges):
             for w, _, unit in row:
@@ -223,7 +223,7 @@ class Levelled:
     def _counts_from(
         self, a: int, order: range, near: list[list[tuple[int, bool]]], requested: set[int]
     ) -> list[tuple[int, NDArray[np.int64]]]:
-        """Return, by requested level, the number of nonunit entries of each vertex with level a."""
+        """Return, for each requested level, the numbers of nonunit entries between level a and its vertices."""
         origin = self._first[a]
         once = {origin + k: 1 << k for k in range(self.width(a))}
         units = dict(once)
@@ -250,11 +250,11 @@ class Levelled:
     def multiply(
         self, splits: dict[tuple[int, int], NDArray[np.int64]], steps: SharedSteps
     ) -> dict[tuple[int, int], int]:
-        """Return the product of all levels, split as given: entries by (root, terminal).
+        """Return the entries of the product of all local Jacobians by (root, terminal).
 
         Args:
             splits: for each pair of levels, the level at which each component between them is split.
-            steps: record of the products and sums.
+            steps: steps to which the products and sums are appended.
         """
         number = self.components(0, self.last)[0] if self.last > 1 else 0
         tasks: list[tuple[int, int, int, bool]] = [(0, self.last, c, False) for c in range(number)]
@@ -283,7 +283,7 @@ class Levelled:
         return result
 
     def _within(self, low: int, high: int, a: int, b: int, component: int) -> list[int]:
-        """Return components between two levels that belong to one between levels further apart."""
+        """Return the components between levels `low` and `high` that are inside a component between a and b."""
         if high - low == 1:
             return []
         label = self.components(a, b)[1]
@@ -292,7 +292,7 @@ class Levelled:
         return components
 
     def _direct(self, level: int, k: int, whole: tuple[int, int, int]) -> Matrix:
-        """Return the edges from one level to the next, as far as their ends on level k belong to a component."""
+        """Return the edges from one level to the next whose ends on level k belong to a component."""
         a, b, component = whole
         label = self.components(a, b)[1]
         start = self._first[a + 1]
@@ -319,7 +319,7 @@ def _sum(matrices: list[Matrix], steps: SharedSteps) -> Matrix:
 
 
 def _levels(graph: DifferentiationGraph, edges: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Return the longest way from a root, for all vertices of the edges; terminals on the last level."""
+    """Return the level of each vertex of the edges: the longest path from a root; terminals on the last level."""
     following: dict[int, list[int]] = {v: [] for v in sorted({v for j, i, _ in edges for v in (j, i)})}
     for j, i, _ in edges:
         following[j].append(i)
@@ -351,12 +351,12 @@ def _product(left: Matrix, right: Matrix, steps: SharedSteps, deadline: Deadline
 # Bracketings ---------------------------------------------------------------------------------------------------------
 
 
-#: Nested pairs of level numbers; k stands for the local Jacobian from level k to level k+1.
+#: Nested pairs of level numbers; k denotes the local Jacobian from level k to level k + 1.
 Bracketing = Any
 
 WINDOW: Final = 40
 _NAMES: Final = ("best", "left", "right")
-#: The split level of each component between two levels.
+#: For each pair of levels the level at which each component is split.
 Splits = dict[tuple[int, int], NDArray[np.int64]]
 
 
@@ -374,18 +374,20 @@ def local_jacobians(
 
     Args:
         graph: graph to accumulate.
-        bracketing: ``"best"``; ``"left"``, from the roots; ``"right"``, from the terminals; or nested pairs of
-            level numbers, which apply to the levels of each part, so the next two should be false.
+        bracketing: ``"best"``; ``"left"``, from the roots; ``"right"``, from the terminals; or nested pairs of level
+            numbers. Nested pairs apply to the levels of each part, so use them with `simple_first` and `components`
+            set to False.
         simple_first: if True, simple chains and blocks are eliminated first.
         components: if True, parts that only roots and terminals connect are accumulated separately.
-        side: end at which cross-level edges are segmented, ``"tail"``, ``"head"``, or whichever costs less.
-        unit_products: if True, products with unit edges of the graph are formed, as the measure "fma" counts them;
-            those with the unit edges of segmentation never are.
-        deadline: end of the computation.
+        side: end at which cross-level edges are segmented: ``"tail"`` or ``"head"``. ``"best"`` is the cheaper one for
+            each part with the best bracketing, and ``"tail"`` with any other bracketing.
+        unit_products: if True, products with unit edges of the graph are made, and counted when brackets are compared,
+            as under the objective "fma". Products with the unit edges of segmentation are never made.
+        deadline: deadline of the computation.
 
     Raises:
         ArgumentError: for nested pairs that are not a bracketing of the levels.
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
         UnknownNameError: for another side or name of a bracketing.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("a", "c"), ("b", "x"), ("c", "x"), ("y", "x")])
@@ -433,16 +435,16 @@ def accumulate_edges(
 
     Args:
         graph: graph of the vertices.
-        edges: (source, target, label) by number; all on paths between roots and terminals of `graph`.
-        steps: record of the products and sums.
+        edges: (source, target, label) by number; all on paths from roots to terminals of `graph`.
+        steps: steps to which the products and sums are appended.
         bracketing: as for `local_jacobians`.
         components: as for `local_jacobians`.
         side: as for `local_jacobians`.
         unit_products: as for `local_jacobians`.
-        deadline: end of the computation.
+        deadline: deadline of the computation.
 
     Returns:
-        entries by (root, terminal).
+        The references of the entries by (root, terminal), as vertex numbers.
     """
     entries: dict[tuple[int, int], int] = {}
     for component in _parts(graph, edges, components):
@@ -459,13 +461,14 @@ def multiply(elimination: EdgeElimination, rows: Iterable[int], middle: Iterable
     """Replace J⟨rows|middle⟩ and J⟨middle|columns⟩ by their product J⟨rows|columns⟩ in the graph.
 
     Args:
-        elimination: elimination of the graph, which it changes.
-        rows: vertices by number that all edges into `middle` must come from.
-        middle: vertices by number that are eliminated.
-        columns: vertices by number that all edges out of `middle` must go to.
+        elimination: elimination of the graph; it is modified.
+        rows: vertices by number; they must include all predecessors of `middle`.
+        middle: intermediates by number, which are eliminated.
+        columns: vertices by number; they must include all successors of `middle`.
 
     Raises:
-        OrderError: naming an edge of `middle` that does not, or a vertex that is no intermediate.
+        OrderError: if `rows` or `columns` lack a neighbour, or `middle` includes a root or a terminal; the message
+            names the vertex.
     """
     above, through, below = dict.fromkeys(rows), dict.fromkeys(middle), dict.fromkeys(columns)
     for v in through:
@@ -507,7 +510,7 @@ def _parts(
 
 
 def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
-    """Return the cost, and the level at which to split each component between two levels."""
+    """Return the cost, which is 0 unless the bracketing is "best", and the level at which each component is split."""
     last = levelled.last
     splits: Splits = {}
     cost = 0
@@ -515,7 +518,7 @@ def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
         cost = _best(levelled, splits)
         if last < WINDOW:
             return cost, splits
-        # the cuts may be worse than no bracketing at all
+        # with cuts the result may be worse than a sweep
         sweeps = {"left": levelled.sweep_cost(from_roots=True), "right": levelled.sweep_cost(from_roots=False)}
         bracketing = min(sweeps, key=lambda way: sweeps[way])
         if sweeps[bracketing] >= cost:
@@ -534,7 +537,7 @@ def _splits(levelled: Levelled, bracketing: Bracketing) -> tuple[int, Splits]:
 
 
 def _read(bracketing: Bracketing, last: int, chosen: dict[tuple[int, int], int]) -> None:
-    """Return the levels between which each pair of a bracketing stands, and where it splits."""
+    """Store the split level of each pair of a bracketing in `chosen`, by the first and last level of the pair."""
 
     def read(bracket: Bracketing) -> tuple[int, int]:
         if isinstance(bracket, int):
@@ -557,7 +560,7 @@ def _read(bracketing: Bracketing, last: int, chosen: dict[tuple[int, int], int])
 
 
 def _best(levelled: Levelled, splits: Splits) -> int:
-    """Fill in the cheapest splits; returns their cost."""
+    """Store the cheapest splits in `splits`, and return their cost."""
     costs: dict[tuple[int, int], NDArray[np.int64]] = {}
     levels = list(range(levelled.last + 1))
     while len(levels) > WINDOW:
@@ -573,7 +576,7 @@ def _best(levelled: Levelled, splits: Splits) -> int:
 
 
 def _cuts(levels: list[int], width: Callable[[int], int]) -> list[int]:
-    """Return positions of narrow levels, about half a window apart, the first and the last among them."""
+    """Return positions of narrow levels, half a window to a window apart, including the first and the last."""
     cuts = [0]
     while len(levels) - 1 - cuts[-1] > WINDOW - 1:
         near = range(cuts[-1] + WINDOW // 2, cuts[-1] + WINDOW - 1)
@@ -584,7 +587,10 @@ def _cuts(levels: list[int], width: Callable[[int], int]) -> list[int]:
 def _optimise(
     levelled: Levelled, levels: list[int], costs: dict[tuple[int, int], NDArray[np.int64]], splits: Splits
 ) -> None:
-    """Return the cheapest splits, by component, between any two of the levels, as if there were no others."""
+    """Store the costs and the levels of the cheapest splits between any two of the levels, by component.
+
+    Splits are only at these levels; `costs` may already contain the costs between neighbouring ones.
+    """
     above, below = levelled.counts(levels)
     for length in range(2, len(levels)):
         for first in range(len(levels) - length):
@@ -608,7 +614,7 @@ def _optimise(
 
 
 def bracketing_seconds(work: Workload) -> float:
-    """Return the seconds that local Jacobians take, roughly; simple chains, which go before, are not foreseen."""
+    """Return the estimated seconds of local Jacobians, without the effect of eliminating simple chains first."""
     width = min(work.levels, WINDOW)
     bracketings = width**3 / 6 * max(1.0, work.levels / 30)
     return 17e-6 * bracketings + 5e-6 * work.segments + 4e-6 * work.fewest

@@ -1,26 +1,30 @@
 """Pages: partition the paths between many roots and terminals, and factor common chains and blocks in each page.
 
-A page is a subset of the paths; all pages share the lines of roots and terminals. The strategy, in docs/notes.md,
-section 5, is applied to the whole graph as the first page, with every tie decided:
+A page is a subset of the paths; all pages share the roots and terminals. The strategy of docs/notes.md, section 5,
+starts with the whole graph as the first page. These rules resolve its choices:
 
-* Step 2: v_i is looked for in the level closest to the roots, v_j, which may be v_i, in that closest to the terminals.
-* Step 3: the other roots to all terminals, and these roots to the other terminals, are two more pages.
-* Step 4: edges at roots part the paths, if edges at terminals cross as many levels: through them, and not through them.
-  If none cross levels, the first half of the roots is separated from the rest if v_i is further from the roots than v_j
-  from the terminals, else of the terminals; at equal distance on the side of which there is less, or that of the roots.
-* Step 5: the vertices between the level of v_i and that of v_j (those that v_j is reachable from, and v_i reaches) are
-  factorized: first between such v_i′ and v_j′ as are found inside, then from the vertex with fewest products on, ties
-  by level and number. If v_i and v_j are then joined by one edge only, and v_j has no other predecessor or v_i no
-  other successor, that one is split, too.
-* Step 6: a page of one pair, or without such v_i and v_j, is accumulated in one piece, by the best products of local
+* Step 2: among vertices of equal degree, v_i is on the level closest to the roots, and v_j, which may be v_i, on the
+  level closest to the terminals.
+* Step 3: the paths from the other roots to all terminals, and from these roots to the other terminals, are two more
+  pages.
+* Step 4: the edges at roots or at terminals that cross the most levels, at roots if both cross equally many, separate
+  the paths through them from all others. If no such edges cross levels, one half of the roots is separated from the
+  other if v_i is further from the roots than v_j from the terminals, else one half of the terminals. At equal
+  distance, the side with fewer vertices is halved, or the roots if both have equally many.
+* Step 5: the vertices between the level of v_i and the level of v_j, on the paths between the vertices of these levels
+  that reach v_j and that v_i reaches, are factorized. If there are v_i′ and v_j′ inside for which step 5 is next, only
+  the vertices between their levels are. The vertex with the fewest products comes next; ties go by level and number. If
+  v_i and v_j are then joined by one edge only, v_j is split, too, if it has no other predecessor, or else v_i if it has
+  no other successor.
+* Step 6: a page with one pair, or without v_i and v_j, is accumulated in one piece, by the best products of local
   Jacobians.
 
-Equal products and sums of different pages are formed once.
+Equal products and sums of different pages are computed once.
 
-Separating pairs is greedy and may cost more than it saves: as it stands, the strategy takes 46 products for the
-notes' multi-root graph and 51 for the graph of its figure (a), where 40 and 44 suffice. So unless it is asked for
-literally, a page is accumulated in one piece wherever that is cheaper, or wherever its pairs times edges exceed
-`limit`, because the number of pages grows like that of pairs.
+The separation of pairs is greedy and may cost more than it saves: the literal strategy takes 46 products for the notes'
+multi-root graph and 51 for the graph of its figure (a), but 40 and 44 suffice. So by default a page is accumulated in
+one piece if that is cheaper. It is also accumulated in one piece if its pairs times edges exceed `limit`, because the
+number of pages grows with the number of pairs.
 """
 
 from __future__ import annotations
@@ -43,7 +47,15 @@ Pair = tuple[int, int]
 
 
 class Page:
-    """Edges with labels; all of them lie on paths from its roots to its terminals."""
+    """Labelled edges, all of them on paths from the page's roots to its terminals.
+
+    Args:
+        graph: graph of the vertices.
+        steps: steps to which the products and sums are appended.
+        roots: starts of the paths, by default the graph's roots.
+        terminals: ends of the paths, by default the graph's terminals.
+        deadline: deadline of the computation.
+    """
 
     def __init__(
         self,
@@ -55,7 +67,7 @@ class Page:
     ) -> None:
         self.graph, self._deadline = graph, deadline
         self.steps = steps
-        #: Where paths begin and end; those without edges on this page do not count.
+        #: Starts and ends of the paths; some may have no edges on this page.
         self.roots = list(graph.roots if roots is None else roots)
         self.terminals = list(graph.terminals if terminals is None else terminals)
         self._fixed = {*self.roots, *self.terminals}
@@ -63,7 +75,7 @@ class Page:
         self.predecessors: dict[int, dict[int, None]] = {}
 
     def add(self, j: int, i: int, label: int) -> None:
-        """Add an edge, or to the label of one."""
+        """Add an edge; the labels of parallel edges are added up."""
         row = self.successors.setdefault(j, {})
         row[i] = self.steps.sum(row[i], label) if i in row else label
         self.predecessors.setdefault(i, {})[j] = None
@@ -102,11 +114,11 @@ class Page:
 
     @property
     def pairs(self) -> int:
-        """Number of roots times number of terminals."""
+        """Number of roots times number of terminals, of those with edges on this page."""
         return len(self.own_roots) * len(self.own_terminals)
 
     def reduce(self) -> bool:
-        """Step 1: replace simple chains and blocks by edges; return True if there were any."""
+        """Step 1: replace simple chains and blocks by edges; return True if there are any."""
         changed = False
         into, out = self.predecessors, self.successors
         for v in series_vertices(into, out, self._order(), lambda v: v not in self._fixed and v in out):
@@ -115,7 +127,7 @@ class Page:
         return changed
 
     def ends(self) -> tuple[int, int] | None:
-        """Step 2: v_i and v_j, or None if there are none."""
+        """Step 2: return v_i and v_j, or None if they do not exist."""
         level = self.levels()
         inner = self.inner
         start = _unequalled(inner, level, self._sets(upwards=False), first=True)
@@ -126,7 +138,7 @@ class Page:
         return None if end is None else (start, end)
 
     def part(self, start: int, end: int) -> tuple[list[Page], str]:
-        """Return steps 3 and 4: the pages that this one is parted into, and why; none if step 5 is due."""
+        """Return the pages into which steps 3 and 4 partition this page, and the rule; no pages if step 5 is next."""
         above = reached([start], self.predecessors.__getitem__)
         below = reached([end], self.successors.__getitem__)
         roots, terminals = self.own_roots, self.own_terminals
@@ -144,7 +156,7 @@ class Page:
         return [], ""
 
     def factorize(self, start: int, end: int) -> None:
-        """Step 5: eliminate the vertices between the levels of v_i and v_j on the paths between them."""
+        """Step 5: eliminate vertices between the levels of v_i and v_j (see the module)."""
         upper, lower = self._level_sets(start, end)
         inside = self._strictly_between(upper, lower)
         nested = self._restricted(
@@ -173,14 +185,14 @@ class Page:
                 self._eliminate(start)
 
     def levels(self) -> dict[int, int]:
-        """Return the longest way from a root; terminals on the last level."""
+        """Return the level of each vertex: the length of the longest path from a root; terminals on the last level."""
         level = longest_ways(self._order(), self.successors.__getitem__)
         last = max(level.values(), default=0)
         level.update((t, last) for t in self.own_terminals)
         return level
 
     def _separate(self, start: int, end: int, level: dict[int, int]) -> tuple[list[Page], str]:
-        """Step 4: separate root–terminal pairs."""
+        """Step 4: separate pairs of roots and terminals; return the pages and the rule."""
         roots, terminals = self.own_roots, self.own_terminals
         last = max(level.values())
         out = {(j, i): level[i] for j in roots for i in self.successors[j]}
@@ -209,14 +221,14 @@ class Page:
                 self.add(j, i, self.steps.product(above, below))
 
     def _joined_by_one_edge(self, start: int, end: int) -> bool:
-        """Return True if there is one path between the two, and it is an edge."""
+        """Return True if the only path between the two vertices is an edge."""
         if end not in self.successors[start]:
             return False
         siblings = [i for i in self.successors[start] if i != end]
         return end not in reached(siblings, self.successors.__getitem__)
 
     def _level_sets(self, start: int, end: int) -> tuple[list[int], list[int]]:
-        """Return the vertices on the level of v_i that reach v_j, and those on the level of v_j that v_i reaches."""
+        """Return the vertices on the level of v_i that reach v_j, and on the level of v_j those reached from v_i."""
         level = self.levels()
         above, below = reached([end], self.predecessors.__getitem__), reached([start], self.successors.__getitem__)
         upper = [v for v in self.inner if level[v] == level[start] and v in above]
@@ -228,11 +240,11 @@ class Page:
         return reach - {*upper, *lower}
 
     def _order(self) -> list[int]:
-        """Return vertices of the page, each before the vertices that it depends on."""
+        """Return the vertices of the page in topological order, roots first."""
         return topological_order({v: len(near) for v, near in self.predecessors.items()}, self.successors.__getitem__)
 
     def _sets(self, *, upwards: bool) -> dict[int, int]:
-        """Return t-degree of each vertex, or its r-degree."""
+        """Return the t-degree of each vertex if `upwards`, else its r-degree."""
         ends = self.own_terminals if upwards else self.own_roots
         bits = dict.fromkeys(self.successors, 0)
         for k, end in enumerate(ends):
@@ -251,7 +263,7 @@ class Page:
         return self._kept(lambda edge: all(v in ends or v not in self._fixed for v in edge))
 
     def _kept(self, selected: Callable[[Pair], bool]) -> Page:
-        """Return the page of the paths that consist of selected edges."""
+        """Return the page of the paths whose edges are all selected."""
         page = self._restricted({edge: label for edge, label in self.edges() if selected(edge)})
         live = reached(page.own_roots, page.successors.__getitem__) & reached(
             page.own_terminals, page.predecessors.__getitem__
@@ -277,7 +289,7 @@ class Page:
 
 
 def _halves(vertices: list[int]) -> tuple[list[int], list[int]]:
-    """Return the first half, which is the larger one, and the rest."""
+    """Return the first half, which may be larger by one, and the second half."""
     half = (len(vertices) + 1) // 2
     return vertices[:half], vertices[half:]
 
@@ -285,9 +297,14 @@ def _halves(vertices: list[int]) -> tuple[list[int], list[int]]:
 def _unequalled(
     candidates: list[int], level: dict[int, int], degree: dict[int, int], *, first: bool, of: list[int] | None = None
 ) -> int | None:
-    """Return the candidate of largest degree that no other vertex of its level equals.
+    """Return the candidate of largest degree among those whose degree is the unique maximum of their level.
 
-    It is on the first or the last level that has one. The other vertices are those of `of`, by default the candidates.
+    Args:
+        candidates: vertices to choose from.
+        level: level of each vertex.
+        degree: degree of each vertex.
+        first: if True, ties go to the first level, else to the last.
+        of: vertices of the levels, by default the candidates.
     """
     highest: dict[int, list[int]] = {}
     for v in candidates if of is None else of:
@@ -322,12 +339,12 @@ def pages(
     Args:
         graph: graph to accumulate.
         literal: if True, pages are split even if one piece is cheaper.
-        limit: pairs times edges above which a page is accumulated in one piece.
+        limit: product of pairs and edges above which a page is accumulated in one piece.
         unit_products: as for `accumulus.theory.methods.local_jacobians.local_jacobians`.
-        deadline: end of the computation.
+        deadline: deadline of the computation.
 
     Raises:
-        OutOfTimeError: if the deadline passes before.
+        OutOfTimeError: if the deadline passes first.
 
     >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x"), ("b", "w")])
     >>> sum(pages(graph).steps.is_product)
@@ -339,19 +356,23 @@ def pages(
 
 @dataclass(frozen=True, slots=True)
 class TracedPage:
-    """A page as it was at some moment of a run."""
+    """State of a page during a run.
 
-    #: What made it: "given"; "simple", step 1; "index sets", step 3; "cross-level", "roots" or "terminals", step 4;
-    #: "factorized", step 5.
+    Attributes:
+        rule: rule that made the page: "given"; "simple", step 1; "index sets", step 3; "cross-level", "roots" or
+            "terminals", step 4; "factorized", step 5.
+        parent: position in the trace of the page that it was made from; None for the first.
+        edges: label of each edge: its symbol, or e1, e2, … by edge number, or s1, s2, … for references in the order of
+            their first appearance.
+    """
+
     rule: str
-    #: Number, in the trace, of the page that it came from; None for the first.
     parent: int | None
-    #: Label of each edge: a symbol or e1, e2, … by edge, or s1, s2, … for references in the order of their making.
     edges: dict[tuple[str, str], str]
 
 
 def trace_pages(graph: DifferentiationGraph, *, limit: int = _LIMIT) -> list[TracedPage]:
-    """Return the pages of a literal run, in the order of their making, each after every rule that changed it."""
+    """Return the pages of a literal run in order, each after every rule that changed it."""
     strategy = _Strategy(graph, True, limit)
     strategy.trace = []
     strategy.accumulate(strategy.first_page(), None)
@@ -359,7 +380,7 @@ def trace_pages(graph: DifferentiationGraph, *, limit: int = _LIMIT) -> list[Tra
 
 
 class _Strategy:
-    """A run of the strategy; all pages write to the same steps."""
+    """A run of the strategy; all pages share the steps."""
 
     def __init__(
         self,
@@ -378,14 +399,14 @@ class _Strategy:
         self._names: dict[int, str] = {}
 
     def first_page(self) -> Page:
-        """Return the whole graph."""
+        """Return the page of the whole graph."""
         page = Page(self.graph, self.steps, deadline=self._deadline)
         for e in self.graph.live_edges.nonzero()[0].tolist():
             page.add(int(self.graph.sources[e]), int(self.graph.targets[e]), e)
         return page
 
     def accumulate(self, page: Page, parent: int | None, rule: str = "given") -> dict[Pair, int]:
-        """Return entries of a page: parted, or in one piece."""
+        """Return the entries of a page, which is partitioned or accumulated in one piece."""
         if self.literal:
             return self._parted(page, parent, rule)
         if page.pairs == 1 or page.pairs * page.size > self.limit:

@@ -1,1 +1,1 @@
-"""Instruments for open questions of the theory; nothing else in the package needs them."""
+"""Tools for open questions of the theory; the rest of the library does not depend on them."""

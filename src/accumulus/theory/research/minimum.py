@@ -1,19 +1,20 @@
 """Find the smallest number of products among all programs of the chain rule with noncommuting labels.
 
-**Words.** A *word* is a path between two vertices, read as the product of its labels; its *pair* are the two vertices.
-Every value that a program computes and uses is a set of words of one pair (below), so a value is a pair and a bitset,
-and a product joins a value of pair (x, m) with one of pair (m, y).
+**Words.** A *word* is a path between two vertices, read as the product of its labels. The two vertices are its *pair*.
+Every value of a program is a set of words of one pair, and is represented by the pair and a bit set. A product joins a
+value of pair (x, m) with a value of pair (m, y).
 
-Pairs of a root and a terminal are *outputs*; other pairs that are joined by a path of two or more edges are *inner*.
+A pair of a root and a terminal is an *output*; any other pair that is joined by a path of two or more edges is *inner*.
 
-A *program* here is any straight-line program of sums and products over the labels, sums free, without subtraction,
-whose results are the path sums of the graph: distributivity and the sharing of values in any way. Which values it can
-use, and why: docs/research.md. A value is a set of words of one pair, a product takes all words of some L from x to m
-with all of some R from m to y, and a sum is a disjoint union.
+A *program* is any straight-line program of sums and products of the labels, without subtraction, whose results are the
+path sums of the graph. It may use distributivity and share values in any way; sums are free. docs/research.md shows
+which values it can use. A product joins all words of a set L from x to m with all words of a set R from m to y, and a
+sum is a disjoint union.
 
-**The search** decides for a number of products whether there is a program, in two steps, depth first: which pairs have
-products at all (`_Pairs`), and which products (`_Products`). The number goes up from the bound of step 1; the first for
-which there is a program is the minimum. Both steps are exhaustive, so what is not found is not there.
+**The search** decides if there is a program with a given number of products, in two depth-first steps: first the pairs
+that have products (`_Pairs`), then the products (`_Products`). The number increases from the lower bound of step 1; the
+first number with a program is the minimum. Both steps are exhaustive, so a failed search proves that there is no
+program.
 """
 
 from __future__ import annotations
@@ -28,44 +29,56 @@ from accumulus.elimination.edges_and_faces import EdgeElimination
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 
-#: Graphs with more words than this are refused: the search would not end.
+#: Largest number of words of a graph; for more, the search takes too long.
 LARGEST = 4_000
 
 
 @dataclass(slots=True)
 class Word:
-    """A path of one or more edges."""
+    """A path of one or more edges.
 
-    pair: int  # number of its pair
-    bit: int  # its bit in the values of that pair
-    path: tuple[int, ...]  # its vertices
-    # for every vertex on the way, (vertex, word before it, word after it), by numbers of words
+    Attributes:
+        pair: number of its pair.
+        bit: its bit in the values of the pair.
+        path: vertices of the path.
+        cuts: for every inner vertex, (vertex, number of the word before it, number of the word after it).
+    """
+
+    pair: int
+    bit: int
+    path: tuple[int, ...]
     cuts: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(slots=True)
 class VertexPair:
-    """Two vertices that are joined by a path."""
+    """Two vertices that are joined by a path.
 
-    # start, end: the vertices
+    Attributes:
+        start, end: the vertices.
+        words: numbers of the words between them; the word at position k has the bit 1 << k.
+        longest: number of edges of the longest word.
+        edge: bits of the words of one edge, which are free.
+        is_output: True for a root and a terminal.
+    """
+
     start: int
     end: int
-    # numbers of the words between them; the word at position k has bit 1 << k
     words: list[int] = field(default_factory=list)
-    longest: int = 0  # edges of the longest
-    edge: int = 0  # bits of the words of one edge, which cost nothing
-    is_output: bool = False  # True if it is a root and a terminal
+    longest: int = 0
+    edge: int = 0
+    is_output: bool = False
 
     @property
     def products(self) -> int:
-        """Bits of the words that are products."""
+        """Bits of the words of two or more edges."""
         return ((1 << len(self.words)) - 1) & ~self.edge
 
 
 class Words:
     """All words of a graph.
 
-    Dead edges are left out and parallel ones taken for one, whose label is their sum.
+    Dead edges are left out, and parallel edges count as one edge, whose label is their sum.
 
     Raises:
         GraphError: if there are more than `LARGEST` words.
@@ -93,16 +106,16 @@ class Words:
         roots, terminals = set(graph.roots), set(graph.terminals)
         for pair in self.pairs:
             pair.is_output = pair.start in roots and pair.end in terminals
-        #: Pairs of a root and a terminal with something to multiply, and all others with.
+        #: Outputs with a word of two or more edges, and inner pairs.
         self.outputs = [p for p, pair in enumerate(self.pairs) if pair.is_output and pair.longest > 1]
         self.inner = [p for p, pair in enumerate(self.pairs) if not pair.is_output and pair.longest > 1]
 
     def joined(self, left: int, right: int) -> int:
-        """Return the number of the word that is two words, one after the other."""
+        """Return the number of the concatenation of two words."""
         return self._index[self.words[left].path + self.words[right].path[1:]]
 
     def members(self, pair: int, value: int) -> list[int]:
-        """Return numbers of the words in a value."""
+        """Return the numbers of the words in a value."""
         return [word for k, word in enumerate(self.pairs[pair].words) if value >> k & 1]
 
     def _paths(self, path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -133,28 +146,28 @@ class Words:
 # The search ----------------------------------------------------------------------------------------------------------
 
 
-#: A product: its pair, the vertex where it is cut, and its factors as bitsets of the words of their pairs.
+#: A product: its pair, the vertex where its factors meet, and the factors as bit sets of the words of their pairs.
 Product = tuple[int, int, int, int]
 Needs = dict[int, frozenset[int]]
 
 _STEPS: Final = 1_000_000
-#: More than any number of products.
+#: Upper bound on the number of products of any program.
 _NEVER: Final = 1 << 40
 
 
 class OutOfStepsError(Exception):
-    """The search has used up its steps."""
+    """Error of a search that has used up its steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """Bounds on the least number of products, and a program.
+    """Bounds on the smallest number of products, and a program.
 
     Attributes:
-        lower: no program has fewer.
-        upper: products of the program; None if none was found below the given bound.
-        accumulation: the program; None likewise.
-        steps: nodes of the search.
+        lower: lower bound on the number of products of any program.
+        upper: number of products of the program; None if the search found none.
+        accumulation: the program; None if the search found none.
+        steps: number of nodes of the search.
     """
 
     lower: int
@@ -167,9 +180,9 @@ def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: i
     """Return the smallest number of products of any program for the graph's Jacobian, all labels variable.
 
     Args:
-        graph: graph with all labels variable.
-        below: number of products that a program of interest is below; a known bound saves the last proof.
-        steps: largest number of nodes of the search; beyond it, the result's `lower` is as far as proven.
+        graph: graph; all labels count as variables.
+        below: if given, search only for programs with fewer products.
+        steps: largest number of nodes of the search; if it is exceeded, the result has only a lower bound.
 
     Raises:
         GraphError: if the graph is too large (`LARGEST`).
@@ -194,13 +207,13 @@ def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: i
 
 
 def accumulation_of(words: Words, products: list[Product]) -> Accumulation:
-    """Return the program of some products as an accumulation, verified.
+    """Return the verified accumulation of a set of products.
 
     Raises:
-        VerificationError: if the products do not make up the Jacobian; a mistake of the search.
+        VerificationError: if the products do not give the Jacobian, which is a bug of the search.
     """
     graph = words.graph
-    merged = EdgeElimination(graph)  # in which parallel edges are one
+    merged = EdgeElimination(graph)  # merges parallel edges
     steps, edges = merged.steps, merged.successors
     made: dict[int, list[tuple[int, int]]] = {}
     for p, pair in enumerate(words.pairs):
@@ -237,7 +250,7 @@ def _joined(words: Words, before: int, left: int, after: int, right: int) -> int
 
 
 def _partition(target: int, parts: list[tuple[int, int]]) -> list[int]:
-    """Return references of the parts whose disjoint union is the target."""
+    """Return the references of parts whose disjoint union is the target."""
     if not target:
         return []
     lowest = target & -target
@@ -251,7 +264,7 @@ def _partition(target: int, parts: list[tuple[int, int]]) -> list[int]:
 
 
 class _Cover:
-    """Numbers of vertices that cut all words of a pair, each at a cut that a set of inner pairs allows."""
+    """Smallest numbers of vertices that cut all words of a pair, for cuts that a set of inner pairs allows."""
 
     def __init__(self, words: Words, pair: int, of_cut: dict[tuple[int, int], tuple[int, ...]]) -> None:
         self.products = words.pairs[pair].products
@@ -268,14 +281,14 @@ class _Cover:
         self._hits: dict[int, list[int]] = {}
 
     def least(self, allowed: int) -> int:
-        """Return vertices that are needed for all words of the pair; `_NEVER` if none suffice."""
+        """Return the smallest number of vertices that cut all words of the pair; `_NEVER` if no set does."""
         key = allowed & self.relevant
         if key not in self._known:
             self._known[key] = self.least_of(allowed, self.products)
         return self._known[key]
 
     def least_of(self, allowed: int, target: int) -> int:
-        """Return the smallest number of vertices that the words in `target` need."""
+        """Return the smallest number of vertices that cut the words in `target`; `_NEVER` if no set does."""
         if not target:
             return 0
         key = allowed & self.relevant
@@ -298,7 +311,7 @@ class _Cover:
 
 
 class _Pairs:
-    """Step 1: enumerate the sets of inner pairs that have products."""
+    """Step 1: search for sets of inner pairs that have products."""
 
     def __init__(self, words: Words, steps: int) -> None:
         self.words = words
@@ -306,7 +319,7 @@ class _Pairs:
         #: Bit of every inner pair.
         self.bit = {p: 1 << k for k, p in enumerate(words.inner)}
         self.everything = (1 << len(words.inner)) - 1
-        # sets of inner pairs below a word, one for every way to bracket it, its own pair left out
+        # minimal sets of inner pairs that the brackets of each word need, without the word's own pair
         trees: list[tuple[int, ...]] = [()] * len(words.words)
         of_cut: dict[tuple[int, int], tuple[int, ...]] = {}
         for number in sorted(range(len(words.words)), key=lambda k: len(words.words[k].path)):
@@ -326,26 +339,26 @@ class _Pairs:
 
     @property
     def steps(self) -> int:
-        """Nodes so far."""
+        """Number of nodes so far."""
         return self.given - self.left
 
     def _own(self, word: int) -> int:
-        """Return the bit of a word's pair, if it is a product."""
+        """Return the bit of a word's pair; 0 for a word of one edge."""
         return self.bit[self.words.words[word].pair] if self.words.words[word].cuts else 0
 
     def least(self) -> int:
-        """Return a lower bound on the products of any program."""
+        """Return a lower bound on the number of products of any program."""
         return self._bound(0, self.everything)
 
     def run(self, number: int) -> list[Product] | None:
-        """Return a program with at most the given number of products, if there is one."""
+        """Return the products of a program with at most `number` of them; None if there is no such program."""
         return self._decide(0, self.everything, number)
 
     def _outputs(self, allowed: int) -> int:
         return sum(self.covers[p].least(allowed) for p in self.words.outputs)
 
     def _bound(self, chosen: int, allowed: int) -> int:
-        """Return a lower bound on products: of the chosen pairs, the outputs, and required pairs that share none."""
+        """Return a lower bound on products: for chosen pairs, outputs, and disjoint sets of pairs that paths need."""
         bound = chosen.bit_count() + self._outputs(allowed)
         open_pairs = []
         for number in self.paths:
@@ -364,7 +377,7 @@ class _Pairs:
         return bound
 
     def _decide(self, chosen: int, allowed: int, number: int) -> list[Product] | None:
-        """Choose or forbid pairs that are allowed and not chosen."""
+        """Search by choosing or forbidding the pairs that are allowed and not chosen; return the products or None."""
         self.left -= 1
         if self.left < 0:
             raise OutOfStepsError
@@ -391,7 +404,7 @@ class _Pairs:
 
 
 def _least(masks: Iterator[int] | set[int]) -> tuple[int, ...]:
-    """Return the sets that include no other."""
+    """Return the minimal sets, which include no other set."""
     minimal: list[int] = []
     for mask in sorted(set(masks), key=int.bit_count):
         if not any(not other & ~mask for other in minimal):
@@ -400,7 +413,7 @@ def _least(masks: Iterator[int] | set[int]) -> tuple[int, ...]:
 
 
 class _Products:
-    """Step 2: cut the values of every pair into products; each of the chosen inner pairs has at least one."""
+    """Step 2: partition the values of every pair into products; each chosen inner pair has at least one product."""
 
     def __init__(self, search: _Pairs, chosen: int, number: int) -> None:
         self.search, self.words, self.chosen, self.number = search, search.words, chosen, number
@@ -417,12 +430,12 @@ class _Products:
         self.seen: dict[tuple[int, frozenset[tuple[int, frozenset[int]]]], int] = {}
 
     def run(self) -> list[Product] | None:
-        """Return the products of a program, if there is one."""
+        """Return the products of a program; None if there is no program."""
         needs: Needs = {p: frozenset((self.words.pairs[p].products,)) for p in self.words.outputs}
         return self._pair(0, needs, [])
 
     def _pair(self, at: int, needs: Needs, made: list[Product]) -> list[Product] | None:
-        """Decide the pairs from position `at` on."""
+        """Search for the products of the pairs from position `at` on."""
         search = self.search
         search.left -= 1
         if search.left < 0:
@@ -444,7 +457,7 @@ class _Products:
         if not values:
             return None
         most = self.number - len(made) - sum(bounds[1:])
-        # the largest last: the products of the smaller ones are there for it
+        # smallest values first, so that larger values can use their products
         ordered = sorted(values, key=lambda value: (value.bit_count(), value))
         for products in self._cut(p, ordered, 0, ordered[0], [], most):
             further = dict(needs)
@@ -465,7 +478,7 @@ class _Products:
     def _cut(
         self, p: int, values: list[int], at: int, rest: int, made: list[tuple[int, Product]], most: int
     ) -> Iterator[list[Product]]:
-        """Yield all sets of at most `most` products such that every value is a disjoint union of some."""
+        """Yield all sets of at most `most` products such that every value is a disjoint union of products."""
         while not rest:
             at += 1
             if at == len(values):
@@ -483,7 +496,7 @@ class _Products:
                     yield from self._cut(p, values, at, rest & ~bits, [*made, (bits, product)], most)
 
     def _rectangles(self, p: int, lowest: int, rest: int) -> Iterator[tuple[int, Product]]:
-        """Yield every product within some words that has a given one of them, large ones first."""
+        """Yield every product that contains the word `lowest` and only words of `rest`, large ones first."""
         words, pair = self.words, self.words.pairs[p]
         word = words.words[pair.words[lowest.bit_length() - 1]]
         for cut, before, after in word.cuts:

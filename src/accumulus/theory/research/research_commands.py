@@ -1,7 +1,7 @@
-"""``accumulus research``: instruments for open questions of the theory.
+"""The command ``accumulus research``: tools for open questions of the theory.
 
-The command line (`accumulus.cli.application`) imports this module by its name when the command is called. It turns
-errors and Ctrl-C into messages and exit codes.
+The command line (`accumulus.cli.application`) imports this module by name when the command is called. It turns errors
+and Ctrl-C into messages and exit codes.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def circular(
 ) -> None:
     """Decide for all small graphs whether face elimination attains the least number of products.
 
-    Every graph of up to so many edges, up to isomorphism and reversal, gets its least program of all, its shortest face
-    elimination, and a verdict. Stopped at any moment, the same command goes on.
+    For every graph of up to this number of edges, up to isomorphism and reversal, it finds a program with the fewest
+    products, the shortest face elimination, and a verdict. After an interruption, the same command continues.
     """
     from accumulus.theory.research.survey import survey
 
@@ -139,7 +139,7 @@ def _report(summary: Summary) -> Group:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int, int, int], None]]:
-    """Show progress on a terminal, nothing elsewhere; yield the function that reports it."""
+    """Show progress if standard error is a terminal; yield the function that reports it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)

@@ -1,29 +1,30 @@
-"""Survey whether face elimination can follow a program with the fewest products: for one graph, and for all.
+"""Survey of graphs on which face elimination does not attain the fewest products of any program.
 
-**Class.** Only *reduced* graphs need to be examined, up to isomorphism and reversal; docs/research.md has the proof.
-A reduced graph is connected, every vertex lies on a path from a root to a terminal, and there are no parallel edges, no
-edges from a root to a terminal, and no intermediate vertices with one edge in and one out.
+**Class.** It suffices to examine *reduced* graphs, up to isomorphism and reversal; docs/research.md has the proof. A
+reduced graph is connected, every vertex is on a path from a root to a terminal, and there are no parallel edges, no
+edges from a root to a terminal, and no intermediates with one incoming and one outgoing edge.
 
-**The enumeration.** In a reduced graph a root is a set of intermediates, those that its edges go to, and a terminal is
-one, too. So a reduced graph is an acyclic graph on k intermediates with a multiset of root sets and one of terminal
-sets, and its canonical form is the least of their images under the k! renumberings. The k intermediates have degrees of
-3k or more in all, which bounds k by 2(edges − 1)/3.
+**Enumeration.** In a reduced graph a root is determined by the set of intermediates to which its edges go, and a
+terminal by the set of intermediates from which its edges come. So a reduced graph is an acyclic graph on k
+intermediates with a multiset of root sets and a multiset of terminal sets. Its canonical form is the least image under
+the k! renumberings. The degrees of the k intermediates add up to at least 3k, so k ≤ 2(edges − 1)/3.
 
-**One graph.** By Proposition 1 of the notes, in the form proven in `accumulus.theory.algebra.values`, a program can run
-as face elimination at its own cost exactly if its elimination dependencies are acyclic. So the least number of face
-eliminations exceeds the least number of products if and only if every least program is circular. Either is searched for
-on its own; a shortest sequence is turned into its expressions, whose dependencies are checked to be acyclic.
+**One graph.** By Proposition 1 of the notes, in the form of `accumulus.theory.algebra.values`, face elimination can run
+a program at its own cost if and only if the program's elimination dependencies are acyclic. So the fewest face
+eliminations exceed the fewest products if and only if every program with the fewest products is circular. Both numbers
+are searched separately. If they are equal, the dependencies of the shortest sequence's expressions are checked to be
+acyclic.
 
-**All graphs.** Deciding every graph of the census, with the results in a file of JSON lines that a later run goes on
-with.
+**All graphs.** `survey` decides every graph of the census. The results are in a file of JSON lines, which a later run
+continues.
 
-The first line names the format, every other one is the result for one graph: its key, its edges, and what
-`Verdict` holds. A line is written as soon as its graph is decided, so a kill at any
-moment loses the graphs in work, one for each process; half a line at the end of the file is cut off by the next run.
-Graphs that stay open are tried again by a run that allows more steps; their later line counts.
+The first line has the format, every other line the result for one graph: its key, its edges, and the fields of
+`Verdict`. A line is written as soon as its graph is decided, so a killed run loses only the graphs in progress, one for
+each process. The next run removes an incomplete last line. A run with more steps tries open graphs again; the last line
+of a graph counts.
 
-Lines come in the order of the census from one process, in the order of completion from several; what they say is the
-same.
+One process writes lines in the order of the census, several processes in the order of completion, with the same
+content.
 """
 
 from __future__ import annotations
@@ -65,15 +66,21 @@ Edges = tuple[tuple[int, int], ...]
 class ReducedGraph:
     """A reduced graph.
 
+    Attributes:
+        intermediates: number of intermediates.
+        inner: edges between intermediates.
+        roots: for each root the targets of its edges, as bits, in ascending order.
+        terminals: for each terminal the sources of its edges, as bits, in ascending order.
+
     >>> lion = ReducedGraph(2, ((0, 1),), (1, 1), (2, 2, 2, 3))
     >>> lion.key, lion.edges
     ('2:01:0,0:1,1,1,01', 8)
     """
 
-    intermediates: int  # how many
-    inner: Edges  # edges between intermediates
-    roots: tuple[int, ...]  # the intermediates that each root's edges go to, as bits, ascending
-    terminals: tuple[int, ...]  # those that each terminal's edges come from
+    intermediates: int
+    inner: Edges
+    roots: tuple[int, ...]
+    terminals: tuple[int, ...]
 
     @property
     def edges(self) -> int:
@@ -82,7 +89,7 @@ class ReducedGraph:
 
     @property
     def key(self) -> str:
-        """The graph as text: intermediates, edges between them, those of each root, those of each terminal."""
+        """Text form of the graph: number of intermediates, inner edges, targets of each root, sources of terminals."""
         inner = ",".join(f"{i}{j}" for i, j in self.inner)
         sides = (",".join("".join(map(str, _members(s))) for s in side) for side in (self.roots, self.terminals))
         return ":".join((str(self.intermediates), inner, *sides))
@@ -92,7 +99,7 @@ class ReducedGraph:
         """Return the graph of a key.
 
         Raises:
-            GraphError: if the text is no key.
+            GraphError: if the text is not the key of a reduced graph.
         """
         try:
             count, inner, *sides = key.split(":")
@@ -123,7 +130,7 @@ class ReducedGraph:
         )
 
     def canonical(self) -> ReducedGraph:
-        """Return the least isomorphic graph."""
+        """Return the canonical form: the least isomorphic graph."""
         inner, ways = _ways(self.intermediates, self.inner)
         roots, terminals = min(
             (tuple(sorted(_image(s, way) for s in self.roots)), tuple(sorted(_image(s, way) for s in self.terminals)))
@@ -132,7 +139,7 @@ class ReducedGraph:
         return ReducedGraph(self.intermediates, inner, roots, terminals)
 
     def reversed(self) -> ReducedGraph:
-        """Return the graph with every edge turned round; not canonical."""
+        """Return the graph with every edge reversed, not in canonical form."""
         return ReducedGraph(self.intermediates, tuple((j, i) for i, j in self.inner), self.terminals, self.roots)
 
 
@@ -148,10 +155,10 @@ def reduced_graphs(edges: int) -> Iterator[ReducedGraph]:
 
 
 def random_reduced_graph(edges: int, rng: random.Random) -> ReducedGraph:
-    """Return a random reduced graph with a number of edges (5 or more), in canonical form, of no promised distribution.
+    """Return a random reduced graph with a number of edges (5 or more), in canonical form.
 
-    Two to five intermediates, inner edges by chance; roots and terminals mostly with one or two edges, now and then
-    several alike, since what is worth sharing depends on how many use it.
+    The distribution is unspecified. The graph has two to five intermediates and random inner edges. Most roots and
+    terminals have one or two edges, and some are equal, since the gain of sharing depends on the number of users.
 
     >>> random_reduced_graph(12, random.Random(1)).edges
     12
@@ -173,7 +180,7 @@ def random_reduced_graph(edges: int, rng: random.Random) -> ReducedGraph:
 
 
 def _is_reduced(graph: ReducedGraph) -> bool:
-    """Return True if a graph that has no cycle is one of the class."""
+    """Return True if an acyclic graph is reduced."""
     k, inner = graph.intermediates, graph.inner
     if any(v >= k for edge in inner for v in edge) or any(s >> k for s in (*graph.roots, *graph.terminals)):
         return False
@@ -202,7 +209,7 @@ def _with_inner(k: int, inner_edges: int, outer: int) -> Iterator[ReducedGraph]:
 
 
 def _is_least(graph: ReducedGraph, ways: Sequence[tuple[int, ...]]) -> bool:
-    """Return True if no automorphism of the inner edges gives lesser roots and terminals."""
+    """Return True if no automorphism of the inner edges gives a smaller pair of roots and terminals."""
     for way in ways:
         roots = tuple(sorted(_image(s, way) for s in graph.roots))
         if roots > graph.roots:
@@ -214,7 +221,7 @@ def _is_least(graph: ReducedGraph, ways: Sequence[tuple[int, ...]]) -> bool:
 
 @lru_cache(maxsize=64)
 def _acyclic(k: int, edges: int) -> tuple[Edges, ...]:
-    """Return acyclic graphs on k vertices up to isomorphism, made by adding an edge to those with one fewer."""
+    """Return the acyclic graphs on k vertices up to isomorphism, by adding an edge to the graphs with one edge less."""
     if edges == 0:
         return ((),)
     graphs = set()
@@ -236,7 +243,7 @@ def _reach(k: int, inner: Edges) -> list[int]:
 
 @lru_cache(maxsize=1 << 16)
 def _ways(k: int, inner: Edges) -> tuple[Edges, tuple[tuple[int, ...], ...]]:
-    """Return the least image of the edges under renumbering, and every renumbering that gives it."""
+    """Return the least image of the edges under renumbering, and all renumberings that give this image."""
     colour = [0] * k
     for _ in range(k):
         finer = [
@@ -266,7 +273,7 @@ def _ways(k: int, inner: Edges) -> tuple[Edges, tuple[tuple[int, ...], ...]]:
 
 
 def _sides(k: int, edges: int, degrees: Sequence[int]) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-    """Yield multisets of vertex sets of a total size that leave no vertex without an edge on this side."""
+    """Yield the multisets of vertex sets of a total size with an edge for each vertex on this side, and the degrees."""
     for sets in _multisets(k, edges, 1):
         total = [degrees[v] + sum(s >> v & 1 for s in sets) for v in range(k)]
         if min(total) >= 1:
@@ -307,17 +314,18 @@ Face = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Answer for a graph, with its evidence.
+    """Result for a graph, with its evidence.
 
     Attributes:
-        minimum: bounds of the least number of products of any program; equal if it is known.
-        faces: bounds of the least number of face eliminations.
-        verdict: "acyclic": both are equal, and `program` is a least program whose dependencies are acyclic;
-            "circular": faces need more, so every least program, as `program` is, is circular; "open": not decided.
+        minimum: bounds on the smallest number of products of any program; equal if it is known.
+        faces: bounds on the smallest number of face eliminations; equal if it is known.
+        verdict: "acyclic": both numbers are equal, and `program` is a minimal program with acyclic dependencies.
+            "circular": face elimination needs more products, so every minimal program is circular. "open": the search
+            did not decide.
         program: expressions of a verified program of `minimum[1]` products.
-        sequence: faces in the order of elimination, `faces[1]` of them, numbered as
-            `accumulus.elimination.edges_and_faces` does.
-        steps: nodes of the search for the minimum.
+        sequence: `faces[1]` faces in the order of elimination, numbered as in
+            `accumulus.elimination.edges_and_faces`.
+        steps: number of nodes of the search for the minimum.
     """
 
     minimum: tuple[int, int]
@@ -329,15 +337,15 @@ class Verdict:
 
 
 def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
-    """Compare the least program with the shortest face elimination.
+    """Compare the smallest number of products of any program with the smallest number of face eliminations.
 
     Args:
-        graph: all of its labels are taken for variables, none for 1.
-        steps: nodes of the search for programs, and eliminations tried by that for faces, at most; a search that is not
-            through by then gives bounds.
+        graph: graph; all labels count as variables, also 1.
+        steps: largest number of nodes of the search for programs, and of eliminations tried in the search for faces; a
+            search that exceeds it gives bounds.
 
     Raises:
-        GraphError: if the graph is too large to be searched.
+        GraphError: if the graph is too large for the search.
 
     >>> lion = [("a", 1), ("b", 1), (1, 2), (1, "x5"), (2, "x5"), (2, "x1"), (2, "x2"), (2, "x3")]
     >>> verdict = decide(DifferentiationGraph(lion))
@@ -382,17 +390,17 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
 
     Args:
         graph: graph to eliminate.
-        at_least: known lower bound; a sequence that attains it is the result.
-        moves: largest number of eliminations tried.
+        at_least: known lower bound; the search ends at a sequence of this length.
+        moves: largest number of eliminations to try for each independent part.
 
     Returns:
-        A number that no sequence is shorter than, and a sequence; it is that long if the moves sufficed.
+        A lower bound on the length of all sequences, and a sequence, which has this length if the moves suffice.
 
     >>> lion = [("a", 1), ("b", 1), (1, 2), (1, "x5"), (2, "x5"), (2, "x1"), (2, "x2"), (2, "x3")]
     >>> shortest_faces(DifferentiationGraph(lion))[0]
     11
     """
-    if (graph.sizes > 1).any():  # the number of faces counts, not their cost
+    if (graph.sizes > 1).any():  # minimise the number of faces, not their cost
         edges = zip(graph.sources.tolist(), graph.targets.tolist(), range(len(graph.sources)), strict=True)
         graph = derive(graph, graph.vertices, graph.roots, graph.terminals, edges)
     order = get("markowitz")(graph, Context(Options(objective=Objective.FMA))).order
@@ -405,7 +413,7 @@ def shortest_faces(graph: DifferentiationGraph, at_least: int = 0, moves: int = 
 
 
 def _followed(program: Accumulation | None) -> list[Face] | None:
-    """Return the faces that compute a program, if its dependencies are acyclic."""
+    """Return the face sequence of a program; None if there is no program, or its dependencies are circular."""
     if program is None:
         return None
     try:
@@ -417,13 +425,13 @@ def _followed(program: Accumulation | None) -> list[Face] | None:
 # All graphs ----------------------------------------------------------------------------------------------------------
 
 
-#: The smallest reduced graph: a root, an intermediate, two terminals.
+#: Edges of the smallest reduced graph: a root, an intermediate, two terminals.
 FEWEST_EDGES: Final = 3
 _HEADER: Final = {"format": "accumulus research circular", "version": 1}
 _FIELDS: Final = {"graph", "edges", "minimum", "faces", "verdict", "program", "sequence", "steps", "limit"}
 
 Result = dict[str, Any]
-#: Called with the number of edges at work, graphs of that number done, in all, and circular graphs found.
+#: Callback: number of edges of the present graphs, number of these that are done, their total, circular graphs so far.
 Progress = Callable[[int, int, int, int], object]
 
 
@@ -432,14 +440,14 @@ class Summary:
     """Results of a survey.
 
     Attributes:
-        max_edges: edges of the largest graphs asked for.
-        output: the file of results.
-        complete: True if every graph of the census up to there has a line.
-        decided: graphs decided by this run; the others were in the file before.
-        seconds: of this run.
-        by_edges: numbers of verdicts, by number of edges.
-        circular: keys of graphs whose least programs are all circular.
-        open: keys of graphs that stayed open.
+        max_edges: largest number of edges of the requested graphs.
+        output: file of results.
+        complete: True if every requested graph has a line in the file.
+        decided: number of graphs that this run has decided; the others were in the file before.
+        seconds: duration of this run.
+        by_edges: number of graphs by number of edges and verdict.
+        circular: keys of graphs whose minimal programs are all circular.
+        open: keys of open graphs.
     """
 
     max_edges: int
@@ -452,7 +460,7 @@ class Summary:
     open: list[str] = field(default_factory=list)
 
     def count(self, result: Result) -> None:
-        """Take a result in."""
+        """Add a result to the summary."""
         self.by_edges.setdefault(len(result["edges"]), Counter())[result["verdict"]] += 1
         if result["verdict"] == "circular":
             self.circular.append(result["graph"])
@@ -460,7 +468,7 @@ class Summary:
             self.open.append(result["graph"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary as data for JSON."""
+        """Return the summary as data that JSON can express."""
         rows = [
             {"edges": edges, "graphs": sum(counts.values())}
             | {verdict: counts[verdict] for verdict in ("acyclic", "circular", "open")}
@@ -491,16 +499,16 @@ def survey(
 
     Args:
         max_edges: largest number of edges.
-        output: file of results; made if it does not exist.
+        output: file of results; created if it does not exist.
         jobs: number of processes.
         steps: largest number of nodes of a search for one graph.
         progress: function that is called after every graph.
 
     Returns:
-        the summary. Ctrl-C ends the run early, with `complete` false.
+        The summary. Ctrl-C ends the run early, with `complete` False.
 
     Raises:
-        ArgumentError: if a number is too small, or the file is not one of this kind.
+        ArgumentError: if a number is too small, or the file is not a file of results.
         OSError: if the file cannot be read or written.
     """
     _check("max_edges", max_edges, FEWEST_EDGES)
@@ -519,13 +527,13 @@ def sample(
     steps: int = 200_000,
     progress: Progress | None = None,
 ) -> Summary:
-    """Decide random reduced graphs of a number of edges, each once; for sizes that the census does not reach.
+    """Decide random reduced graphs of a number of edges, for sizes that the census does not reach.
 
     Args:
         edges: number of edges of each graph.
         graphs: number of random draws; repeated graphs are decided once.
-        output: file of results; made if it does not exist.
-        seed: seed of the random graphs; the same seed gives the same graphs, whatever is in the file.
+        output: file of results; created if it does not exist.
+        seed: seed of the random graphs; the graphs do not depend on the content of the file.
         jobs: number of processes.
         steps: largest number of nodes of a search for one graph.
         progress: function that is called after every graph.
@@ -545,7 +553,7 @@ def _run(
     path = Path(summary.output)
     start = time.perf_counter()
     previous = read_results(path, repair=True)
-    # Ctrl-C is for the process that writes the file
+    # only the process that writes the file handles Ctrl-C
     ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
     pool = ProcessPoolExecutor(jobs, initializer=ignore) if jobs > 1 else None
     try:
@@ -581,14 +589,14 @@ def _run(
 
 
 def read_results(path: str | os.PathLike[str], *, repair: bool = False) -> dict[str, Result]:
-    """Return the results in a file, by key of the graph; none if there is no file.
+    """Return the results in a file by key of the graph; an empty dict if the file does not exist.
 
     Args:
         path: file of results.
-        repair: if True, cut off an incomplete last line, which a killed run leaves.
+        repair: if True, remove an incomplete last line, which a killed run leaves.
 
     Raises:
-        ArgumentError: if the file is not one of results, naming the line.
+        ArgumentError: if the file is not a file of results; the message names the line.
     """
     path = Path(path)
     if not path.exists():
@@ -642,7 +650,7 @@ def _decided(key: str, steps: int) -> Result:
 
 
 def _results(pool: ProcessPoolExecutor | None, keys: Sequence[str], steps: int) -> Iterator[Result]:
-    """Return results as they come."""
+    """Return an iterator over the results in the order of completion."""
     if pool is None:
         return (_decided(key, steps) for key in keys)
     futures = [pool.submit(_decided, key, steps) for key in keys]
