@@ -121,7 +121,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
     elif kind.derivatives and kind.first is None:
-        starts = [jacobian_start(recording, kind, selection, preparation, given and given[0])]
+        starts, given = [jacobian_start(recording, kind, selection, preparation, given and given[0])], None
     recording = replace(recording, other=None, unrolled=0)
     found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
     return CompiledProgram.of(found, preparation, first, shared)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from accumulus.resubstitution.proofs import Proof
     from accumulus.tape.fusion import Map
 
-
 #: Most operations of a program for resubstitution.
 MOST_OPERATIONS: Final = 3000
 #: Moves for each operation in the first round, their growth factor per round, and the number of rounds without a gain

@@ -27,9 +27,8 @@ the same one wherever the argument occurs: every residue has roots, and so have 
 the integer power times a random number for the fractional part of the exponent. All other functions are random
 residues, with their symmetries. So are jumps and comparisons, which depend on the equality of their arguments alone.
 
-**Degrees.**
-A value is N / (D₁^e₁ D₂^e₂ …), where the D are numerators of divisors, so that a sum needs no more of them than its
-terms have. Roots and functions are separate variables; a root has half the size of its radicand.
+**Degrees.** A value is N / (D₁^e₁ D₂^e₂ …), where the D are numerators of divisors, so that a sum needs no more of them
+than its terms have. Roots and functions are separate variables; a root has half the size of its radicand.
 """
 
 from __future__ import annotations

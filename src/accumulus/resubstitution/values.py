@@ -381,7 +381,6 @@ def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
 
 # Real points ---------------------------------------------------------------------------------------------------------
 
-
 #: Number of random points, around given points or around 0.
 AT_RANDOM: Final = 12
 #: Values of single inputs at points far away, where functions approach limits; and the largest number of such points.
