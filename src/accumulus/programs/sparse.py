@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,7 +86,7 @@ class Nonzeros:
             groups[is_open], ranks[is_open] = index_columns.groups[at], index_columns.ranks[at]
             outputs[is_open] = len(columns) + np.arange(len(at))
         keys = self.rows, columns, groups, ranks
-        order: Any = slice(None) if _is_in_order(keys) else np.lexsort(keys[::-1])
+        order: Any = slice(None) if _is_in_order(keys) else _order(keys)
         open_columns = OpenColumns(outputs[order], groups[order], last[order])
         return Nonzeros(self.rows[order], columns[order], self.outputs[order], open_columns), index_columns.columns[at]
 
@@ -116,7 +117,9 @@ class Nonzeros:
 
     def union(self, other: Nonzeros, width: int) -> Nonzeros:
         """Return the places of both, row by row, without outputs. `width` is the number of columns."""
-        places = np.union1d(self._places(width), other._places(width))
+        places = np.concatenate([self._places(width), other._places(width)])
+        places.sort(kind="stable")  # of two parts that are in order already; `np.union1d` would hash them
+        places = places[np.diff(places, prepend=-1) != 0]
         return Nonzeros(places // width, places % width, np.zeros(len(places), np.intp))
 
     def find(self, nonzeros: Nonzeros, width: int) -> NDArray[np.intp]:
@@ -333,6 +336,20 @@ class OpenPattern:
     def __reduce__(self) -> tuple[Any, ...]:
         fields = ("shape", "rows", "columns", "open", "before", "is_ordered", "format")
         return OpenPattern, tuple(getattr(self, name) for name in fields)
+
+
+def _order(keys: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
+    """Return the order of entries by several keys, the first one first; by one number for all keys where that fits."""
+    lows, highs = zip(*((int(key.min()), int(key.max())) for key in keys), strict=True)
+    sizes = [high - low + 1 for low, high in zip(lows, highs, strict=True)]
+    if math.prod(sizes) >= 2**63:
+        return np.lexsort(keys[::-1])
+    combined = np.zeros(len(keys[0]), np.int64)
+    for key, low, size in zip(keys, lows, sizes, strict=True):
+        combined *= size
+        combined += key
+        combined -= low
+    return np.argsort(combined, kind="stable")
 
 
 def _is_in_order(keys: Sequence[NDArray[Any]]) -> bool:
