@@ -71,27 +71,34 @@ class ColumnsState(State):
 
 
 @compiled
+def place(given: Integers, start: int, step: int, k: int) -> int:
+    """Return the place of an instance's operand."""
+    return start + (given[k] if step == GIVEN else step * k)
+
+
+@compiled
+def taken(residues: Halves, size: int, at: int) -> int:
+    """Return the residue at a place."""
+    residue: int = residues[at + (size if at < 0 else 0)]
+    return residue
+
+
+@compiled
 def first(state: ColumnsState, k: int) -> int:
     """Return the first operand of an instance."""
-    place = state.first_start + (state.first_at[k] if state.first_step == GIVEN else state.first_step * k)
-    residue: int = state.first[place + (state.first_size if place < 0 else 0)]
-    return residue
+    return taken(state.first, state.first_size, place(state.first_at, state.first_start, state.first_step, k))
 
 
 @compiled
 def second(state: ColumnsState, k: int) -> int:
     """Return the second operand of an instance."""
-    place = state.second_start + (state.second_at[k] if state.second_step == GIVEN else state.second_step * k)
-    residue: int = state.second[place + (state.second_size if place < 0 else 0)]
-    return residue
+    return taken(state.second, state.second_size, place(state.second_at, state.second_start, state.second_step, k))
 
 
 @compiled
 def third(state: ColumnsState, k: int) -> int:
     """Return the third operand of an instance."""
-    place = state.third_start + (state.third_at[k] if state.third_step == GIVEN else state.third_step * k)
-    residue: int = state.third[place + (state.third_size if place < 0 else 0)]
-    return residue
+    return taken(state.third, state.third_size, place(state.third_at, state.third_start, state.third_step, k))
 
 
 @compiled
@@ -115,8 +122,8 @@ def scatter(state: ColumnsState) -> None:
     """Add products to results at places that are given, or that follow each other."""
     results = state.results
     for k in range(state.count):
-        place = state.third_start + (state.third_at[k] if state.third_step == GIVEN else state.third_step * k)
-        results[place] = reduced(results[place] + first(state, k) * second(state, k))
+        at = place(state.third_at, state.third_start, state.third_step, k)
+        results[at] = reduced(results[at] + first(state, k) * second(state, k))
 
 
 @compiled
