@@ -257,8 +257,7 @@ def _where_not(tape: Tape) -> Callable[[int, int], int]:
 def _ends(operands: Column) -> tuple[int, int]:
     """Return the least and the greatest reference of a column."""
     if isinstance(operands, Range):
-        one, other = operands.start, operands.start + operands.step * (operands.count - 1)
-        return min(one, other), max(one, other)
+        return operands.ends
     return int(operands.min()), int(operands.max())
 
 

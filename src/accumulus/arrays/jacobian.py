@@ -758,7 +758,7 @@ class _Accumulating:
                     continue
                 places = positions(entries.tails if side else entries.heads, start)
                 if isinstance(places, Range) and abs(places.step) == 1:
-                    low = min(places.start, places.start + places.step * (places.count - 1))
+                    low, _ = places.ends
                     counts[low : low + places.count] += 1
                 else:
                     np.add(counts, np.bincount(references_in(places), minlength=size), out=counts)
@@ -871,7 +871,7 @@ def _stretch(operands: Column) -> slice | None:
     """Return the references of a column as an ascending slice; None for tables, constants, and empty columns."""
     if not isinstance(operands, Range) or not operands.count:
         return None
-    low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+    low, high = operands.ends
     return slice(low, high + 1, max(abs(operands.step), 1)) if low >= 0 else None
 
 

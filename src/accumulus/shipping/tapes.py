@@ -247,10 +247,7 @@ def _check_order(value: float | None, subject: str) -> None:
 
 def _check_references(columns: Iterable[Column], tape: Program, subject: str) -> None:
     for each in columns:
-        if isinstance(each, Range):
-            ends = each.start, each.start + each.step * (each.count - 1)
-        else:
-            ends = (int(each.min(initial=0)), int(each.max(initial=0)))
+        ends = each.ends if isinstance(each, Range) else (int(each.min(initial=0)), int(each.max(initial=0)))
         if len(each) and (min(ends) < -len(tape.constants) or max(ends) >= len(tape)):
             raise FileError(f"{subject} has references from {min(ends)} to {max(ends)}, which are not there")
 

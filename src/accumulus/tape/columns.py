@@ -39,6 +39,12 @@ class Range:
         """The references as an array."""
         return self.start + self.step * np.arange(self.count, dtype=np.int64)
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The lowest and the highest reference; there must be one."""
+        last = self.start + self.step * (self.count - 1)
+        return min(self.start, last), max(self.start, last)
+
 
 #: References of one operand for all instances of a block.
 Column = Range | References
@@ -79,10 +85,10 @@ def owners_in(starts: References, operands: Column) -> list[int]:
     if not len(operands):
         return []
     if isinstance(operands, Range):
-        first, last = operands.start, operands.start + operands.step * (operands.count - 1)
-        low = high = int(starts.searchsorted(min(first, last), "right")) - 1
-        if first != last and high + 1 < len(starts) and starts[high + 1] <= max(first, last):
-            high = int(starts.searchsorted(max(first, last), "right")) - 1
+        first, last = operands.ends
+        low = high = int(starts.searchsorted(first, "right")) - 1
+        if first != last and high + 1 < len(starts) and starts[high + 1] <= last:
+            high = int(starts.searchsorted(last, "right")) - 1
         return list(range(low, high + 1))
     owners: set[int] = set()
     for first in range(0, len(operands), CHUNK):  # most chunks refer to a single block
@@ -130,8 +136,8 @@ def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: Ref
         if len(operand) != count:
             raise ArgumentError(f"operand {position} has {len(operand)} entries; expected {count}, one an instance")
         if isinstance(operand, Range) and count:
-            ends = operand.start, operand.start + operand.step * (count - 1)
-            if constants <= min(ends) and max(ends) < start:
+            ends = operand.ends
+            if constants <= ends[0] and ends[1] < start:
                 continue
         references = references_in(operand)
         is_result = references >= start
@@ -148,10 +154,10 @@ def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: Ref
 def relative(operands: Column, start: int) -> Column:
     """Return a column whose references to results from `start` on are counted from there."""
     if isinstance(operands, Range):
-        ends = operands.start, operands.start + operands.step * (operands.count - 1)
-        if max(ends) < start:
+        ends = operands.ends
+        if ends[1] < start:
             return operands
-        if min(ends) >= start:
+        if ends[0] >= start:
             return Range(operands.start - start + _OWN, operands.step, operands.count)
     references = references_in(operands)
     return column(np.where(references >= start, references - start + _OWN, references))

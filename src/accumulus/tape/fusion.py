@@ -234,7 +234,7 @@ def _reached(body: Tape, outputs: list[int]) -> set[int]:
 def _outputs_in(block: Block, operands: Column) -> set[int]:
     """Return the outputs of a recurrence's body whose results are in a column."""
     if isinstance(operands, Range):
-        ends = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+        ends = operands.ends
         low, high = max(ends[0], block.start), min(ends[1], block.start + block.size - 1)
         return set(range((low - block.start) // block.count, (high - block.start) // block.count + 1))
     results = operands[(operands >= block.start) & (operands < block.start + block.size)]

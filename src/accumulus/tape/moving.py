@@ -105,7 +105,7 @@ class Moving:
         if isinstance(operands, Range) and operands.step == 0:
             return Range(int(self.at(np.array([operands.start]))[0]), 0, operands.count)
         if isinstance(operands, Range):
-            low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+            low, high = operands.ends
             k = bisect_right(self._firsts, low) - 1
             if k >= 0 and high < (stretch := self._stretches[self._firsts[k]])[0]:
                 return Range(operands.start - self._firsts[k] + stretch[1], operands.step, operands.count)

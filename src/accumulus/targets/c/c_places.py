@@ -138,7 +138,7 @@ class Places:
             single: if True, equal constants may be one number outside any array.
         """
         if isinstance(column, Range) and column.count and column.start >= 0:
-            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
+            low, high = column.ends
             array = self._array_of(low)
             if array == self._array_of(high):
                 name, shift = self._in(*array)
@@ -190,7 +190,7 @@ class Places:
         if not len(column):
             return set()
         if isinstance(column, Range):
-            low, high = sorted((column.start, column.start + column.step * (column.count - 1)))
+            low, high = column.ends
             first, last = self._array_of(low)[0], self._array_of(high)[0]
             if first == last:
                 return {first}

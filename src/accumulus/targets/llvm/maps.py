@@ -863,7 +863,7 @@ class _Memory:
 def _overlap(operands: Column, start: int, count: int) -> bool:
     """Return True if a column has any of `count` references from `start` on."""
     if isinstance(operands, Range):
-        low, high = sorted((operands.start, operands.start + operands.step * (operands.count - 1)))
+        low, high = operands.ends
         return low < start + count and high >= start
     return bool(((operands >= start) & (operands < start + count)).any())
 
