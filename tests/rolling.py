@@ -1,4 +1,4 @@
-"""Short programs rolled as long ones are."""
+"""Short programs rolled as long ones are, and short loops over arrays as calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from accumulus.repetition import cones, roll
+from accumulus.repetition import cones, iterations, roll
 
 
 @contextmanager
@@ -26,5 +26,16 @@ def rolling(fewest: int = 1, repeated: int = 1, terms: int = 4, levels: int = 16
         mock.patch.object(cones, "LEAST_TERMS", terms),
         mock.patch.object(cones, "DEEPEST", deep),
         mock.patch.object(cones, "FEW_LEVELS", levels),
+        iterating(),
+    ):
+        yield
+
+
+@contextmanager
+def iterating() -> Iterator[None]:
+    """Let loops over arrays be calls, however few blocks they have."""
+    with (
+        mock.patch.object(iterations, "FEWEST_BLOCKS", 1),
+        mock.patch.object(iterations, "FEWEST_WITH_PRODUCTS", 1),
     ):
         yield

@@ -469,6 +469,24 @@ def sparse_matrix(n: int) -> Case:
 HIRES: Final = numpy.array([1.71, 0.43, 8.32, 8.75, 10.03, 0.035, 1.12, 1.745, 280.0, 1.81])
 
 
+def diffusion(cells: int, steps: int) -> Case:
+    """Explicit steps of reaction and diffusion on a ring of cells, and a misfit of its end by the initial state."""
+    aim = numpy.cos(numpy.linspace(0.0, 6.0, cells))
+
+    def write(words: Words) -> Any:
+        np = words.np
+
+        def f(u: Any) -> Any:
+            def step(u: Any, h: Any) -> Any:
+                return u + h * (np.roll(u, 1) - 2.0 * u + np.roll(u, -1)) - 0.01 * u**3
+
+            return np.sum((words.scan(step, u, numpy.full(steps, 0.07)) - aim) ** 2)
+
+        return f
+
+    return Case(write, (numpy.sin(numpy.linspace(0.0, 3.0, cells)),), of_jax=TWICE)
+
+
 def particle() -> Case:
     """Where a charged particle crosses the axis, by a control: the forces are gradients of a potential."""
 
@@ -674,6 +692,7 @@ CASES: Final[dict[str, tuple[Callable[..., Case], tuple[Any, ...]]]] = {
     "GARCH, Hessian": (garch, ("hessian",)),
     "determinant by minors, 6 × 6": (minors, (6,)),
     "ode, 100 numbers, 100 steps": (chain, (100, 100)),
+    "reaction and diffusion, 500 cells, 400 steps": (diffusion, (500, 400)),
     "particle between charges": (particle, ()),
     "saddle of two pairs": (saddle, ()),
     "fit of 10 parameters through a stiff ODE": (stiff_fit, (20,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -13,7 +14,7 @@ from accumulus.errors import SizeError
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.compiled_program import CompiledProgram
-from accumulus.programs.derivation import loop_nest, loops_of_sums, straight_line
+from accumulus.programs.derivation import Derivation, loop_nest, loops_of_sums, straight_line
 from accumulus.programs.derived import derived, derived_as_loops, of_gradient
 from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import (
@@ -28,6 +29,7 @@ from accumulus.programs.graphs import (
     shortened,
     starts_of,
 )
+from accumulus.programs.iterated import with_loops
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
@@ -110,7 +112,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
             given = linearization, None
     if recording.loops is not None:
         try:
-            found = loop_nest(replace(recording, other=None), kind, selection, preparation)
+            found = _of_loops(replace(recording, other=None), kind, selection, preparation)
             return CompiledProgram.of(found, preparation, first, shared)
         except ManyBlocksError:
             pass
@@ -125,6 +127,21 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     recording = replace(recording, other=None, unrolled=0)
     found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
     return CompiledProgram.of(found, preparation, first, shared)
+
+
+def _of_loops(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
+    """Return the derivatives of a recording with loops, as loops; long loops over arrays are calls where they can be.
+
+    Raises:
+        SizeError: if the products between arrays are too many for memory.
+    """
+    calling = with_loops(recording, kind, selection, preparation)
+    if calling is not None:
+        with suppress(SizeError):
+            found = loop_nest(calling, kind, selection, preparation)
+            cut_short = [stage for each in found.code.tape.calls if (stage := getattr(each, "cut_short", ""))]
+            return replace(found, cut_short=found.cut_short or next(iter(cut_short), ""))
+    return loop_nest(recording, kind, selection, preparation)
 
 
 def _as_loops(recording: Recording, preparation: Preparation) -> Recording:

@@ -294,7 +294,7 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
     """
     sequence = labels[chosen]
     best: Recurrence | None = None
-    for period in islice(_periods(sequence), MOST_PERIODS):
+    for period in islice(periods(sequence), MOST_PERIODS):
         recurrence = _instances(cones, chosen, sequence, period)
         if recurrence is not None and (best is None or recurrence.cones.size > best.cones.size):
             best = recurrence
@@ -336,7 +336,7 @@ def taken_elsewhere(cones: Cones, instances: Integers) -> NDArray[np.bool_]:
     return result[:-1]
 
 
-def _periods(sequence: Integers) -> Iterator[int]:
+def periods(sequence: Integers) -> Iterator[int]:
     """Yield distinct distances at which most of a sequence recurs, proposed by its rarest labels."""
     seen: set[int] = set()
     begins = np.flatnonzero(np.diff(sequence, prepend=-1))  # of runs, which operations on arrays have

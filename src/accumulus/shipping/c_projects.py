@@ -181,7 +181,7 @@ def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0
         segments: result arrays: the kernel's, or other selections of its outputs.
         lanes: as for `LoopSource`.
     """
-    unit = program.code.unit(segments, program._arguments.numeric_shapes, program.options.dtype)
+    unit = program.code.expanded().unit(segments, program._arguments.numeric_shapes, program.options.dtype)
     return CSource(unit, name) if unit.maps is None else LoopSource(unit, name, lanes=lanes)
 
 

@@ -26,6 +26,7 @@ from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.shipping.structures import Constants, structure_as_data, structure_from_data
 from accumulus.shipping.tapes import scalars_from_data, tape_as_data, tape_from_data
 from accumulus.tape.fusion import fuse
+from accumulus.tape.moving import expanded
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
@@ -109,15 +110,15 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
         ArgumentError: if its results contain objects that a file cannot store.
     """
     recording, results, subject = program.recording, program._results, f"the result of {program.name}"
-    guarded = program.is_guarded
+    guarded, code = program.is_guarded, program.code.expanded()
     data: dict[str, Any] = {
         "argument_shapes": [None if shape is None else list(shape) for shape in recording.argument_shapes],
         "result_shapes": [list(shape) for shape in recording.result_shapes],
         "structure": structure_as_data(recording.structure, subject, arrays),
         "guards": [[guard.file, guard.line, guard.source, guard.answer] for guard in recording.guards],
         # the function's own operations decide between cases at their border, where compiled guards may all fail
-        "function": tape_as_data(recording.program, arrays) if guarded else None,
-        "tape": tape_as_data(program.tape, arrays),
+        "function": tape_as_data(expanded(recording.program), arrays) if guarded else None,
+        "tape": tape_as_data(code.tape, arrays),
         "segments": [_segment_as_data(segment, arrays) for segment in results.segments],
         "shapes": [list(shape) for shape in results.shapes],
         "patterns": [
@@ -132,7 +133,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
         "derivatives": structure_as_data(results._jacobian, subject, arrays),
         "operations": program.operations,
         "found": _found(program),
-        **_forms_of(program.code, arrays),
+        **_forms_of(code, arrays),
     }
     return data
 

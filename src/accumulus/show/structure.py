@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
@@ -43,6 +43,7 @@ class BodyFacts:
     shape: tuple[int, int, int] | None = None
     steps: int = 0
     code: int = 0
+    name: str = ""
 
     @property
     def is_sum(self) -> bool:
@@ -52,6 +53,8 @@ class BodyFacts:
     @property
     def kind(self) -> str:
         """Description of the body, with sizes for matrix operations."""
+        if self.code == CALL:
+            return self.name
         if self.shape is not None:
             forms = {
                 MATMUL: "product of {0}×{1} and {1}×{2}",
@@ -59,7 +62,6 @@ class BodyFacts:
                 CHOLESKY: "factor of {0}×{1}",
                 SPARSE_SOLVE: "{0} sparse equations, {2} sides",
                 SPARSE_PRODUCT: "product of sparse {0}×{1} and {1}×{2}",
-                CALL: "call for {2} numbers",
                 GATHER: "{0} rows by indices",
                 SCATTER: "sums of {1} rows by indices",
             }
@@ -89,6 +91,11 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
                 runs.append([number, number])
         texts.append(f"{file}:{','.join(f'{a}-{b}' if b > a else str(a) for a, b in runs)}")
     return ", ".join(texts)
+
+
+def _called(opaque: Any) -> str:
+    """Return the description of a call: iterations of a loop, or a user's function."""
+    return getattr(opaque, "title", f"call of {getattr(opaque, 'name', '')}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -144,7 +151,15 @@ class StructureReport(Shown):
             elif each.shape is not None:
                 bodies.append(
                     BodyFacts(
-                        each.count, block.operations, len(block.operands), 1, {}, source, each.shape, code=block.code
+                        each.count,
+                        block.operations,
+                        len(block.operands),
+                        1,
+                        {},
+                        source,
+                        each.shape,
+                        code=block.code,
+                        name=_called(block.opaque),
                     )
                 )
             elif each.results:

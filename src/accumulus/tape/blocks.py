@@ -73,7 +73,8 @@ class Opaque(Protocol):
         arguments. If products take less work than the matrix, ``product(positions, count, is_transposed)`` returns a
         function of the arguments and `count` vectors, one after the other. It computes their products with the Jacobian
         with respect to some arguments, or with its transpose. It returns None if products do not take less work. It
-        always returns the same object, too.
+        always returns the same object, too. A function that can be written as blocks has a method
+        ``replay(program, numbers)``, which writes them for references of its numbers and returns those of its results.
 
         Raises:
             ArgumentError: if there is no rule for the derivative.
@@ -138,7 +139,9 @@ class Block:
             return self.shape[2] * max(2 * self.opaque.nnz - self.shape[0], 0)
         if isinstance(self.opaque, SparseSystem) and self.shape is not None:
             return 2 * self.opaque.work * self.shape[2]
-        return len(self.operands[0]) - self.count if self.code == SUM else self.count
+        if self.code == SUM:
+            return len(self.operands[0]) - self.count
+        return getattr(self.opaque, "operations", self.count)
 
     @property
     def text(self) -> int:

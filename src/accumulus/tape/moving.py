@@ -169,6 +169,24 @@ def replayed_blocks(program: Program, made: Program, given: References) -> Refer
     return moving.at(program.outputs)
 
 
+def expanded(program: Program) -> Program:
+    """Return the program with blocks in place of calls of loops, which have a method `replay`; see `Opaque`."""
+    replays = [] if program.scalars is not None else [getattr(each.opaque, "replay", None) for each in program.blocks]
+    if not any(replays):
+        return program
+    made = Program(program.inputs)
+    moving = Moving(program, made, np.arange(program.inputs))
+    for block, lines, replay in zip(program.blocks, program.lines, replays, strict=True):
+        with made.located(lines):
+            if replay is not None:
+                numbers = moving.at(references_in(block.operands[0]))
+                moving.note(block.start, column(replay(made, numbers)))
+            else:
+                moving.copy(block)
+    made.outputs = moving.at(program.outputs)
+    return made
+
+
 # Restriction to the instances that outputs need ---------------------------------------------------------------------
 
 
@@ -300,6 +318,7 @@ def unroll(program: Program) -> Tape:
     t4 = add(t2, t3)
     return t4
     """
+    program = expanded(program)
     tape = Tape(program.inputs, signed_zeros=program.signed_zeros)
     values = np.zeros(len(program), np.int64)
     values[: program.inputs] = np.arange(program.inputs)

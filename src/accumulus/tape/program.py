@@ -282,6 +282,15 @@ class Program:
         program.scalars, program.folded_zero_signs = tape, tape.folded_zero_signs
         return program
 
+    @classmethod
+    def of_blocks(cls, inputs: int, given: Program, blocks: Sequence[Block], lines: Sequence[Lines]) -> Program:
+        """Return a program of blocks in an order of computation, with the constants of a given program."""
+        program = cls(inputs, signed_zeros=given.signed_zeros)
+        program.adopt_constants(given)
+        program._blocks, program._lines = [*blocks], [*lines]
+        program._size = blocks[-1].start + blocks[-1].size
+        return program
+
     def __getstate__(self) -> dict[str, Any]:
         self._close()
         return vars(self).copy()

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from accumulus.tape.fusion import Map
 
 Shape = tuple[int, ...]
+T = TypeVar("T")
 Floats = NDArray[np.float64]
 #: Positions of outputs, or places in an array.
 Positions = NDArray[np.intp] | slice
@@ -444,6 +445,28 @@ class SourceKernel(Kernel):
         """Compile the source to the function that calls use."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows of an array that consecutive calls read or write.
+
+    Attributes:
+        array: C-contiguous array, (rows, numbers of a row).
+        first: row of the first call.
+        step: distance to the row of the next call; 0 if all calls have the same row.
+        adds: True if results are added to those in the row.
+    """
+
+    array: Floats
+    first: int = 0
+    step: int = 1
+    adds: bool = False
+
+    def at(self, call: int) -> Floats:
+        """Return the row of a call."""
+        row: Floats = self.array[self.first + self.step * call]
+        return row
+
+
 class CompiledLoops(ABC):
     """Compiled loops of a target.
 
@@ -474,6 +497,21 @@ class CompiledLoops(ABC):
     def run(self, batch: Batch, first: int, last: int) -> int:
         """Compute points of a batch from `first` on; return the first point that is left to the caller."""
         return first
+
+    def repeat(self, count: int, arguments: Sequence[Rows], results: Sequence[Rows]) -> None:
+        """Make `count` calls in turn, each with its rows; a call may read what earlier calls have written.
+
+        Args:
+            count: number of calls.
+            arguments: rows of each argument.
+            results: rows for each segment.
+        """
+        made = [np.zeros(rows.array.shape[1]) for rows in results]
+        for call in range(count):
+            self([rows.at(call) for rows in arguments], made)
+            for rows, result in zip(results, made, strict=True):
+                row = rows.at(call)
+                row[:] = row + result if rows.adds else result
 
 
 class InterpretedLoops(CompiledLoops):
@@ -526,6 +564,10 @@ class LoopKernel(Kernel):
         )
         self._loops(point, results, self._threads)
         return results
+
+    def repeat(self, count: int, arguments: Sequence[Rows], results: Sequence[Rows]) -> None:
+        """Make calls in turn; see `CompiledLoops.repeat`."""
+        self._loops.repeat(count, arguments, results)
 
     def point(self) -> Callable[..., Any] | None:
         """Return a function for fast calls at one point; None if results have to be cleared, which takes longer."""
@@ -591,6 +633,14 @@ def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
     memory = np.empty(entries + spare, dtype)
     start = -(memory.__array_interface__["data"][0] // dtype.itemsize) % spare
     return memory[start : start + entries].reshape(shape)
+
+
+def taken(unused: list[T], make: Callable[[], T]) -> T:
+    """Return an object that no thread uses, or a new one if there is none."""
+    try:
+        return unused.pop()
+    except IndexError:
+        return make()
 
 
 _POOL: list[ThreadPoolExecutor] = []

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from accumulus.errors import ArgumentError, CompileError, unknown_name
+from accumulus.tape.fusion import fuse
 from accumulus.tape.live import as_written
+from accumulus.tape.moving import expanded
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import (
     DTYPES,
@@ -239,6 +241,10 @@ class Compilable:
         """Return the program with its result arrays, and the shapes of its arguments."""
         return Unit(self.tape, segments, dtype, arguments, self.exact, cache, self.maps, self.compact)
 
+    def expanded(self) -> Compilable:
+        """Return the program without calls of loops that can be written as blocks."""
+        return self
+
     def kernel(
         self, segments: Sequence[Any], arguments: Sequence[Shape], target: str, dtype: str, threads: int, cache: bool
     ) -> Kernel:
@@ -265,7 +271,7 @@ class Compilable:
             CompileError: for loops in a language without them.
             ArgumentError: if `name` cannot be the name of a function.
         """
-        unit = self.unit(segments, arguments, dtype)
+        unit = self.expanded().unit(segments, arguments, dtype)
         if self.maps is None:
             return _checked(unit, target).source(unit, name)
         write = target_of(target).loop_source
@@ -294,3 +300,8 @@ class LoopNest(Compilable):
 
     def __init__(self, tape: Program, maps: Sequence[Map]) -> None:
         super().__init__(tape, maps=maps)
+
+    def expanded(self) -> LoopNest:
+        """Return the program with blocks in place of calls of loops."""
+        tape = expanded(self.tape)
+        return self if tape is self.tape else LoopNest(tape, fuse(tape))

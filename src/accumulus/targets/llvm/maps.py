@@ -19,8 +19,10 @@ their terms in the same order, so that a point has the same results in a batch a
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -41,9 +43,11 @@ from accumulus.targets.kernel import (
     Batch,
     CompiledLoops,
     Floats,
+    Rows,
     Unit,
     aligned,
     pool,
+    taken,
 )
 from accumulus.targets.llvm.host import compile_modules, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
@@ -67,6 +71,12 @@ from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, Wor
 SUMS: Final = ("sums_next", "sums_table")
 #: Function that makes calls, each a row of four words: function, addresses, first instance, instance after the last.
 DRIVER: Final = "run"
+#: Function that makes these calls for several iterations, see `repeating`.
+REPEAT: Final = "repeat"
+#: Words of a row that says what an iteration moves: target, source, numbers, steps of both in bytes, and 1 to add.
+MOVE: Final = 6
+#: Numbers that it moves together.
+MOVED_TOGETHER: Final = 4
 #: Kinds of operands of a body: consecutive for its instances, backwards, the same for all, or located by a table.
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
@@ -358,6 +368,68 @@ def library_of(
         if cache:
             store(key, code)
     return Library(code, [*(body.name for body in bodies), *names, DRIVER], objects(np.dtype(float)))
+
+
+def _moved(kind: str, index: str) -> list[str]:
+    """Return instructions that move one number, or a vector, from %word1 to %word0 at an index, or add it there."""
+    return [
+        f"%to.{index} = getelementptr double, ptr %word0, i64 %{index}",
+        f"%from.{index} = getelementptr double, ptr %word1, i64 %{index}",
+        f"%new.{index} = load {kind}, ptr %from.{index}, align 8",
+        f"%old.{index} = load {kind}, ptr %to.{index}, align 8",
+        f"%sum.{index} = fadd {kind} %old.{index}, %new.{index}",
+        f"%stored.{index} = select i1 %adds, {kind} %sum.{index}, {kind} %new.{index}",
+        f"store {kind} %stored.{index}, ptr %to.{index}, align 8",
+    ]
+
+
+@functools.cache
+def repeating(cache: bool) -> Library:
+    """Return a function that makes the calls of `driver` again and again, and moves numbers before and after these.
+
+    Each move is a row: target, source, numbers, the steps in bytes to target and source of the next iteration, and 1 if
+    numbers are added to the target. The first `%before` rows are moved before the calls, `%after` more after them.
+    """
+    row = "{ ptr, ptr, i64, i64, i64, i64 }"
+    code = [
+        "define internal void @move(ptr %moves, i64 %first, i64 %stop) nounwind {",
+        "start:",
+        *when("some", "icmp slt i64 %first, %stop", "move", "done"),
+        "%k = phi i64 [ %first, %start ], [ %k.next, %moved ]",
+        f"%row = getelementptr {row}, ptr %moves, i64 %k",
+        f"%words = load {row}, ptr %row, align 8",
+        *(f"%word{k} = extractvalue {row} %words, {k}" for k in range(MOVE)),
+        "%adds = icmp ne i64 %word5, 0",
+        f"%whole = and i64 %word2, {-MOVED_TOGETHER}",
+        *when("any", "icmp sgt i64 %whole, 0", "vector", "rest"),
+        "%j = phi i64 [ 0, %move ], [ %j.next, %vector ]",
+        *_moved(f"<{MOVED_TOGETHER} x double>", "j"),
+        *again("j", f"{MOVED_TOGETHER}", "%whole", "more.vectors", "vector", "rest"),
+        *when("left", "icmp slt i64 %whole, %word2", "number", "moved"),
+        "%i = phi i64 [ %whole, %rest ], [ %i.next, %number ]",
+        *_moved("double", "i"),
+        *again("i", "1", "%word2", "more.numbers", "number", "moved"),
+        "%to.next = getelementptr i8, ptr %word0, i64 %word3",
+        "store ptr %to.next, ptr %row, align 8",
+        f"%source = getelementptr {row}, ptr %row, i64 0, i32 1",
+        "%from.next = getelementptr i8, ptr %word1, i64 %word4",
+        "store ptr %from.next, ptr %source, align 8",
+        *again("k", "1", "%stop", "more.moves", "move", "done"),
+        "ret void",
+        "}",
+        f"define void @{REPEAT}(ptr %calls, i64 %count, ptr %moves, i64 %before, i64 %after, i64 %turns) nounwind {{",
+        "start:",
+        "%stop = add i64 %before, %after",
+        *when("some", "icmp sgt i64 %turns, 0", "turn", "done"),
+        "%t = phi i64 [ 0, %start ], [ %t.next, %turn ]",
+        "call void @move(ptr %moves, i64 0, i64 %before)",
+        f"call void @{DRIVER}(ptr %calls, i64 %count)",
+        "call void @move(ptr %moves, i64 %before, i64 %stop)",
+        *again("t", "1", "%turns", "more", "turn", "done"),
+        "ret void",
+        "}",
+    ]
+    return library_of("repeat", [], 1, _loop, cache, [REPEAT], [], code)
 
 
 # Batches: lanes are points, and instances are computed one after the other --------------------------------------------
@@ -652,7 +724,7 @@ class LLVMLoops(CompiledLoops):
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point; see `accumulus.targets.kernel.CompiledLoops`."""
-        workspace = self._idle.pop() if self._idle else self._workspace()
+        workspace = taken(self._idle, self._workspace)
         at = self._layout.first
         for argument in arguments:
             end = at + argument.size
@@ -671,6 +743,40 @@ class LLVMLoops(CompiledLoops):
             else:
                 self._run(calls, rows)
         self._idle.append(workspace)
+
+    def repeat(self, count: int, arguments: Sequence[Rows], results: Sequence[Rows]) -> None:
+        """Make calls in turn; see `accumulus.targets.kernel.CompiledLoops`."""
+        if self._products:
+            super().repeat(count, arguments, results)
+            return
+        workspace = taken(self._idle, self._workspace)
+        made = [np.zeros(rows.array.shape[1]) for rows in results]
+        for index, segment, offset in workspace.returned:
+            workspace.addresses[index] = _address(made[segment]) + offset
+        moves, at = [], self._layout.first
+        base = _address(workspace.values)
+        for rows in arguments:
+            size = rows.array.shape[1]
+            if rows.step:
+                source = _address(rows.array) + 8 * size * rows.first
+                moves.append((base + 8 * at, source, size, 0, 8 * size * rows.step, 0))
+            else:
+                workspace.values[at : at + size] = rows.at(0)
+            at += size
+        before = len(moves)
+        for rows, result in zip(results, made, strict=True):
+            size = rows.array.shape[1]
+            target = _address(rows.array) + 8 * size * rows.first
+            moves.append((target, _address(result), size, 8 * size * rows.step, 0, int(rows.adds)))
+        table = np.array(moves, np.int64)
+        ((calls, length, _),) = workspace.stages(self, 1)
+        self._repeat(calls, length, _address(table), before, len(results), count)
+        self._idle.append(workspace)
+
+    @cached_property
+    def _repeat(self) -> Any:
+        address = repeating(self._unit.cache).addresses[REPEAT]
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p, ctypes.c_int64] * 2, ctypes.c_int64, ctypes.c_int64)(address)
 
     def _workspace(self) -> _Workspace:
         values = np.zeros(self._layout.size)
@@ -788,7 +894,7 @@ class LLVMLoops(CompiledLoops):
         self._asked_for += last - first
         if not self._may_be_in_lanes or self._asked_for < self._enough or last - first < lanes:
             return first
-        memory = self._unused.pop() if self._unused else self._memory()
+        memory = taken(self._unused, self._memory)
         rows, begin = [], self._layout.first
         for x, same in zip(batch.X, batch.shared, strict=True):
             size = x.size if same else x.size // x.shape[-1 if transposed else 0]

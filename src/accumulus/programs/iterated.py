@@ -1,0 +1,561 @@
+"""Loops over arrays as calls: the program of one iteration is compiled, and run again and again.
+
+A loop of many iterations over long arrays has too many blocks to be differentiated one by one. `with_loops` replaces it
+by a call of a `Loop`, whose iteration is a compiled program. Products with its Jacobian are calls, too: `Forward` runs
+products of an iteration along the carries; `Backward` runs the gradient of an iteration backward through the carries,
+which a run forward has stored. All these calls can be written as blocks again, for source text, files and further
+derivatives.
+
+Source: A. Griewank and A. Walther, Evaluating Derivatives, 2008 (reverse mode of evolutions).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.errors import SizeError
+from accumulus.frontends.recorder import Recording
+from accumulus.frontends.trees import Leaf, together
+from accumulus.options import Options
+from accumulus.programs.compiled_program import CompiledProgram
+from accumulus.programs.derivation import loop_nest
+from accumulus.programs.kinds import COMPILED, GRADIENT, JVP, Kind, Seeds
+from accumulus.programs.preparation import Preparation
+from accumulus.programs.selection import Selection
+from accumulus.repetition import iterations
+from accumulus.tape.blocks import Opaque
+from accumulus.tape.interpreter import outputs_at
+from accumulus.tape.moving import replayed_blocks
+from accumulus.tape.program import Program
+from accumulus.targets.kernel import LoopKernel, Rows, taken
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+T = TypeVar("T", np.float64, np.int64)
+#: Largest number of directions or weights for which iterations run, once for each.
+MOST_FACTORS: Final = 16
+#: Steps of the differences that products are compared with, relative to the arguments; agreement at one is enough. The
+#: tolerances are relative to the magnitudes that are added, and, for rounding, to the results.
+STEPS: Final = (1e-5, 1e-7)
+TRUNCATION, ROUNDING = 1e-4, 1e-12
+#: Relative tolerance for the equality of values.
+CLOSE: Final = 1e-9
+
+
+def with_loops(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Recording | None:
+    """Return the recording with a call in place of its longest loop; None if there is none, or derivatives need more.
+
+    Values are compared with those of the recording at the points of the preparation, and products with weights with
+    differences.
+    """
+    program, points = recording.loops, preparation.points
+    if program is None or points is None or not _suits(recording, kind, selection, preparation.options):
+        return None
+    with preparation.stage("trace"):
+        found = iterations.loop_of(program)
+        if found is None:
+            return None
+        loop = Loop(found, preparation.options)
+        made = iterations.with_call(program, found, loop)
+    with preparation.stage("plan"):
+        one, other = (outputs_at(each, points) for each in (made, program))
+        if not np.allclose(one, other, rtol=CLOSE, equal_nan=True):
+            return None
+        example = loop.forget()
+        assert example is not None
+        loop.example = example
+    return replace(recording, program=made)
+
+
+def _suits(recording: Recording, kind: Kind, selection: Selection, options: Options) -> bool:
+    """Return True if derivatives of this kind need few products with the Jacobian."""
+    if options.target != "llvm" or options.dtype != "float64" or options.exact_order or kind.first is not None:
+        return False
+    if kind.factored or kind.seeds is Seeds.SERIES or selection.places is not None:
+        return False
+    if kind.has_seeds:
+        return selection.seed_count <= MOST_FACTORS
+    columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in selection.positions)
+    return not kind.derivatives or min(recording.results, columns) <= MOST_FACTORS
+
+
+class _Compiled(NamedTuple):
+    """A compiled program over arrays, with its kernel of loops."""
+
+    program: CompiledProgram
+    kernel: LoopKernel
+
+
+class _Called:
+    """A function from one flat array to another that programs call, see `accumulus.tape.blocks.Opaque`."""
+
+    name: str
+    argument_count: int
+    result_count: int
+
+    def computed(self, numbers: Floats) -> Floats:
+        """Return the results for arguments."""
+        raise NotImplementedError
+
+    def __call__(self, numbers: Floats) -> Floats:
+        """Return the results if the condition, the first number, holds; else NaN."""
+        if not numbers[0]:
+            return np.full(self.result_count, np.nan)
+        return self.computed(np.ascontiguousarray(numbers[1:]))
+
+    @property
+    def derivative(self) -> Opaque:
+        """The whole Jacobian, see `derivative_by`."""
+        return self.derivative_by(tuple(range(self.argument_count)))
+
+    def derivative_by(self, columns: tuple[int, ...]) -> Opaque:
+        """Return the function of some columns of the Jacobian.
+
+        Raises:
+            SizeError: if it has too many rows.
+        """
+        raise SizeError(f"the Jacobian of {self.name} is not formed; expected products with a few rows of weights")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """Memory of a run through all iterations; rows are iterations.
+
+    Attributes:
+        carries: carries before each iteration, and after the last.
+        used: values that are used outside of the loop.
+        slopes: derivatives of the carries, or with respect to these.
+        used_slopes: derivatives of the values that are used outside, or weights of these.
+    """
+
+    carries: Floats
+    used: Floats
+    slopes: Floats
+    used_slopes: Floats
+
+    @classmethod
+    def of(cls, loop: Loop) -> Memory:
+        """Return memory for a loop."""
+        carry, used = loop.returned
+        return cls(*(np.empty((loop.count + more, size)) for more, size in 2 * [(1, carry), (0, used)]))
+
+
+class Loop(_Called):
+    """Iterations of a loop, as a function of the first carry, the varying and the common values.
+
+    Args:
+        found: the loop in a program.
+        options: options of the derivative.
+    """
+
+    def __init__(self, found: iterations.Loop, options: Options) -> None:
+        self.body, self.count = found.body, found.count
+        self.options = replace(
+            options.alone, progress=False, check=False, watch=False, sparse=None, check_finite=False, threads=1
+        )
+        #: Sizes of the carry, of the varying values of an iteration, and of the common values.
+        self.sizes = len(found.carry), found.varying.shape[1], len(found.common)
+        self.every, self.final = found.every.shape[1], len(found.final)
+        self.name, self.title = f"a loop of {self.count:,} iterations", f"{self.count:,} iterations"
+        self.argument_count, self.result_count = len(found.arguments), len(found.results)
+        self._products: dict[tuple[tuple[int, ...], int, bool], Products] = {}
+        self._matrices: dict[tuple[int, ...], Matrix] = {}
+        #: Arguments at which backward runs are compared with differences.
+        self.example = np.zeros(self.argument_count)
+        #: Arguments and memory of the last call, until a backward run takes them; and memory that no call uses.
+        self._last: list[tuple[Floats, Memory]] = []
+        self._unused: list[Memory] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
+
+    @property
+    def returned(self) -> tuple[int, int]:
+        """Numbers of entries of the next carry, and of the values used outside."""
+        return self.sizes[0], self.every + self.final
+
+    @property
+    def operations(self) -> int:
+        """Number of operations of all iterations."""
+        return self.count * self.body.operations
+
+    @property
+    def cut_short(self) -> str:
+        """Stage in which the clock ended a search for the program of an iteration; or empty."""
+        return self.forward.program.cut_short
+
+    @cached_property
+    def forward(self) -> _Compiled:
+        """The compiled program of an iteration: the next carry, and the values used outside."""
+        return _compiled(self.body, self.sizes, self.returned, COMPILED, Selection.of(()), self.options, self.name)
+
+    def split(self, x: NDArray[Any]) -> tuple[Any, Any, Any]:
+        """Return the first carry, the varying values (iterations, values) and the common values (1, values)."""
+        carry, varying, _ = self.sizes
+        end = carry + self.count * varying
+        return x[:carry], x[carry:end].reshape(self.count, varying), x[np.newaxis, end:]
+
+    def computed(self, numbers: Floats) -> Floats:
+        """Run all iterations, and return the values that are used outside."""
+        self.forget()
+        memory = self._ran(numbers)
+        self._last.append((numbers.copy(), memory))
+        return self.gathered(memory.used)
+
+    def gathered(self, used: NDArray[T]) -> NDArray[T]:
+        """Return the results from the values of all iterations that are used outside, (iterations, values)."""
+        return np.concatenate([used[:, : self.every].reshape(-1), used[-1, self.every :]])
+
+    def spread(self, results: NDArray[Any], used: NDArray[Any], zero: float) -> None:
+        """Store numbers for all results in the rows of the iterations; `zero` for values that are no results."""
+        used[:-1, self.every :] = zero
+        used[:, : self.every] = results[: self.count * self.every].reshape(self.count, -1)
+        used[-1, self.every :] = results[self.count * self.every :]
+
+    def _ran(self, numbers: Floats) -> Memory:
+        """Run all iterations, and return the memory with their results."""
+        carry, varying, common = self.split(numbers)
+        memory = taken(self._unused, lambda: Memory.of(self))
+        memory.carries[0] = carry
+        arguments = [Rows(memory.carries), Rows(varying), Rows(common, step=0)]
+        self.forward.kernel.repeat(self.count, arguments, [Rows(memory.carries, 1), Rows(memory.used)])
+        return memory
+
+    def forget(self) -> Floats | None:
+        """Forget the results of the last call, and return its arguments; None if there was none."""
+        try:
+            numbers, memory = self._last.pop()
+        except IndexError:
+            return None
+        self.rest(memory)
+        return numbers
+
+    def carried(self, numbers: Floats) -> Memory:
+        """Return the memory with the carries for some arguments, which the caller hands back by `rest`.
+
+        The results of the last call are used once if it had these arguments, as the values of a program before its
+        derivatives have.
+        """
+        with suppress(IndexError):
+            before, memory = self._last.pop()
+            if np.array_equal(before, numbers):
+                return memory
+            self.rest(memory)
+        return self._ran(numbers)
+
+    def rest(self, memory: Memory) -> None:
+        """Take back memory for another call."""
+        self._unused.append(memory)
+
+    def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> Products | None:
+        """Return the products with some rows of weights, or of directions; None for too many, see `Opaque`.
+
+        Raises:
+            SizeError: if they differ from differences.
+        """
+        if count > MOST_FACTORS:
+            return None
+        key = by, count, is_transposed
+        products = self._products.get(key)
+        if products is None:
+            products = self._products[key] = (Backward if is_transposed else Forward)(self, by, count)
+            if not products.agrees(self.example):
+                raise SizeError(f"{products.name} differs from differences; expected a loop that is written out")
+        return products
+
+    def derivative_by(self, columns: tuple[int, ...]) -> Opaque:
+        """Return the function of some columns of the Jacobian, by products with unit weights or directions."""
+        is_transposed = self.result_count <= len(columns)
+        products = self.product(columns, min(self.result_count, len(columns)), is_transposed)
+        if products is None:
+            return super().derivative_by(columns)
+        return self._matrices.setdefault(columns, Matrix(products))
+
+    def replay(self, made: Program, numbers: Integers) -> Integers:
+        """Write all iterations as blocks, and return the references of the results.
+
+        Args:
+            made: program to write to.
+            numbers: references of a condition, which is not written, and of the arguments.
+        """
+        return self.replayed(made, numbers[1:])[1]
+
+    def replayed(self, made: Program, arguments: Integers) -> tuple[list[Integers], Integers]:
+        """Write all iterations as blocks; return the references of all carries, and of the results."""
+        carry, varying, (common,) = self.split(arguments)
+        carries, rows = [carry], []
+        for values in varying:
+            outputs = replayed_blocks(self.body, made, np.concatenate([carries[-1], values, common]))
+            carries.append(outputs[: self.sizes[0]])
+            rows.append(outputs[self.sizes[0] :])
+        return carries, self.gathered(np.stack(rows))
+
+
+class Products(_Called):
+    """Products of the Jacobian of a loop: with directions of the arguments, or with weights of the results.
+
+    Args:
+        loop: the loop.
+        by: positions of the differentiated arguments.
+        count: number of rows of factors, which follow the loop's arguments.
+        sizes: number of entries of a row of factors, and of its product.
+        way: "forward" or "backward".
+    """
+
+    def __init__(self, loop: Loop, by: tuple[int, ...], count: int, sizes: tuple[int, int], way: str) -> None:
+        self.loop, self.by, self.count = loop, np.array(by, np.int64), count
+        self.name, self.title = f"the {way} run of {loop.name}", f"{loop.title}, {way}"
+        self.argument_count, self.result_count = loop.argument_count + count * sizes[0], count * sizes[1]
+        ends = np.cumsum([0, loop.sizes[0], loop.count * loop.sizes[1], loop.sizes[2]])
+        #: Arguments of an iteration to differentiate with respect to: the carry, and others if needed.
+        self.taken = (0, *(k for k in (1, 2) if ((self.by >= ends[k]) & (self.by < ends[k + 1])).any()))
+
+    @cached_property
+    def step(self) -> _Compiled:
+        """The compiled products of an iteration."""
+        raise NotImplementedError
+
+    @property
+    def operations(self) -> int:
+        """Number of operations of all iterations."""
+        return self.count * self.loop.count * self.step.program.operations
+
+    @property
+    def cut_short(self) -> str:
+        """Stage in which the clock ended a search for the products of an iteration; or empty."""
+        return self.step.program.cut_short
+
+    def computed(self, numbers: Floats) -> Floats:
+        """Run once for each row of factors."""
+        loop = self.loop
+        arguments = numbers[: loop.argument_count]
+        memory, (_, varying, common) = loop.carried(arguments), loop.split(arguments)
+        rows = numbers[loop.argument_count :].reshape(self.count, -1)
+        products = [self.run(row, memory, varying, common) for row in rows]
+        loop.rest(memory)
+        return np.concatenate(products)
+
+    def run(self, factors: Floats, memory: Memory, varying: Floats, common: Floats) -> Floats:
+        """Return the product with a row of factors, after a run of the loop that has filled the memory."""
+        raise NotImplementedError
+
+    def replay(self, made: Program, numbers: Integers) -> Integers:
+        """Write all iterations as blocks, and return the references of the products."""
+        loop = self.loop
+        arguments = numbers[1 : 1 + loop.argument_count]
+        carries, _ = loop.replayed(made, arguments)
+        _, varying, (common,) = loop.split(arguments)
+        inputs = [np.concatenate([*each, common]) for each in zip(carries[:-1], varying, strict=True)]
+        rows = numbers[1 + loop.argument_count :].reshape(self.count, -1)
+        return np.concatenate([self.written(made, row, inputs) for row in rows])
+
+    def written(self, made: Program, factors: Integers, inputs: list[Integers]) -> Integers:
+        """Write the product with a row of factors as blocks; `inputs` are those of each iteration."""
+        raise NotImplementedError
+
+    def replayed(self, made: Program, inputs: Integers) -> list[Integers]:
+        """Write the products of one iteration as blocks, and return references of its result arrays."""
+        outputs, rows = replayed_blocks(self.step.program.tape, made, inputs), []
+        for segment in self.step.kernel.segments:
+            rows.append(np.full(segment.length, made.constant(0.0)))
+            rows[-1][segment.positions] = outputs[segment.outputs]
+        return rows
+
+    def agrees(self, arguments: Floats) -> bool:
+        """Return True if the products agree with differences of the loop's results, at these arguments."""
+        loop, draw = self.loop, np.random.default_rng(0)
+        weights = draw.uniform(0.5, 1.0, (self.count, loop.result_count))
+        directions = np.zeros((self.count, len(arguments)))
+        signs = draw.choice([-1.0, 1.0], (self.count, len(self.by)))
+        directions[:, self.by] = signs * np.maximum(np.abs(arguments[self.by]), 1.0)
+        products = self.contracted(arguments, weights, directions[:, self.by])
+        scale = weights @ np.abs(loop.computed(arguments))
+        agree = np.zeros(self.count, bool)
+        for step in STEPS:
+            ahead, behind = (
+                np.stack([loop.computed(arguments + side * step * each) for each in directions]) for side in (1, -1)
+            )
+            differences = (weights * (ahead - behind)).sum(axis=1) / (2.0 * step)
+            bound = TRUNCATION * np.abs(products).sum(axis=1) + ROUNDING / step * scale
+            agree |= np.abs(differences - products.sum(axis=1)) <= bound
+        loop.forget()
+        return bool(np.isfinite(products).all() and agree.all())
+
+    def contracted(self, arguments: Floats, weights: Floats, directions: Floats) -> Floats:
+        """Return terms whose sums are weights times the Jacobian times directions, row by row."""
+        raise NotImplementedError
+
+
+class Backward(Products):
+    """Weights times the Jacobian of a loop: the gradient of an iteration runs backward through the stored carries."""
+
+    def __init__(self, loop: Loop, by: tuple[int, ...], count: int) -> None:
+        super().__init__(loop, by, count, (loop.result_count, len(by)), "backward")
+
+    @cached_property
+    def step(self) -> _Compiled:
+        """The gradient of the weighted sum of an iteration's results; weights of the carry and of the others follow."""
+        loop = self.loop
+        carry, used = loop.sizes[0], loop.every + loop.final
+        inputs = loop.body.inputs
+        program = Program(inputs + carry + used)
+        outputs = replayed_blocks(loop.body, program, np.arange(inputs))
+        products = program.apply("multiply", outputs, np.arange(inputs, inputs + carry + used))
+        program.outputs = program.sums(products, [0, carry + used])
+        sizes = *loop.sizes, carry, used
+        return _compiled(program, sizes, None, GRADIENT, Selection.of(self.taken), loop.options, self.name)
+
+    def run(self, factors: Floats, memory: Memory, varying: Floats, common: Floats) -> Floats:
+        """Return derivatives of the weighted sum of all results."""
+        loop, last, slopes = self.loop, self.loop.count - 1, memory.slopes
+        by_varying, by_common = np.empty_like(varying), np.zeros_like(common)
+        slopes[-1] = 0.0
+        loop.spread(factors, memory.used_slopes, 0.0)
+        results = [Rows(slopes, last, -1), Rows(by_varying, last, -1), Rows(by_common, step=0, adds=True)]
+        arguments = [
+            Rows(memory.carries, last, -1),
+            Rows(varying, last, -1),
+            Rows(common, step=0),
+            Rows(slopes, last + 1, -1),
+            Rows(memory.used_slopes, last, -1),
+        ]
+        self.step.kernel.repeat(loop.count, arguments, [results[k] for k in self.taken])
+        whole = np.zeros(loop.argument_count)
+        for argument, derivatives in zip(loop.split(whole), (slopes[0], by_varying, by_common), strict=True):
+            argument[...] = derivatives
+        return whole[self.by]
+
+    def written(self, made: Program, factors: Integers, inputs: list[Integers]) -> Integers:
+        """Write the iterations backward."""
+        loop, zero = self.loop, made.constant(0.0)
+        used = np.empty((loop.count, loop.every + loop.final), np.int64)
+        loop.spread(factors, used, zero)
+        sizes = loop.sizes[0], (loop.count, loop.sizes[1]), loop.sizes[2]
+        slopes: list[Integers] = [np.full(size, zero) for size in sizes]
+        for k in range(loop.count - 1, -1, -1):
+            rows = self.replayed(made, np.concatenate([inputs[k], slopes[0], used[k]]))
+            for argument, row in zip(self.taken, rows, strict=True):
+                if argument == 1:
+                    slopes[1][k] = row
+                else:
+                    slopes[argument] = row if argument == 0 else made.apply("add", slopes[argument], row)
+        return np.concatenate([each.reshape(-1) for each in slopes])[self.by]
+
+    def contracted(self, arguments: Floats, weights: Floats, directions: Floats) -> Floats:
+        """Return the products with weights, times directions."""
+        return self.computed(np.concatenate([arguments, weights.reshape(-1)])).reshape(self.count, -1) * directions
+
+
+class Forward(Products):
+    """The Jacobian of a loop times directions: the products of an iteration run forward along the carries."""
+
+    def __init__(self, loop: Loop, by: tuple[int, ...], count: int) -> None:
+        super().__init__(loop, by, count, (len(by), loop.result_count), "forward")
+
+    @cached_property
+    def step(self) -> _Compiled:
+        """The products of an iteration's Jacobian with directions of its arguments, which follow these."""
+        loop = self.loop
+        sizes = *loop.sizes, *(loop.sizes[k] for k in self.taken)
+        program = Program(sum(sizes))
+        program.outputs = replayed_blocks(loop.body, program, np.arange(loop.body.inputs))
+        selection = replace(Selection.of(self.taken), seeds=tuple(range(3, len(sizes))))
+        kind = replace(JVP, values=False)
+        return _compiled(program, sizes, loop.returned, kind, selection, loop.options, self.name)
+
+    def run(self, factors: Floats, memory: Memory, varying: Floats, common: Floats) -> Floats:
+        """Return derivatives of all results along a direction."""
+        loop, slopes = self.loop, memory.slopes
+        whole = np.zeros(loop.argument_count)
+        whole[self.by] = factors
+        slopes[0], along_varying, along_common = loop.split(whole)
+        directions = [Rows(slopes), Rows(along_varying), Rows(along_common, step=0)]
+        arguments = [Rows(memory.carries), Rows(varying), Rows(common, step=0), *(directions[k] for k in self.taken)]
+        self.step.kernel.repeat(loop.count, arguments, [Rows(slopes, 1), Rows(memory.used_slopes)])
+        return loop.gathered(memory.used_slopes)
+
+    def written(self, made: Program, factors: Integers, inputs: list[Integers]) -> Integers:
+        """Write the iterations forward."""
+        loop = self.loop
+        whole = np.full(loop.argument_count, made.constant(0.0))
+        whole[self.by] = factors
+        slopes, along_varying, (along_common,) = loop.split(whole)
+        used = np.empty((loop.count, loop.every + loop.final), np.int64)
+        for k in range(loop.count):
+            directions = slopes, along_varying[k], along_common
+            slopes, used[k] = self.replayed(made, np.concatenate([inputs[k], *(directions[k] for k in self.taken)]))
+        return loop.gathered(used)
+
+    def contracted(self, arguments: Floats, weights: Floats, directions: Floats) -> Floats:
+        """Return the products with directions, times weights."""
+        return self.computed(np.concatenate([arguments, directions.reshape(-1)])).reshape(self.count, -1) * weights
+
+
+class Matrix(_Called):
+    """Columns of the Jacobian of a loop, row by row, from products with unit factors.
+
+    Args:
+        products: products with as many rows of weights as there are results, or of directions as there are columns.
+    """
+
+    def __init__(self, products: Products) -> None:
+        self.products, self.name = products, f"the Jacobian of {products.loop.name}"
+        self.title = products.title
+        self.argument_count, self.result_count = products.loop.argument_count, products.result_count
+        self.operations, self.cut_short = products.operations, products.cut_short
+
+    def computed(self, numbers: Floats) -> Floats:
+        """Run with unit factors."""
+        factors = np.eye(self.products.count).reshape(-1)
+        return self._arranged(self.products.computed(np.concatenate([numbers, factors])))
+
+    def replay(self, made: Program, numbers: Integers) -> Integers:
+        """Write the iterations as blocks, and return the references of the results."""
+        factors = made.constant_array(np.eye(self.products.count)).reshape(-1)
+        return self._arranged(self.products.replay(made, np.concatenate([numbers, factors])))
+
+    def _arranged(self, products: NDArray[T]) -> NDArray[T]:
+        """Return products row by row of the Jacobian."""
+        if isinstance(self.products, Backward):
+            return products
+        return products.reshape(self.products.count, -1).T.reshape(-1)
+
+
+def _compiled(
+    program: Program,
+    sizes: Sequence[int],
+    results: tuple[int, int] | None,
+    kind: Kind,
+    selection: Selection,
+    options: Options,
+    name: str,
+) -> _Compiled:
+    """Return a compiled program of flat arguments.
+
+    Args:
+        program: program over arrays.
+        sizes: numbers of entries of the arguments.
+        results: numbers of entries of the results; None for a number.
+        kind: kind of derivatives.
+        selection: arguments to differentiate with respect to, and directions.
+        options: options of the program.
+        name: name for messages.
+    """
+    ends = np.cumsum([0, *sizes]).tolist()
+    shapes = tuple([(size,) for size in sizes])
+    slices = tuple([slice(first, first + size) for first, size in zip(ends, sizes, strict=False)])
+    result_shapes = ((),) if results is None else tuple([(size,) for size in results])
+    structure = Leaf() if results is None else together([Leaf()] * len(results))
+    recording = Recording(program, shapes, slices, result_shapes, structure)
+    with Preparation(name, options) as preparation:
+        compiled = CompiledProgram.of(loop_nest(recording, kind, selection, preparation), preparation)
+    assert isinstance(compiled.kernel, LoopKernel)
+    return _Compiled(compiled, compiled.kernel)

@@ -1,0 +1,291 @@
+"""Iterations of loops over arrays: consecutive groups of blocks that are alike.
+
+A loop in Python over long arrays, or `accumulus.scan` with a long state, is recorded block by block. Here the groups of
+blocks of its iterations are found, and one iteration becomes a program. It takes the values that the previous iteration
+hands on (the carry), values from outside of the loop that differ between iterations, and values from outside that are
+the same in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.repetition.cones import periods
+from accumulus.tape.blocks import Block, Opaque
+from accumulus.tape.columns import Column, Range, column, references_in
+from accumulus.tape.moving import Moving
+from accumulus.tape.program import Program
+from accumulus.tape.tape import to_bytes
+
+Integers = NDArray[np.int64]
+#: Least number of iterations, and of blocks in all of them. Fewer blocks are written out: a first gradient takes less
+#: than a second then, and a call up to half the time. More take 3 ms each, and calls are as fast (no command measures
+#: this).
+FEWEST: Final = 8
+FEWEST_BLOCKS: Final = 400
+#: Least number of blocks if some are products of matrices, which Python calls one by one.
+FEWEST_WITH_PRODUCTS: Final = 2_000
+#: Largest number of periods that are tried.
+MOST_PERIODS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop:
+    """A loop in a program over arrays.
+
+    Attributes:
+        body: program of one iteration: inputs are the carry, the varying and the common values; outputs are the next
+            carry, the values that are used outside of the loop, and those used outside after the last iteration only.
+        count: number of iterations.
+        first, last: position of its first block, and of the first block after it.
+        carry: references of the first carry.
+        varying: references of the varying values, (iterations, values).
+        common: references of the common values.
+        every: references of the values used outside, (iterations, values).
+        final: references of the values of the last iteration that are used outside.
+    """
+
+    body: Program
+    count: int
+    first: int
+    last: int
+    carry: Integers
+    varying: Integers
+    common: Integers
+    every: Integers
+    final: Integers
+
+    @property
+    def arguments(self) -> Integers:
+        """References of the carry, of the varying values of all iterations, and of the common values."""
+        return np.concatenate([self.carry, self.varying.reshape(-1), self.common])
+
+    @property
+    def results(self) -> Integers:
+        """References of all values that are used outside."""
+        return np.concatenate([self.every.reshape(-1), self.final])
+
+
+def loop_of(program: Program) -> Loop | None:
+    """Return the longest loop of a program over arrays; None if there is none.
+
+    >>> program = Program(100)
+    >>> x = np.arange(100)
+    >>> for _ in range(300):
+    ...     x = program.apply("sin", program.apply("multiply", x, np.roll(x, 1)))
+    >>> program.outputs = x
+    >>> loop = loop_of(program)
+    >>> loop.count, len(loop.body.blocks), len(loop.carry)
+    (300, 2, 100)
+    """
+    blocks = program.blocks
+    if len(blocks) < FEWEST_BLOCKS:
+        return None
+    labels: dict[object, int] = {}
+    sequence = np.array([labels.setdefault(_label(block), len(labels)) for block in blocks])
+    for period in islice(periods(sequence), MOST_PERIODS):
+        again = np.concatenate([[False], sequence[period:] == sequence[:-period], [False]]).astype(np.int8)
+        begins, ends = (np.flatnonzero(np.diff(again) == turn) for turn in (1, -1))
+        longest = int(np.argmax(ends - begins))
+        first, last = int(begins[longest]), int(ends[longest]) + period
+        if (last - first) // period < FEWEST + 1 or last - first < FEWEST_BLOCKS:
+            continue
+        first += _offset(program, first, last, period)
+        if last - first < FEWEST_WITH_PRODUCTS and any(block.shape for block in blocks[first : first + period]):
+            continue
+        found = _Finding(program, first, period, (last - first) // period).loop()
+        if found is not None:
+            return found
+    return None
+
+
+def _label(block: Block) -> object:
+    """Return a key that blocks with equal operations share."""
+    body = None if block.body is None else to_bytes(block.body)
+    tables = [None if table is None else table.tobytes() for table in (block.offsets, block.steps)]
+    return block.code, block.count, block.shape, id(block.opaque), body, *tables
+
+
+def _offset(program: Program, first: int, last: int, period: int) -> int:
+    """Return the number of blocks before the iterations, such that they hand on the fewest values."""
+    blocks = program.blocks
+    middle = first + (last - first) // period // 2 * period
+    last_use: dict[int, int] = {}
+    for user in range(middle, min(middle + 2 * period, last)):
+        for operands in blocks[user].operands:
+            last_use |= dict.fromkeys(program.owners(operands), user)
+
+    def handed_on(cut: int) -> int:
+        return sum(blocks[k].size for k in range(cut - period, cut) if last_use.get(k, -1) >= cut)
+
+    return (min(range(middle, middle + period), key=handed_on) - first) % period
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand of a block of the body: where the entries come from."""
+
+    count: int  # number of instances
+    inner: NDArray[np.bool_]  # mask of entries that iterations compute; of one entry if all are equal
+    local: Integers  # for these, the distance from the iteration's first result; negative for the previous iteration
+    outer: Integers  # for the others, their references if they are the same in all iterations, else varying values
+    varies: NDArray[np.bool_]  # mask of the varying ones
+
+
+class _Finding:
+    """Comparison of iterations.
+
+    Args:
+        program: program with the loop.
+        first: position of its first block.
+        period: number of blocks of an iteration.
+        count: number of iterations.
+    """
+
+    def __init__(self, program: Program, first: int, period: int, count: int) -> None:
+        self.program, self.first, self.period, self.count = program, first, period, count
+        starts = program.starts[first : first + period * count].reshape(count, period)
+        #: Reference of the first result of each iteration, and number of results of one.
+        self.bases, self.size = starts[:, 0], int(starts[1, 0] - starts[0, 0])
+        self.is_regular = bool((starts - starts[:, :1] == starts[0] - starts[0, 0]).all())
+        self.is_regular &= bool((np.diff(self.bases) == self.size).all())
+        #: Values of the previous iteration that are used, and the first ones.
+        self._carried: list[Integers] = []
+        self._begun: list[Integers] = []
+        #: Varying values, one row each, by their bytes.
+        self._varying: dict[bytes, int] = {}
+        self._rows: list[Integers] = []
+
+    def loop(self) -> Loop | None:
+        """Return the loop; None if iterations differ."""
+        if not self.is_regular:
+            return None
+        operands: list[list[_Operand]] = []
+        blocks = self.program.blocks[self.first : self.first + self.period * self.count]
+        for k in range(self.period):
+            rows = [
+                self._compared(each)
+                for each in zip(*(block.operands for block in blocks[k :: self.period]), strict=True)
+            ]
+            if None in rows:
+                return None
+            operands.append([each for each in rows if each is not None])
+        carried, positions = np.unique(np.concatenate([np.empty(0, np.int64), *self._carried]), return_index=True)
+        begun = np.concatenate([np.empty(0, np.int64), *self._begun])
+        carry = begun[positions]
+        if not len(carry) or (begun != carry[np.searchsorted(carried, np.concatenate(self._carried))]).any():
+            return None
+        outer = [each.outer[~each.varies] for row in operands for each in row]
+        common = np.unique(np.concatenate(outer))
+        common = common[common >= 0]
+        body = self._body(operands, carried, common)
+        every, final = self._used_outside()
+        body.outputs = len(carry) + len(self._rows) + len(common) + np.concatenate([carried + self.size, every, final])
+        varying = np.array(self._rows, np.int64).reshape(-1, self.count).T
+        last = self.first + self.period * self.count
+        every_reference = self.bases[:, np.newaxis] + every
+        return Loop(body, self.count, self.first, last, carry, varying, common, every_reference, self.bases[-1] + final)
+
+    def _compared(self, columns: Sequence[Column]) -> _Operand | None:
+        """Return the common form of an operand's columns in all iterations; None if they differ."""
+        references = self._stacked(columns)
+        if references is None:
+            return None
+        relative = references - self.bases[:, np.newaxis]
+        inner = relative[1] >= -self.size
+        local = relative[1, inner]
+        outer = references[:, ~inner]
+        is_own = local >= 0
+        begun = references[0, inner]
+        if (
+            (relative[1:, inner] != local).any()
+            or (outer >= self.bases[0]).any()
+            or (begun[is_own] - self.bases[0] != local[is_own]).any()
+            or (begun[~is_own] >= self.bases[0]).any()
+        ):
+            return None
+        self._carried.append(local[~is_own])
+        self._begun.append(begun[~is_own])
+        varies = (outer != outer[0]).any(axis=0)
+        taken = outer[0].copy()
+        for k in np.flatnonzero(varies).tolist():
+            row = outer[:, k]
+            taken[k] = self._varying.setdefault(row.tobytes(), len(self._rows))
+            if taken[k] == len(self._rows):
+                self._rows.append(row.copy())
+        return _Operand(len(columns[0]), inner, local, taken, varies)
+
+    def _stacked(self, columns: Sequence[Column]) -> Integers | None:
+        """Return the references of an operand in all iterations, (iterations, entries); None for different lengths.
+
+        There is one entry if the operand is the same for all instances.
+        """
+        first = columns[0]
+        if any(len(each) != len(first) for each in columns):
+            return None
+        ranges = [each for each in columns if isinstance(each, Range)]
+        if len(ranges) == len(columns) and len({each.step for each in ranges}) == 1:
+            entries = np.arange(len(first) if ranges[0].step else 1)
+            return np.array([each.start for each in ranges])[:, np.newaxis] + ranges[0].step * entries
+        return np.stack([references_in(each) for each in columns])
+
+    def _body(self, operands: list[list[_Operand]], carried: Integers, common: Integers) -> Program:
+        """Return the program of one iteration, without its outputs."""
+        before = len(carried) + len(self._rows)
+        inputs, base = before + len(common), int(self.bases[1])
+
+        def column_of(operand: _Operand) -> Column:
+            references = np.empty(len(operand.inner), np.int64)
+            handed_on = np.searchsorted(carried, np.minimum(operand.local, -1))
+            references[operand.inner] = np.where(operand.local >= 0, inputs + operand.local, handed_on)
+            same = np.where(operand.outer < 0, operand.outer, before + np.searchsorted(common, operand.outer))
+            references[~operand.inner] = np.where(operand.varies, len(carried) + operand.outer, same)
+            if len(references) < operand.count:
+                return Range(int(references[0]), 0, operand.count)
+            return column(references)
+
+        second = slice(self.first + self.period, self.first + 2 * self.period)
+        blocks = [
+            replace(block, start=inputs + block.start - base, operands=tuple([column_of(each) for each in row]))
+            for block, row in zip(self.program.blocks[second], operands, strict=True)
+        ]
+        lines = self.program.lines[second]
+        return Program.of_blocks(inputs, self.program, blocks, lines)
+
+    def _used_outside(self) -> tuple[Integers, Integers]:
+        """Return the results that are used outside after any iteration, and those used after the last one only."""
+        blocks = self.program.blocks[self.first + self.period * self.count :]
+        end = int(self.bases[-1]) + self.size
+        used = [self.program.outputs, *(references_in(each) for block in blocks for each in block.operands)]
+        inside = np.concatenate([each[(each >= self.bases[0]) & (each < end)] for each in used]) - self.bases[0]
+        iteration, local = inside // self.size, inside % self.size
+        every = np.unique(local[iteration < self.count - 1])
+        return every, np.setdiff1d(local[iteration == self.count - 1], every)
+
+
+def with_call(program: Program, loop: Loop, results: Opaque) -> Program:
+    """Return the program with one call in place of a loop.
+
+    Args:
+        program: program with the loop.
+        loop: the loop.
+        results: the opaque function of the loop's arguments, which returns its results.
+    """
+    made = Program(program.inputs)
+    moving = Moving(program, made, np.arange(program.inputs))
+    for position, block in enumerate(program.blocks):
+        if position == loop.first:
+            with made.located(frozenset().union(*loop.body.lines)):
+                numbers = np.append(made.constant(1.0), moving.at(loop.arguments))
+                moving.place(loop.results, made.call(results, numbers))
+        elif not loop.first < position < loop.last:
+            with made.located(program.lines[position]):
+                moving.copy(block)
+    made.outputs = moving.at(program.outputs)
+    return made

@@ -1,0 +1,240 @@
+"""Loops over arrays as calls of one compiled iteration: the derivatives of all kinds, batches, sources and files."""
+
+from __future__ import annotations
+
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from looped import unrolled
+from rolling import iterating
+
+import accumulus as acc
+from accumulus.programs import iterated
+
+SIZE, STEPS = 7, 12
+DRAW = np.random.default_rng(0)
+ARGUMENTS = DRAW.normal(size=SIZE), np.array([0.3, 0.5]), DRAW.normal(size=(STEPS, SIZE))
+
+
+@pytest.fixture(autouse=True)
+def short():
+    with unrolled(0), iterating(), jax.enable_x64(True):
+        yield
+
+
+def step(np, u, k, w):
+    return u + 0.05 * k[0] * (np.roll(u, 1) - 2.0 * u + np.roll(u, -1)) - k[1] * np.sin(u) ** 3 + w * np.cos(u)
+
+
+def path(u, k, forces):
+    energy = 0.0
+    for t in range(STEPS):
+        u = step(np, u, k, forces[t])
+        energy = energy + np.sum(u * u) * 0.01
+    return u, energy
+
+
+def path_in_jax(u, k, forces):
+    def body(state, w):
+        u, energy = state
+        u = step(jnp, u, k, w)
+        return (u, energy + jnp.sum(u * u) * 0.01), None
+
+    (u, energy), _ = jax.lax.scan(body, (u, 0.0), forces)
+    return u, energy
+
+
+def number(u, k, forces):
+    u, energy = path(u, k, forces)
+    return energy + np.sum(u[:3])
+
+
+def number_in_jax(u, k, forces):
+    u, energy = path_in_jax(u, k, forces)
+    return energy + jnp.sum(u[:3])
+
+
+def several(u, k, forces):
+    u, energy = path(u, k, forces)
+    return np.stack([energy, u[0] * u[1], u[2]])
+
+
+def several_in_jax(u, k, forces):
+    u, energy = path_in_jax(u, k, forces)
+    return jnp.stack([energy, u[0] * u[1], u[2]])
+
+
+ALL = 0, 1, 2
+GRADIENT = jax.jit(jax.grad(number_in_jax, ALL))
+
+
+def agree(found, expected, tolerance=1e-11):
+    for one, other in zip(jax.tree_util.tree_leaves(found), jax.tree_util.tree_leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def has_calls(derivative, *arguments):
+    return bool(derivative.compile(*arguments).tape.calls)
+
+
+@pytest.mark.parametrize("argnums", [0, 1, 2, ALL])
+def test_gradients_with_respect_to_the_state_varying_and_common_values(argnums):
+    derivative = acc.gradient(number, argnums, cache=False)
+    expected = GRADIENT(*ARGUMENTS)
+    agree(derivative(*ARGUMENTS), expected if argnums == ALL else expected[argnums])
+    assert has_calls(derivative, *ARGUMENTS)
+
+
+def test_kinds():
+    weights = np.array([1.0, 2.0, -1.0])
+    pulled = jax.jit(lambda *x: jax.vjp(several_in_jax, *x)[1](weights))(*ARGUMENTS)
+    for make, function, arguments, expected in (
+        (acc.value_and_gradient, number, ARGUMENTS, jax.jit(jax.value_and_grad(number_in_jax))(*ARGUMENTS)),
+        (acc.jacobian, several, ARGUMENTS, jax.jit(jax.jacrev(several_in_jax))(*ARGUMENTS)),
+        (acc.compile, several, ARGUMENTS, jax.jit(several_in_jax)(*ARGUMENTS)),
+        (acc.vjp, several, (ARGUMENTS, weights), (jax.jit(several_in_jax)(*ARGUMENTS), pulled)),
+    ):
+        derivative = make(function, cache=False)
+        agree(derivative(*arguments), expected)
+    assert has_calls(acc.compile(several, cache=False), *ARGUMENTS)
+
+
+DIRECTIONS = tuple(np.cos(np.arange(each.size)).reshape(each.shape) for each in ARGUMENTS)
+
+
+def test_products_with_directions():
+    expected = jax.jit(lambda: jax.jvp(number_in_jax, ARGUMENTS, DIRECTIONS))()
+    derivative = acc.jvp(number, cache=False)
+    agree(derivative(ARGUMENTS, DIRECTIONS), expected)
+    by_constants = jax.jit(lambda k: jax.jacfwd(path_in_jax, 1)(ARGUMENTS[0], k, ARGUMENTS[2]))
+    derivative = acc.jacobian(path, 1, cache=False)
+    agree(derivative(*ARGUMENTS), by_constants(ARGUMENTS[1]))
+    assert has_calls(derivative, *ARGUMENTS)
+    program = derivative.compile(*ARGUMENTS)
+    scope = {}
+    exec(program.source("numpy"), scope)
+    agree([np.ravel(each) for each in scope["f"](*ARGUMENTS)], [np.ravel(each) for each in by_constants(ARGUMENTS[1])])
+
+
+def test_other_derivatives_are_written_out():
+    def curved(u):
+        return jax.grad(number_in_jax)(u, *ARGUMENTS[1:])
+
+    product = acc.hvp(lambda u: number(u, *ARGUMENTS[1:]), cache=False)(ARGUMENTS[:1], DIRECTIONS[:1])
+    agree(product, jax.jit(lambda: jax.jvp(curved, ARGUMENTS[:1], DIRECTIONS[:1])[1])())
+
+
+def test_batches_threads_and_further_calls():
+    derivative = acc.gradient(number, ALL, cache=False)
+    points = [np.stack([each, 0.9 * each, 0.8 * each, -each]) for each in ARGUMENTS]
+    expected = [GRADIENT(*[each[k] for each in points]) for k in range(4)]
+    for threads in (1, 2):
+        agree(derivative.batch(*points, threads=threads), [np.stack([row[k] for row in expected]) for k in ALL])
+    for k in (2, 0, 3):
+        agree(derivative(*[each[k] for each in points]), expected[k])
+
+
+def test_sources_files_and_copies_have_the_loop_written_out(tmp_path):
+    derivative = acc.gradient(number, ALL, cache=False)
+    program = derivative.compile(*ARGUMENTS)
+    assert program.tape.calls
+    expected = GRADIENT(*ARGUMENTS)
+    scope = {}
+    exec(program.source("numpy"), scope)
+    found = scope["f"](*ARGUMENTS)
+    agree([np.ravel(each) for each in found], [np.ravel(each) for each in expected])
+    assert "void" in program.source("c")
+    acc.save(derivative, tmp_path / "gradient.accumulus")
+    agree(acc.load(tmp_path / "gradient.accumulus")(*ARGUMENTS), expected)
+    agree(pickle.loads(pickle.dumps(program))(*ARGUMENTS), expected)
+
+
+def test_products_of_matrices_in_an_iteration():
+    matrix = DRAW.normal(size=(SIZE, SIZE)) / 3.0
+
+    def network(matrix, inputs):
+        state = inputs[0]
+        for row in inputs:
+            state = np.tanh(matrix @ state + row)
+        return np.sum(state**2)
+
+    def network_in_jax(matrix, inputs):
+        state, _ = jax.lax.scan(lambda state, row: (jnp.tanh(matrix @ state + row), None), inputs[0], inputs)
+        return jnp.sum(state**2)
+
+    derivative = acc.gradient(network, (0, 1), cache=False)
+    agree(derivative(matrix, ARGUMENTS[2]), jax.jit(jax.grad(network_in_jax, (0, 1)))(matrix, ARGUMENTS[2]))
+    assert has_calls(derivative, matrix, ARGUMENTS[2])
+
+
+def test_scans_of_long_states_and_loops_that_decide():
+    def scanned(u, k):
+        (u, energy), rows = acc.scan(lambda s, w: ((step(np, s[0], k, w), s[1] + s[0][0]), s[0][1]), (u, 0.0), FORCES)
+        return energy + np.sum(u) + np.sum(rows)
+
+    def until(u, k):
+        while np.sum(u * u) > 1e-3:
+            u = 0.7 * step(np, u, k, 0.0)
+        return np.sum(u)
+
+    for function in (scanned, until):
+        derivative, (u, k, _) = acc.gradient(function, cache=False), ARGUMENTS
+        direction, h = np.cos(np.arange(SIZE)), 1e-6
+        difference = (function(u + h * direction, k) - function(u - h * direction, k)) / (2.0 * h)
+        np.testing.assert_allclose(derivative(u, k) @ direction, difference, rtol=1e-6)
+
+
+FORCES = ARGUMENTS[2]
+
+
+def test_a_backward_run_that_differs_is_not_used(monkeypatch):
+    monkeypatch.setattr(iterated.Products, "agrees", lambda self, arguments: False)
+    derivative = acc.gradient(number, ALL, cache=False)
+    agree(derivative(*ARGUMENTS), GRADIENT(*ARGUMENTS))
+    assert not has_calls(derivative, *ARGUMENTS)
+
+
+@pytest.mark.parametrize("way", [iterated.Backward, iterated.Forward])
+def test_wrong_products_of_an_iteration_are_noticed(monkeypatch, way):
+    right = way.run
+
+    def wrong(self, factors, memory, *values):
+        memory.carries[3] += 0.1
+        return right(self, factors, memory, *values)
+
+    monkeypatch.setattr(way, "run", wrong)
+    if way is iterated.Backward:
+        derivative = acc.gradient(number, ALL, cache=False)
+        agree(derivative(*ARGUMENTS), GRADIENT(*ARGUMENTS))
+        assert not has_calls(derivative, *ARGUMENTS)
+    else:
+        expected = jax.jit(lambda: jax.jvp(number_in_jax, ARGUMENTS, DIRECTIONS))()
+        agree(acc.jvp(number, cache=False)(ARGUMENTS, DIRECTIONS), expected)
+
+
+def test_values_that_are_not_numbers_stay_so():
+    def f(u):
+        for _ in range(STEPS):
+            u = np.sqrt(u - 0.05) * np.roll(u, 1)
+        return np.sum(u)
+
+    derivative = acc.gradient(f, cache=False)
+    assert np.isfinite(derivative(np.full(SIZE, 1.2))).all()
+    assert np.isnan(derivative(np.full(SIZE, 0.01))).all()
+
+
+def test_other_targets_have_the_blocks():
+    for options in ({"target": "numpy"}, {"exact_order": True}):
+        derivative = acc.gradient(number, ALL, cache=False, **options)
+        agree(derivative(*ARGUMENTS), GRADIENT(*ARGUMENTS))
+
+
+def test_reports_say_how_many_iterations_there_are():
+    derivative = acc.gradient(number, cache=False)
+    derivative(*ARGUMENTS)
+    text = str(derivative.report())
+    assert "iterations" in text
+    assert "backward" in text
