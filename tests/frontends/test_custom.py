@@ -705,3 +705,10 @@ def test_functions_of_c(library, target):
 def test_addresses_stay_in_their_process(library):
     with pytest.raises((ValueError, TypeError)):
         pickle.dumps(acc.custom(library.force, shape=(3,)))
+
+
+def test_most_arguments_may_be_constants():
+    total = acc.custom(lambda x: np.sum(x * x), lambda x: 2.0 * x)
+    constants = 0.5 + np.arange(300.0)
+    derivative = acc.gradient(lambda x: total(np.concatenate([x, constants])), cache=False)
+    np.testing.assert_array_equal(derivative(P), 2.0 * P)

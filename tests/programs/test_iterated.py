@@ -12,7 +12,7 @@ from looped import unrolled
 from rolling import iterating
 
 import accumulus as acc
-from accumulus.programs import iterated
+from accumulus.programs import choice, iterated
 
 SIZE, STEPS = 7, 12
 DRAW = np.random.default_rng(0)
@@ -119,12 +119,32 @@ def test_products_with_directions():
     agree([np.ravel(each) for each in scope["f"](*ARGUMENTS)], [np.ravel(each) for each in by_constants(ARGUMENTS[1])])
 
 
-def test_other_derivatives_are_written_out():
-    def curved(u):
-        return jax.grad(number_in_jax)(u, *ARGUMENTS[1:])
+def curved(u):
+    return jax.grad(number_in_jax)(u, *ARGUMENTS[1:])
 
-    product = acc.hvp(lambda u: number(u, *ARGUMENTS[1:]), cache=False)(ARGUMENTS[:1], DIRECTIONS[:1])
-    agree(product, jax.jit(lambda: jax.jvp(curved, ARGUMENTS[:1], DIRECTIONS[:1])[1])())
+
+def test_products_with_hessians(monkeypatch):
+    calls = []
+    again = choice.gradient_by_loops
+    monkeypatch.setattr(choice, "gradient_by_loops", lambda *arguments: calls.append(again(*arguments)) or calls[-1])
+    for argnums in (0, 1, 2):
+
+        def f(x, argnums=argnums):
+            return number(*ARGUMENTS[:argnums], x, *ARGUMENTS[argnums + 1 :])
+
+        def slope(x, argnums=argnums):
+            return jax.grad(number_in_jax, argnums)(*ARGUMENTS[:argnums], x, *ARGUMENTS[argnums + 1 :])
+
+        at, along = (ARGUMENTS[argnums],), (DIRECTIONS[argnums],)
+        expected = jax.jit(lambda at, along, slope=slope: jax.jvp(slope, at, along)[1])(at, along)
+        agree(acc.hvp(f, cache=False)(at, along), expected)
+    assert all(len(gradient.program.calls) >= 2 for gradient in calls)
+
+
+def test_other_derivatives_are_written_out():
+    derivative = acc.hessian(lambda u: number(u, *ARGUMENTS[1:]), cache=False)
+    agree(derivative(ARGUMENTS[0]), jax.jit(jax.jacfwd(curved))(ARGUMENTS[0]))
+    assert not has_calls(derivative, ARGUMENTS[0])
 
 
 def test_batches_threads_and_further_calls():

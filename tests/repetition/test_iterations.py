@@ -119,7 +119,7 @@ def test_random_loops_are_computed_as_the_blocks_are(operations, count, every, f
     expected = evaluate(program, x)
     loop = loop_of(program)
     assume(loop is not None)
-    made = with_call(program, loop, Loop(loop, Options()))
+    made = with_call(program, loop, Loop.of(loop, Options()))
     np.testing.assert_allclose(evaluate(made, x), expected, rtol=1e-12, atol=1e-14)
     written = expanded(made)
     assert all(block.opaque is None for block in written.blocks)

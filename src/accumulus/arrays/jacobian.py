@@ -343,7 +343,7 @@ class _Accumulating:
             self._add_through(position, vertex, taken, Dense(results, taken, Held(self.made, block.opaque)))
         elif block.opaque is not None:
             arguments = factors[0].reshape(-1)[1:]
-            active = np.flatnonzero((arguments >= 0) & self.active[arguments])
+            active = np.flatnonzero((arguments >= 0) & self.active[np.maximum(arguments, 0)])
             if len(active):
                 slopes = self._slopes(block.opaque, matrices[0].reshape(-1), active)
                 rows, columns = block.results.references.reshape(1, -1, 1), arguments[active].reshape(1, -1, 1)

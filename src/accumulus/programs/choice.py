@@ -29,7 +29,7 @@ from accumulus.programs.graphs import (
     shortened,
     starts_of,
 )
-from accumulus.programs.iterated import with_loops
+from accumulus.programs.iterated import gradient_by_loops, with_loops
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
@@ -293,6 +293,10 @@ def _of_blocks(
         separable = loops_of_sums(recording, kind, selection, preparation)
         if separable is not None:
             return CompiledProgram.of(separable, preparation)
+        with suppress(SizeError):
+            gradient = gradient_by_loops(recording, kind, first, selection, preparation)
+            if gradient is not None:
+                return CompiledProgram.of(loop_nest(gradient, kind, selection, preparation), preparation)
         gradient = derived_as_loops(recording, first, selection.whole, preparation)
         return (
             None

@@ -147,12 +147,19 @@ def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[
 
 
 def derived_as_loops(
-    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, *, by_products: bool = False
 ) -> Recording | None:
     """Return the recording of derivatives as loops; None without loops, or if attached derivatives prevent it.
 
     A maximum of several values does not prevent it: its attached derivatives equal, to every order, those of another
     expression of the same value.
+
+    Args:
+        recording: recording of a function.
+        kind: kind of the derivatives.
+        selection: differentiated arguments.
+        preparation: name, options, deadline and stages.
+        by_products: as for `accumulus.arrays.jacobian.differentiate`.
 
     Raises:
         SizeError: if the derivatives are too many for loops.
@@ -160,7 +167,7 @@ def derived_as_loops(
     if recording.loops is None or not _have_all_orders(recording.loops, preparation.points):
         return None
     with preparation.stage("plan"):
-        derivatives = differentiated(recording, kind, selection, preparation.context)
+        derivatives = differentiated(recording, kind, selection, preparation.context, by_products=by_products)
     tape, layout = derivatives.tape, _layout(recording, kind, selection, derivatives.nonzeros)
     computed = np.concatenate([derivatives.values[: len(derivatives.values) * kind.values], derivatives.entries])
     tape.outputs = np.concatenate([_entries(layout, computed, tape.constant(0.0)), derivatives.guards])

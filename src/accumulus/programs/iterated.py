@@ -3,8 +3,8 @@
 A loop of many iterations over long arrays has too many blocks to be differentiated one by one. `with_loops` replaces it
 by a call of a `Loop`, whose iteration is a compiled program. Products with its Jacobian are calls, too: `Forward` runs
 products of an iteration along the carries; `Backward` runs the gradient of an iteration backward through the carries,
-which a run forward has stored. All these calls can be written as blocks again, for source text, files and further
-derivatives.
+which a run forward has stored. All these calls can be written as blocks again, for source text and files. A gradient
+that is differentiated again calls the iterations backward as a loop of its own, with the same products.
 
 Source: A. Griewank and A. Walther, Evaluating Derivatives, 2008 (reverse mode of evolutions).
 """
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,14 +27,15 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
-from accumulus.programs.derivation import loop_nest
+from accumulus.programs.derivation import has_attached, loop_nest
+from accumulus.programs.derived import derived_as_loops
 from accumulus.programs.kinds import COMPILED, GRADIENT, JVP, Kind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.repetition import iterations
 from accumulus.tape.blocks import Opaque
 from accumulus.tape.interpreter import outputs_at
-from accumulus.tape.moving import replayed_blocks
+from accumulus.tape.moving import expanded, replayed_blocks
 from accumulus.tape.program import Program
 from accumulus.targets.kernel import LoopKernel, Rows, taken
 
@@ -63,7 +65,7 @@ def with_loops(recording: Recording, kind: Kind, selection: Selection, preparati
         found = iterations.loop_of(program)
         if found is None:
             return None
-        loop = Loop(found, preparation.options)
+        loop = Loop.of(found, preparation.options)
         made = iterations.with_call(program, found, loop)
     with preparation.stage("plan"):
         one, other = (outputs_at(each, points) for each in (made, program))
@@ -73,6 +75,25 @@ def with_loops(recording: Recording, kind: Kind, selection: Selection, preparati
         assert example is not None
         loop.example = example
     return replace(recording, program=made)
+
+
+def gradient_by_loops(
+    recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
+) -> Recording | None:
+    """Return the gradient of a recording as calls of loops, to be differentiated along directions; None without loops.
+
+    Raises:
+        SizeError: if it has to be written out.
+    """
+    if kind.seeds is not Seeds.TANGENTS or selection.seed_count > MOST_FACTORS or recording.loops is None:
+        return None
+    if has_attached(recording.loops):
+        return None
+    calling = with_loops(recording, first, selection, preparation)
+    if calling is None:
+        return None
+    gradient = derived_as_loops(calling, first, selection.whole, preparation, by_products=True)
+    return None if gradient is None else replace(gradient, program=expanded(gradient.program, "reopen"))
 
 
 def _suits(recording: Recording, kind: Kind, selection: Selection, options: Options) -> bool:
@@ -152,20 +173,23 @@ class Loop(_Called):
     """Iterations of a loop, as a function of the first carry, the varying and the common values.
 
     Args:
-        found: the loop in a program.
+        body: program of an iteration, see `accumulus.repetition.iterations.Loop`.
+        count: number of iterations.
+        sizes: sizes of the carry, of the varying values of an iteration, and of the common values.
+        used: number of values of each iteration that are results, and of further ones of the last iteration.
         options: options of the derivative.
     """
 
-    def __init__(self, found: iterations.Loop, options: Options) -> None:
-        self.body, self.count = found.body, found.count
+    def __init__(
+        self, body: Program, count: int, sizes: tuple[int, int, int], used: tuple[int, int], options: Options
+    ) -> None:
+        self.body, self.count, self.sizes, (self.every, self.final) = body, count, sizes, used
         self.options = replace(
             options.alone, progress=False, check=False, watch=False, sparse=None, check_finite=False, threads=1
         )
-        #: Sizes of the carry, of the varying values of an iteration, and of the common values.
-        self.sizes = len(found.carry), found.varying.shape[1], len(found.common)
-        self.every, self.final = found.every.shape[1], len(found.final)
         self.name, self.title = f"a loop of {self.count:,} iterations", f"{self.count:,} iterations"
-        self.argument_count, self.result_count = len(found.arguments), len(found.results)
+        self.argument_count = sizes[0] + count * sizes[1] + sizes[2]
+        self.result_count = count * self.every + self.final
         self._products: dict[tuple[tuple[int, ...], int, bool], Products] = {}
         self._matrices: dict[tuple[int, ...], Matrix] = {}
         #: Arguments at which backward runs are compared with differences.
@@ -173,6 +197,12 @@ class Loop(_Called):
         #: Arguments and memory of the last call, until a backward run takes them; and memory that no call uses.
         self._last: list[tuple[Floats, Memory]] = []
         self._unused: list[Memory] = []
+
+    @classmethod
+    def of(cls, found: iterations.Loop, options: Options) -> Loop:
+        """Return the loop that was found in a program."""
+        sizes = len(found.carry), found.varying.shape[1], len(found.common)
+        return cls(found.body, found.count, sizes, (found.every.shape[1], len(found.final)), options)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
@@ -287,6 +317,26 @@ class Loop(_Called):
             numbers: references of a condition, which is not written, and of the arguments.
         """
         return self.replayed(made, numbers[1:])[1]
+
+    @cached_property
+    def with_carries(self) -> Loop:
+        """The loop that also returns the next carry of each iteration, before its own results."""
+        body, carry = Program(self.body.inputs), self.sizes[0]
+        outputs = replayed_blocks(self.body, body, np.arange(body.inputs))
+        body.outputs = np.concatenate([outputs[:carry], outputs])
+        return Loop(body, self.count, self.sizes, (carry + self.every, self.final), self.options)
+
+    def reopen(self, made: Program, numbers: Integers) -> Integers:
+        """Write a call of the loop that can be differentiated again and again, and return references of its results."""
+        return self.reopened(made, numbers)[1]
+
+    def reopened(self, made: Program, numbers: Integers) -> tuple[Integers, Integers]:
+        """Write the call of `reopen`; return references of carries, (iterations + 1, values), and of the results."""
+        carry = self.sizes[0]
+        results = made.call(self.with_carries, numbers)
+        every = results[: self.count * (carry + self.every)].reshape(self.count, -1)
+        carries = np.concatenate([numbers[np.newaxis, 1 : 1 + carry], every[:, :carry]])
+        return carries, np.concatenate([every[:, carry:].reshape(-1), results[every.size :]])
 
     def replayed(self, made: Program, arguments: Integers) -> tuple[list[Integers], Integers]:
         """Write all iterations as blocks; return the references of all carries, and of the results."""
@@ -404,14 +454,19 @@ class Backward(Products):
     def step(self) -> _Compiled:
         """The gradient of the weighted sum of an iteration's results; weights of the carry and of the others follow."""
         loop = self.loop
-        carry, used = loop.sizes[0], loop.every + loop.final
-        inputs = loop.body.inputs
-        program = Program(inputs + carry + used)
-        outputs = replayed_blocks(loop.body, program, np.arange(inputs))
-        products = program.apply("multiply", outputs, np.arange(inputs, inputs + carry + used))
-        program.outputs = program.sums(products, [0, carry + used])
-        sizes = *loop.sizes, carry, used
-        return _compiled(program, sizes, None, GRADIENT, Selection.of(self.taken), loop.options, self.name)
+        sizes = *loop.sizes, *loop.returned
+        return _compiled(self.weighted, sizes, None, GRADIENT, Selection.of(self.taken), loop.options, self.name)
+
+    @property
+    def weighted(self) -> Program:
+        """The weighted sum of an iteration's results; its last inputs are the weights."""
+        body = self.loop.body
+        inputs, size = body.inputs, len(body.outputs)
+        program = Program(inputs + size)
+        outputs = replayed_blocks(body, program, np.arange(inputs))
+        products = program.apply("multiply", outputs, np.arange(inputs, inputs + size))
+        program.outputs = program.sums(products, [0, size])
+        return program
 
     def run(self, factors: Floats, memory: Memory, varying: Floats, common: Floats) -> Floats:
         """Return derivatives of the weighted sum of all results."""
@@ -448,6 +503,61 @@ class Backward(Products):
                 else:
                     slopes[argument] = row if argument == 0 else made.apply("add", slopes[argument], row)
         return np.concatenate([each.reshape(-1) for each in slopes])[self.by]
+
+    @cached_property
+    def as_loop(self) -> Loop:
+        """The iterations backward, as a loop.
+
+        Its carry has derivatives with respect to the carry, and sums of those with respect to the common values. Its
+        varying values are the original carry and varying values, and weights of the values that are used outside.
+
+        Raises:
+            SizeError: if values have attached derivatives, which derivatives of derivatives may lack.
+        """
+        loop = self.loop
+        (carry, varying, common), used = loop.sizes, loop.every + loop.final
+        recording = _recorded(self.weighted, (*loop.sizes, carry, used), None)
+        with Preparation(self.name, loop.options) as preparation:
+            gradient = derived_as_loops(recording, GRADIENT, Selection.of(self.taken), preparation)
+        if gradient is None or has_attached(loop.body):
+            raise SizeError(f"{loop.name} has values with attached derivatives; expected operations alone")
+        sums = common * (2 in self.taken)
+        starts = np.cumsum([0, carry, sums, carry, varying, used, common])
+        body = Program(int(starts[-1]))
+        weights, before, carried, values, outside, same = (
+            np.arange(first, last) for first, last in pairwise(starts.tolist())
+        )
+        outputs = replayed_blocks(gradient.program, body, np.concatenate([carried, values, same, weights, outside]))
+        by_carry, by_varying, by_common = np.split(outputs, np.cumsum([carry, varying * (1 in self.taken)]))
+        if sums:
+            by_common = body.apply("add", before, by_common)
+        following = np.concatenate([by_carry, by_common])
+        body.outputs = np.concatenate([following, by_varying, following])
+        sizes = carry + sums, carry + varying + used, common
+        return Loop(body, loop.count, sizes, (len(by_varying), carry + sums), loop.options)
+
+    def reopen(self, made: Program, numbers: Integers) -> Integers:
+        """Write calls of loops that can be differentiated again and again, and return references of the products."""
+        loop, end, zero = self.loop, 1 + self.loop.argument_count, made.constant(0.0)
+        carries, _ = loop.reopened(made, numbers[:end])
+        _, varying, (common,) = loop.split(numbers[1:end])
+        used, products = np.empty((loop.count, loop.every + loop.final), np.int64), []
+        begin = np.full(self.as_loop.sizes[0], zero)
+        for weights in numbers[end:].reshape(self.count, -1):
+            loop.spread(weights, used, zero)
+            rows = np.concatenate([carries[:-1], varying, used], axis=1)[::-1]
+            results = made.call(self.as_loop, np.concatenate([numbers[:1], begin, rows.reshape(-1), common]))
+            by_varying, by_carry, by_common = np.split(
+                results, np.cumsum([loop.count * self.as_loop.every, loop.sizes[0]])
+            )
+            whole = np.full(loop.argument_count, zero)
+            by_varying = by_varying.reshape(loop.count, -1)[::-1]
+            parts = loop.split(whole)
+            for part, derivatives in zip(parts, (by_carry, by_varying, by_common), strict=True):
+                if derivatives.size:
+                    part[...] = derivatives
+            products.append(whole[self.by])
+        return np.concatenate(products)
 
     def contracted(self, arguments: Floats, weights: Floats, directions: Floats) -> Floats:
         """Return the products with weights, times directions."""
@@ -522,11 +632,32 @@ class Matrix(_Called):
         factors = made.constant_array(np.eye(self.products.count)).reshape(-1)
         return self._arranged(self.products.replay(made, np.concatenate([numbers, factors])))
 
+    def reopen(self, made: Program, numbers: Integers) -> Integers:
+        """Write calls of loops that can be differentiated again and again, and return references of the results.
+
+        Raises:
+            SizeError: if the matrix is computed from directions.
+        """
+        if not isinstance(self.products, Backward):
+            raise SizeError(f"{self.name} is computed from directions; expected products with weights")
+        factors = made.constant_array(np.eye(self.products.count)).reshape(-1)
+        return self.products.reopen(made, np.concatenate([numbers, factors]))
+
     def _arranged(self, products: NDArray[T]) -> NDArray[T]:
         """Return products row by row of the Jacobian."""
         if isinstance(self.products, Backward):
             return products
         return products.reshape(self.products.count, -1).T.reshape(-1)
+
+
+def _recorded(program: Program, sizes: Sequence[int], results: tuple[int, int] | None) -> Recording:
+    """Return a recording of a program of flat arguments; see `_compiled`."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    shapes = tuple([(size,) for size in sizes])
+    slices = tuple([slice(first, first + size) for first, size in zip(ends, sizes, strict=False)])
+    result_shapes = ((),) if results is None else tuple([(size,) for size in results])
+    structure = Leaf() if results is None else together([Leaf()] * len(results))
+    return Recording(program, shapes, slices, result_shapes, structure)
 
 
 def _compiled(
@@ -549,12 +680,7 @@ def _compiled(
         options: options of the program.
         name: name for messages.
     """
-    ends = np.cumsum([0, *sizes]).tolist()
-    shapes = tuple([(size,) for size in sizes])
-    slices = tuple([slice(first, first + size) for first, size in zip(ends, sizes, strict=False)])
-    result_shapes = ((),) if results is None else tuple([(size,) for size in results])
-    structure = Leaf() if results is None else together([Leaf()] * len(results))
-    recording = Recording(program, shapes, slices, result_shapes, structure)
+    recording = _recorded(program, sizes, results)
     with Preparation(name, options) as preparation:
         compiled = CompiledProgram.of(loop_nest(recording, kind, selection, preparation), preparation)
     assert isinstance(compiled.kernel, LoopKernel)

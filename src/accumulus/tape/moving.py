@@ -169,9 +169,9 @@ def replayed_blocks(program: Program, made: Program, given: References) -> Refer
     return moving.at(program.outputs)
 
 
-def expanded(program: Program) -> Program:
-    """Return the program with blocks in place of calls of loops, which have a method `replay`; see `Opaque`."""
-    replays = [] if program.scalars is not None else [getattr(each.opaque, "replay", None) for each in program.blocks]
+def expanded(program: Program, method: str = "replay") -> Program:
+    """Return the program with what `method` writes in place of calls that have it; `replay` of loops writes blocks."""
+    replays = [] if program.scalars is not None else [getattr(each.opaque, method, None) for each in program.blocks]
     if not any(replays):
         return program
     made = Program(program.inputs)
