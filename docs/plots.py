@@ -167,6 +167,7 @@ def corpus(scope: Scope) -> dict[str, str]:
     series = []
     for label, colour, wanted in (("generated", ORANGE, True), ("functions", BLUE, False)):
         graphs = [graph for graph in scope["graphs"].values() if (graph.data is None) == wanted]
+        graphs.sort(key=lambda graph: graph.intermediates)  # the label is at the last point
         sizes = [graph.intermediates for graph in graphs]
         gaps = [100.0 * graph.results["fma"].gap() for graph in graphs]
         series.append(Series(sizes, gaps, colour, label, dots=True))
