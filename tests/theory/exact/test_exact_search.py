@@ -125,6 +125,9 @@ def test_optima_and_bounds_of_small_graphs(objective):
             for _ in proof.bracket("vertex", lambda: FOR_EVER, columns, partial=True):
                 pass
             assert proof.bound("face") <= proof.bound("vertex") <= vertex
+            for _ in proof.bracket("face", lambda: FOR_EVER, columns, partial=True):
+                pass
+            assert proof.bound("face") <= face
         assert searched(graph, objective, "edge").cost("edge") == edge
         assert searched(graph, objective, "face").cost("face") == face
         assert lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective) <= face

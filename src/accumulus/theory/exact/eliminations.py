@@ -145,7 +145,7 @@ class OptimumProof:
         """Raise the bounds of a level and of narrower ones by the bracketing bound of each part.
 
         Args:
-            level: class of eliminations. For vertices each part is reduced first, so that fewer paths are left.
+            level: class of eliminations, whose reductions come first, so that fewer paths are left.
             work: function that returns the largest number of seconds of work for the next integer program.
             columns: largest number of columns of the integer program of a part.
             partial: if True, leave out paths of parts with too many paths; if False, skip these parts.
@@ -155,14 +155,13 @@ class OptimumProof:
             if part.proven(level):
                 self.bracketed += part.bound[level]
                 continue
-            bound, state, vertices = 0, self._unmerged, part.order
-            if level == "vertex":
-                smaller = reduced_part(self._state, part.order)
-                bound, state, vertices = smaller.cost, smaller.state, smaller.state.intermediates
+            orders = level == "vertex"
+            smaller = reduced_part(self._state if orders else self._unmerged, part.order, programs=not orders)
+            bound, vertices = smaller.cost, smaller.state.intermediates
             if vertices:
-                bound += bracketing_bound(state, vertices, work(), columns, partial=partial)
+                bound += bracketing_bound(smaller.state, vertices, work(), columns, partial=partial)
             self.bracketed += bound
-            part.raise_bound(level if level == "vertex" else "face", bound)
+            part.raise_bound("vertex" if orders else "face", bound)
             yield self.cost(level)
 
     def search_orders(self, nodes: int, block: int, most: int = MOST_VERTICES) -> Iterator[int]:
