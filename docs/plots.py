@@ -162,11 +162,24 @@ def beam(scope: Scope) -> dict[str, str]:
     return {"beam": plot("A beam at rest and under three loads", series, "", "")}
 
 
+def corpus(scope: Scope) -> dict[str, str]:
+    """Draw the gap of each graph of the corpus over its number of intermediates."""
+    series = []
+    for label, colour, wanted in (("generated", ORANGE, True), ("functions", BLUE, False)):
+        graphs = [graph for graph in scope["graphs"].values() if (graph.data is None) == wanted]
+        graphs.sort(key=lambda graph: graph.intermediates)  # the label is at the last point
+        sizes = [graph.intermediates for graph in graphs]
+        gaps = [100.0 * graph.results["fma"].gap() for graph in graphs]
+        series.append(Series(sizes, gaps, colour, label, dots=True))
+    return {"corpus": plot("Gap over size", series, "intermediates", "gap in percent, fma", log="x")}
+
+
 PAGES: dict[str, Callable[[Scope], dict[str, str]]] = {
     "projects/reactor.md": reactor,
     "projects/quadrotor.md": quadrotor,
     "projects/bundle-adjustment.md": bundle,
     "projects/beam.md": beam,
+    "corpus.md": corpus,
     "projects/scenarios.md": scenarios,
     "projects/controller.md": controller,
 }

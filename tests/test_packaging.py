@@ -59,6 +59,11 @@ def test_the_wheel_holds_what_pages_are_made_of(wheel):
     assert {"explorer.js", "explorer.css", "katex.min.js", "katex.css", "LICENSE-KaTeX.txt", "SHA256SUMS"} <= shipped
 
 
+def test_the_wheel_holds_the_corpus(wheel):
+    parts = ("accumulus", "theory", "research", "corpus.json")
+    assert wheel.joinpath(*parts).read_bytes() == (ROOT / "src").joinpath(*parts).read_bytes()
+
+
 def test_what_is_installed_runs_without_numba_and_the_sources_of_it(wheel, tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(wheel)!r})\n{USE}"],

@@ -53,6 +53,7 @@ if _TYPE_CHECKING:
     from accumulus.theory import algebra
     from accumulus.theory.algebra.sets import ExpressionSet, expressions
     from accumulus.theory.graphs.line import LineGraph
+    from accumulus.theory.research.corpus import corpus
 
 __all__ = [
     "Accumulation",
@@ -74,6 +75,7 @@ __all__ = [
     "casadi",
     "check",
     "compile",
+    "corpus",
     "custom",
     "errors",
     "expressions",
@@ -131,6 +133,7 @@ _MODULES = {
     "casadi": "accumulus.casadi",
     "check": "accumulus.checking.check",
     "compile": "accumulus.api.jacobians",
+    "corpus": "accumulus.theory.research.corpus",
     "custom": "accumulus.frontends.numpy.custom",
     "expressions": "accumulus.theory.algebra.sets",
     "gradient": "accumulus.api.jacobians",

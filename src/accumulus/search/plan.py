@@ -119,6 +119,8 @@ class Plan:
     def is_optimal(self) -> bool:
         """Return True if the plan meets its lower bound, so no elimination of the plan's `scope` is cheaper.
 
+        Labels count by kind. A sum of constants that happens to be ±1 counts as a constant.
+
         >>> from accumulus import plan
         >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
         >>> plan(graph, "exact-vertex").is_optimal

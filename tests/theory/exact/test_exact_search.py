@@ -120,6 +120,14 @@ def test_optima_and_bounds_of_small_graphs(objective):
         vertex = SlowCosts(graph, objective).least()
         assert face <= edge <= vertex
         assert searched(graph, objective, "vertex").cost("vertex") == vertex
+        proof = OptimumProof(graph, objective, forward_order(graph))
+        for columns in (10, 10**5):
+            for _ in proof.bracket("vertex", lambda: FOR_EVER, columns, partial=True):
+                pass
+            assert proof.bound("face") <= proof.bound("vertex") <= vertex
+            for _ in proof.bracket("face", lambda: FOR_EVER, columns, partial=True):
+                pass
+            assert proof.bound("face") <= face
         assert searched(graph, objective, "edge").cost("edge") == edge
         assert searched(graph, objective, "face").cost("face") == face
         assert lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective) <= face

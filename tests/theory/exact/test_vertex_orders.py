@@ -99,13 +99,18 @@ def check(seed: int, monkeypatch) -> bool:
     return search.cost == search.lower_bound == least
 
 
-def test_optima_and_bounds(monkeypatch):
-    assert all(check(seed, monkeypatch) for seed in range(300))
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("first", range(0, 3_000, 150))
+def test_optima_and_bounds(monkeypatch, first):
+    assert all(check(seed, monkeypatch) for seed in range(first, first + 150))
 
 
-@pytest.mark.parametrize("sets", ["last", "all", "single"])
+@pytest.mark.parametrize("sets", ["last", "all", "single", "shared"])
 def test_bounds_that_are_too_high_by_one_are_noticed(monkeypatch, sets):
-    fill = OrderSearch._fill
+    fill, raised = OrderSearch._fill, OrderSearch.raise_by_blocks
+
+    def shared(self, blocks):
+        return raised(self, [*blocks, (0,)])
 
     def too_high(self, block, table, *others):
         fill(self, block, table, *others)
@@ -117,8 +122,56 @@ def test_bounds_that_are_too_high_by_one_are_noticed(monkeypatch, sets):
             table[1] += 1
 
     assert all(check(seed, monkeypatch) for seed in range(60))
-    monkeypatch.setattr(OrderSearch, "_fill", too_high)
+    if sets == "shared":
+        monkeypatch.setattr(OrderSearch, "raise_by_blocks", shared)
+    else:
+        monkeypatch.setattr(OrderSearch, "_fill", too_high)
     assert not all(check(seed, monkeypatch) for seed in range(60))
+
+
+def in_python(monkeypatch) -> None:
+    """Have the kernels run as Python, whose functions can be replaced."""
+    states = []
+    for kind in ("BlocksState", "OrdersState"):
+        made = getattr(orders, kind)
+        monkeypatch.setattr(orders, kind, lambda made=made, **fields: states.append(made(**fields)) or states[-1])
+
+    def as_python(name):
+        run = getattr(orders_kernel, f"perform_{name.removeprefix('theory.')}")
+        return lambda address: interpret(run, next(state for state in states if state.address == address))
+
+    monkeypatch.setattr(orders, "kernel", as_python)
+
+
+#: Functions of the kernel that are replaced, and results in the place of theirs.
+MUTANTS = {
+    "a flow too many": ("_filled", lambda result, *_: result + 1),
+    "a pair too many": ("_product", lambda result, *_: result + 1),
+    "a pair of free labels": ("_product", lambda result, above, below, size: size * (above & 63) * (below & 63)),
+    "a bound of blocks too high by one": ("_by_blocks", lambda result, *_: result + 1),
+    "a bound of a part too high by one": ("_floor", lambda result, *_: result if result & 1 else result + 2),
+    "a bound taken for exact": ("_floor", lambda result, *_: result | 1),
+    "a last vertex too cheap": ("cost_of", lambda result, *_: result - 1),
+    "a last vertex too dear": ("cost_of", lambda result, *_: result + 1),
+    "a part forgotten": ("_split", lambda result, *_: max(0, result - 1)),
+}
+
+
+@pytest.mark.parametrize("mutant", [None, *MUTANTS])
+def test_mutants_of_the_kernel_are_noticed(monkeypatch, mutant):
+    in_python(monkeypatch)
+    if mutant is not None:
+        name, changed = MUTANTS[mutant]
+        right = getattr(orders_kernel, name)
+        monkeypatch.setattr(orders_kernel, name, lambda *given: changed(right(*given), *given[-3:]))
+
+    def noticed(seed: int) -> bool:
+        try:
+            return not check(seed, monkeypatch)
+        except AssertionError:  # an order that costs something else
+            return True
+
+    assert any(map(noticed, range(40))) == (mutant is not None)
 
 
 @pytest.mark.parametrize("objective", COUNTED)
@@ -131,16 +184,7 @@ def test_machine_code_does_what_python_does(monkeypatch, objective):
         return search
 
     compiled = searched()
-    states = []
-    for kind in ("BlocksState", "OrdersState"):
-        made = getattr(orders, kind)
-        monkeypatch.setattr(orders, kind, lambda made=made, **fields: states.append(made(**fields)) or states[-1])
-
-    def as_python(name):
-        run = getattr(orders_kernel, f"perform_{name.removeprefix('theory.')}")
-        return lambda address: interpret(run, next(state for state in states if state.address == address))
-
-    monkeypatch.setattr(orders, "kernel", as_python)
+    in_python(monkeypatch)
     python = searched()
     assert (python.cost, python.order, python.looked_at) == (compiled.cost, compiled.order, compiled.looked_at)
     assert (python._encoded.memory == compiled._encoded.memory).all()

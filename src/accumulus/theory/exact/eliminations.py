@@ -108,6 +108,8 @@ class OptimumProof:
         self._state = Elimination.of(graph, objective, deadline)
         #: Graph with the levels of unmerged parallel edges, on which bounds hold for every program.
         self._unmerged = unmerged(graph, objective, deadline)
+        #: Sum of the bounds of the last integer programs.
+        self.bracketed = 0
         self._parts: list[_KnownPart] = []
         position = {v: t for t, v in enumerate(order)}
         costs = np.zeros(len(order), np.int64)
@@ -139,19 +141,28 @@ class OptimumProof:
             # the other parts cost at most their known costs
             part.raise_bound(level, bound - self.cost(level) + part.cost[level])
 
-    def bracket(self, work: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
-        """Raise the bounds of all levels by the bracketing bound of each part.
+    def bracket(self, level: Level, work: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
+        """Raise the bounds of a level and of narrower ones by the bracketing bound of each part.
 
         Args:
+            level: class of eliminations, whose reductions come first, so that fewer paths are left.
             work: function that returns the largest number of seconds of work for the next integer program.
             columns: largest number of columns of the integer program of a part.
             partial: if True, leave out paths of parts with too many paths; if False, skip these parts.
         """
+        self.bracketed = 0
         for part in self._parts:
-            if not part.proven("face"):
-                bound = bracketing_bound(self._unmerged, part.order, work(), columns, partial=partial)
-                part.raise_bound("face", bound)
-                yield self.cost("face")
+            if part.proven(level):
+                self.bracketed += part.bound[level]
+                continue
+            orders = level == "vertex"
+            smaller = reduced_part(self._state if orders else self._unmerged, part.order, programs=not orders)
+            bound, vertices = smaller.cost, smaller.state.intermediates
+            if vertices:
+                bound += bracketing_bound(smaller.state, vertices, work(), columns, partial=partial)
+            self.bracketed += bound
+            part.raise_bound("vertex" if orders else "face", bound)
+            yield self.cost(level)
 
     def search_orders(self, nodes: int, block: int, most: int = MOST_VERTICES) -> Iterator[int]:
         """Reduce each part, bound it by blocks, and search its orders from the last vertex.
@@ -276,7 +287,7 @@ _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
 #: Fraction of the remaining work for an integer program.
 _BRACKETS: Final = 0.5
-#: Fraction of the level's bound that the bound for faces has to reach, so that larger integer programs are solved.
+#: Fraction of the level's bound that an integer program has to reach, so that larger ones are solved.
 _PROMISING: Final = 0.9
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
@@ -383,9 +394,9 @@ class _Run:
         columns = patience.columns
         sizes = [columns // 12, columns // 3, columns] if partial else [columns]
         for size in sizes:  # large programs may not be solved in time, and then give weaker bounds than small ones
-            promising = self.proof.bound("face") >= _PROMISING * self.proof.bound(self.level)
+            promising = self.proof.bracketed >= _PROMISING * self.proof.bound(self.level)
             if not self.done() and (promising or size == sizes[0]):
-                for _ in self.proof.bracket(lambda: _BRACKETS * self._context.left, size, partial=partial):
+                for _ in self.proof.bracket(self.level, lambda: _BRACKETS * self._context.left, size, partial=partial):
                     yield
 
     def _searches(self, patience: Patience) -> Generator[None]:

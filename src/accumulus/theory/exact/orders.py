@@ -92,6 +92,8 @@ class OrderSearch(PartSearch):
         order: the best order found; None if none is cheaper than the known one.
         failed: True if the part is too large, so that `run` does nothing.
         looked_at: number of sets searched so far.
+        vertices: the intermediates in the order in which blocks number them.
+        blocks: the blocks of the largest bound so far.
     """
 
     def __init__(self, state: Elimination, cost: int, nodes: int, block: int = LARGE_BLOCK) -> None:
@@ -99,12 +101,13 @@ class OrderSearch(PartSearch):
         inner = set(state.intermediates)
         self._state = state.copy()
         order = topological_order(waiting, state.predecessors.__getitem__)
-        self._state.intermediates = tuple(v for v in order if v in inner)
+        self._state.intermediates = self.vertices = tuple(v for v in order if v in inner)
         self.cost = cost
         self.order: tuple[int, ...] | None = None
         self.lower_bound = sum(least_costs(state).values())
         self.failed = len(state.intermediates) > MOST_VERTICES or sum(state.sizes) >= _WIDEST or cost >> 48 > 0
         self.looked_at = 0
+        self.blocks: tuple[tuple[int, ...], ...] = ()
         if not self.failed:
             self._rows = BitRows.of(self._state)
             self._words = self._rows.rows.shape[2]
@@ -117,9 +120,8 @@ class OrderSearch(PartSearch):
         if self.failed or self.proven:
             return
         tables: _Tables = {}
-        for best in self._partitions():
+        for best in self.partitions():
             tables = best
-            self.lower_bound = max(self.lower_bound, sum(int(table[-1]) for table in best.values()))
             if self.proven:
                 return
             yield self.cost
@@ -127,7 +129,7 @@ class OrderSearch(PartSearch):
 
     # Blocks
 
-    def _partitions(self) -> Iterator[_Tables]:
+    def partitions(self) -> Iterator[_Tables]:
         """Yield the tables of partitions into blocks, each with a higher bound than the previous ones."""
         vertices = len(self._state.intermediates)
         pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
@@ -139,16 +141,22 @@ class OrderSearch(PartSearch):
             if blocks in seen:
                 continue
             seen.add(blocks)
-            tables, bound = {}, 0
-            for block in blocks:
-                table: NDArray[np.int64] = np.full(1 << len(block), UNREACHED, np.int64)
-                table[0] = 0
-                self._fill(block, table, len(table) - 1, _SETS, _SET_SECONDS * len(block))
-                tables[block] = table
-                bound += int(table[-1])
+            tables, bound = self.raise_by_blocks(blocks)
             if bound > best:
-                best = bound
+                best, self.blocks = bound, blocks
                 yield tables
+
+    def raise_by_blocks(self, blocks: Iterable[tuple[int, ...]]) -> tuple[_Tables, int]:
+        """Raise the lower bound by a partition into blocks; return their tables and the sum of their values."""
+        tables: _Tables = {}
+        for block in blocks:
+            table: NDArray[np.int64] = np.full(1 << len(block), UNREACHED, np.int64)
+            table[0] = 0
+            self._fill(block, table, len(table) - 1, _SETS, _SET_SECONDS * len(block))
+            tables[block] = table
+        bound = sum(int(table[-1]) for table in tables.values())
+        self.lower_bound = max(self.lower_bound, bound)
+        return tables, bound
 
     def _fill(self, block: tuple[int, ...], table: NDArray[np.int64], last: int, budget: int, seconds: float) -> None:
         """Fill the table of a block; for an empty block, the table of κ for all pairs of vertices."""

@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -103,9 +103,21 @@ def independent_parts(state: Elimination) -> list[tuple[int, ...]]:
     return list(map(tuple, groups.values()))
 
 
-def reduced_part(state: Elimination, intermediates: Sequence[int]) -> ReducedPart:
-    """Return the reduction of an independent part of a graph; the graph is not changed."""
+def reduced_part(state: Elimination, intermediates: Sequence[int], *, programs: bool = False) -> ReducedPart:
+    """Return the reduction of an independent part of a graph; the graph is not changed.
+
+    Args:
+        state: graph before any elimination.
+        intermediates: intermediates of the part.
+        programs: if True, only series of scalars are eliminated, and only if every product counts. Then the reduction
+            preserves the least cost of every program, not only of orders (``docs/research.md``).
+    """
     whole = _extracted(state, intermediates, {v: (v,) for v in range(len(state.sizes))}, [], 0)
+    if programs:
+        if state.objective.every_product and max(whole.state.sizes, default=1) == 1:
+            _eliminate_safe(whole, (_is_series,))
+        left = [v for v in whole.state.intermediates if whole.state.predecessors[v]]
+        return _extracted(whole.state, left, dict(enumerate(whole.members)), whole.first, whole.cost)
     for _ in range(_ROUNDS):
         _eliminate_safe(whole)
         groups = _twins(whole.state)
@@ -133,8 +145,8 @@ def _extracted(
     return ReducedPart(smaller, [members[v] for v in number], first, cost)
 
 
-def _eliminate_safe(part: ReducedPart) -> None:
-    """Eliminate vertices by the rules for series, copies and ends, until no rule applies."""
+def _eliminate_safe(part: ReducedPart, rules: Sequence[Callable[[Elimination, int], bool]] = ()) -> None:
+    """Eliminate vertices by some rules, by default those for series, copies and ends, until no rule applies."""
     state = part.state
     left = [v for v in state.intermediates if state.predecessors[v]]
     again = True
@@ -142,7 +154,7 @@ def _eliminate_safe(part: ReducedPart) -> None:
         again = False
         for v in tuple(left):
             state.deadline.check()
-            if _is_series(state, v) or _is_copy(state, v) or _is_at_end(state, v):
+            if any(rule(state, v) for rule in rules or (_is_series, _is_copy, _is_at_end)):
                 part.cost += state.cost(v)[0]
                 state.eliminate(v)
                 part.first.extend(part.members[v])

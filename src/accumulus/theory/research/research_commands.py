@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console, Group
 
+from accumulus.errors import unknown_name
 from accumulus.graph.files import READABLE, load_graph
 from accumulus.show.tables import amount, counted, duration, print_json, print_out, table, text
 
@@ -105,6 +106,54 @@ def decide_command(
         *verdict.program.split("; "),
     ]
     print_out(text("\n".join(lines)))
+
+
+@app.command("corpus")
+def corpus_command(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Graphs; by default all.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", dir_okay=False, help="Improve this table; made if it is missing.")
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GRAPH", help="Add a graph file, or a call such as 'layered(layers=9)'.", show_default=False
+        ),
+    ] = None,
+    source: Annotated[str, typer.Option(help="Where added graphs come from.")] = "generated",
+    method: Annotated[str, typer.Option(help="How to search.")] = "exact-vertex",
+    objective: Annotated[str | None, typer.Option(help="fma or multiplications; by default both.")] = None,
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="For each graph and objective.")] = 10.0,
+    effort: Annotated[str, typer.Option(help="When a search that no longer improves stops.")] = "balanced",
+    seed: Annotated[int, typer.Option(help="Of the search.")] = 0,
+    proven: Annotated[bool, typer.Option(help="Search also where the optimum is proven.")] = False,
+) -> None:
+    """Show the table of best known costs and lower bounds; with --output, search for better ones.
+
+    Only results that are better are kept, each with the command that repeats it. The table is written after each graph.
+    """
+    from accumulus.theory.research import corpus as table
+
+    graphs = table.corpus(output if output is not None and output.exists() else None)
+    for each in add or ():
+        entry = table.new_graph(load_graph(each) if Path(each).is_file() else table.generated(each), source)
+        if entry.name in graphs:
+            raise typer.BadParameter(f"the corpus has a graph {entry.name!r} already; give the new one another name")
+        graphs[entry.name] = entry
+    for name in (names := names or list(graphs)):
+        if name not in graphs:
+            raise unknown_name("graph of the corpus", name, graphs)
+    if objective not in (None, *table.OBJECTIVES):
+        raise typer.BadParameter(f"{objective!r} has no lower bounds; expected {' or '.join(table.OBJECTIVES)}")
+    for name in names:
+        entry = graphs[name]
+        if output is not None:
+            for each in table.objectives(entry.graph):
+                if each == (objective or each) and (proven or not entry.proven(each, method)):
+                    for better in entry.improve(method, each, time_limit, seed, effort):
+                        print_out(text(f"{name}, {each}: {better}"))
+            table.save_corpus(graphs, output)
+        print_out(text(str(entry)))
 
 
 def _bounds(bounds: tuple[int, int]) -> str:
