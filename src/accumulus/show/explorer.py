@@ -697,34 +697,44 @@ def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
 
 
 #: Writers of pictures by file extension.
-PICTURES: Final[dict[str, Callable[[DifferentiationGraph, Sequence[str] | None], str]]] = {
+PICTURES: Final[dict[str, Callable[[DifferentiationGraph, Sequence[str] | None], str | bytes]]] = {
     ".svg": lambda graph, names: picture_of(graph, names).svg(),
     ".tex": lambda graph, names: picture_of(graph, names).tikz(),
     ".dot": lambda graph, _: to_dot(graph) + "\n",
+    ".pdf": lambda graph, names: _drawn(graph, names, ".pdf"),
+    ".png": lambda graph, names: _drawn(graph, names, ".png"),
 }
 
 
-def written(html: str, path: str | PathLike[str]) -> Path:
-    """Write a page to a file.
+def _drawn(graph: DifferentiationGraph, names: Sequence[str] | None, extension: str) -> bytes:
+    # imported by name, since plots depend on this module
+    content: bytes = import_module("accumulus.show.plots").drawn_as(picture_of(graph, names), extension)
+    return content
+
+
+def written(content: str | bytes, path: str | PathLike[str]) -> Path:
+    """Write a page or a picture to a file.
 
     Raises:
         ArgumentError: if it cannot be written.
     """
     try:
         file = Path(path)
-        file.write_text(html, encoding="utf-8")
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
     except (OSError, TypeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        kind = ".html" if isinstance(content, str) and content.startswith("<!DOCTYPE html>") else Path(str(path)).suffix
         raise ArgumentError(
-            f"path is {str(path)!r}, which cannot be written: {reason}. The page was written to {_temporary(html)}"
+            f"path is {str(path)!r}, which cannot be written: {reason}. The {'page' if kind == '.html' else 'picture'} "
+            f"was written to {_temporary(content, kind)}"
         ) from None
     return file
 
 
-def _temporary(html: str) -> Path:
-    handle, name = tempfile.mkstemp(prefix="accumulus-", suffix=".html")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(html)
+def _temporary(content: str | bytes, kind: str = ".html") -> Path:
+    handle, name = tempfile.mkstemp(prefix="accumulus-", suffix=kind)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
     return Path(name)
 
 

@@ -412,6 +412,26 @@ class Shown:
     def _repr_html_(self) -> str:
         return as_html(self.__rich__())
 
+    def plot(self, what: str = "methods", ax: Any = None) -> Any:
+        """Plot a part of the report with matplotlib.
+
+        Args:
+            what: "methods", costs of the plan and of other methods; "stages", operations after each stage of rewriting;
+                "lines", operations by line of the source; "pattern", structural nonzeros with the operations that each
+                needs; for a report with measured speed "sizes", time against the size of a batch, or "roofline",
+                operations per second against the limits of the machine.
+            ax: axes to draw on; by default those of a new figure.
+
+        Returns:
+            The axes.
+
+        Raises:
+            UnknownNameError: for an unknown plot.
+            ArgumentError: if matplotlib is not installed, or the report does not have the numbers.
+        """
+        # imported by name, since the plots depend on this module
+        return import_module("accumulus.show.plots").plot(self, what, ax)
+
     def __str__(self) -> str:
         return plain_text(self.__rich__())
 
