@@ -666,13 +666,13 @@ class Inline:
     """A page within a notebook, in a separate frame, so that scripts and styles of page and notebook do not mix."""
 
     def __init__(self, html: str, height: int = 760) -> None:
-        self._html, self._height = html, height
+        self.html, self.height = html, height
 
     def _repr_html_(self) -> str:
         from html import escape
 
         return (
-            f'<iframe srcdoc="{escape(self._html)}" style="width: 100%; height: {self._height}px; border: 0" '
+            f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: {self.height}px; border: 0" '
             'sandbox="allow-scripts" title="accumulus explorer"></iframe>'
         )
 
