@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from functools import cache
@@ -221,6 +222,23 @@ def test_plots_show_what_the_examples_compute(name):
         numbers = [np.array([float(each) for each in re.findall(r"-?\d+\.?\d*", part)]) for part in (text, drawn)]
         assert numbers[0].shape == numbers[1].shape, "python docs/plots.py"
         np.testing.assert_allclose(*numbers, atol=0.5, err_msg="python docs/plots.py")  # half of a pixel
+
+
+def test_the_comparison_has_the_measured_numbers():
+    measured = json.loads((ROOT / "benchmarks" / "measured" / "overview.json").read_text(encoding="utf-8"))
+    (group,) = measured["groups"]
+    means = {row["call"]: row for row in group["rows"] if row["function"] == "geometric mean"}
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in TEXTS["compared.md"].splitlines()]
+    head, *rows = [line for line in lines if len(line) == 7 and line[0] in ("call", *means)]
+    head = ["CasADi buffers" if name == "CasADi, buffers" else name for name in head]
+    assert len(rows) == len(means) == 2
+    for call, *cells in rows:
+        for name, cell in zip(head[1:], cells, strict=True):
+            if cell:
+                assert float(cell.replace(",", "")) == float(f"{means[call][name]:.3g}"), (call, name)
+    points = [row for row in group["rows"] if row["call"] == "one point" and row["function"] != "geometric mean"]
+    assert sum(row["CasADi buffers"] < row["accumulus"] for row in points) == 4
+    assert sum(row["CasADi"] < row["accumulus"] for row in group["rows"] if row["call"] == "batch") == 1
 
 
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
