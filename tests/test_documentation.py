@@ -224,18 +224,9 @@ def test_plots_show_what_the_examples_compute(name):
         np.testing.assert_allclose(*numbers, atol=0.5, err_msg="python docs/plots.py")  # half of a pixel
 
 
-def test_the_comparison_has_the_measured_numbers():
+def test_the_comparison_says_where_casadi_is_ahead():
     measured = json.loads((ROOT / "benchmarks" / "measured" / "overview.json").read_text(encoding="utf-8"))
     (group,) = measured["groups"]
-    means = {row["call"]: row for row in group["rows"] if row["function"] == "geometric mean"}
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in TEXTS["compared.md"].splitlines()]
-    head, *rows = [line for line in lines if len(line) == 7 and line[0] in ("call", *means)]
-    head = ["CasADi buffers" if name == "CasADi, buffers" else name for name in head]
-    assert len(rows) == len(means) == 2
-    for call, *cells in rows:
-        for name, cell in zip(head[1:], cells, strict=True):
-            if cell:
-                assert float(cell.replace(",", "")) == float(f"{means[call][name]:.3g}"), (call, name)
     points = [row for row in group["rows"] if row["call"] == "one point" and row["function"] != "geometric mean"]
     assert sum(row["CasADi buffers"] < row["accumulus"] for row in points) == 4
     assert sum(row["CasADi"] < row["accumulus"] for row in group["rows"] if row["call"] == "batch") == 1
