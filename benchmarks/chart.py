@@ -1,4 +1,6 @@
-"""Draw the chart of the README from numbers that were measured: `python benchmarks/chart.py`.
+"""Draw the chart of the README, and write the table of docs/compared.md, from measured numbers.
+
+`python benchmarks/chart.py` makes both.
 
 The numbers are in benchmarks/measured/overview.json, which a measurement writes anew:
 
@@ -17,6 +19,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERS = ROOT / "benchmarks" / "measured" / "overview.json"
 CHART = ROOT / "docs" / "figures" / "time-per-jacobian.svg"
+PAGE = ROOT / "docs" / "compared.md"
+#: Beginning and end of the table on its page.
+MARKS = "<!-- made by benchmarks/chart.py -->\n", "<!-- end -->\n"
 
 OURS, PEER, TEXT = "#2f81d8", "#9aa4ae", "#78828c"
 WIDTH, LABELS, BARS, LINE, BAR = 760, 170, 400, 24, 15
@@ -30,8 +35,28 @@ NAMES = {
 
 
 def main() -> None:
-    """Write the chart."""
-    CHART.write_text(drawn(json.loads(NUMBERS.read_text(encoding="utf-8"))), encoding="utf-8", newline="\n")
+    """Write the chart and the table."""
+    report = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    CHART.write_text(drawn(report), encoding="utf-8", newline="\n")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
+    text = before + MARKS[0] + table(report) + MARKS[1] + rest.partition(MARKS[1])[2]
+    PAGE.write_text(text, encoding="utf-8", newline="\n")
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return the measured times as a table for each kind of call, with the machine and the date."""
+    (group,) = report["groups"]
+    lines = []
+    for call, title in TITLES.items():
+        rows = [row for row in group["rows"] if row["call"] == call]
+        columns = [name for name in rows[-1] if name not in ("function", "call")]
+        names = [NAMES[call].get(name, name) for name in columns]
+        lines += ["", f"{title}:", "", f"| function | {' | '.join(names)} |", "| --- |" + " --: |" * len(columns)]
+        lines += [f"| {row['function']} | {' | '.join(_duration(row[name]) for name in columns)} |" for row in rows]
+    machine = report["machine"]
+    return "\n".join(
+        [*lines, "", f"Measured on {machine['processor']}, {machine['system']}, {report['date']}.", "", ""]
+    )
 
 
 def drawn(report: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ def main() -> None:
     jac(np.ones(3))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = jac.show(Path(folder) / "page.html")
+        costs = jac.report().show(Path(folder) / "costs.html")
         chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for theme in ("light", "dark"):
@@ -38,6 +39,9 @@ def main() -> None:
             tab.evaluate("explorer.goTo(4)")
             tab.wait_for_timeout(500)
             tab.screenshot(path=FOLDER / f"explorer-{theme}.png")
+            tab.goto(costs.as_uri())
+            tab.wait_for_selector(".flame")
+            tab.screenshot(path=FOLDER / f"report-{theme}.png")
         browser.close()
 
 

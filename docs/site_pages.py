@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 import animated
+import notebook
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -27,11 +28,12 @@ def main() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     shutil.copy(ROOT / "README.md", PAGES / "index.md")
+    notebook.main(PAGES)
     for path in PAGES.rglob("*.md"):
         text = path.read_text(encoding="utf-8")
         if path.name == "index.md":
             text = text.replace("](docs/", "](")
-        text = text.replace("../README.md", "index.md")
+        text = text.replace("../README.md", "index.md").replace("tutorial.ipynb)", "tutorial.md)")
         path.write_text(page(text), encoding="utf-8", newline="\n")
     animated.main(PAGES / "animated")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 from functools import cache
@@ -142,7 +143,8 @@ def pages_of(navigation):
 def test_the_site_leads_to_every_page_once():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     listed = sorted(pages_of(site["nav"]))
-    assert listed == sorted({"index.md"} | PAGES.keys() - {"README.md"}), "nav in mkdocs.yml lists other pages"
+    pages = {"index.md", "tutorial.md"} | PAGES.keys() - {"README.md"}
+    assert listed == sorted(pages), "nav in mkdocs.yml lists other pages"
     entries = [entry for section in site["nav"] for entries in section.values() for entry in entries]
     assert len(entries) <= 25, "readers lose their way among more entries"
 
@@ -220,6 +222,29 @@ def test_plots_show_what_the_examples_compute(name):
         numbers = [np.array([float(each) for each in re.findall(r"-?\d+\.?\d*", part)]) for part in (text, drawn)]
         assert numbers[0].shape == numbers[1].shape, "python docs/plots.py"
         np.testing.assert_allclose(*numbers, atol=0.5, err_msg="python docs/plots.py")  # half of a pixel
+
+
+def test_the_comparison_says_where_casadi_is_ahead():
+    measured = json.loads((ROOT / "benchmarks" / "measured" / "overview.json").read_text(encoding="utf-8"))
+    (group,) = measured["groups"]
+    points = [row for row in group["rows"] if row["call"] == "one point" and row["function"] != "geometric mean"]
+    assert sum(row["CasADi buffers"] < row["accumulus"] for row in points) == 4
+    assert sum(row["CasADi"] < row["accumulus"] for row in group["rows"] if row["call"] == "batch") == 1
+
+
+def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
+    notebook = drawing("notebook")
+    notebook.main(tmp_path)
+    page = (tmp_path / "tutorial.md").read_text(encoding="utf-8")
+    kinds = [kind for kind, _ in notebook.cells()]
+    assert page.count("```python") == kinds.count("code")
+    for shown in ("jacobian(reaction)", "passed", "Trace of reaction", "<svg", "lower bound"):
+        assert shown in page
+    explorer, report = sorted(tmp_path.glob("tutorial-*.html"), key=lambda path: int(path.stem[9:]))
+    assert '"n":"heat"' in explorer.read_text(encoding="utf-8")
+    assert "heat = rate * np.sin(state[1]) / state[2]" in report.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([\w/-]+\.md)\)", page):
+        assert target in PAGES
 
 
 def test_the_notes_are_animated(tmp_path):

@@ -56,7 +56,17 @@ def test_the_wheel_holds_the_code_of_every_kernel(wheel):
 def test_the_wheel_holds_what_pages_are_made_of(wheel):
     shipped = {path.name for path in (wheel / "accumulus" / "show" / "assets").iterdir()}
     assert shipped == {path.name for path in (ROOT / "src" / "accumulus" / "show" / "assets").iterdir()}
-    assert {"explorer.js", "explorer.css", "katex.min.js", "katex.css", "LICENSE-KaTeX.txt", "SHA256SUMS"} <= shipped
+    assert {
+        "theme.css",
+        "explorer.js",
+        "explorer.css",
+        "report.js",
+        "report.css",
+        "katex.min.js",
+        "katex.css",
+        "LICENSE-KaTeX.txt",
+        "SHA256SUMS",
+    } <= shipped
 
 
 def test_the_wheel_holds_the_corpus(wheel):

@@ -27,6 +27,7 @@ CLOCKS = {
     "cache.py",
     "deadline.py",
     "programs/batches.py",
+    "programs/measured.py",
     "programs/preparation.py",
     "search/find.py",
     "targets/kernel.py",

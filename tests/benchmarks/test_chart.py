@@ -14,6 +14,8 @@ import chart
 def test_the_chart_shows_what_was_measured():
     report = json.loads(chart.NUMBERS.read_text(encoding="utf-8"))
     assert chart.CHART.read_text(encoding="utf-8") == chart.drawn(report), "run python benchmarks/chart.py"
+    page = chart.PAGE.read_text(encoding="utf-8")
+    assert chart.table(report).join(chart.MARKS) in page, "run python benchmarks/chart.py"
 
 
 def test_the_front_page_says_what_was_measured():

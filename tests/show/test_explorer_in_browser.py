@@ -17,8 +17,9 @@ import pytest
 from test_explorer import HOSTILE, NAMES, diamond
 
 import accumulus as acc
-from accumulus.show import explorer
+from accumulus.show import explorer, report_page
 from accumulus.show.frames import GROUPS, Frames
+from accumulus.show.report import Report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs Playwright and Chromium: make test-browser")
 CHROMIUM = os.environ.get("CHROMIUM") or next(
@@ -43,7 +44,7 @@ def opened(browser, tmp_path):
     """Opens a page; nothing may be asked of other origins, said on the console, or shown as a dialog."""
 
     @contextmanager
-    def open_page(html, width=1280, height=800, theme="light"):
+    def open_page(html, width=1280, height=800, theme="light", until=".transport"):
         file = tmp_path / "page.html"
         file.write_text(html, encoding="utf-8")
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
@@ -61,7 +62,7 @@ def opened(browser, tmp_path):
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(dialog.message) or dialog.dismiss())
         page.goto(file.as_uri())
-        page.wait_for_selector(".transport")
+        page.wait_for_selector(until)
         yield page
         context.close()
         assert wrong == []
@@ -261,6 +262,48 @@ def test_axe_finds_nothing(opened, theme, width):
                 tab.click()
                 found = _violations(page)
                 assert found == []
+
+
+# Pages of reports ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def report():
+    derivative = acc.value_and_jacobian(function, effort="fast")
+    return derivative.report(np.ones(3))
+
+
+def test_bars_of_a_flame_graph_open_and_close(opened, report):
+    with opened(report_page.page(report), until=".flame") as page:
+        bars = page.locator(".flame button")
+        whole = bars.count()
+        assert bars.first.inner_text() == "program"
+        page.locator(".flame .derivatives").first.click()
+        assert bars.count() < whole
+        assert f"{report.operations} operations" in bars.first.get_attribute("title")
+        bars.first.click()
+        assert bars.count() == whole
+        page.get_by_role("button", name="By output").click()
+        assert "function[0]" in page.locator(".flame").inner_text()
+        page.keyboard.press("t")
+        assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_hostile_names_stay_inert_in_reports(opened):
+    graph = acc.DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "x")], name=HOSTILE)
+    with opened(report_page.page(Report.of_plan(acc.plan(graph), {HOSTILE: 0.1})), until=".numbers") as page:
+        assert HOSTILE in page.locator("main").inner_text()
+        assert page.evaluate("[document.images.length, document.scripts.length]") == [0, 2]
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core: make test-browser")
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing_in_reports(opened, report, theme, width):
+    with opened(report_page.page(report), width=width, theme=theme, until=".flame") as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        for folded in page.locator("summary").all():
+            folded.click()
+        assert _violations(page) == []
 
 
 def _violations(page):

@@ -103,6 +103,15 @@ def test_every_vertex_and_edge_of_a_small_graph_is_drawn_in_the_picture(graph):
             assert y != y2 or x + wide <= x2 or x2 + wide2 <= x
 
 
+def test_traces_show_what_was_recorded():
+    html = acc.trace(steps, np.ones(3))._repr_html_()
+    table, _, picture = html.partition("<svg")
+    found = texts(f"{table}</div>")
+    assert {"3", "2", "4 operations", "divisions 1, exp 1, multiplications 1, sin 1"} <= set(found)
+    assert picture.count("<rect") == len(acc.trace(steps, np.ones(3)).linearize().vertices)
+    assert "<svg" not in acc.trace(np.cumsum, np.ones(100))._repr_html_()
+
+
 def test_tapes_and_expressions_are_formulas_up_to_a_length():
     trace = acc.trace(steps, np.ones(3))
     assert trace.tape._repr_latex_().count("&=") == trace.tape.operations + len(trace.tape.outputs)

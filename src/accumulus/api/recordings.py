@@ -11,7 +11,8 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.linearize import Linearization
+from accumulus.graph.linearize import Linearization, linearize
+from accumulus.graph.pictures import LARGEST, to_svg
 from accumulus.options import GUARDS, Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
@@ -90,6 +91,25 @@ class Trace:
     def __repr__(self) -> str:
         program = self.recording.program
         return f"<trace of {self.name}, {len(program) - program.inputs:,} operations>"
+
+    def _repr_html_(self) -> str:
+        from accumulus import text
+        from accumulus.show.report import operations_by_kind
+        from accumulus.show.tables import counted, shape_text
+
+        recording = self.recording
+        rows = [
+            ("arguments", ", ".join(map(shape_text, recording.argument_shapes))),
+            ("results", ", ".join(map(shape_text, recording.result_shapes))),
+            ("recorded", counted(self.tape.operations, "operation")),
+            ("of these", ", ".join(f"{kind} {count}" for kind, count in operations_by_kind(self.tape).items())),
+        ]
+        parts = [text.paragraph(f"Trace of {self.name}", bold=True)]
+        picture = None
+        # larger graphs have no picture
+        if self.tape.operations <= LARGEST[0]:
+            picture = to_svg(linearize(self.tape, name=self.name).graph)
+        return text.stacked(*parts, text.facts(rows), picture or "")
 
     def linearize(
         self, argnums: int | Sequence[int] | None = None, *, argnames: str | Sequence[str] | None = None

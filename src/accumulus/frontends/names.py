@@ -205,6 +205,8 @@ def _changed(before: Any, now: Any) -> Iterator[tuple[tuple[int, ...], int]]:
 #: Number of points at which values are compared, and the number of these at which both must be finite.
 POINTS: Final = 12
 FINITE: Final = 4
+#: Number of further points that are drawn from each of two ranges for a function with a small domain.
+DRAWN: Final = 200
 #: Relative tolerance for rounding differences between equal values.
 TOLERANCE: Final = 1e-9
 
@@ -214,9 +216,7 @@ def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
 
     Values are compared at random points. If several operations of the function match, one with a name is returned.
     """
-    rng = np.random.default_rng(0)
-    points = rng.uniform(0.2, 1.8, (tape.inputs, POINTS))
-    points[:, POINTS // 2 :] *= rng.choice([-1.0, 1.0], (tape.inputs, POINTS - POINTS // 2))
+    points = _points(names.tape, tape.inputs)
     function_values, program_values = _values(names.tape, points[: names.tape.inputs]), _values(tape, points)
     candidates = np.array(list(function_values), np.intp)
     table = np.array(list(function_values.values())).reshape(-1, POINTS)
@@ -232,6 +232,26 @@ def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
         if same:
             matches[reference] = min(same, key=lambda r: (r not in names.names, r))
     return matches
+
+
+def _points(tape: Tape, inputs: int) -> NDArray[np.float64]:
+    """Return random points of inputs, (inputs, POINTS); of a function that few are in the domain of, such as are."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(0.2, 1.8, (inputs, POINTS))
+    points[:, POINTS // 2 :] *= rng.choice([-1.0, 1.0], (inputs, POINTS - POINTS // 2))
+
+    def known(points: NDArray[np.float64]) -> NDArray[np.intp]:
+        whole = tape.copy()
+        whole.outputs = list(range(tape.inputs, len(tape)))
+        rows = [np.broadcast_to(row, points.shape[1:]) for row in evaluate(whole, list(points[: tape.inputs]))]
+        finite: NDArray[np.intp] = np.isfinite(np.array(rows, float).reshape(len(rows), points.shape[1])).sum(axis=0)
+        return finite
+
+    if np.count_nonzero(known(points) == tape.operations) >= FINITE:
+        return points
+    more = np.concatenate([rng.uniform(0.2, 1.8, (inputs, DRAWN)), rng.uniform(0.8, 1.2, (inputs, DRAWN))], axis=1)
+    points = np.concatenate([points, more], axis=1)
+    return points[:, np.argsort(-known(points), kind="stable")[:POINTS]]
 
 
 def _are_same(rows: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:

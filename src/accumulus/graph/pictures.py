@@ -145,11 +145,13 @@ LARGEST: Final = (60, 150)
 SHOWN: Final = 14
 #: Height of a vertex and width of a character, in pixels.
 HIGH, WIDE = 22.0, 7.4
-_FILLS: Final = {
+#: Fill, line and ink of vertices by role; colours of edges and of their labels.
+FILLS: Final = {
     "root": ("#0b62c1", "#0b62c1", "#ffffff"),
     "terminal": ("#14743f", "#14743f", "#ffffff"),
     "inner": ("#eef1f4", "#8c96a0", "#1f2328"),
 }
+EDGE, LABEL = "#7f8a95", "#b3622d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ class Picture:
         """
         colours = [
             rf"  \definecolor{{{name}{role}}}{{HTML}}{{{colour[1:].upper()}}}"
-            for name, colours in (*_FILLS.items(), ("edge", ("#7f8a95", "#b3622d")))
+            for name, colours in (*FILLS.items(), ("edge", (EDGE, LABEL)))
             for role, colour in zip(("fill", "line"), colours, strict=False)
         ]
         shape = rf"draw, inner sep=0, minimum height={_bp(HIGH)}bp, rounded corners={_bp(self.corner)}bp"
@@ -243,7 +245,7 @@ class Picture:
                 x, at = right, down
             lines.append(f"{text};")
             if label:
-                x, y = _middle(way)
+                x, y = middle_of(way)
                 lines.append(
                     rf"  \node[text=edgeline, right, inner sep=1bp] at ({_bp(x)},{_bp(-y)}) {{{_tex(label)}}};"
                 )
@@ -297,20 +299,20 @@ def _edge(way: Sequence[Point], label: str, dashed: bool) -> str:
     end = y1 - HIGH / 2.0
     tip = f"{x1 - 3.5:.1f},{end - 7.0:.1f} {x1 + 3.5:.1f},{end - 7.0:.1f} {x1:.1f},{end:.1f}"
     path = curve(way, HIGH / 2.0, HIGH / 2.0 + 4.0)
-    line = f'<path d="{path}" fill="none" stroke="#7f8a95"{dashes}/><polygon points="{tip}" fill="#7f8a95"/>'
-    x, y = _middle(way)
-    text = f'<text x="{x + 3.0:.1f}" y="{y + 4.0:.1f}" fill="#b3622d" font-size="12">{escape(label)}</text>'
+    line = f'<path d="{path}" fill="none" stroke="{EDGE}"{dashes}/><polygon points="{tip}" fill="{EDGE}"/>'
+    x, y = middle_of(way)
+    text = f'<text x="{x + 3.0:.1f}" y="{y + 4.0:.1f}" fill="{LABEL}" font-size="12">{escape(label)}</text>'
     return line + text if label else line
 
 
-def _middle(way: Sequence[Point]) -> Point:
+def middle_of(way: Sequence[Point]) -> Point:
     """Return the position of an edge's label: the middle of its first segment."""
     (x, y), (x1, y1) = way[:2]
     return (x + x1) / 2.0, (y + y1) / 2.0
 
 
 def _vertex(name: str, at: Point, width: float, end: str, corner: float) -> str:
-    fill, line, ink = _FILLS[end]
+    fill, line, ink = FILLS[end]
     x, y = at
     return (
         f'<rect x="{x - width / 2.0:.1f}" y="{y - HIGH / 2.0:.1f}" width="{width:.1f}" height="{HIGH}" rx="{corner:g}" '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, reduce
 from itertools import combinations
@@ -29,13 +30,14 @@ from accumulus.programs.calls import (
 )
 from accumulus.programs.derivation import Derivation
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.results import Results
+from accumulus.programs.results import DerivativeBlock, Results
 from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import ByValue
 from accumulus.search.plan import Plan
 from accumulus.targets import Call, Kernel, Segment
 
 if TYPE_CHECKING:
+    from accumulus.programs.measured import Speed
     from accumulus.programs.native_function import NativeFunction
 
 
@@ -155,6 +157,24 @@ class CompiledProgram:
     def by_value(self) -> ByValue | None:
         """Record of resubstitution; None if it did not run."""
         return getattr(self.facts, "by_value", None)
+
+    def blocks(self) -> list[DerivativeBlock]:
+        """Return the places of derivatives by result and argument; none for products with a Jacobian, and for loops."""
+        recording, kind = self.recording, self.kind
+        segments = self._results.segments[len(recording.result_shapes) * kind.values :]
+        pairs = [
+            (result, argument)
+            for result in range(kind.skipped, len(recording.result_shapes))
+            for argument in self._selection.positions
+        ]
+        if self.code.maps is not None or self.is_open or not kind.derivatives or kind.has_seeds or kind.factored:
+            return []
+        if self._selection.places is not None:
+            pairs = [(-1, -1)]
+        return [
+            self._results.block(k - len(segments), pair, math.prod(recording.argument_shapes[pair[1]] or ()))
+            for k, pair in enumerate(pairs)
+        ]
 
     def _segments(self) -> list[Segment]:
         """Return the kernel's arrays: the results and, with guards, the truth value that all hold, the last output."""
@@ -530,6 +550,13 @@ class CompiledProgram:
         (`accumulus.show.structure`).
         """
         return self.facts.report(self)
+
+    def measured(self, arguments: Sequence[Any]) -> Speed:
+        """Return the time of a call at one point, and of batches that repeat it, beside the limits of the machine."""
+        from accumulus.programs.measured import measure
+
+        point = self._arguments.point(arguments)
+        return measure(self.kernel, lambda: self(*arguments), point, self.operations)
 
 
 def _share_memory(arguments: Sequence[Any], arrays: Sequence[NDArray[Any]]) -> bool:

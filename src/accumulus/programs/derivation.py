@@ -70,6 +70,7 @@ class Accumulated:
     linearization: Linearization  # graph of the derivatives
     plan: Plan  # verified plan of their accumulation
     by_value: ByValue | None = None  # record of resubstitution, if it ran
+    stages: tuple[tuple[str, int], ...] = ()  # names of the stages of rewriting, and the operations that each left
 
     def report(self, program: Any) -> Report:
         """Return the report: counts by method, operations by kind, time of each stage."""
@@ -170,14 +171,14 @@ def straight_line(
 
     with preparation.stage("optimise"):
         rounds = rounds_of(start, kind)
-        code, recalled, by_value = _optimised(arranged(tape), kind, values, preparation, rounds, others)
+        code, recalled, by_value, stages = _optimised(arranged(tape), kind, values, preparation, rounds, others)
     return Derivation(
         recording,
         kind,
         selection,
         code,
         nonzeros,
-        Accumulated(start.linearization, plan, by_value),
+        Accumulated(start.linearization, plan, by_value, stages),
         ["plan"] * plan.recalled + ["optimise"] * recalled,
         preparation.context.cut_short or "plan" * plan.cut_short,
     )
@@ -230,13 +231,14 @@ def _optimised(
     preparation: Preparation,
     rounds: Rounds,
     sources: Callable[[], Iterable[Tape]],
-) -> tuple[StraightLine, bool, ByValue | None]:
-    """Return the code of a tape, True if it was in the cache, and the record of resubstitution, if it ran."""
+) -> tuple[StraightLine, bool, ByValue | None, tuple[tuple[str, int], ...]]:
+    """Return the code of a tape, True if it was in the cache, the record of resubstitution, and the stages."""
     options = preparation.options
     exact = values if options.exact_order else 0
     recalled, by_value = False, None
+    stages: tuple[tuple[str, int], ...] = ()
     if options.rewrites:
-        tape, recalled = rewritten(emitted, preparation.context, rounds, preparation.points, exact, sources)
+        tape, recalled, stages = rewritten(emitted, preparation.context, rounds, preparation.points, exact, sources)
         if is_by_value(emitted, options.effort):
             by_value = ByValue(emitted, tape, exact)
     else:
@@ -248,7 +250,7 @@ def _optimised(
             del tape.outputs[:values]
             # `canonical` would rewrite the remaining primal operations
             tape, primal = without_dead(tape, primal)
-    return StraightLine(tape, primal), recalled, by_value
+    return StraightLine(tape, primal), recalled, by_value, stages
 
 
 # As loops ------------------------------------------------------------------------------------------------------------

@@ -535,14 +535,27 @@ class Derivative:
         """Number of operations of the last compiled program."""
         return self._program().operations
 
-    def report(self) -> Report:
+    def report(self, *examples: Any, **keywords: Any) -> Report:
         """Report on the program that was last compiled or called: its costs, its plan, and the time of each stage.
 
         The report also names the side effects of `f` and captured objects whose changes may be missed. If `f` decides
         on values, it lists all cases with their conditions and the number of their runs.
+
+        Args:
+            *examples: arguments at which the speed is measured, too, for some tenths of a second; by default it is not.
+            **keywords: the same by name.
+
+        Raises:
+            ArgumentError: if nothing has been compiled or called, and there are no examples.
         """
-        captured = self._last_form._watched.captured
-        summary: Report = self._program().report()
+        from accumulus.show.report import Subject
+
+        numbers = self.prepared(*examples, **keywords)[1] if examples or keywords else None
+        captured, program = self._last_form._watched.captured, self._program()
+        summary: Report = program.report()
+        summary = replace(summary, subject=Subject(program, self._last_form.__wrapped__))
+        if numbers is not None:
+            summary = replace(summary, measured=program.measured(numbers))
         if not self._options.watch:
             summary = replace(summary, unwatched=("anything, as watch=False says",))
         elif captured is not None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,17 @@ from accumulus.programs.sparse import Nonzeros, OpenPattern, SparseBatch, Sparse
 from accumulus.targets.kernel import LongSegment, Segment
 
 Shape = tuple[int, ...]
+
+
+class DerivativeBlock(NamedTuple):
+    """Places of the derivatives of one result with respect to one argument; both are −1 for selected entries."""
+
+    result: int  # position among the results
+    argument: int  # position among the arguments
+    shape: tuple[int, int]  # entries of the result × entries of the argument
+    rows: NDArray[Any]
+    columns: NDArray[Any]
+    outputs: NDArray[Any]  # position of each nonzero among the outputs of the tape
 
 
 class Results:
@@ -156,6 +167,27 @@ class Results:
         count = len(outputs)
         self._patterns.append(pattern)
         self._add(self._segment(count, outputs + first, slice(0, count)), (count,))
+
+    def block(self, k: int, pair: tuple[int, int], width: int) -> DerivativeBlock:
+        """Return the places of the derivatives in segment `k`, in an array with `width` columns if they are dense.
+
+        Args:
+            k: number of the segment, counted from the end, −1 for the last one.
+            pair: positions of the result and of the argument.
+            width: number of entries of the argument.
+        """
+        segment: Any = self.segments[k]
+        outputs, places = (
+            np.arange(each.start, each.stop) if isinstance(each, slice) else np.asarray(each, np.int64)
+            for each in (segment.outputs, segment.positions)
+        )
+        if self._patterns:
+            pattern = self.fixed_patterns("a report")[k]
+            return DerivativeBlock(*pair, pattern.shape, pattern.rows[places], pattern.columns[places], outputs)
+        if pair[1] < 0:
+            width = self.shapes[k][-1] if self.shapes[k] else 1
+        rows, columns = np.divmod(places, max(width, 1))
+        return DerivativeBlock(*pair, (segment.length // max(width, 1), width), rows, columns, outputs)
 
     @property
     def is_single(self) -> bool:

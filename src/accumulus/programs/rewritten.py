@@ -6,9 +6,9 @@ function. This module also finds the primal operations of programs that keep the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class Rewritten(NamedTuple):
 
     tape: Tape  # the rewritten tape
     recalled: bool  # True if it was in the cache
+    stages: tuple[tuple[str, int], ...] = ()  # names of the stages of rewriting, and the operations that each left
 
 
 def rewritten(
@@ -72,14 +73,18 @@ def rewritten(
     if stored is not None:
         shorter, notes = stored
         context.recall(notes["work"])
-        return Rewritten(shorter, True)
+        return Rewritten(shorter, True, _stages(notes))
     notes = {}
     before = context.spent
     made = rewrite(tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=sources, notes=notes)
     # candidates refused at these points may hold at others
     if cached and not context.cut_short and notes.get("multiplied", True):
         store_tape(key, made, notes | {"work": context.spent - before})
-    return Rewritten(made, False)
+    return Rewritten(made, False, _stages(notes))
+
+
+def _stages(notes: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    return tuple((str(name), int(operations)) for name, operations in notes.get("stages", ()))
 
 
 def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:

@@ -151,9 +151,10 @@ def rewrite(
         points: points of the domain, (points, inputs).
         others: function that yields other programs with the same outputs, whose values are candidates, time permitting.
         notes: dict that receives facts fit for JSON: "multiplied", True if by default the tape was multiplied out,
-            False if rounding at the points forbids it.
+            False if rounding at the points forbids it; "stages", names of stages and the operations that each left.
     """
     notes = {} if notes is None else notes
+    stages: list[tuple[str, int]] = notes.setdefault("stages", [])
     effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
 
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
@@ -162,8 +163,11 @@ def rewrite(
 
     def by_default() -> Tape:
         if is_brief(tape, kept_outputs, rounds, context):
-            return briefly(tape, context.having(effort="balanced"), points)
+            made = briefly(tape, context.having(effort="balanced"), points)
+            stages.append(("rules and resubstitution", made.operations))
+            return made
         found = rewritten("balanced", tape, 0)
+        stages.append(("rules", found.operations))
         if is_short(tape, kept_outputs, rounds, context):
             multiplied = from_polynomials(tape, found, context.having(effort="balanced"))
             if multiplied is not None:
@@ -171,12 +175,15 @@ def rewrite(
                 if effort == "balanced":
                     notes["multiplied"] = not is_refused
                 found = found if is_refused else multiplied
+                stages.append(("multiplied out, and rules", found.operations))
         return found
 
     if effort == "balanced":
         return by_default()
     if not is_by_value(tape, effort):
-        return rewritten(effort, tape, 0)
+        made = rewritten(effort, tape, 0)
+        stages.append(("rules", made.operations))
+        return made
     with context.paused():
         from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
         from accumulus.resubstitution.resubstitute import Resubstitution, cost
@@ -216,9 +223,12 @@ def rewrite(
             moves, turn = int(GROWTH * moves), turn + 1
             if is_last and misses:
                 break
+        stages.append((f"resubstitution and rules, {turn} rounds", best.operations))
     best = min(best, rewritten("thorough", best, 0), first, key=cost)
     # fewer divisions may take more operations than the original has
-    return best if best.operations <= start.operations else first
+    best = best if best.operations <= start.operations else first
+    stages.append(("rules at the end", best.operations))
+    return best
 
 
 # Multiplied out, by default ------------------------------------------------------------------------------------------

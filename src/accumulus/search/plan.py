@@ -163,7 +163,7 @@ class Plan:
         """Show the steps of the plan on the graph, the line graph and expressions, as an HTML page.
 
         Args:
-            path: file for the page. If its name ends in ``.svg``, ``.tex`` or ``.dot``, a picture of the graph is
+            path: file for the page. If its name ends in .svg, .pdf, .png, .tex or .dot, a picture of the graph is
                 written instead. If None, the page opens in a browser, or inline in a notebook.
 
         Returns:

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
+from accumulus.frontends.calls import Restructured
 from accumulus.frontends.names import NamedValues, entry_of, named_values, recognised
 from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from accumulus.graph.linearize import Linearization
 
 ASSETS: Final = Path(__file__).parent / "assets"
-STYLES, SCRIPTS = ("katex.css", "explorer.css"), ("katex.min.js", "explorer.js")
+STYLES, SCRIPTS = ("katex.css", "theme.css", "explorer.css"), ("katex.min.js", "explorer.js")
 #: Maximum number of vertices of a graph that is drawn as a whole; a larger graph is shown as an overview.
 LARGEST: Final = 2_500
 #: Maximum number of steps of a plan whose expressions are written, and whose curves and places avoid overlaps.
@@ -113,7 +114,7 @@ def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Pla
         linked: if True, scripts and styles are files beside the page, for several pages that share them.
     """
     data = _data(plan, described or Described(), rivals)
-    return _html(plan.graph.name or "graph", data, linked=linked)
+    return html_page(plan.graph.name or "graph", data, linked=linked)
 
 
 def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> str:
@@ -124,19 +125,34 @@ def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> st
     arguments = [(text, where) for text, shape, where in described if shape is not None]
     outer, plans = panels.loops(program, arguments, [name])
     bodies = [_data(plan, Described(), ()) for plan in plans]
-    return _html(name, {"title": printable(name), "outer": outer, "bodies": bodies})
+    return html_page(name, {"title": printable(name), "outer": outer, "bodies": bodies})
 
 
-def _html(title: str, data: Any, *, linked: bool = False) -> str:
-    """Return a page with embedded data."""
+def html_page(
+    title: str,
+    data: Any,
+    *,
+    linked: bool = False,
+    files: tuple[Sequence[str], Sequence[str]] = (STYLES, SCRIPTS),
+    instead: str = "This page draws with a script; allow it.",
+) -> str:
+    """Return a page with embedded data.
+
+    Args:
+        title: title of the page.
+        data: data for the script.
+        linked: if True, scripts and styles are files beside the page.
+        files: names of styles and scripts among the assets.
+        instead: text that is shown where scripts are not allowed.
+    """
     if linked:
         allowed = ["'self'", "'self'"]
-        styles = [f'<link rel="stylesheet" href="{name}">' for name in STYLES]
-        scripts = [f'<script src="{name}"></script>' for name in SCRIPTS]
+        styles = [f'<link rel="stylesheet" href="{name}">' for name in files[0]]
+        scripts = [f'<script src="{name}"></script>' for name in files[1]]
     else:
-        allowed = [_hashes(map(_asset, names)) for names in (SCRIPTS, STYLES)]
-        styles = [f"<style>{_asset(name)}</style>" for name in STYLES]
-        scripts = [f"<script>{_asset(name)}</script>" for name in SCRIPTS]
+        allowed = [_hashes(map(_asset, names)) for names in reversed(files)]
+        styles = [f"<style>{_asset(name)}</style>" for name in files[0]]
+        scripts = [f"<script>{_asset(name)}</script>" for name in files[1]]
     policy = (
         f"default-src 'none'; script-src {allowed[0]}; style-src {allowed[1]}; font-src data:; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -155,7 +171,7 @@ def _html(title: str, data: Any, *, linked: bool = False) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escaped(title)} – accumulus</title>",
         *styles,
-        '</head><body><main id="explorer"><noscript>This page draws with a script; allow it.</noscript></main>',
+        f'</head><body><main id="{Path(files[1][-1]).stem}"><noscript><pre>{escaped(instead)}</pre></noscript></main>',
         block,
         *scripts,
         "</body></html>",
@@ -650,13 +666,13 @@ class Inline:
     """A page within a notebook, in a separate frame, so that scripts and styles of page and notebook do not mix."""
 
     def __init__(self, html: str, height: int = 760) -> None:
-        self._html, self._height = html, height
+        self.html, self.height = html, height
 
     def _repr_html_(self) -> str:
         from html import escape
 
         return (
-            f'<iframe srcdoc="{escape(self._html)}" style="width: 100%; height: {self._height}px; border: 0" '
+            f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: {self.height}px; border: 0" '
             'sandbox="allow-scripts" title="accumulus explorer"></iframe>'
         )
 
@@ -681,34 +697,44 @@ def shown(html: str, path: str | PathLike[str] | None) -> Path | Inline:
 
 
 #: Writers of pictures by file extension.
-PICTURES: Final[dict[str, Callable[[DifferentiationGraph, Sequence[str] | None], str]]] = {
+PICTURES: Final[dict[str, Callable[[DifferentiationGraph, Sequence[str] | None], str | bytes]]] = {
     ".svg": lambda graph, names: picture_of(graph, names).svg(),
     ".tex": lambda graph, names: picture_of(graph, names).tikz(),
     ".dot": lambda graph, _: to_dot(graph) + "\n",
+    ".pdf": lambda graph, names: _drawn(graph, names, ".pdf"),
+    ".png": lambda graph, names: _drawn(graph, names, ".png"),
 }
 
 
-def written(html: str, path: str | PathLike[str]) -> Path:
-    """Write a page to a file.
+def _drawn(graph: DifferentiationGraph, names: Sequence[str] | None, extension: str) -> bytes:
+    # imported by name, since plots depend on this module
+    content: bytes = import_module("accumulus.show.plots").drawn_as(picture_of(graph, names), extension)
+    return content
+
+
+def written(content: str | bytes, path: str | PathLike[str]) -> Path:
+    """Write a page or a picture to a file.
 
     Raises:
         ArgumentError: if it cannot be written.
     """
     try:
         file = Path(path)
-        file.write_text(html, encoding="utf-8")
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
     except (OSError, TypeError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        kind = ".html" if isinstance(content, str) and content.startswith("<!DOCTYPE html>") else Path(str(path)).suffix
         raise ArgumentError(
-            f"path is {str(path)!r}, which cannot be written: {reason}. The page was written to {_temporary(html)}"
+            f"path is {str(path)!r}, which cannot be written: {reason}. The {'page' if kind == '.html' else 'picture'} "
+            f"was written to {_temporary(content, kind)}"
         ) from None
     return file
 
 
-def _temporary(html: str) -> Path:
-    handle, name = tempfile.mkstemp(prefix="accumulus-", suffix=".html")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(html)
+def _temporary(content: str | bytes, kind: str = ".html") -> Path:
+    handle, name = tempfile.mkstemp(prefix="accumulus-", suffix=kind)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
     return Path(name)
 
 
@@ -748,9 +774,7 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     Raises:
         ArgumentError: if the file cannot be written.
     """
-    shapes = program.recording.argument_shapes
-    declared = [*inspect.signature(function).parameters] if callable(function) else []
-    parameters = [declared[k] if k < len(declared) else f"x{k}" for k in range(len(shapes))]
+    shapes, parameters = program.recording.argument_shapes, parameters_of(program, function)
     plan = getattr(program.facts, "plan", None)
     if plan is None and isinstance(path, (str, PathLike)) and Path(path).suffix.lower() in PICTURES:
         raise ArgumentError(f"path is {str(path)!r}, but {program.name} runs as loops; expected a page, .html")
@@ -764,6 +788,17 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
         names = named_values(function, [np.ones(shape)[()] for shape in shapes])
     described = described_as(program.name, program.recording, program.facts.linearization, parameters, names)
     return show_plan(plan, path, described)
+
+
+def parameters_of(program: Any, function: Callable[..., Any]) -> list[str]:
+    """Return the names of the arguments of a program's function."""
+    shapes = program.recording.argument_shapes
+    declared: list[str] = []
+    with suppress(TypeError, ValueError):  # functions without a signature
+        declared = list(
+            function.names if isinstance(function, Restructured) else inspect.signature(function).parameters
+        )
+    return [declared[k] if k < len(declared) else f"x{k}" for k in range(len(shapes))]
 
 
 def described_as(

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from itertools import groupby
+from os import PathLike
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
 
+    from accumulus.programs.measured import Speed
     from accumulus.resubstitution.identities import Identity
     from accumulus.resubstitution.optimise import ByValue
     from accumulus.show.tables import Compiled
@@ -357,8 +360,19 @@ class FunctionFacts:
         return f"{self.target}, {self.dtype}{lanes}"
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The program and the function that a report is about, which its page reads; copies of a report lack them."""
+
+    program: Compiled
+    function: Callable[..., Any]
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+
 class Shown:
-    """A report that can be printed, shown in notebooks, and converted to plain data."""
+    """A report that can be printed, shown in notebooks and as a page, and converted to plain data."""
 
     __slots__ = ()
 
@@ -367,15 +381,56 @@ class Shown:
         cut_short: str
         unwatched: tuple[str, ...]
         changed: tuple[str, ...]
+        subject: Subject | None
+        measured: Speed | None
 
         def __rich__(self) -> Group: ...
+        def _facts(self) -> list[tuple[str, str]]: ...
+        def _program(self) -> list[tuple[str, str]]: ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data for JSON."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]  # reports are dataclasses
+        data: dict[str, Any] = asdict(replace(self, subject=None))  # type: ignore[type-var, call-overload]  # dataclasses
+        del data["subject"]
+        return data
+
+    def show(self, path: str | PathLike[str] | None = None) -> Any:
+        """Show the report as a page, with the operations by source line and output, and the costs behind the plan.
+
+        Args:
+            path: file to write; by default the page is opened, inline in a notebook.
+
+        Returns:
+            The file; in a notebook without a path, the displayed page.
+
+        Raises:
+            ArgumentError: if the file cannot be written; the message names another file with the page.
+        """
+        # imported by name, since the page depends on this module
+        return import_module("accumulus.show.report_page").show_report(self, path)
 
     def _repr_html_(self) -> str:
         return as_html(self.__rich__())
+
+    def plot(self, what: str = "methods", ax: Any = None) -> Any:
+        """Plot a part of the report with matplotlib.
+
+        Args:
+            what: "methods", costs of the plan and of other methods; "stages", operations after each stage of rewriting;
+                "lines", operations by line of the source; "pattern", structural nonzeros with the operations that each
+                needs; for a report with measured speed "sizes", time against the size of a batch, or "roofline",
+                operations per second against the limits of the machine.
+            ax: axes to draw on; by default those of a new figure.
+
+        Returns:
+            The axes.
+
+        Raises:
+            UnknownNameError: for an unknown plot.
+            ArgumentError: if matplotlib is not installed, or the report does not have the numbers.
+        """
+        # imported by name, since the plots depend on this module
+        return import_module("accumulus.show.plots").plot(self, what, ax)
 
     def __str__(self) -> str:
         return plain_text(self.__rich__())
@@ -391,6 +446,10 @@ class Shown:
         """Return the lines of the printed report."""
         return str(self).splitlines()
 
+    def rows(self) -> list[tuple[str, str]]:
+        """Return the printed rows of names and texts."""
+        return [*self._facts(), *self._program()]
+
     def _preparation(self, from_cache: Collection[str] = ()) -> list[tuple[str, str]]:
         """Return the times of the stages, and notes on limits of the program."""
         stages = ", ".join(
@@ -402,7 +461,13 @@ class Shown:
             said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program"
             rows.append(("cut short", f"at {self.cut_short}: {said} everywhere"))
         rows += [("not watched", subject) for subject in self.unwatched]
-        return [*rows, *(("not done by code", f"changes of {subject}") for subject in self.changed)]
+        rows += [("not done by code", f"changes of {subject}") for subject in self.changed]
+        if self.measured is not None:
+            speed = self.measured
+            best = duration(min(speed.seconds))
+            words = f"{duration(speed.call)} a call, {best} a point of a batch on one thread ({speed.machine})"
+            rows.append(("measured", words))
+        return rows
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -434,6 +499,9 @@ class Report(Shown):
         cases: all cases for arguments of these shapes, if the function decides on values; all other attributes
             describe the last one.
         written_out: reason why a long loop in Python was unrolled, and code to use instead.
+        stages: names of the stages of rewriting, and the operations that each left.
+        measured: measured speed; None if the report was made without example arguments.
+        subject: the program and the function, for `show`; None for a graph from a file, and in copies.
     """
 
     name: str
@@ -459,12 +527,18 @@ class Report(Shown):
     by_value: ByValueFacts | None = None
     cases: tuple[CaseFacts, ...] = ()
     written_out: str = ""
+    stages: tuple[tuple[str, int], ...] = ()
+    measured: Speed | None = None
+    subject: Subject | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, program: Compiled) -> Report:
         """Return the report on `program`; planning the methods for comparison takes a moment."""
         linearization, plan, by_value = program.facts.linearization, program.facts.plan, program.facts.by_value
         nonzeros_of_root = Counter(root for root, _ in plan.accumulation.entries)
+        nonzeros = sum(nonzeros_of_root[root] for root in linearization.rows)
+        if program.kind.symmetric:  # the plan has one triangle
+            nonzeros = sum(len(block.rows) for block in program.blocks())
         return replace(
             cls.of_plan(plan, program.seconds, program.code.tape),
             name=program.name,
@@ -474,12 +548,13 @@ class Report(Shown):
             from_cache=tuple(program.from_cache),
             cut_short=program.cut_short,
             jacobian_shape=(len(linearization.rows), len(linearization.columns)),
-            nonzeros=sum(nonzeros_of_root[root] for root in linearization.rows),
+            nonzeros=nonzeros,
             function=FunctionFacts.of(program),
             differentiates=program.kind.derivatives,
             by_value=None if by_value is None else ByValueFacts.of(by_value),
             cases=(CaseFacts.of(program),) if program.recording.guards else (),
             written_out=program.recording.why_written,
+            stages=program.facts.stages,
         )
 
     @classmethod

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from accumulus.show.report import CaseFacts, Shown, cases_table, operations_by_kind
+from accumulus.show.report import CaseFacts, Shown, Subject, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
 from accumulus.tape.blocks import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE
 from accumulus.tape.factorisations import FACTORISATIONS
@@ -15,6 +15,7 @@ from accumulus.tape.factorisations import FACTORISATIONS
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
+    from accumulus.programs.measured import Speed
     from accumulus.show.tables import Compiled
 
 
@@ -114,7 +115,7 @@ class StructureReport(Shown):
         bodies: its loops, in order.
         target: target of the compiled code.
         seconds: time of each stage of the preparation.
-        cut_short, differentiates, cases: as for `Report`.
+        cut_short, differentiates, cases, measured, subject: as for `Report`.
         unwatched: descriptions of captured objects whose changes may be missed.
         changed: side effects of the function at its recording, which compiled code does not repeat.
     """
@@ -137,6 +138,8 @@ class StructureReport(Shown):
     changed: tuple[str, ...] = ()
     differentiates: bool = True
     cases: tuple[CaseFacts, ...] = ()
+    measured: Speed | None = None
+    subject: Subject | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, program: Compiled) -> StructureReport:
@@ -187,9 +190,7 @@ class StructureReport(Shown):
             cases=(CaseFacts.of(program),) if recording.guards else (),
         )
 
-    def __rich__(self) -> Group:
-        from rich.console import Group
-
+    def _facts(self) -> list[tuple[str, str]]:
         rows, columns = self.jacobian_shape
         facts = [
             ("arguments", ", ".join(map(shape_text, self.argument_shapes))),
@@ -200,6 +201,20 @@ class StructureReport(Shown):
             facts.append(
                 ("Jacobian", f"{amount(rows)}×{amount(columns)}, structural nonzeros: {amount(self.nonzeros)}")
             )
+        return facts
+
+    def _program(self) -> list[tuple[str, str]]:
+        ratio = f", {self.operations / self.recorded:.1f} times the function's own" if self.recorded else ""
+        return [
+            *([("between bodies", counted(self.products, "product") + " of derivatives")] * self.differentiates),
+            ("program", counted(self.operations, "operation") + ratio),
+            ("code", f"{self.target}, float64, a loop for each body"),
+            *self._preparation(),
+        ]
+
+    def __rich__(self) -> Group:
+        from rich.console import Group
+
         loops = [
             (
                 f"{k} {body.kind}",
@@ -211,16 +226,9 @@ class StructureReport(Shown):
             )
             for k, body in enumerate(self.bodies, 1)
         ]
-        ratio = f", {self.operations / self.recorded:.1f} times the function's own" if self.recorded else ""
-        program = [
-            *([("between bodies", counted(self.products, "product") + " of derivatives")] * self.differentiates),
-            ("program", counted(self.operations, "operation") + ratio),
-            ("code", f"{self.target}, float64, a loop for each body"),
-            *self._preparation(),
-        ]
         headings = ("loop", "instances", "operations each", "operands", "results", "from")
         cases: tuple[RenderableType, ...] = ("", cases_table(self.cases)) if self.cases else ()
         return Group(
-            text(f"{self.title} of {self.name}", style="bold"), "", key_values(facts), "", table(headings, loops), "",
-            key_values(program), *cases,
+            text(f"{self.title} of {self.name}", style="bold"), "", key_values(self._facts()), "",
+            table(headings, loops), "", key_values(self._program()), *cases,
         )  # fmt: skip

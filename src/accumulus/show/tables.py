@@ -50,6 +50,9 @@ class Compiled(Protocol):
     cut_short: str
     ran: Any  # numbers of calls at one point, and of points of batches
 
+    def blocks(self) -> Any:
+        """Return the places of derivatives by result and argument."""
+
 
 def amount(value: int) -> str:
     """Return an integer with thousands separated.

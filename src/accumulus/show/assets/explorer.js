@@ -658,7 +658,9 @@
   const counters = ["fma", "multiplications", "operations"].map((name) => {
     const number = el("b", { text: "0" }), bar = el("i", {}), other = el("i", {}), rival = el("span", { class: "of" });
     const total = plan.costs[name];
-    const item = el("li", {}, el("span", { class: "what", text: name === "fma" ? "fma (products)" : name }), el("br", {}), number,
+    const first = name === "operations" ? player.operations(0)[0] : 0; // of values and partials, which the program computes, too
+    const title = first ? `The program's operations so far: ${first.toLocaleString("en")} compute the function and its partial derivatives, before the first step` : null;
+    const item = el("li", { title }, el("span", { class: "what", text: name === "fma" ? "fma (products)" : name }, first && el("span", { class: "first", text: ` (${first.toLocaleString("en")} for values and partials)` })), el("br", {}), number,
       el("span", { class: "of", text: ` / ${total.toLocaleString("en")}` }), rival, el("div", { class: "bar" }, bar), el("div", { class: "bar other hidden" }, other));
     return { name, number, bar, other, rival, item, total };
   });

@@ -1,0 +1,264 @@
+"""The page of a report: where the operations are, what the plan costs, what rewriting won, and how fast it runs.
+
+The page is self-contained as those of the explorer are, and has the same style and the same policy. All numbers are
+those of the report, or counted from its program (`accumulus.show.costs`); the script only draws them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from accumulus.show.costs import Block, Costs, Line, named, source_of
+from accumulus.show.explorer import Inline, html_page, parameters_of, shown
+from accumulus.show.report import Report, Shown, chosen_because
+from accumulus.show.structure import StructureReport
+from accumulus.show.tables import amount, duration
+from accumulus.text import printable
+
+#: Names of the styles and the scripts of the page.
+FILES: Final = ("theme.css", "report.css"), ("report.js",)
+#: Maximum number of parts of a bar of the flame graph; smaller ones are joined.
+MOST_PARTS: Final = 40
+#: Maximum number of rows, and of columns, of the drawn pattern; larger patterns are drawn in groups.
+MOST_CELLS: Final = 160
+
+
+def show_report(report: Shown, path: str | PathLike[str] | None = None) -> Path | Inline:
+    """Show a report as a page, see `Shown.show`."""
+    return shown(page(report), path)
+
+
+def page(report: Shown) -> str:
+    """Return the page of a report."""
+    assert isinstance(report, Report | StructureReport)
+    data: dict[str, Any] = {
+        "title": printable(f"{report.title} of {report.name}"),
+        "facts": [[printable(name), printable(words)] for name, words in _facts(report)],
+        "numbers": _numbers(report),
+        "flames": [],
+        "seconds": list(report.seconds.items()),
+        "cached": list(getattr(report, "from_cache", ())),
+        "cases": [
+            [[printable(str(condition)) for condition in case.conditions], case.operations, case.calls, case.points]
+            for case in report.cases
+        ],
+        "measured": _measured(report),
+    }
+    if isinstance(report, StructureReport):
+        data["flames"] = [_flame_of_loops(report)]
+    else:
+        data |= _of_straight_line(report)
+    return html_page(data["title"], data, files=FILES, instead=str(report))
+
+
+def _facts(report: Report | StructureReport) -> list[tuple[str, str]]:
+    """Return the rows of the printed report that the page has no picture of."""
+    left_out = {"prepared in", "identities", "", "of these"}
+    return [row for row in report.rows() if row[0] not in left_out]
+
+
+def _numbers(report: Report | StructureReport) -> list[list[str]]:
+    """Return the numbers in large type: the number, its noun, and a remark."""
+    rows = [[amount(report.operations), "operations", _remark(report)]]
+    if report.differentiates:
+        height, width = report.jacobian_shape
+        share = f", {_percent(report.nonzeros, height * width)}" if height * width else ""
+        rows.append([amount(report.nonzeros), "structural nonzeros", f"of {height:,} × {width:,}{share}"])
+    if report.seconds:
+        rows.append([duration(sum(report.seconds.values())), "to prepare", "once for each shape of arguments"])
+    if report.measured is not None:
+        speed = report.measured
+        rows.append([duration(speed.call), "a call", "from Python, at one point"])
+        rows.append([duration(min(speed.seconds)), "a point", "of a batch, on one thread"])
+    return rows
+
+
+def _percent(part: int, whole: int) -> str:
+    share = 100 * part / whole
+    return f"{share:.0f} %" if share >= 1 or not part else f"{share:.1g} %"
+
+
+def _remark(report: Report | StructureReport) -> str:
+    own = report.recorded if isinstance(report, StructureReport) else report.function and report.function.operations
+    if not own:
+        return ""
+    return f"{report.operations / own:.1f} times the {own:,} of the function"
+
+
+def _of_straight_line(report: Report) -> dict[str, Any]:
+    objective = report.objective.counted
+    rows = sorted([*report.others, report.chosen], key=lambda each: (getattr(each, objective), each.method))
+    data: dict[str, Any] = {
+        "methods": {
+            "objective": objective,
+            "rows": [[each.method, each.fma, each.multiplications, each.operations, each.seconds] for each in rows],
+            "chosen": report.chosen.method,
+            "bound": report.chosen.lower_bound,
+            "uncounted": list(report.uncounted),
+            "because": chosen_because(report.chosen, report.others, report.objective),
+        }
+        if report.differentiates
+        else None,
+        "stages": [["the plan, as it is emitted", report.emitted], *_stages(report)],
+        "identities": _identities(report),
+    }
+    if report.subject is None:
+        return data
+    program = report.subject.program
+    costs = Costs.of(program, report.subject.function, parameters_of(program, report.subject.function))
+    data["flames"] = _flames(costs)
+    data["pattern"] = _pattern(costs.blocks)
+    return data
+
+
+def _stages(report: Report) -> list[list[Any]]:
+    stages = [[name, operations] for name, operations in report.stages]
+    if not stages or stages[-1][1] != report.operations:
+        stages.append(["the program", report.operations])
+    return stages
+
+
+def _identities(report: Report) -> dict[str, Any] | None:
+    facts = report.by_value
+    if facts is None:
+        return None
+    return {
+        "words": [f"{name}: {words}" for name, words in facts.rows() if name],
+        "rows": [
+            [printable(each.given), printable(each.now), [*map(printable, each.where)], each.times, each.is_proved]
+            for each in facts.identities
+        ],
+    }
+
+
+def _measured(report: Report | StructureReport) -> dict[str, Any] | None:
+    speed = report.measured
+    if speed is None:
+        return None
+    return {
+        "call": speed.call,
+        "points": speed.points,
+        "seconds": speed.seconds,
+        "rates": speed.rates,
+        "intensity": speed.intensity,
+        "peak": speed.peak,
+        "bandwidth": speed.bandwidth,
+        "words": (
+            f"Measured on {speed.date}, on one thread of {printable(speed.machine)}; {speed.operations:,} operations "
+            f"and {speed.bytes:,} bytes of arguments and results a point."
+        ),
+    }
+
+
+# Flame graphs --------------------------------------------------------------------------------------------------------
+
+
+def _flames(costs: Costs) -> list[dict[str, Any]]:
+    # lines of a single file are named without it
+    single = len({line[0] for line, *_ in costs.by_line if line is not None}) == 1
+
+    def place(line: Line | None) -> tuple[str, str, Hashable]:
+        return _place(line, single=single)
+
+    by_line = Counter({(place(line), purpose, kind): count for (line, purpose, kind), count in costs.by_line.items()})
+    flames = [{"name": "by line", "of": _tree("program", by_line)}]
+    if len({output for output, _ in costs.by_output}) > 1:
+        by_output = Counter({(output, place(line)): count for (output, line), count in costs.by_output.items()})
+        flames.append({"name": "by output", "of": _tree("program", by_output)})
+    return flames
+
+
+def _place(line: Line | None, *, single: bool) -> tuple[str, str, Hashable]:
+    """Return a line as its name, its text, and its rank among others."""
+    if line is None:
+        return "line unknown", "", (1, "", 0)
+    return f"line {line[1]}" if single else named(line), printable(source_of(line)), (0, *line)
+
+
+def _flame_of_loops(report: StructureReport) -> dict[str, Any]:
+    stacks: Counter[tuple[Any, ...]] = Counter()
+    for body in report.bodies:
+        where, text = body.source or "derivatives between loops", f"{body.kind} × {body.instances:,}"
+        for kind, count in body.by_kind.items():
+            stacks[where, text, kind] += count * body.instances
+        if not body.by_kind:
+            stacks[where, text] += body.operations
+    return {"name": "by line", "of": _tree("program", stacks)}
+
+
+def _tree(name: Any, stacks: Counter[tuple[Any, ...]], depth: int = 0) -> dict[str, Any]:
+    """Return stacks of names as a tree: name, text, number of operations, depth, and parts."""
+    label, text = (name[0], name[1]) if isinstance(name, tuple) else (name, "")
+    node: dict[str, Any] = {"n": printable(label), "s": text, "v": sum(stacks.values()), "d": depth}
+    parts: dict[Any, Counter[tuple[Any, ...]]] = {}
+    for stack, count in stacks.items():
+        if stack:
+            parts.setdefault(stack[0], Counter())[stack[1:]] += count
+    children = [_tree(part, inner, depth + 1) | {"r": _rank(part)} for part, inner in parts.items() if inner.total()]
+    # lines in the order of the source, all else by size
+    children.sort(key=lambda child: (child.pop("r"), -child["v"], child["n"]))
+    if len(children) > MOST_PARTS:
+        kept = {id(child) for child in sorted(children, key=lambda child: -child["v"])[: MOST_PARTS - 1]}
+        rest = [child for child in children if id(child) not in kept]
+        children = [child for child in children if id(child) in kept]
+        children.append(
+            {"n": f"{len(rest)} more", "s": "", "v": sum(child["v"] for child in rest), "d": depth + 1, "c": []}
+        )
+    node["c"] = children
+    return node
+
+
+def _rank(part: Any) -> Any:
+    return part[2] if isinstance(part, tuple) else (0, "", 0)
+
+
+# The pattern ---------------------------------------------------------------------------------------------------------
+
+
+def _pattern(blocks: Sequence[Block]) -> dict[str, Any] | None:
+    """Return the structural nonzeros in cells, with the operations that they need, and a row for each block."""
+    if not blocks:
+        return None
+    results = list(dict.fromkeys(block.result for block in blocks))
+    arguments = list(dict.fromkeys(block.argument for block in blocks))
+    heights = {block.result: block.shape[0] for block in blocks}
+    widths = {block.argument: block.shape[1] for block in blocks}
+    tops, lefts = _starts(results, heights), _starts(arguments, widths)
+    height, width = sum(heights.values()), sum(widths.values())
+    down, across = (max(1, -(-size // MOST_CELLS)) for size in (height, width))
+    rows = np.concatenate([block.rows.astype(np.int64) + tops[block.result] for block in blocks]) // down
+    columns = np.concatenate([block.columns.astype(np.int64) + lefts[block.argument] for block in blocks]) // across
+    known = all(len(block.each) == len(block.rows) for block in blocks)
+    each = np.concatenate([np.array(block.each, np.int64) for block in blocks]) if known else np.zeros(len(rows))
+    cells, at, times = np.unique(rows * MOST_CELLS + columns, return_inverse=True, return_counts=True)
+    most = np.zeros(len(cells), np.int64)
+    np.maximum.at(most, at, each.astype(np.int64))
+    return {
+        "size": [height, width],
+        "group": [down, across],
+        "tops": [[name, tops[name]] for name in results],
+        "lefts": [[printable(name), lefts[name]] for name in arguments],
+        "cells": np.stack([*np.divmod(cells, MOST_CELLS), times, most], axis=1).reshape(-1).tolist(),
+        "counted": known,
+        "blocks": [
+            [_block_name(block), *block.shape, len(block.rows), block.operations, block.own] for block in blocks
+        ],
+    }
+
+
+def _block_name(block: Block) -> str:
+    return f"∂ {printable(block.result)} / ∂ {printable(block.argument)}" if block.argument else block.result
+
+
+def _starts(names: Iterable[str], sizes: dict[str, int]) -> dict[str, int]:
+    starts, at = {}, 0
+    for name in names:
+        starts[name] = at
+        at += sizes[name]
+    return starts
