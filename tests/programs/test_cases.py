@@ -235,9 +235,9 @@ def test_too_many_cases_name_the_line():
 
 
 def test_refused_on_demand():
-    with pytest.raises(TraceError, match="Which way to go here depends"):
+    with pytest.raises(TraceError, match="A decision here depends"):
         acc.jacobian(event, guards="error")(np.ones(2))
-    with pytest.raises(TraceError, match="Which way to go here depends"):
+    with pytest.raises(TraceError, match="A decision here depends"):
         acc.trace(event, np.ones(2), guards="error")
     with pytest.raises(UnknownNameError, match="unknown way of guards 'ignore'"):
         acc.jacobian(event, guards="ignore")

@@ -226,7 +226,10 @@ def _given(options: dict[str, Any], *, sparse: bool = False) -> Any:
     """Return the options of a derivative that is written as C; refuse `sparse`, `dtype` and `target`."""
     alone = {"sparse": (None, False), "dtype": ("float64",), "target": ()}
     if wrong := [key for key, allowed in alone.items() if key in options and options[key] not in allowed]:
-        raise ArgumentError(f"{wrong[0]} is given; CasADi's functions have numbers of C's type double and own patterns")
+        raise ArgumentError(
+            f"{wrong[0]} was given; a function for CasADi computes in double and lists its nonzeros itself: leave "
+            f"{wrong[0]} out"
+        )
     return {**options, "target": "numpy"} | ({"sparse": "coo"} if sparse else {})
 
 

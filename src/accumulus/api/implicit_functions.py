@@ -121,9 +121,9 @@ class ImplicitFunction:
         solution = self._compiled(guess, *parameters)
         if not _is_finite(solution) and _is_finite((guess, *parameters)):
             raise ConvergenceError(
-                f"{self.__name__} found no root in {self._steps} steps from {guess!r:.200}: they do not converge to "
-                f"rtol = {self._rtol:g} and atol = {self._atol:g}, or the Jacobian is singular; expected a better "
-                "guess or more steps, or a root found by other means, as the guess"
+                f"{self.__name__} found no root in {self._steps} steps from {guess!r:.200}: the steps did not "
+                f"converge to rtol = {self._rtol:g} and atol = {self._atol:g}, or the Jacobian is singular. Pass a "
+                "better guess or more steps, or use a root from another solver as the guess"
             )
         return solution
 

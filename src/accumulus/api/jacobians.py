@@ -299,10 +299,13 @@ class _Lagrangian:
         names = [name_of(function) for function in self._functions]
         constraints = np.asarray(constraints) if isinstance(constraints, list | tuple) else constraints
         if np.shape(value):
-            raise ArgumentError(f"{names[0]} returns shape {np.shape(value)}; expected one number, which sigma weights")
+            raise ArgumentError(
+                f"{names[0]} returns shape {np.shape(value)}; expected one number, the objective, which sigma "
+                "multiplies"
+            )
         if np.shape(constraints) != np.shape(multipliers):
             raise ArgumentError(
-                f"multipliers have shape {np.shape(multipliers)}, and what {names[1]} returns {np.shape(constraints)}; "
-                "expected a multiplier for each constraint"
+                f"multipliers have shape {np.shape(multipliers)}, and the constraints that {names[1]} returns have "
+                f"shape {np.shape(constraints)}; expected one multiplier for each constraint"
             )
         return sigma * value + np.sum(multipliers * constraints)

@@ -128,10 +128,14 @@ class Trace:
             VerificationError: if the plan does not compute the Jacobian of that graph.
         """
         if "check" in options:
-            raise ArgumentError("check is given beside a recording; expected it where that is made: acc.trace")
+            raise ArgumentError(
+                "check was given together with a recording; pass it to acc.trace, which makes the recording"
+            )
         planned = sorted({"method", "iterations", "executor"}.intersection(options))
         if planned:
-            raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
+            raise ArgumentError(
+                f"{planned[0]} was given together with a plan; pass it to acc.plan, which makes the plan"
+            )
         selection, linearization = self._linearization_of(plan)
         plan.verify()
         # rewriting uses the plan's own options

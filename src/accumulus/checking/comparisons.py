@@ -246,7 +246,7 @@ def compare_programs(
             agreement.expected[:, k],
             agreement.allowed[:, k],
             partial(_entry, problem, point),
-            lambda _: "The recording goes another way than the function does there.",
+            lambda _: "The recording takes another branch there than the function.",
         )
     yield finding
 

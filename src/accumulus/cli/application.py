@@ -255,8 +255,8 @@ def processes(jobs: int) -> Iterator[Executor | None]:
         return
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         raise ArgumentError(
-            f"--jobs {jobs} with python -E: its processes would look for modules in the current directory; add -P, or "
-            "use -I"
+            f"--jobs {jobs} with python -E: worker processes would import modules from the current directory; add -P, "
+            "or use -I"
         )
     existing = set(multiprocessing.active_children())
     # a progress bar has a thread, and processes forked beside a thread may wait for its locks for ever

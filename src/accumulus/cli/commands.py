@@ -100,7 +100,7 @@ def build_command(
         raise ArgumentError("--constraints are given for a plain layout; expected --layout casadi")
     if layout == "casadi" and (wrong := [name for name in beyond_searches(options) if name in OF_DERIVATIVES]):
         raise ArgumentError(
-            f"--{wrong[0]} is given for --layout casadi, whose derivatives are those that CasADi asks for; leave it out"
+            f"--{wrong[0]} is given for --layout casadi, which writes the derivatives that CasADi calls; leave it out"
         )
     if not re.fullmatch(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?", package_version):
         raise ArgumentError(f"--package-version is {package_version!r}; expected numbers with dots, such as 1.0.2")
@@ -153,7 +153,9 @@ def _build_for_casadi(
             text = function_source(f, examples, name, **options)
     else:
         if len(examples) not in (1, 2):
-            raise ArgumentError(f"{function} takes {len(examples)} arguments; expected variables, and maybe parameters")
+            raise ArgumentError(
+                f"{function} takes {len(examples)} arguments; expected one or two: the variables, and parameters"
+            )
         g, _, _ = load_function(f"{path}:{constraints}", ["x".join(map(str, sizes)) or "scalar" for sizes in shapes])
         name = "nlp"
         with user_code(path):
@@ -370,7 +372,7 @@ def show_command(
     described, interrupted = None, False
     if is_plan_file(problem):
         if shape:
-            raise typer.BadParameter("--shape is for functions; a plan file has all that is needed")
+            raise typer.BadParameter("--shape is for functions; leave it out for a plan file")
         chosen_plan = load_plan(problem)
     else:
         loaded = _load(problem, shape, options)

@@ -355,7 +355,8 @@ def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integer
     unwanted = ~are_wanted(graph, places)
     if unwanted.any():
         raise VerificationError(
-            f"entry {tuple(places[unwanted.argmax()].tolist())} is there; expected entries that are wanted only"
+            f"entry {tuple(places[unwanted.argmax()].tolist())} was not requested; expected only the entries that the "
+            "graph lists as wanted"
         )
 
 

@@ -178,8 +178,8 @@ def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: 
     failed = np.flatnonzero(held == 0)
     first = recording.guards[int(failed[0])] if len(failed) else recording.guards[-1]
     return CaseError(
-        f"{name} decides otherwise at {where} than where it was recorded: {first}. A program, and a trace, hold for "
-        f"one case; what accumulus.jacobian({name}) returns has one for each that it meets"
+        f"{name} takes another branch at {where} than where it was recorded: {first}. A program or a trace holds for "
+        f"one case; accumulus.jacobian({name}) compiles a program for each case that it meets"
     )
 
 

@@ -489,8 +489,8 @@ class CompiledProgram:
 
         if self.is_guarded:
             raise ArgumentError(
-                f"{self.name} decides on values, so each of its points is looked at on the processor; expected arrays "
-                "of NumPy, or np.where in the place of the decision"
+                f"{self.name} decides on values, and the case of each point is determined on the CPU; pass NumPy "
+                "arrays, or write np.where instead of the decision"
             )
         numeric = self._arguments.numeric
         operands, points = moved_to_device(arguments, numeric, axes, transposed=transposed)

@@ -172,8 +172,8 @@ class Derivative:
         """Return the results of a call, written to the caller's arrays."""
         if ACTIVE.tape is not None:
             raise ArgumentError(
-                f"out is given to {self.__name__} within a function that is recorded, whose values are no arrays of "
-                "numbers; expected none"
+                f"out was passed to {self.__name__} inside a function that is recorded, where values are traced; "
+                "leave it out"
             )
         form, numbers = self._read_form(positional, keywords)
         return form._written(numbers, out)
@@ -753,6 +753,6 @@ class _Chunks:
 
     def _grown(self) -> CaseError:
         return CaseError(
-            f"{self.derivative.__name__} has got further structural nonzeros while chunks were computed, in a case "
-            "that it had not met; expected a call at a point of each case before the batch"
+            f"{self.derivative.__name__} met a new case while chunks were computed, with structural nonzeros that the "
+            "earlier ones do not have; call it at a point of each case before the batch"
         )

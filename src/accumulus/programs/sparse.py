@@ -320,7 +320,7 @@ class OpenPattern:
         taken = vars(self).get("_taken")
         if taken is None:
             raise ArgumentError(
-                "the places of nonzeros depend on indices among the arguments; call the derivative first"
+                "the positions of nonzeros depend on indices among the arguments; call the derivative first"
             )
         matrix = self.matrix(np.concatenate([np.ones(len(self.rows)), taken])).tocoo()
         return SparsePattern.ordered(matrix.coords[0], matrix.coords[1], self.shape, self.format)[0]

@@ -153,8 +153,8 @@ class Plan:
         counted = self.cost if self.objective.on_tape else count(self.accumulation, self.objective)
         if counted != self.cost or (self.lower_bound is not None and self.lower_bound > self.cost):
             raise VerificationError(
-                f"the plan claims to cost {self.cost} {self.objective}, and that none costs less than "
-                f"{self.lower_bound}; it costs {counted}"
+                f"the plan states a cost of {self.cost} {self.objective} and a lower bound of {self.lower_bound}; its "
+                f"cost is {counted}"
             )
 
     def show(self, path: str | PathLike[str] | None = None) -> Any:

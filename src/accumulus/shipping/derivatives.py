@@ -126,7 +126,7 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
     except OSError:
         raise
     except (AccumulusError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise FileError(f"{path} holds what cannot be ({type(error).__name__}: {error}); save it again") from None
+        raise FileError(f"{path} holds invalid data ({type(error).__name__}: {error}); save it again") from None
 
 
 class SavedFunction:
@@ -144,7 +144,7 @@ class SavedFunction:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Raise a `FileError`, since the function was not saved."""
-        raise FileError(f"{self.__name__} itself was not saved, only programs of its derivatives")
+        raise FileError(f"{self.__name__} itself was not saved, only the programs of its derivatives")
 
 
 class LoadedDerivative(Derivative):
@@ -188,9 +188,9 @@ class LoadedDerivative(Derivative):
             if where_it_holds(recording, inputs[np.newaxis])[0]:
                 return program
         raise CaseError(
-            f"the file of {self.__name__} has no program for the case of this point: the function decides otherwise at "
-            f"it than at all points that it was called with before it was saved ({len(alike[0].programs)} cases). "
-            "Save it again after a call at this point"
+            f"the file of {self.__name__} has no program for the case of this point: the function takes a branch "
+            "there that it took at none of the points it was called with before it was saved "
+            f"({len(alike[0].programs)} cases). Save it again after a call at this point"
         )
 
     def report(self) -> LoadedReport:  # type: ignore[override]
@@ -273,7 +273,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     function = SavedFunction(name, _signature(record, constants))
     asked, static = (_places(record, key) for key in ("asked", "static"))
     if record.truth("alone") and len(asked) != 1:
-        raise FileError("the file has several arguments to differentiate by where there was one")
+        raise FileError("the file lists several arguments to differentiate with respect to; expected one")
     forms = Forms(function, name, None, None, (), ())
     forms.asked, forms.static = asked[0] if record.truth("alone") else asked, static
     kind = Kind(record.text("kind"), record.text("title"))

@@ -306,7 +306,7 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
     if tape.scalars is not None:
         exact = record.array("exact").tolist()
         if any(not 0 <= reference < len(tape) for reference in exact):
-            raise FileError(f"{record.what} has exact operations that are not there")
+            raise FileError(f"{record.what} names exact operations that do not exist")
         return StraightLine(tape.scalars, exact)
     if options.dtype != "float64":
         raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
@@ -325,5 +325,7 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
 def _guard(data: Any, record: Fields) -> Guard:
     kinds = [str, int, str, str]
     if not isinstance(data, list) or [type(each) for each in data] != kinds:
-        raise FileError(f"{record.what} has a guard that is none; expected {', '.join(f.name for f in fields(Guard))}")
+        raise FileError(
+            f"{record.what} has an invalid guard; expected the fields {', '.join(f.name for f in fields(Guard))}"
+        )
     return Guard(*data)

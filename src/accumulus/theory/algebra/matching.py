@@ -420,7 +420,7 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
         match(references, entries, graph)
     except ExpressionError as error:
         raise ExpressionError(
-            f"no graph in which each label is one edge has these path sums: with what is multiplied joined, {error}"
+            f"no graph in which each label is one edge has these path sums: when multiplied labels are joined, {error}"
         ) from None
     return graph
 
