@@ -119,9 +119,9 @@ def _busiest_of_blocks(program: Program) -> Line | None:
     return (*counts.most_common(1)[0][0], "") if counts else None
 
 
-def warn(message: str) -> None:
-    """Issue a `LongProgramWarning` at the line that called this package."""
-    warnings.warn(message, LongProgramWarning, stacklevel=_outside())
+def warn(message: str, category: type[Warning] = LongProgramWarning) -> None:
+    """Issue a warning at the line that called this package."""
+    warnings.warn(message, category, stacklevel=_outside())
 
 
 def _quoted(line: Line) -> str:

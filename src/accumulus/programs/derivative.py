@@ -198,7 +198,8 @@ class Derivative:
             return form(*arguments)
         cases, program = self._compiled(arguments, "point")
         fast = cases.fast()
-        result = fast(*arguments) if None not in cases.argument_shapes else NotImplemented
+        is_quick = program.is_examined and None not in cases.argument_shapes
+        result = fast(*arguments) if is_quick else NotImplemented
         if result is NotImplemented:
             result = program.at(arguments)
         self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)

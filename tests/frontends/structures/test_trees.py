@@ -237,7 +237,7 @@ def test_errors_name_the_path():
     assert jacobian(lambda x: {"k": ("a", 2.0 * x, Kind.LINEAR)})(1.0) == {"k": ("a", 2.0, Kind.LINEAR)}
     loop: list[Any] = [1.0, "a"]
     loop.append(loop)
-    with pytest.raises(ArgumentError, match=r"argument 0 \(p\)\[2\] is the list that holds it"):
+    with pytest.raises(ArgumentError, match=r"argument 0 \(p\)\[2\] is a list that contains itself"):
         f(loop)
 
 
