@@ -76,7 +76,7 @@ def implicit(
 
 
 class ImplicitFunction:
-    """Function of a guess and of the residual's parameters; the result of `implicit`."""
+    """Function of a guess and of the residual's parameters that returns the root; the result of `implicit`."""
 
     def __init__(self, residual: Callable[..., Any], steps: int, rtol: float, atol: float) -> None:
         if not callable(residual):

@@ -74,7 +74,14 @@ def trace(
 
 
 class Trace:
-    """A recorded function: its tape, its graphs, and its compiled programs."""
+    """A recorded function: its tape, its graphs, and its compiled programs.
+
+    >>> import numpy as np, accumulus as acc
+    >>> recording = acc.trace(lambda x: np.array([x[0] * x[1], np.sin(x[0] * x[1])]), np.ones(2))
+    >>> graph = recording.linearize()
+    >>> recording.compile(acc.plan(graph))(np.array([0.0, 2.0])).tolist()
+    [[2.0, 0.0], [2.0, 0.0]]
+    """
 
     def __init__(self, f: Callable[..., Any], recording: Recording, call: Restructured | None = None) -> None:
         self.name = name_of(f)

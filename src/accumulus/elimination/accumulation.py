@@ -517,5 +517,7 @@ class Accumulation:
         Raises:
             VerificationError: naming the first root whose row is wrong, a reference that does not exist, or a step
                 whose operands have sizes that do not match.
+
+        Source: entries are sums over all paths, section 3 of ``docs/notes.md``.
         """
         _verify(self.graph, self.steps, self.entries, seed)

@@ -353,6 +353,12 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
             message names the place.
         ArgumentError: if the name has another extension.
         OSError: if the file cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_graph(DifferentiationGraph([("y", "a"), ("a", "x")], name="chain"), f"{folder}/chain.json")
+    ...     load_graph(f"{folder}/chain.json")
+    DifferentiationGraph('chain', 1 roots, 1 intermediates, 1 terminals, 2 edges)
     """
     module, read, _ = _form(path, READABLE)
     if read is None:
@@ -375,6 +381,12 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
         GraphError: if the format cannot express a name or symbol of the graph; then no file is written.
         ArgumentError: if the name has another extension.
         OSError: if the file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_graph(DifferentiationGraph([("y", "a"), ("a", "x")]), f"{folder}/chain.dot")
+    ...     print(open(f"{folder}/chain.dot").read()[:7])
+    digraph
     """
     module, _, write = _form(path, _FORMS)
     _function(module, write)(graph, path)

@@ -56,6 +56,11 @@ class Derivative:
     The first call with arguments of new shapes traces, plans and compiles a program. The program is kept until a global
     or closed-over value that `f` reads changes; then `f` is recorded again (`accumulus.frontends.captured`). A copy or
     pickle includes the programs, which are compiled again at the first call; pickling requires that `f` can be pickled.
+
+    >>> import numpy as np, accumulus as acc
+    >>> jac = acc.jacobian(lambda x: x**3)
+    >>> jac(np.array([1.0, 2.0])).tolist(), jac(2.0).tolist()  # one program for each shape
+    ([[3.0, 0.0], [0.0, 12.0]], 12.0)
     """
 
     def __init__(
@@ -374,6 +379,18 @@ class Derivative:
         If the function decides on values, it is the program of the case of these arguments. The code for batches is
         compiled with the first batch. The result is a `CompiledProgram`; for containers and keywords, it is a
         `FormedProgram`, which is called with arguments of the same form.
+
+        Args:
+            *examples: arguments as for a call.
+            **keywords: arguments by name.
+
+        Raises:
+            TraceError, ArgumentError: as a call with these arguments.
+
+        >>> import numpy as np, accumulus as acc
+        >>> program = acc.gradient(lambda x: x @ x).compile(np.ones(3))
+        >>> program.operations, program(np.array([1.0, 2.0, 3.0])).tolist()
+        (3, [2.0, 4.0, 6.0])
         """
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
@@ -541,6 +558,15 @@ class Derivative:
 
         The report also names the side effects of `f` and captured objects whose changes may be missed. If `f` decides
         on values, it lists all cases with their conditions and the number of their runs.
+
+        Raises:
+            ArgumentError: if nothing has been compiled or called.
+
+        >>> import numpy as np, accumulus as acc
+        >>> jac = acc.jacobian(lambda x: np.sin(x) * x[0])
+        >>> _ = jac.compile(np.ones(2))
+        >>> jac.report().jacobian_shape, "Jacobian" in jac.report()
+        ((2, 2), True)
         """
         captured = self._last_form._watched.captured
         summary: Report = self._program().report()
@@ -620,6 +646,11 @@ class Derivative:
 
         Raises:
             ArgumentError: for products with a Jacobian, and for the function alone; for examples of a wrong kind.
+
+        >>> import numpy as np, accumulus as acc
+        >>> print(acc.jacobian(lambda x: x[1:] * x[:-1]).sparsity(np.ones(3)).toarray().astype(int))
+        [[1 1 0]
+         [0 1 1]]
         """
         form, numbers = self._form_of(examples, keywords)
         return form._sparsity(numbers)

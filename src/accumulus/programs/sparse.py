@@ -383,6 +383,11 @@ class SparseBatch(Sequence[Any]):
         data: values, (points, nonzeros), or (nonzeros, points) if the batch was transposed; a Dask array for Dask
             arguments.
         pattern: places of the values; ``pattern.rows`` and ``pattern.columns`` have one entry for each nonzero.
+
+    >>> import numpy as np, accumulus as acc
+    >>> batch = acc.jacobian(lambda x: x**2, sparse="csr").batch(np.ones((1000, 3)))
+    >>> len(batch), batch.data.shape, batch[0].toarray().tolist()
+    (1000, (1000, 3), [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
     """
 
     data: NDArray[Any]

@@ -268,6 +268,8 @@ def plan(
         UnknownNameError: for an unknown method, objective or effort.
         OrderError: if `order` leaves out an intermediate vertex, repeats one, or names another vertex.
 
+    Source: eliminations as in sections 1 and 3 of ``docs/notes.md``; ``docs/search.md`` describes the search.
+
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "w"), ("b", "x")])
     >>> plan(graph)
     <plan by reverse: 3 multiplications>

@@ -82,6 +82,11 @@ class Plan:
         cut_short: True if the clock ended the search before its work was done, so that another run may find another
             plan.
         recalled: True if the plan was loaded from the cache.
+
+    >>> from accumulus import plan
+    >>> found = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]), "reverse", "fma")
+    >>> found.method, found.cost, {objective.value: cost for objective, cost in found.costs.items()}["multiplications"]
+    ('reverse', 4, 4)
     """
 
     graph: DifferentiationGraph
@@ -212,8 +217,20 @@ def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
 
     ``docs/plans.md`` describes the format.
 
+    Args:
+        plan: plan to write.
+        path: path of the file.
+
     Raises:
         OSError: if the file cannot be written.
+
+    >>> import tempfile
+    >>> from accumulus import plan
+    >>> found = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_plan(found, f"{folder}/plan.json")
+    ...     load_plan(f"{folder}/plan.json").cost == found.cost
+    True
     """
     head = {"format": FORMAT, "version": VERSION, "accumulus": version_of("accumulus")}
     text = _text({**head, **plan_as_data(plan), "graph": graph_as_data(plan.graph)})
@@ -234,6 +251,8 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
             Jacobian of its graph, or the plan is for a graph other than `graph`.
         ArgumentError: if `graph` is not a graph.
         OSError: if the file cannot be read.
+
+    See `save_plan` for an example.
     """
     if graph is not None and not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(f"graph is a {type(graph).__name__}; expected a DifferentiationGraph that the plan is for")

@@ -118,6 +118,14 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
         FileError: if the file is not a saved derivative, was changed, has another version, or needs an unknown class.
         CompileError: if its target does not work on this machine.
         OSError: if the file cannot be read.
+
+    >>> import numpy as np, tempfile, accumulus as acc
+    >>> gradient = acc.gradient(lambda x: x @ x)
+    >>> _ = gradient.compile(np.ones(3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     acc.save(gradient, f"{folder}/gradient.accumulus")
+    ...     print(acc.load(f"{folder}/gradient.accumulus")(np.array([1.0, 2.0, 3.0])))
+    [2. 4. 6.]
     """
     try:
         return _derivative(read_data(path), Constants(KnownClasses(classes)))
