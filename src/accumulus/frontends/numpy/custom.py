@@ -68,9 +68,9 @@ def custom(
             derivatives of the weighted sum of all results with respect to the arguments: a tuple, or an array for a
             single argument. Gradients and `acc.vjp` call `vjp` once, and `acc.jvp` calls `jvp` once, so that no
             Jacobian is formed. Products with several weights or directions call it once for each of these, up to half
-            the number of the Jacobian's rows or columns; if there is also a `derivative`, only products with a single
-            one call it. If a Jacobian is needed without a `derivative`, also in second derivatives, it is formed from
-            `jvp` with unit directions, or `vjp` with unit weights.
+            the number of the Jacobian's rows or columns; if there is also a `derivative`, they are called only for a
+            single weight or direction. If a Jacobian is needed without a `derivative`, also in second derivatives, it
+            is formed from `jvp` with unit directions, or `vjp` with unit weights.
         shape: shape of the result: a tuple, or a list of tuples for a function that returns a tuple of arrays. C
             functions need it. Other functions are called once during recording to determine it, at the given arguments,
             or at ones if the recording has no arguments (``guards="error"``).
@@ -100,7 +100,7 @@ def custom(
 
 
 class CustomFunction:
-    """An opaque function with its rules; the result of `custom`."""
+    """An opaque function with its rules, which is called like the function; the result of `custom`."""
 
     #: Changes of variables that it reads are not watched.
     is_opaque = True
@@ -354,7 +354,7 @@ class _Call:
 
     @property
     def _rules(self) -> tuple[Any, Any]:
-        """Rules for products; none for weights of a Jacobian, which have no structure."""
+        """Rules for products; empty for a derivative, whose weights have no structure."""
         jvp, vjp = self._function.products
         return jvp, None if self._order else vjp
 

@@ -276,7 +276,7 @@ class Matching:
         return self._closures[key]
 
     def _shown(self, expression: Expression) -> str:
-        """Return the possible ends of an expression for messages, at most three; a symbol's without unit edges."""
+        """Return at most three possible ends of an expression, for messages; unit edges at a symbol are left out."""
         names = self.graph.vertices
         pairs = sorted(self._pairs[expression])
         if isinstance(expression, Symbol):
