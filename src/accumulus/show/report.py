@@ -455,7 +455,7 @@ class Shown:
             said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program"
             rows.append(("cut short", f"at {self.cut_short}: {said} everywhere"))
         rows += [("not watched", subject) for subject in self.unwatched]
-        return [*rows, *(("not done by code", f"changes of {subject}") for subject in self.changed)]
+        return [*rows, *(("side effects", f"changes of {subject}, at the recording only") for subject in self.changed)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
