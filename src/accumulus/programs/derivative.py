@@ -333,7 +333,7 @@ class Derivative:
         name, lazy, on_device = self._name, any(map(is_lazy, arguments)), any(map(is_on_device, arguments))
         if lazy and (out is not None or transposed):
             raise ArgumentError(
-                f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
+                f"{'out' if out is not None else 'transposed'} was given for a batch of Dask arrays; leave it out: "
                 "the result is a Dask array, which its own store() writes, and transpose() turns"
             )
         if on_device and not lazy:

@@ -330,7 +330,7 @@ def _call(record: Fields, function: SavedFunction, constants: Constants) -> Rest
     arguments = [structure_from_data(each, record, constants) for each in record.items("arguments")]
     keywords, names = record.items("keywords"), record.items("names")
     if not all(isinstance(each, str) for each in (*keywords, *names)) or not len(keywords) <= len(arguments):
-        raise FileError(f"{record.what} has keywords or names that are no text")
+        raise FileError(f"{record.what} has keywords or names that are not text")
     by_position = len(arguments) - len(keywords)
     named = dict(zip(keywords, arguments[by_position:], strict=True))
     return Restructured(function, tuple(arguments[:by_position]), named, names)

@@ -132,7 +132,7 @@ class Constants:
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
             if isinstance(error, FileError):
                 raise
-            raise FileError(f"{shortened(data)} in {within.what} is no constant") from None
+            raise FileError(f"{shortened(data)} in {within.what} is not a constant") from None
 
     def _tagged(self, data: Any, within: Fields) -> Any:
         if isinstance(data, dict) and len(data) == 1:
@@ -157,7 +157,7 @@ class Constants:
             if type(position) is int and 0 <= position < len(within.arrays):
                 array = within.arrays[position].copy()
                 return array[()] if data["number"] else array
-        raise FileError(f"{shortened(data)} in {within.what} is no constant")
+        raise FileError(f"{shortened(data)} in {within.what} is not a constant")
 
 
 # Structures -----------------------------------------------------------------------------------------------------------

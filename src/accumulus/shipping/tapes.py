@@ -230,7 +230,7 @@ def _sparse_matrix(record: Fields, shape: tuple[int, int]) -> SparseMatrix:
         or not starts[-1] == len(columns) == len(entries)
         or (len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < shape[1])
     ):
-        raise FileError(f"{record.what} is no sparse matrix of {shape[0]} × {shape[1]} entries")
+        raise FileError(f"{record.what} is not a sparse matrix of {shape[0]} × {shape[1]} entries")
     return SparseMatrix(starts, columns, entries, shape)
 
 
