@@ -11,6 +11,7 @@
 #   make fuzz-tests    the property tests, with many more examples
 #   make docs     the site of the documentation, into build/site
 #   make figures  draw the figures and plots of the documentation; needs Graphviz
+#   make wheel    build sdist and wheel into dist, and try the wheel in an empty environment
 #   make assets   fetch what explorer pages need of KaTeX, and make the package's files of it; needs npm
 #   make screenshots  take the pictures of docs/explorer.md; needs Chromium
 #   make format   rewrite the sources as the formatter wants them
@@ -25,7 +26,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test test-browser check bench bench-search contract fuzz fuzz-tests docs figures assets screenshots format clean
+.PHONY: demo test test-browser check bench bench-search contract fuzz fuzz-tests docs figures wheel assets screenshots format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -70,6 +71,16 @@ figures: $(STAMPS)/test
 	$(BIN)/python docs/plots.py
 	$(BIN)/python benchmarks/chart.py
 	$(BIN)/python docs/figures.py
+
+# The wheel is built from the sdist, so that neither lacks a file.
+wheel: $(STAMPS)/kernels
+	rm -rf dist build/empty
+	$(BIN)/python -c "from setuptools.build_meta import build_sdist; build_sdist('dist')" >/dev/null
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
+	$(BIN)/python -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build/empty && bin/python -I ../../tests/smoke.py && bin/accumulus methods >/dev/null
+	@ls -l dist
 
 assets: | $(STAMPS)/venv
 	$(BIN)/python docs/explorer_assets.py

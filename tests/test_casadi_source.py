@@ -167,7 +167,7 @@ def test_builds(tmp_path):
     assert (out / "nlp.c").exists()
     for arguments, message in (
         (("--target", "wheel"), "--layout casadi is for C and libraries"),
-        (("--target", "c", "--dtype", "float32"), "dtype is given"),
+        (("--target", "c", "--dtype", "float32"), "dtype was given"),
         (("--target", "c", "--constraints", "limits"), "did you mean 'limit'"),
     ):
         result = built(f"{model}:cost", *arguments)

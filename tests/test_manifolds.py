@@ -402,7 +402,7 @@ def test_operations():
         (lambda: acc.gradient(np.sum, on=SO3, into=SO3), "returns one number"),
         (lambda: acc.linear_operator(np.sin, on=SO3), "no tangent space"),
         (lambda: acc.jacobian(SO3.apply, on=SO3, **QUICK)(np.zeros(3), np.zeros(3)), r"argument 0 .* shape \(3,\)"),
-        (lambda: acc.jacobian(SO3.apply, on=(SO3, None), **QUICK)(np.zeros(4), np.zeros(3)), "no container"),
+        (lambda: acc.jacobian(SO3.apply, on=(SO3, None), **QUICK)(np.zeros(4), np.zeros(3)), "not a container"),
         (
             lambda: acc.jacobian(SO3.apply, argnums=(0, 1), on=(SO3,), **QUICK)(np.zeros(4), np.zeros(3)),
             "one entry for each of the 2 arguments",

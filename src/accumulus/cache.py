@@ -309,8 +309,8 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
         reason = f"can be written by others (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w mends it)"
     if reason:
         raise _UntrustedError(
-            f"nothing is loaded from the cache or stored there, since {str(path)!r} {reason}. Cached code is run; "
-            "name a directory of your own in ACCUMULUS_CACHE"
+            f"the cache is not used: {str(path)!r} {reason}. Cached code is executed, so only you may write it; set "
+            "ACCUMULUS_CACHE to a directory of your own"
         )
 
 

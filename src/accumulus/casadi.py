@@ -157,9 +157,9 @@ class _Block:
         values, is_expected = values[order], np.isin(places, self._places)
         if np.any(values[~is_expected] != 0.0):
             raise ArgumentError(
-                "at this point the function decides otherwise than at the examples, and has derivatives where there "
-                "were none; CasADi needs one pattern, so give examples that lead to it, or write both cases as one "
-                "expression, such as numpy.where"
+                "at this point the function takes another branch than at the examples, and its derivative has "
+                "nonzeros that it did not have there; CasADi needs one pattern, so pass an example at such a point, "
+                "too, or write both branches as one expression, such as numpy.where"
             )
         nonzeros = np.zeros(len(self._places))
         nonzeros[np.searchsorted(self._places, places[is_expected])] = values[is_expected]

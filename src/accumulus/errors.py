@@ -24,6 +24,7 @@ __all__ = [
     "IntegrationError",
     "LongProgramWarning",
     "MismatchError",
+    "NaNWarning",
     "OpaqueError",
     "OrderError",
     "PlanError",
@@ -123,6 +124,10 @@ class TimeLimitWarning(UserWarning):
 
 class LongProgramWarning(UserWarning):
     """A long program was written out operation by operation; says why, and how to write it so that it is not."""
+
+
+class NaNWarning(UserWarning):
+    """All results of a first call are NaN; names the argument or the operation where NaN begins."""
 
 
 class SizeError(AccumulusError, ValueError, MemoryError):

@@ -125,8 +125,8 @@ class _Inside:
     def __init__(self, make: Callable[..., Derivative], positional: Sequence[Any], asked: Any) -> None:
         if wrong := [name for name in _DECIDED if name in asked]:
             raise ArgumentError(
-                f"{wrong[0]} is given for a derivative inside of JAX; expected none: results are dense arrays in the "
-                "precision of the arguments, and nothing is decided on values"
+                f"{wrong[0]} was given for a derivative inside of JAX; leave it out: results are dense arrays in the "
+                "precision of the arguments, and decisions on values are not supported"
             )
         static, names = asked.get("static_argnums", ()), asked.get("static_argnames", ())
         names = (names,) if isinstance(names, str) else names
@@ -227,7 +227,7 @@ def _computed(program: CompiledProgram) -> Compute:
             return on_cpu(*x)
         if emitted is None:
             raise ArgumentError(
-                f"{program.name} works on long arrays; its derivatives are computed on the CPU alone, and JAX computes "
+                f"{program.name} works on long arrays; its derivatives are computed only on the CPU, and JAX computes "
                 f"on {jax_library.default_backend()}"
             )
         results: tuple[Any, ...] = jax_library.lax.platform_dependent(*x, cpu=on_cpu, default=emitted)
@@ -238,8 +238,8 @@ def _computed(program: CompiledProgram) -> Compute:
     def rule(x: tuple[Any, ...], directions: tuple[Any, ...]) -> Any:
         if emitted is None:
             raise ArgumentError(
-                f"JAX differentiates the derivatives of {program.name}, which works on long arrays; expected a "
-                "function of JAX: accumulus differentiates jax.grad(f), too"
+                f"JAX cannot differentiate the derivatives of {program.name}, which works on long arrays. Write the "
+                "function in JAX: accumulus differentiates jax.grad(f), too"
             )
         return jax_library.jvp(emitted, x, directions)
 

@@ -157,8 +157,8 @@ class Options:
         _check_executor(self.executor)
         if not (self.progress is None or isinstance(self.progress, bool) or callable(self.progress)):
             raise ArgumentError(
-                f"progress is {self.progress!r}; expected True (shown at once), False (nothing is said), a function of "
-                "an accumulus.Progress, or None (what takes more than two seconds is said)"
+                f"progress is {self.progress!r}; expected True (shown from the start), False (never shown), a "
+                "function of an accumulus.Progress, or None (shown after two seconds)"
             )
         if not isinstance(self.cache, bool):
             raise ArgumentError(
@@ -291,8 +291,8 @@ def takes_one_function(name: str, call: str, extra: Sequence[object]) -> None:
     """
     if extra:
         raise ArgumentError(
-            f"acc.{name} takes a function and options by keyword, and {len(extra)} further arguments were given. It "
-            f"returns a function of these: write acc.{name}(f)({call})"
+            f"acc.{name} takes a function and options by keyword, not {len(extra)} further arguments. It returns a "
+            f"function of these: write acc.{name}(f)({call})"
         )
 
 

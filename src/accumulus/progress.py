@@ -30,6 +30,12 @@ class Progress:
         cost: cost of the best plan so far, under the objective; None if unknown.
         points: points of a batch that are done; None in a preparation.
         expected: estimate of the remaining seconds; None if there is none, or it is short.
+
+    >>> import accumulus as acc
+    >>> stages = []
+    >>> slope = acc.jacobian(lambda x: x**2, progress=lambda progress: stages.append(progress.stage))(3.0)
+    >>> stages[0]
+    'trace'
     """
 
     stage: str

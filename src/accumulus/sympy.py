@@ -86,7 +86,7 @@ class Lambdified:
     def _packed(self, arrays: Sequence[NDArray[Any]], points: tuple[int, ...]) -> list[NDArray[np.float64]]:
         """Return the arguments of the derivative, after checking their shapes."""
         if len(arrays) != len(self._arguments):
-            raise ArgumentError(f"{len(arrays)} arguments are given; expected {len(self._arguments)}: {self._text}")
+            raise ArgumentError(f"{len(arrays)} arguments were given; expected {len(self._arguments)}: {self._text}")
         for position, (array, argument) in enumerate(zip(arrays, self._arguments, strict=True)):
             if array.shape[: len(points)] != points or not argument.takes(array.shape[len(points) :]):
                 raise ArgumentError(

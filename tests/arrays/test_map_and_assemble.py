@@ -265,7 +265,7 @@ def test_values_of_one_entry_do_not_leave_it():
 
 
 def test_an_entry_is_no_index():
-    with pytest.raises(TraceError, match="In the place of an index, hand on what it chooses"):
+    with pytest.raises(TraceError, match="Instead of an index, pass the entries that it selects"):
         acc.jacobian(lambda x: acc.map(lambda k: x[k], np.arange(3)))(P)
 
 

@@ -280,9 +280,9 @@ def test_running_sums_are_references():
         (lambda x: acc.scan(lambda c, x: (c, x), x[0], (x, x[:2])), r"xs\[0\]: 12, xs\[1\]: 2"),
         (lambda x: acc.scan(lambda c, x: (c, x), x[0], x[0]), "expected an array with an entry for each step"),
         (lambda x: acc.scan(lambda c, x: (c, x), "no", x), "expected numbers"),
-        (lambda x: acc.scan(lambda c, x: c * x, x[0], x), "no pair"),
+        (lambda x: acc.scan(lambda c, x: c * x, x[0], x), "did not return a pair"),
         (lambda x: acc.scan(lambda c, x: ((c[0], np.append(c[1], x)), None), (x[0], x[:2]), x),
-         r"carry\[1\] of shape \(2,\), and hands on one of shape \(3,\)"),
+         r"carry\[1\] of shape \(2,\), and returned one of shape \(3,\)"),
         (lambda x: acc.scan(lambda c, x: ((c, c), None), x[0], x), "one structure"),
     ],
 )  # fmt: skip

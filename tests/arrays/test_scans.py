@@ -182,7 +182,7 @@ def test_what_nobody_takes_is_not_computed():
 @pytest.mark.parametrize(
     ("reference", "match"),
     [(lambda r: r[0].references, "own step"), (lambda r: r[0].references[::-1].copy(), "own step"),
-     (lambda r: r[0].references + 7, "does not exist"), (lambda r: r[0].references - 100, "does not exist"),
+     (lambda r: r[0].references + 7, "do not exist"), (lambda r: r[0].references - 100, "do not exist"),
      (lambda r: r[0].references[:2], "one an instance")],
 )  # fmt: skip
 def test_what_is_taken_has_to_be_there(reference, match):

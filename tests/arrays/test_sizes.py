@@ -170,7 +170,7 @@ def tangled(x):
 
 def test_long_programs_say_where_they_come_from(short, monkeypatch):
     monkeypatch.setattr(written_out, "INTERVAL", 1e-4)
-    with pytest.warns(LongProgramWarning, match="one by one, since nothing was found to repeat") as told:
+    with pytest.warns(LongProgramWarning, match="one by one, since no repetition was found in them") as told:
         acc.gradient(tangled, cache=False, effort="fast", time_limit=0)(np.linspace(0.1, 0.2, 5))
     (warning,) = [each for each in told if each.category is LongProgramWarning]
     message = str(warning.message)

@@ -110,7 +110,7 @@ class Counter:
 
 
 @pytest.mark.parametrize(("make", "why"), [
-    (lambda: swallowed, "np.sin instead"), (lambda: other_type, "test of types"), (Counter, "returns something else"),
+    (lambda: swallowed, "np.sin instead"), (lambda: other_type, "test of types"), (Counter, "returns other values"),
 ])  # fmt: skip
 def test_a_recording_that_is_wrong_at_once_is_the_only_finding(make, why):
     report = acc.check(make(), X, guards="error")

@@ -123,13 +123,39 @@ def test_check_passes_and_fails(model):
 
 
 def test_compare_has_a_row_for_every_method():
-    result = run("compare", GRAPH, "--objective", "fma", *QUICK)
+    result = run("compare", GRAPH, "--objective", "fma", "--all", *QUICK)
     assert result.exit_code == 0, result.output
     table, _, left_out = result.stdout.partition("Not run to the end")
     rows = {line.split()[0] for line in table.splitlines() if line.strip()}
     # what a busy machine had no time for is named
     assert all(name in rows or name in left_out for name in acc.methods())
     assert "Fewest fma" in result.stdout
+
+
+def test_compare_shows_ten_rows_with_different_costs():
+    result = run("compare", GRAPH, "--objective", "fma", *QUICK)
+    table, _, rest = result.stdout.partition("Fewest fma")
+    rows = [line.split() for line in table.splitlines()[4:] if line.strip()]
+    methods, costs = [row[0] for row in rows], [tuple(row[1:4]) for row in rows]
+    assert len(rows) <= 10
+    assert {"forward", "reverse", "markowitz", "auto"} <= set(methods)
+    assert [int(cost[0].replace(",", "")) for cost in costs] == sorted(int(cost[0].replace(",", "")) for cost in costs)
+    others = [
+        cost
+        for method, cost in zip(methods, costs, strict=True)
+        if method not in ("forward", "reverse", "markowitz", "auto")
+    ]
+    assert len(set(others)) == len(others)
+    assert "more methods: --all shows them." in rest
+
+
+def test_commands_for_research_are_apart():
+    page = run("--help").stdout
+    users, _, research = page.partition("Research on graphs and methods")
+    assert all(
+        f" {name} " in users for name in ("plan", "check", "emit", "build", "show", "compare", "methods", "cache")
+    )
+    assert all(f" {name} " in research and f" {name} " not in users for name in ("generate", "research"))
 
 
 def test_compare_as_json_counts_as_the_plans_do():

@@ -52,7 +52,7 @@ def test_without_a_name_it_lists_them():
         (["lion", "--set", "=3"], "expected ARGUMENT=VALUE"),
         (["lion", "--seed", "3"], "lion takes no argument 'seed'; expected vectors"),
         (["star", "--set", "inputs=many"], "inputs is 'many'; expected a whole number"),
-        (["star", "-o", "graph.svg"], "cannot tell the form of 'graph.svg'"),
+        (["star", "-o", "graph.svg"], "the format of 'graph.svg' is unknown"),
     ],
 )
 def test_refused(arguments, message, monkeypatch, tmp_path):

@@ -119,7 +119,7 @@ def test_plans_and_comparisons(model):
     ("arguments", "code", "words"),
     [
         (("plan", "{model}:energy", *SHAPES, "--derivative", "hessain"), 1, "did you mean 'hessian'"),
-        (("emit", "{model}:energy", *SHAPES, "--derivative", "jvp", "--argnums", "0"), 1, "is of all arguments"),
+        (("emit", "{model}:energy", *SHAPES, "--derivative", "jvp", "--argnums", "0"), 1, "respect to all arguments"),
         (("plan", "{model}:field", *SHAPES, "--derivative", "hessian"), 1, "needs a function that returns one number"),
         (("plan", "{model}:energy", *SHAPES, "--rows", "7"), 1, "rows of the derivative of energy have 7"),
         (("plan", "{model}:energy", *SHAPES, "--derivative", "gradient", "--rows", "0"), 1, "unknown option 'rows'"),

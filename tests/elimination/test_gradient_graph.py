@@ -148,7 +148,7 @@ def test_what_cannot_be_differentiated_twice_is_refused():
     tape = Tape(2)
     tape.outputs = [tape.apply("attach", tape.apply("sin", 0), 1)]
     assert not is_mirrored(tape)
-    with pytest.raises(ArgumentError, match="derivatives of their own"):
+    with pytest.raises(ArgumentError, match="custom first derivatives"):
         linearize_gradient(tape)
     with pytest.raises(ArgumentError, match="each once, out of 0 … 1"):
         linearize_gradient(tape, [2])

@@ -127,7 +127,7 @@ def test_a_changed_step_is_noticed():
 
 def test_orders_that_are_none_are_refused():
     graph = graph_of(chained)
-    with pytest.raises(OrderError, match="every value that is no terminal once"):
+    with pytest.raises(OrderError, match="every value that is not a terminal once"):
         eliminate_pairs(graph, SymmetricGraph(graph).inner[1:])
 
 

@@ -242,7 +242,7 @@ def test_what_cannot_be_watched_is_in_the_report():
     weights, small = np.ones(LARGEST), np.ones(3)
     jac = acc.jacobian(lambda x: weights[:2] * small[0] * x)
     assert slope(jac) == 1.0
-    assert jac.report().unwatched == ("weights, an array of 32,768 bytes: of some entries changes are seen",)
+    assert jac.report().unwatched == ("weights, an array of 32,768 bytes: changes of only some entries are seen",)
     assert "not watched" in str(jac.report())
     assert "weights, an array of 32,768 bytes" in str(jac.report())
     weights[:] = 3.0

@@ -487,7 +487,7 @@ def test_bad_input_is_refused():
             wrong()
     with pytest.raises(ArgumentError, match="vjp is 3"):
         acc.custom(force, vjp=3)
-    with pytest.raises(ArgumentError, match="expected its shape"):
+    with pytest.raises(ArgumentError, match="pass shape="):
         acc.custom(1 << 20)
     with pytest.raises(ArgumentError, match="shape is"):
         acc.custom(force, shape=3)
@@ -623,7 +623,7 @@ def test_errors_that_the_function_catches_are_refused():
         except ValueError:
             return x
 
-    with pytest.raises(TraceError, match="Catch it in the opaque function"):
+    with pytest.raises(TraceError, match="Catch them in the opaque function"):
         acc.jacobian(catches)(P)
 
 
@@ -647,7 +647,7 @@ def test_it_is_checked():
     assert [finding.name for finding in report.findings if not finding.passed] == ["Jacobian, differences"]
     counts = iter(range(100))
     drifting = acc.custom(lambda x: x * next(counts), lambda x: np.eye(3))
-    with pytest.raises(MismatchError, match="Called again, it returns something else"):
+    with pytest.raises(MismatchError, match="Called again, it returns other values"):
         acc.jacobian(drifting)(P)
 
 

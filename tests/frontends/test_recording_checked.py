@@ -90,10 +90,10 @@ WRONG: list[tuple[Callable[[], Callable[..., Any]], str]] = [
     (lambda: asked_for_the_type_of_a_number, r"test of types"),
     (lambda: changed_its_form, r"returns an array of shape \(2,\), but returns an array of .*, an array of"),
     (lambda: raises_on_numbers, r"raises .* when it is called with argument 0 \(x\) = \[0\.5 , 1\.25\]"),
-    (counting, "something else: it draws random numbers"),
-    (random, "something else: it draws random numbers"),
-    (lambda: global_random, "something else: it draws random numbers"),
-    (Remembers, r"called again, it returns something else; it changes self\.last"),
+    (counting, "other values: it draws random numbers"),
+    (random, "other values: it draws random numbers"),
+    (lambda: global_random, "other values: it draws random numbers"),
+    (Remembers, r"called again, it returns other values; it changes self\.last"),
     (lambda: never_set, r"for f\(…\)\[1\], and the function itself 7"),
 ]
 
@@ -278,7 +278,7 @@ def singular(x):
 )
 def test_where_nothing_has_a_value_that_is_what_is_told(make):
     x = np.array([-1.0, 2.0])
-    with pytest.raises(MismatchError, match="has no value there, nor at any other point") as caught:
+    with pytest.raises(MismatchError, match="is NaN there and at all other points") as caught:
         make(singular, cache=False)(x)
     assert "Usual reasons" not in str(caught.value)
     assert "raises MismatchError" not in str(caught.value)

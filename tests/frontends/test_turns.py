@@ -63,11 +63,11 @@ def why(f: Any, text: str) -> str:
 @pytest.mark.parametrize(
     ("f", "text", "expected"),
     [
-        (other_operations, "total = total +", ["Turns 2 and 3", "add in the place of sin", "def turn(state, item):",
+        (other_operations, "total = total +", ["Turns 2 and 3", "add instead of sin", "def turn(state, item):",
          "total, k = state, item", "return total, None", "total, _ = acc.scan(turn, total, np.arange(6))"]),
         (another_end, "y[0] = ", ["Turns 2 and 3", "exp", "y, (row, (a, _)) = state, item",
          "acc.scan(turn, y, …)  # arrays of what enumerate(zip("]),
-        (a_constant_or_not, "found.append", ["Turns 2 and 3", "in the place of sqrt", "def turn(each):",
+        (a_constant_or_not, "found.append", ["Turns 2 and 3", "instead of sqrt", "def turn(each):",
          "return x + np.sqrt(x * each + 2.0 * x)", "found = acc.map(turn, given)"]),
         (no_turns, "x = np.sin", []),
     ],

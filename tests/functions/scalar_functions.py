@@ -1036,7 +1036,7 @@ REFUSED: Final[list[tuple[str, Callable[..., Any], str]]] = [
     ("ive(20), 5th", differentiated(lambda x: special.ive(20, x), 4), "needs ive of order 25, and the highest order"),
     ("erfcx, 13th", differentiated(special.erfcx, 12), "needs ierfcx of order 13, and the highest order is 12"),
     ("spherical_jn(3)", lambda x: special.spherical_jn(3, x), "orders 0, 1 and 2"),
-    ("zeta(x, 2)", lambda x: special.zeta(x, 2.0), "derivative by its first argument is not known"),
+    ("zeta(x, 2)", lambda x: special.zeta(x, 2.0), "derivative with respect to its first argument is unknown"),
     ("polygamma(x, 2)", lambda x: special.polygamma(x, 2.0), "order has to be a constant"),
     ("multigammaln(2.5, x)", lambda x: special.multigammaln(2.5, x), "dimension has to be a constant"),
     ("eval_legendre(1001)", lambda x: special.eval_legendre(1001, x), "order of scipy.special.eval_legendre is 1001"),

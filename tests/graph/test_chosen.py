@@ -99,7 +99,7 @@ def test_wrong_and_unwanted_entries_are_noticed():
     del entries[second]
     with pytest.raises(VerificationError, match="does not compute the derivatives"):
         Accumulation(graph, made.steps, entries).verify()
-    with pytest.raises(VerificationError, match="entries that are wanted only"):
+    with pytest.raises(VerificationError, match="only the entries that the graph lists"):
         Accumulation(graph, made.steps, {**made.entries, (0, 1): 0}).verify()
 
 

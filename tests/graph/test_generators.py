@@ -282,7 +282,7 @@ def test_refused_arguments(name, arguments, message):
 
 
 def test_refused_shares_and_names():
-    with pytest.raises(ArgumentError, match=r"0.6, 0.3, 0.2; expected at most 1 together"):
+    with pytest.raises(ArgumentError, match=r"0.6, 0.3, 0.2; expected a sum of at most 1"):
         graphs.with_labels(graphs.lion(), 0.6, 0.3, 0.2)
     with pytest.raises(ArgumentError, match="largest is 0"):
         graphs.with_sizes(graphs.lion(), largest=0)

@@ -137,7 +137,7 @@ REFUSED = {
     ),
     "name": (
         wrapped('<node id="a"><data key="d">true</data></node>', keys=KEY.format("node", "integer", "boolean")),
-        "node 'a' is said to be a whole number",
+        "node 'a' has the type int",
     ),
     "number of too many digits": (
         wrapped(f'<node id="a"><data key="d">{"1" * 5000}</data></node>', keys=KEY.format("node", "root", "int")),

@@ -53,8 +53,8 @@ def test_axes_are_counted_from_the_first_and_have_one_length(data):
         ((True,), [(3,)], "entry 0 is True"),
         (1, [(3,)], "no axis 1"),
         (-2, [(3,)], "no axis -2"),
-        (0, [(3,), ()], "argument 1 of f is a number and no axis 0; None says"),
-        ((0, 0), [(3,), None], "argument 1 of f is passed on as it is"),
+        (0, [(3,), ()], "argument 1 of f is a number and no axis 0; None shares"),
+        ((0, 0), [(3,), None], "argument 1 of f is not traced"),
         (None, [(3,)], "axis of points"),
         ((0, 1), [(3,), (3, 4)], "different numbers of points: argument 0 has 3, argument 1 has 4"),
     ],
@@ -99,7 +99,7 @@ def test_a_row_as_long_as_another_argument_is_no_guess_unless_it_is_known():
     jac = derivative()
     p, X = np.array([1.0, 2.0]), np.arange(4.0).reshape(2, 2)
     for transposed in (False, True):
-        with pytest.raises(ArgumentError, match="2 entries: as many as there are points"):
+        with pytest.raises(ArgumentError, match="2 entries: the number of points"):
             jac.batch(p, X, transposed=transposed)
     jac(1.0, X[0])
     np.testing.assert_array_equal(jac.batch(p, X), [jac(a, x) for a, x in zip(p, X, strict=True)])

@@ -153,7 +153,7 @@ def test_whole_numbers_are_taken_as_far_as_floating_point_reaches(target):
         np.testing.assert_array_equal(np.diag(jac(2**70, y)), 2.0**70 * 2 * y)
         np.testing.assert_array_equal(np.diag(jac.batch(10**300, y[None])[0]), 1e300 * 2 * y)
         for call in (lambda: jac(10**400, y), lambda: jac.batch(-(10**400), y[None])):
-            with pytest.raises(ArgumentError, match="argument 0 of quadratic is a whole number of 1329 bits"):
+            with pytest.raises(ArgumentError, match="argument 0 of quadratic is an integer of 1329 bits"):
                 call()
 
 

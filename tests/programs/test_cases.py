@@ -227,7 +227,7 @@ def test_too_many_cases_name_the_line():
         return x * int(x)
 
     jac = acc.jacobian(f, most_cases=4)
-    with pytest.raises(TooManyCasesError, match=r"more than 4 ways[\s\S]*test_cases\.py, line \d+: answered in 5 ways"):
+    with pytest.raises(TooManyCasesError, match=r"than 4 cases[\s\S]*test_cases\.py, line \d+: answered in 5 ways"):
         jac.batch(np.linspace(0.0, 20.0, 100))
     np.testing.assert_array_equal(jac.batch(np.array([0.5, 1.5, 2.5])), [0.0, 1.0, 2.0])
     with pytest.raises(ArgumentError, match="most_cases"):
@@ -235,9 +235,9 @@ def test_too_many_cases_name_the_line():
 
 
 def test_refused_on_demand():
-    with pytest.raises(TraceError, match="Which way to go here depends"):
+    with pytest.raises(TraceError, match="A decision here depends"):
         acc.jacobian(event, guards="error")(np.ones(2))
-    with pytest.raises(TraceError, match="Which way to go here depends"):
+    with pytest.raises(TraceError, match="A decision here depends"):
         acc.trace(event, np.ones(2), guards="error")
     with pytest.raises(UnknownNameError, match="unknown way of guards 'ignore'"):
         acc.jacobian(event, guards="ignore")
@@ -341,7 +341,7 @@ def test_the_report_lists_the_cases():
     assert second.conditions[0].answers == ("False",)
     assert (first.calls, first.points, second.calls, second.points) == (5, 1, 0, 2)
     text = str(report)
-    assert f"test_cases.py:{condition.line} if t.real <= 5: → True" in text
+    assert f"t.real <= 5 (test_cases.py:{condition.line})" in text
     loop = acc.jacobian(halving)
     loop(np.array([3.0, 2.0]))
     assert "3 times True, False" in str(loop.report())

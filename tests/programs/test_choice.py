@@ -302,20 +302,20 @@ class TestSparsity:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"rows": 1}, "rows is 1; expected positions"),
+        ({"rows": 1}, "rows is 1; expected a sequence of positions"),
         ({"rows": [12]}, "rows of the derivative of swirl have 12; there are 12"),
         ({"columns": [0, -5]}, "columns of the derivative of swirl have a position twice"),
         ({"columns": [True, False]}, "are a mask of 2 entries; expected 5"),
-        ({"rows": [0.5]}, r"rows is \[0.5\]; expected positions"),
+        ({"rows": [0.5]}, r"rows is \[0.5\]; expected a sequence of positions"),
         ({"entries": [1, 2, 3]}, "expected a pair"),
         ({"entries": ([1, 2], [1])}, "expected a pair"),
         ({"entries": ([1], [7])}, "columns have 7; there are 5"),
         ({"entries": coo_array((2, 2))}, r"a matrix of shape \(2, 2\); the derivative of swirl has shape \(12, 5\)"),
-        ({"entries": ([1, 1], [2, 2]), "sparse": "csr"}, "names a place twice"),
-        ({"entries": ([1], [2]), "rows": [1]}, "beside rows or columns"),
-        ({"banded": (1, 1), "sparse": True}, "banded is given beside"),
-        ({"banded": (1, -1)}, "expected how many diagonals"),
-        ({"banded": True}, "expected how many diagonals"),
+        ({"entries": ([1, 1], [2, 2]), "sparse": "csr"}, "names a position twice"),
+        ({"entries": ([1], [2]), "rows": [1]}, "and rows or columns"),
+        ({"banded": (1, 1), "sparse": True}, "banded was given together with"),
+        ({"banded": (1, -1)}, "expected the numbers of diagonals"),
+        ({"banded": True}, "expected the numbers of diagonals"),
     ],
 )
 def test_what_is_wrong_is_told(given, message):

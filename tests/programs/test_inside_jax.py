@@ -206,7 +206,7 @@ class TestOtherKinds:
 
 
 def test_what_cannot_be():
-    with pytest.raises(ArgumentError, match="sparse is given"):
+    with pytest.raises(ArgumentError, match="sparse was given"):
         acc.jax.jacobian(f, sparse=True)
     with pytest.raises(ArgumentError, match="without numbers"):
         acc.jax.jacobian(f)("text")

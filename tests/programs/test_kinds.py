@@ -166,7 +166,7 @@ class TestJvp:
             acc.jvp(np.sin)(POINT, POINT)
         with pytest.raises(ArgumentError, match="expected primals and tangents"):
             acc.jvp(np.sin)((POINT,))
-        with pytest.raises(ArgumentError, match="no numbers in the primals"):
+        with pytest.raises(ArgumentError, match=r"primals of .* hold no numbers"):
             acc.vjp(swirl)(("a",), 1.0)
         with pytest.raises(ArgumentError, match="sparse is 'csr' for hvp"):
             acc.hvp(np.sin, sparse="csr")
@@ -261,7 +261,7 @@ class TestSecondDerivatives:
         by_g[0, 1] = by_g[1, 0] = 1.0
         by_g[2, 2] = 18.0 * x[2] * p["k"]
         agree(found, 2.0 * acc.hessian(curved(np), **QUICK)(x, p) + by_g)
-        with pytest.raises(ArgumentError, match="expected a multiplier for each constraint"):
+        with pytest.raises(ArgumentError, match="expected one multiplier for each constraint"):
             curvature(x, 2.0, 1.0, p)
 
     def test_more_than_one_number(self):

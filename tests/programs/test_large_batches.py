@@ -208,8 +208,8 @@ def test_a_cluster_computes_them():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda jac, X: jac.batch(X, out=np.empty((103, 4, 4))), "out is given for a batch of Dask arrays"),
-        (lambda jac, X: jac.batch(X, transposed=True), "transposed is given"),
+        (lambda jac, X: jac.batch(X, out=np.empty((103, 4, 4))), "out was given for a batch of Dask arrays"),
+        (lambda jac, X: jac.batch(X, transposed=True), "transposed was given"),
         (lambda jac, X: jac.batch(X[X[:, 0] > 0.5]), "unknown shape.*compute_chunk_sizes"),
         (lambda jac, X: jac.batch(X.astype(complex)), "complex128"),
         (lambda jac, X: jac.batch(X[0], in_axes=None), "no argument of"),

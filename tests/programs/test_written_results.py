@@ -153,7 +153,7 @@ class TestOut:
 
     def test_recordings_and_operators_have_none(self):
         inner = acc.jacobian(swirl, **QUICK)
-        with pytest.raises(ArgumentError, match="within a function that is recorded"):
+        with pytest.raises(ArgumentError, match="inside a function that is recorded"):
             acc.jacobian(lambda x: inner(x, out=np.zeros((2, 3))), **QUICK)(POINT)
         assert acc.compile(lambda x: inner(x, out=None), **QUICK)(POINT).shape == (2, 3)
 

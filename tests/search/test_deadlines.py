@@ -118,7 +118,7 @@ def test_procedures_hand_back_the_better_sweep_when_they_do_not_finish(name):
 def test_an_unfinished_method_is_no_secret(monkeypatch):
     monkeypatch.setattr(registry, "ANYWAY", 0.0)
     graph = GRAPHS["dense layers"]
-    with pytest.warns(TimeLimitWarning, match="dstar did not finish .* the plan is that of forward"):
+    with pytest.warns(TimeLimitWarning, match="dstar did not finish .* the plan is by forward"):
         plan = find_plan(graph, Context(Options(method="dstar", cache=False), 2.5e-3, Clock()))
     assert plan.method == "forward"
     plan.verify()

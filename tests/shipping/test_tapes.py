@@ -135,5 +135,5 @@ def test_kinds_are_checked():
     tape.outputs[0] = truth
     arrays = Arrays()
     data = tape_as_data(tape, arrays)
-    with pytest.raises(FileError, match="truth value"):
+    with pytest.raises(FileError, match="boolean"):
         tape_from_data(Fields(data, "the tape", arrays_of(arrays)))

@@ -123,7 +123,7 @@ def test_what_is_not_there_for_arrays_on_the_gpu(cupy):
         with pytest.raises(ArgumentError, match=named):
             made.batch(x, 1.0)
     made = of(field, "cuda")
-    with pytest.raises(ArgumentError, match="out is given"):
+    with pytest.raises(ArgumentError, match="out was given"):
         made.batch(x, 1.0, out=[np.empty((301, 3))])
     with pytest.raises(ArgumentError, match="complex128"):
         made.batch(cupy.asarray(X * 1j), 1.0)

@@ -86,7 +86,7 @@ def test_derivatives_in_jax_pipelines():
     assert ours(x.astype(np.float32), np.float32(k))[0].dtype == np.float32
     with pytest.raises(ArgumentError, match="not a name"):
         program.source("jax", "class")
-    with pytest.raises(CompileError, match="source alone"):
+    with pytest.raises(CompileError, match="source text only"):
         acc.jacobian(f, target="jax")(x, k)
 
 

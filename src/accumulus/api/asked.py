@@ -120,6 +120,6 @@ def dense(kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()) -
     options = Options.of(beside, **keywords)
     if options.sparse is not None:
         raise ArgumentError(
-            f"sparse is {keywords['sparse']!r} for {kind.name}, whose results are arrays; expected none"
+            f"sparse is {keywords['sparse']!r} for {kind.name}, whose results are arrays; leave sparse out"
         )
     return options

@@ -110,8 +110,8 @@ def _second(
     weighted = [*inputs, *((f"out_{n}", p) for n, p in outputs), *((f"adj_{n}", p) for n, p in outputs)]
     results = [(f"adj_{n}", p) for n, p in inputs]
     arguments = [*range(count), *range(count + len(outputs), len(weighted))]
-    # CasADi passes results as arguments, too: blocks with respect to these are zero. Rows of the weights repeat the
-    # Jacobian and are not returned.
+    # CasADi passes results as arguments, too; the blocks with respect to them are zero. The rows of the weights
+    # equal the Jacobian and are not returned.
     blocks: list[tuple[str, Pattern]] = []
     places: dict[int, int] = {}
     for (row, (n, _)), (column, (m, pattern)) in product(enumerate(results), enumerate(weighted)):
@@ -226,7 +226,10 @@ def _given(options: dict[str, Any], *, sparse: bool = False) -> Any:
     """Return the options of a derivative that is written as C; refuse `sparse`, `dtype` and `target`."""
     alone = {"sparse": (None, False), "dtype": ("float64",), "target": ()}
     if wrong := [key for key, allowed in alone.items() if key in options and options[key] not in allowed]:
-        raise ArgumentError(f"{wrong[0]} is given; CasADi's functions have numbers of C's type double and own patterns")
+        raise ArgumentError(
+            f"{wrong[0]} was given; a function for CasADi computes in double and lists its nonzeros itself: leave "
+            f"{wrong[0]} out"
+        )
     return {**options, "target": "numpy"} | ({"sparse": "coo"} if sparse else {})
 
 
@@ -238,7 +241,7 @@ def _check_results(f: Any, g: Any, value: Sequence[Shape], constraints: Sequence
 
 
 def _of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], options: Any) -> Derivative:
-    """Return the Hessian of sigma·f + multipliers·g; Python functions are recorded as one, so arrays become loops."""
+    """Return the Hessian of sigma·f + multipliers·g; Python functions are recorded together, so arrays become loops."""
     plain = recorder_of(_of_lagrangian)
     if not (recorder_of(f) is recorder_of(g) is plain):
         return hessian_of_lagrangian(f, g, **options)

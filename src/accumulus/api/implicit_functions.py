@@ -76,7 +76,7 @@ def implicit(
 
 
 class ImplicitFunction:
-    """Function of a guess and of the residual's parameters; the result of `implicit`."""
+    """Function of a guess and of the residual's parameters that returns the root; the result of `implicit`."""
 
     def __init__(self, residual: Callable[..., Any], steps: int, rtol: float, atol: float) -> None:
         if not callable(residual):
@@ -121,9 +121,9 @@ class ImplicitFunction:
         solution = self._compiled(guess, *parameters)
         if not _is_finite(solution) and _is_finite((guess, *parameters)):
             raise ConvergenceError(
-                f"{self.__name__} found no root in {self._steps} steps from {guess!r:.200}: they do not converge to "
-                f"rtol = {self._rtol:g} and atol = {self._atol:g}, or the Jacobian is singular; expected a better "
-                "guess or more steps, or a root found by other means, as the guess"
+                f"{self.__name__} found no root in {self._steps} steps from {guess!r:.200}: the steps did not "
+                f"converge to rtol = {self._rtol:g} and atol = {self._atol:g}, or the Jacobian is singular. Pass a "
+                "better guess or more steps, or use a root from another solver as the guess"
             )
         return solution
 

@@ -107,6 +107,9 @@ def jacobian(
             By default, a preparation of more than two seconds reports its stage on a terminal or in a notebook, with
             advice on how to make it faster. True shows the report at once and everywhere, False never.
 
+    Warns:
+        NaNWarning: at the first call, if all entries of a result are NaN or zero, and not all zero.
+
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call, for arguments of
             a wrong kind, for rows, columns or entries that do not exist, and for a Jacobian with entries outside of the
@@ -134,6 +137,8 @@ def value_and_jacobian(
 ) -> Derivative:
     """Return the pair (value of f, Jacobian), computed together, with the options of `jacobian`.
 
+    The value has the shape and structure that `f` returns, the Jacobian those of `jacobian`; errors are the same.
+
     >>> value, slope = value_and_jacobian(lambda x: x * x)(3.0)
     >>> float(value), float(slope)
     (9.0, 6.0)
@@ -160,6 +165,8 @@ def value_and_gradient(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
 ) -> Derivative:
     """Return the pair (value of f, gradient), computed together, with the options of `jacobian`.
+
+    The value is a number; the gradient has the shape of the argument. Errors are those of `gradient`.
 
     >>> import numpy as np
     >>> value, slope = value_and_gradient(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
@@ -245,6 +252,8 @@ def value_gradient_hessian(
 ) -> Derivative:
     """Return (value of f, gradient, Hessian), computed together, with the options of `hessian`.
 
+    For an argument of shape s, their shapes are (), s and s + s. Errors are those of `hessian`.
+
     >>> import numpy as np
     >>> value, gradient, hessian = value_gradient_hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     >>> float(value), gradient.tolist(), hessian.tolist()
@@ -299,10 +308,13 @@ class _Lagrangian:
         names = [name_of(function) for function in self._functions]
         constraints = np.asarray(constraints) if isinstance(constraints, list | tuple) else constraints
         if np.shape(value):
-            raise ArgumentError(f"{names[0]} returns shape {np.shape(value)}; expected one number, which sigma weights")
+            raise ArgumentError(
+                f"{names[0]} returns shape {np.shape(value)}; expected one number, the objective, which sigma "
+                "multiplies"
+            )
         if np.shape(constraints) != np.shape(multipliers):
             raise ArgumentError(
-                f"multipliers have shape {np.shape(multipliers)}, and what {names[1]} returns {np.shape(constraints)}; "
-                "expected a multiplier for each constraint"
+                f"multipliers have shape {np.shape(multipliers)}, and the constraints that {names[1]} returns have "
+                f"shape {np.shape(constraints)}; expected one multiplier for each constraint"
             )
         return sigma * value + np.sum(multipliers * constraints)

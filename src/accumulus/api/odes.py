@@ -205,7 +205,7 @@ class _Problem:
         if len(self.times) != 2 or body.results[-1] != ((), False) or not isinstance(body.structure.parts[1], Leaf):
             raise ArgumentError(
                 f"event for odeint({self.name}) is {name_of(event)}, and t has {len(self.times)} times; expected a "
-                "function that returns one real number, and two times: the first one, and one after the event"
+                "function that returns one real number, and two times: the initial time, and one after the event"
             )
         self._check_rates(body.structure.parts[0], body.results[:count])
         rates, crossing = body.tape.copy(), body.tape.copy()

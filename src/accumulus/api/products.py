@@ -185,8 +185,8 @@ class Linearizations:
         """
         if ACTIVE.tape is not None:
             raise ArgumentError(
-                f"{self.__name__} was called in a function that is recorded; expected numbers: of traced values use "
-                "acc.jvp and acc.vjp, which become part of the function"
+                f"{self.__name__} was called with traced values, but is bound to one point; inside functions that are "
+                "recorded use acc.jvp and acc.vjp"
             )
         return self._derivative(*arguments, **keywords)
 
@@ -229,6 +229,8 @@ def linear_operator(
     (array([0., 0., 0., 0., 0., 0.]), 11, 36)
     """
     if asked.get("sparse") is not None:
-        raise ArgumentError(f"sparse is {asked['sparse']!r} for linear_operator, which makes no matrix; expected none")
+        raise ArgumentError(
+            f"sparse is {asked['sparse']!r} for linear_operator, which makes no matrix; leave sparse out"
+        )
     # with loops, the operator holds the nonzeros of the sparse Jacobian
     return Linearizations(derivative(f, LINEAR_OPERATOR, argnums, {**asked, "sparse": "csr"}))

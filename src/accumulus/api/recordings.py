@@ -75,7 +75,14 @@ def trace(
 
 
 class Trace:
-    """A recorded function: its tape, its graphs, and its compiled programs."""
+    """A recorded function: its tape, its graphs, and its compiled programs.
+
+    >>> import numpy as np, accumulus as acc
+    >>> recording = acc.trace(lambda x: np.array([x[0] * x[1], np.sin(x[0] * x[1])]), np.ones(2))
+    >>> graph = recording.linearize()
+    >>> recording.compile(acc.plan(graph))(np.array([0.0, 2.0])).tolist()
+    [[2.0, 0.0], [2.0, 0.0]]
+    """
 
     def __init__(self, f: Callable[..., Any], recording: Recording, call: Restructured | None = None) -> None:
         self.name = name_of(f)
@@ -148,10 +155,14 @@ class Trace:
             VerificationError: if the plan does not compute the Jacobian of that graph.
         """
         if "check" in options:
-            raise ArgumentError("check is given beside a recording; expected it where that is made: acc.trace")
+            raise ArgumentError(
+                "check was given together with a recording; pass it to acc.trace, which makes the recording"
+            )
         planned = sorted({"method", "iterations", "executor"}.intersection(options))
         if planned:
-            raise ArgumentError(f"{planned[0]} is given beside a plan; expected it where the plan is made: acc.plan")
+            raise ArgumentError(
+                f"{planned[0]} was given together with a plan; pass it to acc.plan, which makes the plan"
+            )
         selection, linearization = self._linearization_of(plan)
         plan.verify()
         # rewriting uses the plan's own options

@@ -143,15 +143,15 @@ def _solve_ivp(
     write = f"acc.odeint(f, y0, t{', *args' if args else ''}, method={name!r}, rtol={rtol}, atol={atol})"
     if t_eval is None or dense_output:
         raise refuse(
-            "scipy.integrate.solve_ivp is recorded at given times alone, t_eval=…: others are where its steps end. "
-            f"Write {write}, with y0 at the first of the times t."
+            "scipy.integrate.solve_ivp is recorded only with t_eval=…: without it, it returns the ends of its steps, "
+            f"which depend on values. Write {write}, with y0 at the first of the times t."
         )
     if events is not None:
         raise refuse(f"scipy.integrate.solve_ivp is recorded without events. Write {write[:-1]}, event=g).")
     if name not in _EXPLICIT:
         raise refuse(
             f"scipy.integrate.solve_ivp is recorded with the explicit methods {', '.join(_EXPLICIT)}: steps of {name} "
-            f"depend on how it gets its Jacobian. Write {write}, with y0 at the first of the times t."
+            f"depend on how its Jacobian is computed. Write {write}, with y0 at the first of the times t."
         )
     times = TracedArray(tape, in_row(tape, t_span[0], t_eval, t_span[1]))
     start = TracedArray(tape, references_of(tape, y0).reshape(-1))
@@ -173,8 +173,9 @@ def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = ()
     if _equations(tape, arguments, _shape(tape, y0), (), list(args), y0, t) is None:
         return NotImplemented
     raise refuse(
-        "scipy.integrate.odeint is not recorded: its steps depend on how it gets its Jacobian. Write acc.odeint(f, y0, "
-        f"t{', *args' * bool(args)}), of f(t, y, …), which is the same integrator, with the Jacobian."
+        "scipy.integrate.odeint is not recorded: its steps depend on how its Jacobian is computed. Write "
+        f"acc.odeint(f, y0, t{', *args' * bool(args)}), of f(t, y, …), which is the same integrator, with the "
+        "Jacobian."
     )
 
 
@@ -199,8 +200,8 @@ def _quad(
     equations, taken, _ = traced
     if full_output or len(equations.examples) != 2 or equations.results != 1:
         raise refuse(
-            f"scipy.integrate.quad is recorded of functions that return one number, without full_output; {_name(func)} "
-            f"returns {equations.results}."
+            "scipy.integrate.quad is recorded without full_output, for functions that return one number; "
+            f"{_name(func)} returns {equations.results}."
         )
     options = (("epsabs", float(epsabs)), ("epsrel", float(epsrel)), ("limit", int(limit)))
     operands = np.concatenate([in_row(tape, a, b), taken])
@@ -263,7 +264,8 @@ def _root(
 ) -> NDArray[np.int64]:
     if conditions.results != unknowns:
         raise refuse(
-            f"{conditions.name} returns {conditions.results} numbers for {unknowns} unknowns; expected as many."
+            f"{conditions.name} returns {conditions.results} numbers for {unknowns} unknowns; expected one number for "
+            "each unknown."
         )
     return call_block(tape, Root(find, conditions, unknowns, len(start)), np.concatenate([start, taken]))
 

@@ -93,11 +93,14 @@ def tangent_derivative(
     for name, manifold in (("on", on), ("into", into)):
         _check_manifolds(manifold, name)
     if into is not None and (kind.order > 1 or kind.of_number):
-        raise ArgumentError(f"into is {into!r} for {kind.name}, of a function that returns one number; expected none")
+        raise ArgumentError(f"into is {into!r} for {kind.name}, whose function returns one number; leave into out")
     if kind.seeds is Seeds.SERIES or kind.factored:
-        raise ArgumentError(f"on is {on!r} for {kind.name}, which has no tangent space; expected none")
+        raise ArgumentError(f"on is {on!r} for {kind.name}, which has no tangent space; leave on out")
     if options.sparse is not None and into is not None and kind.values:
-        raise ArgumentError(f"sparse and into are given for {kind.name}; expected jacobian, and compile for the value")
+        raise ArgumentError(
+            f"sparse and into cannot be combined for {kind.name}; call acc.jacobian with both, and acc.compile for "
+            "the value"
+        )
     differentiated: int | str | Sequence[int | str] = 0 if kind.has_seeds else asked_together(f, argnums, names[0])
     function = _OnManifolds(f, kind, differentiated, names[1:], options, chosen, on, into)
     if options.sparse is not None:
@@ -316,8 +319,8 @@ class _OnManifolds:
             return places, [on] * len(places)
         if not isinstance(on, list | tuple) or len(on) != len(places):
             raise ArgumentError(
-                f"on is {on!r:.80}; expected one entry for each of the {len(places)} arguments that are differentiated "
-                "by, or one manifold for all of them"
+                f"on is {on!r:.80}; expected one entry for each of the {len(places)} arguments to differentiate with "
+                "respect to, or one manifold for all of them"
             )
         return places, [*on]
 
@@ -558,7 +561,7 @@ def _walk(value: Any, on: On, path: str, visit: Visit) -> Any:
         ]
         return container.build(parts)
     if on is not None and not isinstance(on, Manifold):
-        raise ArgumentError(f"{path} is no container; expected a manifold or None for it, and not {on!r:.80}")
+        raise ArgumentError(f"{path} is not a container; expected a manifold or None for it, not {on!r:.80}")
     return visit(value, on, path) if is_leaf or shape_of(value, path) is not None else value
 
 
@@ -575,8 +578,8 @@ def _below(on: On, container: Container, path: str) -> list[On]:
     unknown = [label for label in entries if label not in container.labels]
     if unknown or (len(entries) < len(container.labels) and not isinstance(on, dict)):
         raise ArgumentError(
-            f"{path} has the parts {', '.join(container.labels)}, and the manifolds for it are at "
-            f"{', '.join(labels) or 'none of them'}; expected one for each part, or a dict of some"
+            f"{path} has the parts {', '.join(container.labels)}, and manifolds were given for "
+            f"{', '.join(labels) or 'none of them'}; expected one for each part, or a dict with some of the parts"
         )
     return [entries.get(label) for label in container.labels]
 
@@ -592,7 +595,7 @@ def _zero(leaf: Any, manifold: Manifold | None, path: str) -> Any:
     """Return the tangent vector 0 at a leaf."""
     stored = leaf.quaternions if isinstance(leaf, _Quaternions) else quaternions_of(leaf)
     if stored is not leaf and manifold is not SO3:
-        raise ArgumentError(f"{path} is a Rotation; expected accumulus.manifolds.SO3 for it, and not {manifold}")
+        raise ArgumentError(f"{path} is a Rotation; expected accumulus.manifolds.SO3 for it, not {manifold}")
     shape = np.shape(stored)
     shape = shape if manifold is None else manifold.tangent_shape(shape, path)
     return np.zeros(shape) if shape else 0.0
@@ -618,5 +621,5 @@ def _linear(leaf: Any, manifold: Manifold | None, path: str, before: Iterator[An
 
 def _as_numbers(leaf: Any, manifold: Manifold | None, path: str) -> Any:
     if is_rotation(leaf):
-        raise ArgumentError(f"{path} is a Rotation; say into=accumulus.manifolds.SO3, or return .as_quat() of it")
+        raise ArgumentError(f"{path} is a Rotation; pass into=accumulus.manifolds.SO3, or return its .as_quat()")
     return leaf

@@ -82,8 +82,8 @@ class Inverse:
         if self.rows > MOST_ROWS:
             raise SizeError(
                 f"the solution of a system of {self.rows:,} equations has a dense Jacobian, of {self.rows**2:,} "
-                f"entries; expected at most {MOST_ROWS:,} equations, or products with it, which are not formed: "
-                "acc.gradient of a number, acc.jvp, acc.vjp or acc.linear_operator"
+                f"entries; expected at most {MOST_ROWS:,} equations. Products with it do not form it: acc.gradient of "
+                "a scalar function, acc.jvp, acc.vjp or acc.linear_operator"
             )
         inverse = replace(self, is_transposed=False).times(self.tape.constant_array(np.eye(self.rows)))
         return inverse.T if self.is_transposed else inverse

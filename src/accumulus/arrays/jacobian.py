@@ -701,8 +701,8 @@ class _Accumulating:
             vertex, products = self._cheapest({ordered[-1]} if in_order else free)
             if products > MOST:
                 raise SizeError(
-                    f"{products:,} products of derivatives between arrays, of which {MOST:,} fit; expected arrays "
-                    "whose derivatives are sparse, or smaller ones"
+                    f"{products:,} products of derivatives between arrays are needed, and at most {MOST:,} are "
+                    "supported; expected arrays whose derivatives are sparse, or smaller ones"
                 )
             vertices.remove(vertex)
             self._eliminate_vertex(vertex)

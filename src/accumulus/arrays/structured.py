@@ -563,9 +563,10 @@ class Structured:
         rows = np.unique(np.concatenate([references_in(each.heads) for each in parts]))
         if len(rows) * len(tails) > MOST_OF_LOOKUPS:
             raise SizeError(
-                f"derivatives of {len(rows):,} results by {len(tails):,} numbers that indices choose have nonzeros "
-                f"which depend on the indices; {MOST_OF_LOOKUPS:,} entries fit. Make the indices static "
-                "(static_argnums), or ask for products with the matrix"
+                f"indices among the arguments select some of {len(tails):,} numbers, so the nonzeros of the "
+                f"derivatives of {len(rows):,} results with respect to these depend on the indices; at most "
+                f"{MOST_OF_LOOKUPS:,} such entries are supported. Make the indices static (static_argnums), or use "
+                "products with the matrix (acc.jvp, acc.vjp)"
             )
         matrix = np.full((len(rows), len(tails)), self.tape.constant(0.0), np.int64)
         for each in parts:

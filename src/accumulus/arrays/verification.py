@@ -98,8 +98,8 @@ def verify_derivatives(
     if wrong.any():
         raise VerificationError(
             f"the program does not compute the derivatives of output {int(wrong.argmax())}: modulo a prime its row "
-            "differs from what the derivatives of arrays by each other make of it. This is a mistake of accumulus; "
-            "please report the function"
+            "differs from the one that the derivatives between arrays give. This is a mistake of accumulus; please "
+            "report the function"
         )
 
 

@@ -246,7 +246,7 @@ def compare_programs(
             agreement.expected[:, k],
             agreement.allowed[:, k],
             partial(_entry, problem, point),
-            lambda _: "The recording goes another way than the function does there.",
+            lambda _: "The recording takes another branch there than the function.",
         )
     yield finding
 
@@ -422,6 +422,11 @@ class CheckReport:
         points: number of points at which the function was called.
         skipped: number of those at which it raised an error, or returned no real numbers.
         cases: number of ways in which it decides on values at these points.
+
+    >>> import accumulus as acc
+    >>> report = acc.check(lambda x: x**2, 3.0)
+    >>> report.passed, report.name
+    (True, '<lambda>')
     """
 
     name: str

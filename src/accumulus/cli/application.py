@@ -42,6 +42,10 @@ INTERRUPTED: Final = 130
 P = ParamSpec("P")
 #: Commands in other modules: the module with their Typer application as `app`, imported when the command is used.
 ELSEWHERE: Final = {"research": "accumulus.theory.research.research_commands"}
+#: Commands in the order of `accumulus --help`; the others follow.
+FIRST: Final = ("plan", "check", "emit", "build", "show", "compare", "methods", "cache")
+#: Heading of the commands about graphs and methods, which users of derivatives do not need.
+RESEARCH: Final = "Research on graphs and methods"
 
 
 class Commands(TyperGroup):
@@ -49,7 +53,8 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*super().list_commands(ctx), *ELSEWHERE]
+        names = super().list_commands(ctx)
+        return [*FIRST, *(name for name in names if name not in FIRST), *ELSEWHERE]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command with that name; None if there is none."""
@@ -57,6 +62,7 @@ class Commands(TyperGroup):
             return super().get_command(ctx, cmd_name)
         command = typer.main.get_command(import_module(ELSEWHERE[cmd_name]).app)
         command.invoke = reported(command.invoke)  # type: ignore[method-assign]
+        command.rich_help_panel = RESEARCH  # type: ignore[attr-defined]
         return command
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
@@ -72,14 +78,15 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="accumulus",
     cls=Commands,
-    help="Plan, compare and emit cheap, verified Jacobians of Python functions.",
-    epilog="PROBLEM is a function, file.py:function with one --shape for each argument, or a graph, graph.json.",
+    help="Report, check and export exact derivatives of Python functions.",
+    epilog="PROBLEM is a function in a file, with the shape of each argument, or a file of a graph. "
+    "Example: accumulus plan model.py:f --shape 6 --shape 3x3",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def main() -> None:
@@ -117,7 +124,7 @@ def _version(requested: bool) -> None:
 def accumulus(
     _: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
-    """Plan, compare and emit cheap, verified Jacobians of Python functions."""
+    """Report, check and export exact derivatives of Python functions."""
 
 
 def print_note(message: str, style: str | None = None) -> None:
@@ -136,26 +143,30 @@ def _flag(text: str) -> Any:
 
 
 def _positions(noun: str) -> Any:
-    text = f"Position of a {noun} of the derivative that is wanted, if not all are; once for each."
+    text = f"Position of a {noun} of the derivative to compute, instead of all. Repeat for several."
     return Annotated[list[int] | None, typer.Option(metavar="N", help=text, show_default=False)]
 
 
 #: Type and help text by name. Executors and callbacks have no text form, and each command has its own targets.
 OPTIONS: Final[dict[str, Any]] = {
     "derivative": Annotated[
-        str, typer.Option(metavar="KIND", help="Of a function: the function of accumulus that makes it.")
+        str, typer.Option(metavar="KIND", help="Function of accumulus that makes the derivative: gradient, hessian, …")
     ],
     "argnums": Annotated[
         list[int] | None,
         typer.Option(
             metavar="N",
-            help="Position of an argument to differentiate by, the first is 0; once for each.",
+            help="Position of an argument to differentiate with respect to, from 0. Repeat for several.",
             show_default=False,
         ),
     ],
     "argnames": Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Name of such an argument; once for each.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="Name of an argument to differentiate with respect to. Repeat for several.",
+            show_default=False,
+        ),
     ],
     "rows": _positions("row"),
     "columns": _positions("column"),
@@ -163,36 +174,50 @@ OPTIONS: Final[dict[str, Any]] = {
         list[str] | None,
         typer.Option(
             metavar="ROW,COLUMN",
-            help="Positions of an entry of the derivative that is wanted, if not all are; once for each.",
+            help="Position of an entry of the derivative to compute, instead of all. Repeat for several.",
             show_default=False,
         ),
     ],
     "banded": Annotated[
         tuple[int, int] | None,
-        typer.Option(metavar="BELOW ABOVE", help="Diagonals of a banded matrix.", show_default=False),
+        typer.Option(
+            metavar="BELOW ABOVE",
+            help="Numbers of diagonals below and above the main one, of a derivative that is a banded matrix.",
+            show_default=False,
+        ),
     ],
-    "method": Annotated[str, typer.Option(help="How to search; 'accumulus methods' lists all.")],
-    "objective": Annotated[str, typer.Option(help="What to minimise: operations, multiplications, fma, code size.")],
-    "time_limit": Annotated[float, typer.Option(metavar="SECONDS", help="A search stops at the latest after so long.")],
-    "effort": Annotated[str, typer.Option(help=f"When a search that no longer improves stops: {', '.join(EFFORTS)}.")],
-    "seed": Annotated[int, typer.Option(help="Of the search. Same seed, same plan.")],
-    "iterations": Annotated[int | None, typer.Option(metavar="N", help="Of the search, at most.", show_default=False)],
-    "cache": _flag("Whether plans and programs are taken from the cache, and stored there."),
+    "method": Annotated[str, typer.Option(help="Method of the search; 'accumulus methods' lists all.")],
+    "objective": Annotated[str, typer.Option(help="Cost to minimise: operations, multiplications, fma, code size.")],
+    "time_limit": Annotated[float, typer.Option(metavar="SECONDS", help="Maximum time of the search.")],
+    "effort": Annotated[str, typer.Option(help=f"How long a search goes on without improving: {', '.join(EFFORTS)}.")],
+    "seed": Annotated[int, typer.Option(help="Seed of the search. The same seed gives the same plan.")],
+    "iterations": Annotated[
+        int | None, typer.Option(metavar="N", help="Maximum number of iterations of the search.", show_default=False)
+    ],
+    "cache": _flag("Read plans and programs from the cache, and store them there."),
     "sparse": Annotated[
         str | None,
-        typer.Option(metavar="FORMAT", help=f"Only the nonzeros: {', '.join(FORMATS)}.", show_default=False),
+        typer.Option(
+            metavar="FORMAT",
+            help=f"Compute only the nonzeros, as a sparse matrix: {', '.join(FORMATS)}.",
+            show_default=False,
+        ),
     ],
-    "dtype": Annotated[str, typer.Option(help=f"Of arguments and results: {', '.join(DTYPES)}.")],
-    "threads": Annotated[int, typer.Option(metavar="N", help="Threads that share the points of a batch.")],
-    "check_finite": _flag("Refuse NaN and infinity."),
-    "check": _flag("Compare the recording with the function on numbers."),
+    "dtype": Annotated[str, typer.Option(help=f"Precision of arguments and results: {', '.join(DTYPES)}.")],
+    "threads": Annotated[int, typer.Option(metavar="N", help="Number of threads that share the points of a batch.")],
+    "check_finite": _flag("Raise an error if an argument holds NaN or infinity."),
+    "check": _flag("Compare the recorded function with the original at several points."),
     "optimise": Annotated[
         bool | None,
-        typer.Option(help="Rewrite the program to fewer operations; by default in float64.", show_default=False),
+        typer.Option(help="Rewrite the program to fewer operations; on by default in float64.", show_default=False),
     ],
-    "exact_order": _flag("Leave the arithmetic of the function itself as it is written."),
-    "guards": Annotated[str, typer.Option(help=f"Decisions on values: {', '.join(GUARDS)}.")],
-    "most_cases": Annotated[int, typer.Option(metavar="N", help="Programs for arguments of one shape, at most.")],
+    "exact_order": _flag("Compute the function's values as NumPy does, to the bit."),
+    "guards": Annotated[
+        str, typer.Option(help=f"Decisions on values, as if x > 0: {', '.join(GUARDS)} (compile each case, or refuse).")
+    ],
+    "most_cases": Annotated[
+        int, typer.Option(metavar="N", help="Maximum number of cases of a function that decides on values.")
+    ],
 }
 #: Options of searches; a graph file determines everything else.
 OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)
@@ -255,8 +280,8 @@ def processes(jobs: int) -> Iterator[Executor | None]:
         return
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         raise ArgumentError(
-            f"--jobs {jobs} with python -E: its processes would look for modules in the current directory; add -P, or "
-            "use -I"
+            f"--jobs {jobs} with python -E: worker processes would import modules from the current directory; add -P, "
+            "or use -I"
         )
     existing = set(multiprocessing.active_children())
     # a progress bar has a thread, and processes forked beside a thread may wait for its locks for ever

@@ -16,6 +16,7 @@ from accumulus.cli.application import (
     OF_DERIVATIVES,
     OF_SEARCHES,
     OPTIONS,
+    RESEARCH,
     AsJson,
     Watch,
     app,
@@ -44,13 +45,15 @@ if TYPE_CHECKING:
 FORMS: Final = ("c", "library", "wheel")
 LAYOUTS: Final = ("plain", "casadi")
 
-FunctionText = Annotated[str, typer.Argument(metavar="FUNCTION", help="file.py:function", show_default=False)]
+FunctionText = Annotated[
+    str, typer.Argument(metavar="FUNCTION", help="Function in a Python file: file.py:function.", show_default=False)
+]
 Shapes = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
         metavar="SIZES",
-        help="Shape of an argument: 6, 3,3 or 3x3, 'scalar' for a number. Once for each argument of the function.",
+        help="Shape of an argument: 6, 3,3 or 3x3, or 'scalar' for a number. Repeat for each argument, in their order.",
         show_default=False,
     ),
 ]
@@ -63,30 +66,32 @@ def build_command(
     function: FunctionText,
     shape: Shapes = None,
     target: Annotated[
-        str, typer.Option(help="c: source and header; library: a shared one, too; wheel: a Python package.")
+        str, typer.Option(help="c: source and header; library: a shared library, too; wheel: a Python package.")
     ] = "wheel",
     name: Annotated[
         str | None,
-        typer.Option(help="Of the function and the package; by default that of the function.", show_default=False),
+        typer.Option(help="Name of the result; by default that of the function.", show_default=False),
     ] = None,
-    package_version: Annotated[str, typer.Option(metavar="VERSION", help="Of the package.")] = "0.1.0",
+    package_version: Annotated[str, typer.Option(metavar="VERSION", help="Version of the wheel.")] = "0.1.0",
     layout: Annotated[
         str,
-        typer.Option(help="Of C and libraries: plain, or casadi, functions that casadi.external and nlpsol load."),
+        typer.Option(help="Interface of C and libraries: plain, or casadi, which casadi.external and nlpsol load."),
     ] = "plain",
     constraints: Annotated[
         str | None,
         typer.Option(
             metavar="FUNCTION",
-            help="With --layout casadi: of the same file; a nonlinear program is built.",
+            help="Constraints of a nonlinear program, in the same file; with --layout casadi.",
             show_default=False,
         ),
     ] = None,
-    native: Annotated[bool, typer.Option(help="Use all instructions of this processor; others may lack them.")] = False,
+    native: Annotated[
+        bool, typer.Option(help="Use all instructions of this processor; other processors may lack them.")
+    ] = False,
     output: Annotated[Path, typer.Option("--output", "-o", file_okay=False, help="Folder to write to.")] = Path("."),
     **options: Any,
 ) -> None:
-    """Ship a derivative: as C source with a header, as a shared library, or as a wheel that needs NumPy alone."""
+    """Write a derivative as C source with a header, as a shared library, or as a wheel that needs only NumPy."""
     from accumulus.cli.problem import given_options, load_derivative, load_function, parameters_of, user_code
     from accumulus.shipping.c_projects import CProject, check_package_name
 
@@ -100,7 +105,7 @@ def build_command(
         raise ArgumentError("--constraints are given for a plain layout; expected --layout casadi")
     if layout == "casadi" and (wrong := [name for name in beyond_searches(options) if name in OF_DERIVATIVES]):
         raise ArgumentError(
-            f"--{wrong[0]} is given for --layout casadi, whose derivatives are those that CasADi asks for; leave it out"
+            f"--{wrong[0]} is given for --layout casadi, which writes the derivatives that CasADi calls; leave it out"
         )
     if not re.fullmatch(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?", package_version):
         raise ArgumentError(f"--package-version is {package_version!r}; expected numbers with dots, such as 1.0.2")
@@ -153,7 +158,9 @@ def _build_for_casadi(
             text = function_source(f, examples, name, **options)
     else:
         if len(examples) not in (1, 2):
-            raise ArgumentError(f"{function} takes {len(examples)} arguments; expected variables, and maybe parameters")
+            raise ArgumentError(
+                f"{function} takes {len(examples)} arguments; expected one or two: the variables, and parameters"
+            )
         g, _, _ = load_function(f"{path}:{constraints}", ["x".join(map(str, sizes)) or "scalar" for sizes in shapes])
         name = "nlp"
         with user_code(path):
@@ -174,10 +181,10 @@ def _build_for_casadi(
 @app.command()
 @reported
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Drop everything that is cached.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete everything in the cache.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show where plans and compiled code are cached, and their size."""
+    """Show the folder of cached plans and compiled code, and its size."""
     from accumulus.cache import clear as drop
     from accumulus.cache import contents, directory, state
 
@@ -207,17 +214,22 @@ OF_CHECKS: Final = tuple(
 )
 #: Seconds that a method may take whatever the time limit.
 ANYWAY: Final = 0.1
+#: Rows of a comparison.
+ROWS: Final = 10
 
 ProblemText = Annotated[
-    str, typer.Argument(metavar="PROBLEM", help="file.py:function, or graph.json", show_default=False)
+    str,
+    typer.Argument(metavar="PROBLEM", help="Function (file.py:function) or graph (graph.json).", show_default=False),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=1024, help="Processes that share a search.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", metavar="N", min=1, max=1024, help="Number of processes that share the search.")
+]
 AsExpressions = Annotated[
-    bool, typer.Option("--expressions", help="Print the plan as expressions instead of the report.")
+    bool, typer.Option("--expressions", help="Print the plan as expressions, instead of the report.")
 ]
-AsLatex = Annotated[bool, typer.Option("--latex", help="The same in LaTeX.")]
+AsLatex = Annotated[bool, typer.Option("--latex", help="Print the plan as expressions in LaTeX.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write to this file.", show_default=False)
+    Path | None, typer.Option("--output", "-o", dir_okay=False, help="File to write.", show_default=False)
 ]
 
 
@@ -233,7 +245,7 @@ def plan_command(
     latex: AsLatex = False,
     **options: Any,
 ) -> None:
-    """Find a plan for a derivative, and report its costs and the reason for its choice."""
+    """Report what a derivative costs: operations, the chosen order of the chain rule, and other orders."""
     if as_json and (expressions or latex):
         raise typer.BadParameter("--json prints the report; leave out --expressions and --latex, or --json")
     loaded = _load(problem, shape, options)
@@ -260,13 +272,15 @@ def compare_command(
     shape: Shapes = None,
     jobs: Jobs = 1,
     as_json: AsJson = False,
+    all_methods: Annotated[bool, typer.Option("--all", help="Print a row for every method.")] = False,
     **options: Any,
 ) -> None:
-    """Plan with every method, and print their costs and times side by side.
+    """Compare the methods that search for a plan, by cost and time.
 
-    Deterministic methods that take longer than the time limit, by estimate or in fact, are left out.
+    Ten rows show forward, reverse and Markowitz elimination, and the best methods with different costs. Deterministic
+    methods that take longer than the time limit, by estimate or in fact, are left out.
     """
-    from accumulus.show.report import MethodCosts, chosen_because, comparison_table
+    from accumulus.show.report import MethodCosts, chosen_because, comparison_table, distinct
 
     loaded = _load(problem, shape, options)
     objective, time_limit = options["objective"], options["time_limit"]
@@ -291,15 +305,17 @@ def compare_command(
         if not candidates:
             raise
         interrupted = True
-    best = min(candidates, key=lambda candidate: candidate.cost(objective))
+    best = min(candidates, key=lambda candidate: (candidate.cost(objective), candidate.seconds))
     if as_json:
         rows = [candidate.to_dict() for candidate in candidates]
         print_json({"name": loaded.name, "objective": objective, "methods": rows, "skipped": skipped})
     else:
-        alternatives = [c for c in candidates if c is not best]
-        reason = text(f"Fewest {objective}: {chosen_because(best, alternatives, objective)}")
-        table = comparison_table(candidates, best.method)
+        shown = candidates if all_methods else distinct(candidates, objective, ROWS)
+        reason = text(f"Fewest {objective}: {chosen_because(best, [c for c in shown if c is not best], objective)}")
+        table = comparison_table(shown, best.method)
         parts: list[RenderableType] = [text(loaded.name, style="bold"), "", table, "", reason]
+        if len(shown) < len(candidates):
+            parts.append(text(f"{len(candidates) - len(shown)} more methods: --all shows them.", style="dim"))
         if skipped:
             listed = ", ".join(f"{method} ({duration(seconds)})" for method, seconds in skipped.items())
             limit = f"Not run to the end, since that takes longer than the time limit of {duration(time_limit)}:"
@@ -319,11 +335,12 @@ def emit_command(
     output: Output = None,
     jobs: Jobs = 1,
     values: Annotated[
-        bool, typer.Option("--values/--no-values", help="Leave values away: jacobian for value_and_jacobian.")
+        bool,
+        typer.Option("--values/--no-values", help="Also compute the function's values; --no-values leaves them out."),
     ] = True,
     **options: Any,
 ) -> None:
-    """Print the source of a derivative of the function, or of a graph's Jacobian from its labels."""
+    """Print the source code of a derivative, or of a graph's Jacobian as a function of its edge labels."""
     from accumulus.cli.source import problem_source, source_of_loops
     from accumulus.targets import check_target
 
@@ -356,21 +373,24 @@ def emit_command(
 @with_options(*OF_PROBLEMS)
 def show_command(
     problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="file.py:function, graph.json, or plan.json", show_default=False)
+        str,
+        typer.Argument(
+            metavar="PROBLEM", help="Function (file.py:function), graph.json or plan.json.", show_default=False
+        ),
     ],
     shape: Shapes = None,
     output: Output = None,
     jobs: Jobs = 1,
     **options: Any,
 ) -> None:
-    """Show a plan step by step, in graph, line graph and expressions, as a page that is written or opened."""
+    """Write or open a page that shows a plan step by step: graph, line graph and expressions."""
     from accumulus.search.plan import is_plan_file, load_plan
     from accumulus.show.explorer import described_as, show_plan
 
     described, interrupted = None, False
     if is_plan_file(problem):
         if shape:
-            raise typer.BadParameter("--shape is for functions; a plan file has all that is needed")
+            raise typer.BadParameter("--shape is for functions; leave it out for a plan file")
         chosen_plan = load_plan(problem)
     else:
         loaded = _load(problem, shape, options)
@@ -390,12 +410,12 @@ def show_command(
 def check_command(
     function: FunctionText,
     shape: Shapes = None,
-    points: Annotated[int, typer.Option(min=0, help="How many points to try around the first.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the arguments where it begins.")] = 0,
+    points: Annotated[int, typer.Option(min=0, help="Number of points to try around the first one.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first point.")] = 0,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Compare a function's recording and derivatives with the function itself; exit code 1 if they differ."""
+    """Check a function's derivatives against the function itself at several points; exit code 1 if they differ."""
     import numpy as np
 
     from accumulus.checking.check import check as hold
@@ -418,7 +438,7 @@ def check_command(
 @app.command("methods")
 @reported
 def methods_command(as_json: AsJson = False) -> None:
-    """List the methods with their descriptions."""
+    """List the methods that search for plans."""
     from accumulus.methods import methods as registered
 
     descriptions = registered()
@@ -478,26 +498,30 @@ def _report(problem: Problem, plan: Plan) -> Report:
 # accumulus generate --------------------------------------------------------------------------------------------------
 
 
-@app.command("generate")
+@app.command("generate", rich_help_panel=RESEARCH)
 @reported
 def generate_command(
-    name: Annotated[str | None, typer.Argument(help="Of a generator; none lists them.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a generator; without one, all are listed.", show_default=False)
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="ARGUMENT=VALUE",
-            help="An argument of the generator: width=8, density=0.5, points=20x20, shape=tree. Repeat for others.",
+            help="Argument of the generator: width=8, density=0.5, points=20x20, shape=tree. Repeat for several.",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="The same as --set seed=…", show_default=False)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the generator, as --set seed=N.", show_default=False)
+    ] = None,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", dir_okay=False, help="File to write; its end says the form: .json, .graphml."),
+        typer.Option("--output", "-o", dir_okay=False, help="File to write, with the ending .json or .graphml."),
     ] = Path("graph.json"),
 ) -> None:
-    """Write a generated graph to a file; the same arguments give the same graph on every machine."""
+    """Write a generated graph to a file, to try methods on; the same arguments give the same graph everywhere."""
     from accumulus.graph.generators import generator_named, generators
 
     if name is None:

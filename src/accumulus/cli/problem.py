@@ -148,7 +148,7 @@ def user_code(path: Path) -> Iterator[None]:
         while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
             trace = trace.tb_next
         text = "".join(traceback.format_exception(type(error), error, trace, chain=False)).rstrip()
-        raise UserCodeError(f"{path} raised an exception of its own:\n{text}") from None
+        raise UserCodeError(f"{path} raised an exception:\n{text}") from None
 
 
 def _functions_in(path: Path) -> list[str]:
@@ -220,7 +220,9 @@ def load_derivative(
     if kind not in kinds:
         raise unknown_name("derivative", kind, kinds)
     if wrong := [name for name in ("argnums", "argnames") if name in keywords and kind in _OF_ALL]:
-        raise ArgumentError(f"--{wrong[0]} is given for {kind}, which is of all arguments; expected none")
+        raise ArgumentError(
+            f"--{wrong[0]} is given for {kind}, which differentiates with respect to all arguments; leave it out"
+        )
     f, sizes, path = load_function(text, shapes)
     arguments = [np.ones(size)[()] for size in sizes]
     if every and kind not in _OF_ALL and not {"argnums", "argnames"} & keywords.keys():
@@ -284,11 +286,9 @@ def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -
     if Path(text).suffix.lower() in READABLE:
         check_file(text)
         if shapes:
-            raise typer.BadParameter("--shape is for functions; a graph file has all that is needed")
+            raise typer.BadParameter("--shape is for functions; leave it out for a graph file")
         if wrong := beyond_searches(options):
-            raise typer.BadParameter(
-                f"--{wrong[0].replace('_', '-')} is for functions; a graph file is planned as it is"
-            )
+            raise typer.BadParameter(f"--{wrong[0].replace('_', '-')} is for functions; leave it out for a graph file")
         start = time.perf_counter()
         graph = load_graph(Path(text))
         return Problem(graph.name, graph, None, {"read": time.perf_counter() - start})

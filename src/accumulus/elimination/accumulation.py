@@ -355,7 +355,8 @@ def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integer
     unwanted = ~are_wanted(graph, places)
     if unwanted.any():
         raise VerificationError(
-            f"entry {tuple(places[unwanted.argmax()].tolist())} is there; expected entries that are wanted only"
+            f"entry {tuple(places[unwanted.argmax()].tolist())} was not requested; expected only the entries that the "
+            "graph lists as wanted"
         )
 
 
@@ -516,5 +517,7 @@ class Accumulation:
         Raises:
             VerificationError: naming the first root whose row is wrong, a reference that does not exist, or a step
                 whose operands have sizes that do not match.
+
+        Source: entries are sums over all paths, section 3 of ``docs/notes.md``.
         """
         _verify(self.graph, self.steps, self.entries, seed)

@@ -112,7 +112,9 @@ class EdgeElimination:
             raise OrderError(f"side {side!r}: expected 'front' (joined with the edges into its source) or 'back'")
         vertices = range(len(self.successors))
         if j not in vertices or i not in vertices or i not in self.successors[j]:
-            raise OrderError(f"there is no edge {self._name(j, i)} to eliminate; expected one that is there by then")
+            raise OrderError(
+                f"there is no edge {self._name(j, i)} to eliminate; expected an edge that exists at this step"
+            )
         end = j if side == "front" else i
         if not self.intermediate[end]:
             kind = "a root" if side == "front" else "a terminal"
@@ -395,7 +397,7 @@ class FaceElimination:
         if not numbers or i not in self or j not in self or j not in self.successors[i]:
             raise OrderError(
                 f"there is no face ({self.name(i)}, {self.name(j)}) to eliminate; expected two vertices of the line "
-                "graph, neither root nor terminal, of which the second follows the first by then"
+                "graph, neither root nor terminal, the second a successor of the first at this step"
             )
 
     def name(self, v: int) -> str:

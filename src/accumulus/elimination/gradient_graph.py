@@ -84,8 +84,8 @@ def linearize_gradient(
     solutions = fixed_solutions(tape)
     if solutions is None:
         raise ArgumentError(
-            "the function has values with derivatives of their own, which say nothing of second ones; expected it "
-            "without (`unattached`), or the Jacobian of its gradient"
+            "the function has values with custom first derivatives, which do not define second ones; remove these "
+            "(`unattached`), or use the Jacobian of the gradient"
         )
     # the copies of solutions that Newton steps hold constant have no first derivatives, but they enter second ones
     needed = tape.copy()
@@ -274,7 +274,7 @@ def eliminate_pairs(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
     """
     state = SymmetricGraph(graph)
     if sorted(order) != sorted(state.inner):
-        raise OrderError(f"the order is {order!r:.60}; expected every value that is no terminal once")
+        raise OrderError(f"the order is {order!r:.60}; expected every value that is not a terminal once")
     steps = Steps(len(graph.sources))
     arguments, dependents, crossing = state.arguments, state.dependents, state.crossing
     units = {*np.flatnonzero(np.isin(graph.kinds, (Kind.ONE, Kind.MINUS_ONE))).tolist()}

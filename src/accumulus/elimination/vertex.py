@@ -290,8 +290,8 @@ class VertexElimination:
             return
         if self._steps.edges + len(self._steps) + count > LOW:
             raise OrderError(
-                f"the order makes more than {LOW:,} products and sums, as many as an accumulation can hold; "
-                "expected an order that fills the graph in less, or a graph of a part of the function"
+                f"the order makes more than {LOW:,} products and sums, the most that an accumulation can hold; "
+                "expected an order with less fill-in, or the graph of a part of the function"
             )
         self._steps.is_product.extend((waiting >> 2 * HALF).astype(np.uint8).tobytes())
         for column, shift in ((self._steps.left, HALF), (self._steps.right, 0)):

@@ -117,8 +117,8 @@ T = TypeVar("T")
 #: Maximum number of inner tapes that a recording remembers.
 MOST_INNER: Final = 1000
 ENDED: Final = (
-    "A traced value is used here whose recording has ended: it was kept (in a global, an attribute, a list, a closure) "
-    "when the function was recorded. Let the function return it, or compute it anew from the arguments."
+    "A traced value is used here whose recording has ended: it was stored (in a global, an attribute, a list, a "
+    "closure) while the function was recorded. Return it from the function, or compute it again from the arguments."
 )
 
 
@@ -156,9 +156,10 @@ def ending(record: Callable[..., T]) -> Callable[..., T]:
 # Errors for code that needs the number or the truth of a traced value. Each names the cause and a replacement.
 
 FILLING: Final = (
-    "A value that depends on the function's arguments is stored in an array of plain numbers: one that was made "
-    "outside of the function, or by a method of such an array, or of integers or single precision, which NumPy would "
-    "round. np.array(M, float) of such an array M makes one that can be filled, as do np.zeros and the like."
+    "A value that depends on the function's arguments is stored in an array of plain numbers: the array was made "
+    "outside of the function, by a method of such an array, or for integers or single precision, to which NumPy would "
+    "round. Inside the function, np.array(M, float) makes a copy of an array M that can be filled, as do np.zeros and "
+    "the like."
 )
 
 
@@ -201,12 +202,12 @@ def no_number(kind: str = "float") -> TraceError:
     if isinstance(getattr(callee, "__self__", None), np.ndarray):
         return refuse(
             f"The method .{name} of a plain array {needs} Write np.{name}(array, …), or @ for a product of matrices; "
-            "or make the array by np.array(…) first."
+            "or make the array traced first, by np.array(…)."
         )
     if place is not None and place.library.startswith("scipy.sparse"):
         return refuse(
             "A sparse matrix takes plain numbers here, and this array depends on the arguments of the function. Write "
-            "M @ x, which is recorded, M.toarray(), whose zeros cost nothing, or spsolve in the place of an iteration."
+            "M @ x, which is recorded, M.toarray(), whose zeros cost nothing, or spsolve instead of an iteration."
         )
     if place is not None and (library := _library_of(callee) or _public(place.library)):
         return refuse(
@@ -218,14 +219,14 @@ def no_number(kind: str = "float") -> TraceError:
 
 #: Advice for each kind of number that code may ask for.
 ADVICE: Final = {
-    "float": "Leave the conversion away, use NumPy's functions, or make the argument static (static_argnums).",
-    "int": "Leave the conversion away: np.floor, np.ceil, np.trunc and np.rint round and can be recorded; or make the "
+    "float": "Leave the conversion out, use NumPy's functions, or make the argument static (static_argnums).",
+    "int": "Leave the conversion out: np.floor, np.ceil, np.trunc and np.rint round and can be recorded; or make the "
     "argument static (static_argnums).",
     "index": "An index or the bound of a loop must be a constant: make the argument static (static_argnums), or write "
     "the number.",
     "complex": "complex() makes a plain number: write x + 1j * y, which is recorded.",
-    "format": 'Here it has no value that could be written, since decisions are refused (guards="error"), or the code '
-    "is recorded once for many points: leave the format away, which prints its name.",
+    "format": 'It has no value to format here: decisions are refused (guards="error"), or the code is recorded once '
+    "for many points. Leave the format out, then its name is printed.",
     "hash": "It cannot be a key of a dict or set, or the argument of a cached function.",
 }
 
@@ -239,14 +240,14 @@ def no_decision() -> TraceError:
         name = getattr(callee, "__name__", "")
         advice = f"Python's {name}() compares. Write np.{name}imum(a, b), or np.{name} of an array."
     elif callee is sorted:
-        advice = "Sorting compares; the order would be fixed for all points. It cannot be recorded."
+        advice = "Sorting compares values, and the order would be fixed for all points, so it cannot be recorded."
     elif callee in (any, all):
         name = getattr(callee, "__name__", "")
         advice = f"Write np.{name} and choose with np.where(condition, a, b)."
     elif callee is not None and _library_of(callee):
         library = _library_of(callee)
         advice = (
-            f"{library} was given a list of traced values: give it an array, np.array([…])."
+            f"{library} received a list of traced values: pass an array, np.array([…])."
             if library.startswith("np.")
             else f"{library} cannot be recorded: write the formula with NumPy's functions."
         )
@@ -261,7 +262,7 @@ def no_decision() -> TraceError:
             "Write np.where(condition, a, b), np.maximum or np.minimum, which record both branches; conditions are "
             "joined by & and |, negated by ~."
         )
-    return refuse(f"Which way to go here depends on the arguments of the function. {advice}")
+    return refuse(f"A decision here depends on the arguments of the function. {advice}")
 
 
 def _library_of(callee: object) -> str:

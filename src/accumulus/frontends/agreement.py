@@ -50,11 +50,11 @@ NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
 
 #: Why a recording has no value where its function has one.
 NO_VALUE: Final = (
-    " The recording has no value there, nor at any other point that was tried: something that it computes has none, "
-    "such as the logarithm or the root of a negative number, or the solution of a singular system. The function goes "
-    "on: what it calls, such as LAPACK, takes NaN for a number, or rounds a singular matrix to another. Call it first "
-    "with arguments at which all that it computes is finite, if there are any. check=False leaves this comparison out; "
-    "derivatives are NaN there."
+    " The recording is NaN there and at all other points that were tried: an intermediate value is undefined, such as "
+    "the logarithm or the root of a negative number, or the solution of a singular system. The function itself "
+    "returns numbers, since a routine that it calls, such as LAPACK, accepts NaN or rounds a singular matrix to a "
+    "regular one. Make the first call with arguments at which all intermediate values are finite. check=False skips "
+    "this comparison; derivatives are NaN there."
 )
 
 Floats = NDArray[np.float64]
@@ -274,28 +274,28 @@ def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: 
     """Return the text of an error message: the likely reason for a difference, and advice."""
     if swallowed is not None:
         return (
-            " While it was recorded, it caught this error, which numbers do not raise, and went on another way:\n"
-            f"{swallowed}"
+            " While the function was recorded, it caught this error, which plain numbers do not raise, and took "
+            f"another branch:\n{swallowed}"
         )
     if changed:
-        again = "" if repeats else "called again, it returns something else; "
+        again = "" if repeats else "called again, it returns other values; "
         more = f" and {len(changed) - MOST_TOLD} more" if len(changed) > MOST_TOLD else ""
         return (
             f" The likely reason: {again}it changes {', '.join(changed[:MOST_TOLD])}{more} when it runs, which "
-            "compiled code does not. Pass what changes as an argument, and return what it becomes. check=False records "
-            "the function as it runs once."
+            "compiled code does not. Pass such state as an argument, and return its new value. check=False records a "
+            "single run."
         )
     if not repeats:
         return (
-            " Called again, it returns something else: it draws random numbers, or changes what it reads where that is "
-            "not seen (a file, an iterator, an argument). Pass what changes as an argument. check=False records it as "
-            "it runs once."
+            " Called again, it returns other values: it draws random numbers, or changes state that accumulus does "
+            "not watch (a file, an iterator, an argument). Pass such state as an argument. check=False records a "
+            "single run."
         )
     return (
         " Usual reasons: an exception that it catches, a test of types (isinstance, type(x) is …), a global or an "
         "attribute that changed, an entry of np.empty that is never set, the sign of an eigenvector or of a singular "
-        "vector, which LAPACK leaves to chance (vectors * np.sign(vectors[-1]) does not). check=False leaves this "
-        "comparison out."
+        "vector, which LAPACK does not define (vectors * np.sign(vectors[-1]) does). check=False skips this "
+        "comparison."
     )
 
 

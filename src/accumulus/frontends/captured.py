@@ -355,7 +355,7 @@ class Captured:
         if not is_known or self.changes():  # a cache that the first run fills, later runs find
             self._earlier, self._variables = self._variables, []
             self._walk()
-        self.unwatched += [f"{name}(), which reads what is outside of Python" for name in sorted(observed.outside)]
+        self.unwatched += [f"{name}(), which reads state outside of Python" for name in sorted(observed.outside)]
 
     def settle(self) -> None:
         """Stop watching variables that have changed since this was made or settled, and add them to `changed`."""
@@ -550,7 +550,7 @@ class Captured:
                 self._add_entries(attrgetter("flat"), value, label, value.size, None)
             elif value.nbytes > LARGEST:
                 size = f"{value.nbytes:,} bytes"
-                self.unwatched.append(f"{label}, an array of {size}: of some entries changes are seen")
+                self.unwatched.append(f"{label}, an array of {size}: changes of only some entries are seen")
             if type(value) is not np.ndarray and hasattr(value, "__dict__"):  # the mask of a masked array
                 self._add_named(vars(value), sorted(vars(value)), label)
         elif type(value) in dispatchers():
@@ -612,7 +612,7 @@ class Captured:
     ) -> None:
         """Watch all entries of a container, or a sample of a long one, and the objects that they lead to."""
         if count > self._left and count:
-            self.unwatched.append(f"{label}, {count:,} entries: of some of them changes are seen")
+            self.unwatched.append(f"{label}, {count:,} entries: changes of only some of them are seen")
             if not isinstance(owner, list) or self._left <= 1:
                 return
             some = slice(None, None, -(-count // (self._left // 2 + 1)))
@@ -628,7 +628,7 @@ class Captured:
     def _visit_module(self, module: ModuleType, label: str) -> None:
         top = module.__name__.partition(".")[0]
         if top in _OUTSIDE:
-            self.unwatched.append(f"{label}, which reads what is outside of Python")
+            self.unwatched.append(f"{label}, which reads state outside of Python")
         if is_foreign(module.__name__) and top not in _HOLDING:
             return
         self._by_name = True

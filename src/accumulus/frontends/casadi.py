@@ -110,7 +110,7 @@ def _expanded(function: Any) -> Any:
     if function.has_free():
         names = ", ".join(map(str, function.get_free()[:8]))
         raise refuse(
-            f"The function {function.name()} has free variables: {names}. Expected are all of them among its inputs: "
+            f"The function {function.name()} has free variables: {names}. Make all of them inputs: "
             "casadi.Function(name, [x, p], [y])."
         )
     if function.is_a("SXFunction"):
@@ -183,7 +183,7 @@ def _value(tape: Tape, code: int, arguments: list[int]) -> int:
     if code in (ca.OP_AND, ca.OP_OR):
         join = tape.logical_and if code == ca.OP_AND else tape.logical_or
         return join(*(as_truth(tape, argument) for argument in arguments))
-    raise refuse(f"CasADi's operation {_NAMES.get(code, code)} has no row among what can be recorded (docs/casadi.md).")
+    raise refuse(f"CasADi's operation {_NAMES.get(code, code)} cannot be recorded; docs/casadi.md lists what can.")
 
 
 RECORDER: Final = _Functions()

@@ -185,10 +185,10 @@ class Decisions:
         if self._questions <= MOST_QUESTIONS and len(self.guards) < MOST_GUARDS and written <= MOST_OPERATIONS:
             return
         raise refuse(
-            f"The function has taken {self._questions:,} decisions on values so far, {len(self.guards):,} different "
-            f"ones among them, and {written:,} operations; more than {MOST_QUESTIONS:,}, {MOST_GUARDS:,} or "
-            f"{MOST_OPERATIONS:,} are not recorded. A loop that does not end here at the given arguments? End it after "
-            "a number of steps.",
+            f"The function has made {self._questions:,} decisions on values so far, {len(self.guards):,} of them "
+            f"different, and {written:,} operations; more than {MOST_QUESTIONS:,}, {MOST_GUARDS:,} or "
+            f"{MOST_OPERATIONS:,} are not recorded. Perhaps a loop does not end for these arguments: end it after a "
+            "fixed number of steps.",
             EndlessRecordingError,
         )
 
@@ -219,10 +219,10 @@ def decisions_on(tape: Any) -> Decisions | None:
         return None
     if isinstance(tape, InnerTape):
         raise refuse(
-            "Which way to go here depends on the arguments of a function that is recorded once and runs for many "
-            "instances (acc.map, acc.scan, acc.implicit), which may go different ways. Write np.where(condition, a, "
-            "b), np.maximum or np.minimum; conditions are joined by & and |, negated by ~. In the place of an index, "
-            "hand on what it chooses: acc.map(f, x[indices])."
+            "A decision here depends on the arguments of a function that is recorded once and runs for many instances "
+            "(acc.map, acc.scan, acc.implicit), which may decide differently. Write np.where(condition, a, b), "
+            "np.maximum or np.minimum; conditions are joined by & and |, negated by ~. Instead of an index, pass the "
+            "entries that it selects: acc.map(f, x[indices])."
         )
     if decisions.tape is not tape:
         return None
@@ -365,7 +365,9 @@ def in_range(tape: Any, references: References, length: int) -> None:
     asked = _distinct(references[references >= 0])
     numbers = values_of(tape, references)
     if (numbers != np.trunc(numbers)).any():
-        raise TypeError(f"the number {numbers[numbers != np.trunc(numbers)][0]} cannot be an index: it is no integer")
+        raise TypeError(
+            f"the number {numbers[numbers != np.trunc(numbers)][0]} cannot be an index: it is not an integer"
+        )
     outside = (numbers < -length) | (numbers >= length)
     if outside.any():
         raise IndexError(f"index {int(numbers[outside][0])} is out of bounds for an axis of size {length}")

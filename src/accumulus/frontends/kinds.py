@@ -48,8 +48,8 @@ def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
     """
     if isinstance(argument, StandIn):
         raise ArgumentError(
-            f"{name} belongs to another recording: a function that is recorded cannot ask for derivatives by values "
-            "that are traced. Record the function that computes both."
+            f"{name} is a traced value of another recording, with respect to which nothing can be differentiated "
+            "here. Record one function that computes both."
         )
     if isinstance(argument, bool | np.bool_ | str | bytes) or argument is None:
         return None
@@ -59,38 +59,38 @@ def shape_of(argument: object, name: str) -> tuple[int, ...] | None:
         if argument.dtype.kind == "b":
             return None
         raise ArgumentError(
-            f"{name} is an array of {argument.dtype}; expected is one of floats or integers. Convert it, "
-            "with .astype(float), or split complex numbers into their real and imaginary parts."
+            f"{name} is an array of {argument.dtype}; expected floats or integers. Convert it by .astype(float), or "
+            "split complex numbers into their real and imaginary parts."
         )
     if isinstance(argument, float | int | np.floating | np.integer):
         if isinstance(argument, int) and not -LARGEST <= argument <= LARGEST:
             raise ArgumentError(
-                f"{name} is a whole number of {argument.bit_length()} bits; expected one in the range of "
-                "floating-point numbers"
+                f"{name} is an integer of {argument.bit_length()} bits; expected one in the range of floating-point "
+                "numbers"
             )
         return ()
     if isinstance(argument, list | tuple | dict | set) and _holds_numbers(argument):
         raise ArgumentError(
-            f"{name} is a {type(argument).__name__} of numbers; expected is a number or an array. Pass np.array(…) of "
-            "it to differentiate by it, or make it static (static_argnums) to record it as constants."
+            f"{name} is a {type(argument).__name__} of numbers; expected a number or an array. Pass np.array(…) of it "
+            "to differentiate with respect to it, or make it static (static_argnums) to record it as constants."
         )
     if is_quantity(argument):
-        raise ArgumentError(f"{name} is a quantity; expected is a plain number or array. {unit_advice(argument)}")
+        raise ArgumentError(f"{name} is a quantity; expected a plain number or array. {unit_advice(argument)}")
     if is_of(argument, "xarray", "Dataset"):
         raise ArgumentError(
-            f"{name} is a Dataset of xarray; expected are its arrays. Pass dataset[name], or dict(dataset.data_vars), "
-            "of which each array is an argument of its own."
+            f"{name} is a Dataset of xarray; expected its arrays. Pass dataset[name], or dict(dataset.data_vars), of "
+            "which each array is an argument of its own."
         )
     if hasattr(argument, "to_numpy") and hasattr(argument, "__array__"):
         held = getattr(argument, "dtype", "objects")
         raise ArgumentError(
-            f"{name} is a {type(argument).__name__} of {held}; expected is a number, an array, or a series, table or "
+            f"{name} is a {type(argument).__name__} of {held}; expected a number, an array, or a series, table or "
             "data array of numbers. Pass .to_numpy(float) of it; the function itself may read dates and categories."
         )
     if isinstance(argument, numbers.Number) or hasattr(argument, "__array__"):
         raise ArgumentError(
-            f"{name} is a {type(argument).__module__}.{type(argument).__name__}; expected is a real number or a plain "
-            "numpy.ndarray. Convert it, with float(…) or np.asarray(…), or make it static (static_argnums)."
+            f"{name} is a {type(argument).__module__}.{type(argument).__name__}; expected a real number or a plain "
+            "numpy.ndarray. Convert it by float(…) or np.asarray(…), or make it static (static_argnums)."
         )
     return None
 
@@ -130,7 +130,7 @@ class Table:
         names = example.columns[list(self.columns)]
         if np.ndim(array) == 1:
             if len(names) < example.shape[1]:
-                raise ArgumentError("rows of a table with columns that are no numbers cannot be points of a batch")
+                raise ArgumentError("a table with columns that are not numeric cannot be a batch of points")
             return pandas.Series(_column(array), names)
         made = {k: _column(array[:, position]) for position, k in enumerate(self.columns)}
         parts = [
@@ -271,17 +271,15 @@ def numbers_in(value: Any, name: str) -> tuple[Any, Callable[[Any], Any] | None]
                 array = np.array(value)
                 return array if array.dtype.kind in "fi" else array.astype(np.float64), as_nested_lists
             except OverflowError:
-                raise ArgumentError(
-                    f"{name} holds a whole number that is beyond the range of floating-point numbers"
-                ) from None
+                raise ArgumentError(f"{name} holds an integer beyond the range of floating-point numbers") from None
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.Array):
         try:
             return np.asarray(value), None
         except Exception as error:
             raise ArgumentError(
-                f"{name} is a {type(value).__name__} of JAX that has no values ({type(error).__name__}): compiled code "
-                "runs on values; within functions of JAX there is accumulus.jax"
+                f"{name} is a {type(value).__name__} of JAX without values ({type(error).__name__}): compiled code "
+                "needs values. Inside functions of JAX, use accumulus.jax"
             ) from error
     return numbers_of_labelled(value) or (value, None)
 

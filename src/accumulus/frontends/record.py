@@ -158,8 +158,8 @@ def record(
         agrees = check and verify(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:
         refusal.add_note(
-            f"{described(function)} caught this error while it was recorded, and went on. On numbers there is none, so "
-            "what it did then may not be what it does."
+            f"{described(function)} caught this error while it was recorded, and went on. Plain numbers do not raise "
+            "it, so the recording may differ from the function."
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
     loop = busiest.found
@@ -200,24 +200,24 @@ def _recorded(
             (file, line), _ = lines.most_common(1)[0]
             raise EndlessRecordingError(
                 f"{file}, line {line}: {described(function)} calls itself deeper than Python's recursion limit while "
-                f"it is recorded with {_examples(arguments, shapes)}. Does the recursion end there? "
-                "sys.setrecursionlimit raises the limit; a loop has none."
+                f"it is recorded with {_examples(arguments, shapes)}. Check that the recursion ends for these "
+                "arguments; sys.setrecursionlimit raises the limit, and a loop has none."
             ) from None
         except Exception as error:
             refusal = swallowed(error)
             if refusal is None and isinstance(error, MemoryError) and not isinstance(error, SizeError):
                 raise SizeError(
                     f"memory ran out while {described(function)} was recorded with {_examples(arguments, shapes)}: "
-                    f"{error}. Recorded arrays take 8 bytes an entry; expected smaller ones"
+                    f"{error}. Recorded arrays take 8 bytes an entry; expected smaller arrays"
                 ) from error
             if refusal is None and is_foreign(type(error).__module__) and not is_raised_by_user(error.__traceback__):
                 numeric_error = _raised_on_numbers(function, arguments, error)
                 if numeric_error is None:
                     place = place_of_error(error.__traceback__) or ""
                     raise TraceError(
-                        f"{place}{type(error).__name__}: {error}. It is raised for a traced value, and not for the "
-                        "number that it stands for: what is called here takes plain numbers alone, or asks for their "
-                        "type. Write it with operators and NumPy's functions, or make the argument static "
+                        f"{place}{type(error).__name__}: {error}. It is raised for a traced value, but not for the "
+                        "number that it stands for: the function called here accepts only plain numbers, or checks "
+                        "their type. Write it with operators and NumPy's functions, or make the argument static "
                         "(static_argnums)."
                     ) from error
                 if not isinstance(error, type(numeric_error)):
@@ -331,8 +331,8 @@ def outputs_of(recorder: Recorder, function: Any, tape: Any, path: str, leaf: An
         )
     description = f"an array of {leaf.dtype}" if isinstance(leaf, np.ndarray) else f"{type(leaf).__name__} {leaf!r:.60}"
     raise TraceError(
-        f"{described(function)} returned {description}{' at ' + path if path else ''}; expected are real numbers, "
-        "arrays of them, or lists, tuples and dicts of those."
+        f"{described(function)} returned {description}{' at ' + path if path else ''}; expected real numbers, arrays "
+        "of them, or lists, tuples and dicts of those."
         + (" Is a return statement missing?" if leaf is None else "")
         + (" Return the real and the imaginary part, z.real and z.imag." if _is_complex(leaf) else "")
     )

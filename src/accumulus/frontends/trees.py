@@ -91,7 +91,7 @@ def entered(tree: Any, path: str, above: list[int]) -> None:
         ArgumentError: if it is on the stack already, so that it contains itself.
     """
     if id(tree) in above:
-        raise ArgumentError(f"{path or 'a container'} is the {type(tree).__name__} that holds it; expected a tree")
+        raise ArgumentError(f"{path or 'a container'} is a {type(tree).__name__} that contains itself; expected a tree")
     above.append(id(tree))
 
 
@@ -107,7 +107,7 @@ def unflatten(structure: Structure, leaves: Sequence[T]) -> Any:
     """
     count = sum(1 for _ in paths(structure))
     if len(leaves) != count:
-        raise ArgumentError(f"the structure has {count} leaves, {len(leaves)} were given")
+        raise ArgumentError(f"the structure has {count} leaves; expected as many values, not {len(leaves)}")
     return _tree(structure, iter(leaves))
 
 
@@ -247,7 +247,7 @@ def register(
     ('left', 9.0)
     """
     if not isinstance(kind, type):
-        raise ArgumentError(f"register takes a class; {kind!r:.100} is none")
+        raise ArgumentError(f"register takes a class, and {kind!r:.100} is not one")
     _REGISTERED[kind] = partial(_opened_by, kind, flatten, unflatten)
 
 

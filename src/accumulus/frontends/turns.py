@@ -145,16 +145,16 @@ def _first_difference(tape: Tape, first: int, second: int, end: int) -> tuple[in
     for k in range(max(second - first, end - second)):
         one, other = first + k, second + k
         if one >= second:
-            return other, f"the turn goes on by {OPERATIONS[tape.codes[other]].name}, where the one before has ended"
+            return other, f"the turn goes on with {OPERATIONS[tape.codes[other]].name}, where the one before has ended"
         if other >= end:
-            return end, f"the turn ends where the one before goes on by {OPERATIONS[tape.codes[one]].name}"
+            return end, f"the turn ends where the one before goes on with {OPERATIONS[tape.codes[one]].name}"
         names = [OPERATIONS[tape.codes[each]].name for each in (one, other)]
         if names[0] != names[1]:
-            return other, f"{names[1]} in the place of {names[0]}"
+            return other, f"{names[1]} instead of {names[0]}"
         for a, b in zip(tape.arguments(one), tape.arguments(other), strict=True):
             ways = _way(a, first), _way(b, second)
             if ways[0] != ways[1]:
-                return other, f"{names[1]} takes {ways[1]} in the place of {ways[0]}"
+                return other, f"{names[1]} takes {ways[1]} instead of {ways[0]}"
     return None
 
 
@@ -163,9 +163,9 @@ def _way(reference: int, begin: int) -> str:
     if reference < 0:
         return "a constant"
     return (
-        f"what the turn has computed {reference - begin + 1} operations after its begin"
+        f"the value of operation {reference - begin + 1} of the turn"
         if reference >= begin
-        else ("what was there before")
+        else ("a value from before the turn")
     )
 
 

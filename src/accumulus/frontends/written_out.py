@@ -16,9 +16,7 @@ from accumulus.tape.blocks import Block
 from accumulus.tape.program import Program
 
 #: Advice on shortening them.
-INSTEAD: Final = (
-    "What is written as operations on whole arrays, or with acc.map, acc.scan or acc.assemble, is prepared in a moment"
-)
+INSTEAD: Final = "Operations on whole arrays, and loops by acc.map, acc.scan or acc.assemble, are prepared in a moment"
 
 #: Number of operations above which a warning is issued: preparing a program of this length takes half a minute.
 LONG: Final = 100_000
@@ -103,7 +101,7 @@ def tell(name: str, program: Program, busiest: Line | None, loop: str = "") -> N
     if line is not None:
         why = f"most of them at {_quoted(line)}"
     else:
-        why = "since nothing was found to repeat"
+        why = "since no repetition was found in them"
         if busiest is not None:
             why += f"; most time is spent at {_quoted(busiest)}"
     warn(
@@ -121,9 +119,9 @@ def _busiest_of_blocks(program: Program) -> Line | None:
     return (*counts.most_common(1)[0][0], "") if counts else None
 
 
-def warn(message: str) -> None:
-    """Issue a `LongProgramWarning` at the line that called this package."""
-    warnings.warn(message, LongProgramWarning, stacklevel=_outside())
+def warn(message: str, category: type[Warning] = LongProgramWarning) -> None:
+    """Issue a warning at the line that called this package."""
+    warnings.warn(message, category, stacklevel=_outside())
 
 
 def _quoted(line: Line) -> str:

@@ -270,7 +270,7 @@ def _read(content: bytes) -> Any:
         attributes.update(defaults["node"] | attributes)
         whole = attributes.pop("integer", False)
         if whole and not _WHOLE_NAME.fullmatch(text):
-            raise GraphError(f"node {shortened(text)} is said to be a whole number; expected one")
+            raise GraphError(f"node {shortened(text)} has the type int, but is not an integer")
         names[text] = int(text) if whole else text
     for *_, attributes in digraph.edges(data=True):
         attributes.update(defaults["edge"] | attributes)

@@ -94,7 +94,7 @@ def _from_names(data: Any, name: str) -> DifferentiationGraph:
     vertices = set(chain(*(edge[:2] for edge in edges), *(names or () for names in ends)))
     by_text = {str(v): v for v in vertices}
     if sizes and len(by_text) < len(vertices):
-        raise GraphError("two vertices have the same name as text; expected others beside 'sizes'")
+        raise GraphError("two vertices have the same name as text; expected different names when there are 'sizes'")
     return DifferentiationGraph(edges, *ends, sizes={by_text.get(v, v): n for v, n in sizes.items()}, name=name)
 
 
@@ -243,7 +243,9 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
         raise GraphError(f"'graph': {error}") from None
     ends = [*roots, *terminals]
     if len(set(ends)) < len(ends) or set(roots) & set(targets):
-        raise GraphError("a root is named twice, is a terminal, or has an edge to it; expected none of that")
+        raise GraphError(
+            "a root is named twice, is also a terminal, or has an incoming edge; expected roots without these"
+        )
     return graph
 
 
@@ -289,7 +291,7 @@ def _read_tape(data: Any) -> Tape:
     for k, entry in enumerate(constants):
         value = _read_number(entry)
         if value is None or tape.constant(value) != -1 - k:
-            raise GraphError(f"constants[{k}] is {shortened(entry)}; expected a number that is not there before")
+            raise GraphError(f"constants[{k}] is {shortened(entry)}; expected a number that is not in the list yet")
 
     def is_reference(number: Any) -> bool:
         return type(number) is int and -len(constants) <= number < len(tape)
@@ -304,11 +306,12 @@ def _read_tape(data: Any) -> Tape:
         except AccumulusError as error:
             raise GraphError(f"operations[{k}]: {error}") from None
         if reference != inputs + k or len(tape) != inputs + k + 1:
-            raise GraphError(
-                f"operations[{k}] is {shortened(operation)}; expected one that is not there in simpler form"
-            )
+            raise GraphError(f"operations[{k}] is {shortened(operation)}; expected a simplified operation")
     if len(tape.constants) != len(constants) or not all(map(is_reference, outputs)):
-        raise GraphError("the tape is not what was written; expected simplified operations, and outputs that it has")
+        raise GraphError(
+            "the tape differs from one that accumulus writes; expected simplified operations, and outputs that are on "
+            "it"
+        )
     tape.outputs, tape.signed_zeros = outputs, False
     return tape
 
@@ -350,6 +353,12 @@ def load_graph(path: str | PathLike[str]) -> DifferentiationGraph:
             message names the place.
         ArgumentError: if the name has another extension.
         OSError: if the file cannot be read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_graph(DifferentiationGraph([("y", "a"), ("a", "x")], name="chain"), f"{folder}/chain.json")
+    ...     load_graph(f"{folder}/chain.json")
+    DifferentiationGraph('chain', 1 roots, 1 intermediates, 1 terminals, 2 edges)
     """
     module, read, _ = _form(path, READABLE)
     if read is None:
@@ -372,6 +381,12 @@ def save_graph(graph: DifferentiationGraph, path: str | PathLike[str]) -> None:
         GraphError: if the format cannot express a name or symbol of the graph; then no file is written.
         ArgumentError: if the name has another extension.
         OSError: if the file cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_graph(DifferentiationGraph([("y", "a"), ("a", "x")]), f"{folder}/chain.dot")
+    ...     print(open(f"{folder}/chain.dot").read()[:7])
+    digraph
     """
     module, _, write = _form(path, _FORMS)
     _function(module, write)(graph, path)
@@ -383,7 +398,7 @@ def _form(path: str | PathLike[str], ends: Iterable[str]) -> tuple[str, str | No
         raise ArgumentError(f"path is {path!r}; expected the name of a file")
     end = Path(path).suffix.lower()
     if end not in _FORMS:
-        raise ArgumentError(f"cannot tell the form of {fspath(path)!r}; expected a name that ends in {_listed(ends)}")
+        raise ArgumentError(f"the format of {fspath(path)!r} is unknown; expected a name that ends in {_listed(ends)}")
     return _FORMS[end]
 
 
@@ -431,7 +446,7 @@ def json_of(content: bytes, path: str | PathLike[str], error: type[AccumulusErro
 
     def constant(word: str) -> float:
         if not infinite:
-            raise _OddError(f"{word} is no number of JSON; expected one")
+            raise _OddError(f"{word} is not a JSON number")
         return float(word)
 
     try:
@@ -449,7 +464,7 @@ def read_bytes(path: str | PathLike[str], error: type[AccumulusError]) -> bytes:
     with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise error(f"{Path(path)} is not a file with content of its own; expected one")
+            raise error(f"{Path(path)} is not a regular file; expected one")
         content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:
         raise error(f"{Path(path)} is larger than {LARGEST_FILE >> 20} MB; expected a smaller file")

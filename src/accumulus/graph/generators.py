@@ -622,7 +622,7 @@ def with_labels(
     """
     shares = [fraction("one", one), fraction("minus_one", minus_one), fraction("constant", constant)]
     if sum(shares) > 1 + 1e-12:
-        raise ArgumentError(f"the shares of labels are {', '.join(map(str, shares))}; expected at most 1 together")
+        raise ArgumentError(f"the shares of labels are {', '.join(map(str, shares))}; expected a sum of at most 1")
     draws = Draws(seed)
     count = len(graph.sources)
     kinds = np.full(count, Kind.VARIABLE, np.uint8)

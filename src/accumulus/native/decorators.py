@@ -1,4 +1,4 @@
-"""Decorators of the functions of kernels, which do nothing but in the process that compiles a kernel."""
+"""Decorators of kernel functions; they take effect only in the process that compiles a kernel."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-#: The compiler, in the process of one.
+#: The compiler, in the process that compiles a kernel; else None.
 _COMPILER: Final[list[Any]] = []
 
 
 def compile_with(compiler: Any) -> None:
-    """Make the decorators those of a compiler, `accumulus.native.lowering`, and have kernels imported anew.
+    """Use the decorators of a compiler, `accumulus.native.lowering`, and import all kernels again.
 
-    What drives a kernel imports its constants and its state from it, so that kernels may be there already, as Python.
+    Modules that call a kernel import its constants and its state, so it may have been imported before, as Python.
     """
     for name in [name for name in sys.modules if ".compiled." in name or name == "accumulus.native.words"]:
         del sys.modules[name]
@@ -22,10 +22,10 @@ def compile_with(compiler: Any) -> None:
 
 
 def compiled(function: _F) -> _F:
-    """Return a function of a kernel. Its annotations are the types that it is compiled for."""
+    """Return a function of a kernel, compiled for the types of its annotations."""
     return _COMPILER[0].compiled(function) if _COMPILER else function
 
 
 def primitive(function: _F) -> _F:
-    """Return a function that the compiler has code of its own for, by its name."""
+    """Return a function for which the compiler has special code, found by its name."""
     return _COMPILER[0].primitive(function) if _COMPILER else function

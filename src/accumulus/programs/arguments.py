@@ -157,7 +157,9 @@ def axes_of_points(
         k: shape[axis] for k, (shape, axis) in enumerate(zip(shapes, axes, strict=True)) if shape and axis is not None
     }
     if not counts:
-        raise ArgumentError(f"no argument of {name} has an axis of points; a batch takes at least one array that has")
+        raise ArgumentError(
+            f"no argument of {name} has an axis of points; expected at least one array with such an axis"
+        )
     if len(set(counts.values())) > 1:
         points = ", ".join(
             f"{numbered(name, k).removesuffix(f' of {name}')} has {count}" for k, count in counts.items()
@@ -194,11 +196,11 @@ def _given(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
             raise ArgumentError(f"in_axes is {in_axes!r}; entry {k} is {entry!r}, expected a whole number or None")
         if shape is None:
             raise ArgumentError(
-                f"in_axes is {in_axes!r}; {numbered(name, k)} is passed on as it is and has no axis: expected None"
+                f"in_axes is {in_axes!r}; {numbered(name, k)} is not traced and has no axis: expected None"
             )
         if not -len(shape) <= entry < len(shape):
             description = f"has shape {shape}" if shape else "is a number"
-            hint = "" if shape else "; None says that it is the same at all points"
+            hint = "" if shape else "; None shares it between all points"
             raise ArgumentError(f"in_axes is {in_axes!r}; {numbered(name, k)} {description} and no axis {entry}{hint}")
         axes.append(entry % len(shape))
     return tuple(axes)
@@ -218,8 +220,8 @@ def _check_guess(
         if alike:
             k = alike[0]
             raise ArgumentError(
-                f"{numbered(name, k)} has the shape {shapes[k]} that it has at one point, so it may be the same at "
-                f"all points, or have one of them. {_advice(shapes, axes)}"
+                f"{numbered(name, k)} has the shape {shapes[k]}, with which it was passed at one point, so it may be "
+                f"shared by all points, or hold one entry for each. {_advice(shapes, axes)}"
             )
     if guess in compiled_shapes:
         return
@@ -228,8 +230,9 @@ def _check_guess(
         if guess[k] == () and shapes[k] in last_axes:
             (length,) = shapes[k] or ()
             raise ArgumentError(
-                f"{numbered(name, k)} has {length} entries: as many as there are points, and as the last axis of "
-                f"another argument has, so it may be the same at all points. {_advice(shapes, axes)}"
+                f"{numbered(name, k)} has {length} entries: the number of points, and the length of the last axis of "
+                "another argument, so it may be shared by all points, or hold one entry for each. "
+                f"{_advice(shapes, axes)}"
             )
 
 
@@ -262,4 +265,4 @@ def _advice(shapes: Sequence[Shape | None], axes: Axes) -> str:
     arrays = [k for k, axis in enumerate(axes) if axis is not None]
     last = max(arrays, key=lambda k: (len(shapes[k] or ()), k))
     alone = tuple(axis if k == last else None for k, axis in enumerate(axes))
-    return f"Say which of them have an axis of points: in_axes={axes} if all arrays have, in_axes={alone} if one has"
+    return f"Name the arguments with an axis of points: in_axes={axes} if all arrays have, in_axes={alone} if one has"

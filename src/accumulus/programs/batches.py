@@ -217,12 +217,12 @@ def check_options(options: Options, out: Any, name: str) -> None:
     """Raise an error for options that arrays on the GPU do not support."""
     if options.target != "cuda":
         raise ArgumentError(
-            f"an argument of {name} is an array of CuPy, and it is compiled for target {options.target!r}; expected "
-            "target='cuda', or an array of NumPy, as cupy.asnumpy returns it"
+            f"an argument of {name} is a CuPy array, and it is compiled for target {options.target!r}; expected "
+            "target='cuda', or a NumPy array, as cupy.asnumpy returns it"
         )
     if out is not None or options.sparse is not None or options.check_finite:
         option = "out" if out is not None else "sparse" if options.sparse is not None else "check_finite"
-        raise ArgumentError(f"{option} is given for a batch of CuPy's arrays; expected none: it is for arrays of NumPy")
+        raise ArgumentError(f"{option} was given for a batch of CuPy arrays; leave it out, it is for NumPy arrays")
 
 
 def moved_to_device(

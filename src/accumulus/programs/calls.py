@@ -17,11 +17,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import CaseError
+from accumulus.errors import CaseError, NaNWarning
 from accumulus.frontends.kinds import as_inputs, as_reals
+from accumulus.frontends.location import numbered
 from accumulus.frontends.recorder import Recording
+from accumulus.frontends.written_out import warn
 from accumulus.programs.results import Results
-from accumulus.tape.interpreter import outputs_at
+from accumulus.tape.interpreter import NUMBERS, outputs_at, values
+from accumulus.tape.operations import OPERATIONS
 from accumulus.targets import Kernel
 from accumulus.targets.kernel import aligned
 
@@ -178,9 +181,70 @@ def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: 
     failed = np.flatnonzero(held == 0)
     first = recording.guards[int(failed[0])] if len(failed) else recording.guards[-1]
     return CaseError(
-        f"{name} decides otherwise at {where} than where it was recorded: {first}. A program, and a trace, hold for "
-        f"one case; what accumulus.jacobian({name}) returns has one for each that it meets"
+        f"{name} takes another branch at {where} than where it was recorded: {first}. A program or a trace holds for "
+        f"one case; accumulus.jacobian({name}) compiles a program for each case that it meets"
     )
+
+
+# Results that are NaN -------------------------------------------------------------------------------------------------
+
+
+def warn_of_nan(program: Any, arrays: Sequence[NDArray[Any]], arguments: Sequence[Any], where: str) -> None:
+    """Issue a `NaNWarning` if a whole array of results is NaN, except for zeros.
+
+    Looking takes one pass over the arrays, so it is done once for each program, in its first call.
+
+    Args:
+        program: the `CompiledProgram`.
+        arrays: its results at one point, with a flat array for each segment.
+        arguments: arguments of the program at that point.
+        where: description of the call, for the message.
+    """
+    names = [
+        name
+        for name, array in zip(program.array_names, arrays, strict=False)
+        if array.size and np.isnan(array.min()) and (np.isnan(array) | (array == 0.0)).all()
+    ]
+    if names:
+        listed = " and ".join(names)
+        is_or_are = "is" if len(names) == 1 else "are"
+        warn(f"the {listed} of {program.name} {is_or_are} NaN {where}: {_origin(program, arguments)}", NaNWarning)
+
+
+def _origin(program: Any, arguments: Sequence[Any]) -> str:
+    """Return the cause of results that are NaN: an argument, the function itself, or its derivative at this point."""
+    recording = program.recording
+    shapes = recording.argument_shapes
+    for k, (argument, shape) in enumerate(zip(as_reals(arguments, shapes), shapes, strict=True)):
+        if shape is not None and len(where := np.argwhere(~np.isfinite(argument))):
+            index = f" at index [{', '.join(map(str, where[0]))}]" if len(where[0]) else ""
+            return f"{numbered(program.name, k)} is {np.asarray(argument)[tuple(where[0])]:g}{index}"
+    inputs = as_inputs(as_reals(arguments, shapes), shapes)
+    with np.errstate(all="ignore"):
+        value = outputs_at(recording.program, inputs[np.newaxis])[: recording.results, 0]
+        is_finite = not len(value) or bool(np.isfinite(value).all())
+        first = _first_not_finite(program.tape.scalars if is_finite else recording.program.scalars, inputs)
+    if not len(value):  # a recording from a file, without the function
+        return f"it is undefined there{first}. Check the arguments"
+    if is_finite:
+        return (
+            f"the function is finite there, but its derivative is undefined{first}, as that of a root or a norm is at "
+            "0. Call it at another point, or add a small constant under the root"
+        )
+    return f"the function itself is not finite there{first}. Check the arguments, and where it divides or takes roots"
+
+
+def _first_not_finite(tape: Any, inputs: NDArray[np.float64]) -> str:
+    """Return the first operation of straight-line code that is not finite though its operands are, in parentheses."""
+    if tape is None:
+        return ""
+    computed = values(tape, NUMBERS, inputs)
+    for reference in range(tape.inputs, len(tape)):
+        operands = [float(computed[each]) for each in tape.arguments(reference)]
+        if not np.isfinite(computed[reference]) and np.isfinite(operands).all():
+            listed = ", ".join(f"{each:g}" for each in operands)
+            return f" ({OPERATIONS[tape.codes[reference]].name}({listed}) is {float(computed[reference]):g})"
+    return ""
 
 
 # Fast paths ----------------------------------------------------------------------------------------------------------

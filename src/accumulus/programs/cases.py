@@ -133,9 +133,9 @@ class Cases:
             for (file, line, source), count in counts.most_common(NAMED)
         )
         return TooManyCasesError(
-            f"{program.name} has decided in more than {most} ways for arguments of one shape; each is a program of its "
-            f"own. Decisions multiply where these are:\n{lines}\nWrite np.where(condition, a, b), np.maximum or "
-            "np.minimum there, which record both branches; or allow more cases by most_cases."
+            f"{program.name} has more than {most} cases for arguments of one shape, and each has a program of its "
+            f"own. These decisions multiply them:\n{lines}\nWrite np.where(condition, a, b), np.maximum or np.minimum "
+            "there, which record both branches; or allow more cases by most_cases."
         )
 
     def kernel(self, lead: CompiledProgram, make: Callable[[BatchPoints], CompiledProgram]) -> Kernel:

@@ -16,7 +16,7 @@ from accumulus.errors import ArgumentError
 from accumulus.memory import check_fits
 from accumulus.options import Objective, Options, check_threads
 from accumulus.programs.arguments import Arguments, Axes, InAxes, at_one_point, axes_of_points, mistakable
-from accumulus.programs.batches import arrays_of_points, in_parts, lazy_batch, moved_to_device, on_disk
+from accumulus.programs.batches import arrays_of_points, first_point, in_parts, lazy_batch, moved_to_device, on_disk
 from accumulus.programs.calls import (
     BatchPoints,
     FastPath,
@@ -27,6 +27,7 @@ from accumulus.programs.calls import (
     many_points,
     no_fast_path,
     one_point,
+    warn_of_nan,
 )
 from accumulus.programs.derivation import Derivation
 from accumulus.programs.preparation import Preparation
@@ -127,6 +128,8 @@ class CompiledProgram:
         if self.kernel.from_cache:
             self.from_cache.append("compile")
 
+    #: True after the results of a call were examined for NaN.
+    is_examined: bool = False
     #: Derivation of the results, kept so that programs of several cases can share one layout.
     _derivation: Derivation | None = None
     #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
@@ -271,7 +274,14 @@ class CompiledProgram:
         if self.is_guarded:
             arrays = arrays[:-1]
             self.ran.calls += 1
+        self._examine(arrays, arguments, "in its first call")
         return self._results.rebuild(arrays, None, matrices=matrices)
+
+    def _examine(self, arrays: Sequence[NDArray[Any]], arguments: Sequence[Any], where: str) -> None:
+        """Warn of results that are NaN, in the first call on the slow path."""
+        if not self.is_examined:
+            self.is_examined = True
+            warn_of_nan(self, arrays, arguments, where)
 
     def holds(self, arguments: Sequence[Any]) -> bool:
         """Return True if all guards hold at a point."""
@@ -421,6 +431,10 @@ class CompiledProgram:
         self._check_room(points, out)
         outputs = None if out is None else self._results.check_out(out, points, transposed)
         arrays = kernel.batch(*X, shared=shared, out=outputs, threads=count, transposed=transposed)
+        if points and not self.is_examined:
+            first = [array[..., 0] if transposed else array[0] for array in arrays]
+            operands = [first_point(x, axis) for x, axis in zip(arguments, axes, strict=True)]
+            self._examine(first, operands, "at the first point of its first batch")
         return self._results.rebuild(arrays, points, transposed)
 
     def _alone(self, arguments: Sequence[Any]) -> Kernel:
@@ -509,8 +523,8 @@ class CompiledProgram:
 
         if self.is_guarded:
             raise ArgumentError(
-                f"{self.name} decides on values, so each of its points is looked at on the processor; expected arrays "
-                "of NumPy, or np.where in the place of the decision"
+                f"{self.name} decides on values, and the case of each point is determined on the CPU; pass NumPy "
+                "arrays, or write np.where instead of the decision"
             )
         numeric = self._arguments.numeric
         operands, points = moved_to_device(arguments, numeric, axes, transposed=transposed)

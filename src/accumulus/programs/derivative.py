@@ -56,6 +56,11 @@ class Derivative:
     The first call with arguments of new shapes traces, plans and compiles a program. The program is kept until a global
     or closed-over value that `f` reads changes; then `f` is recorded again (`accumulus.frontends.captured`). A copy or
     pickle includes the programs, which are compiled again at the first call; pickling requires that `f` can be pickled.
+
+    >>> import numpy as np, accumulus as acc
+    >>> jac = acc.jacobian(lambda x: x**3)
+    >>> jac(np.array([1.0, 2.0])).tolist(), jac(2.0).tolist()  # one program for each shape
+    ([[3.0, 0.0], [0.0, 12.0]], 12.0)
     """
 
     def __init__(
@@ -172,8 +177,8 @@ class Derivative:
         """Return the results of a call, written to the caller's arrays."""
         if ACTIVE.tape is not None:
             raise ArgumentError(
-                f"out is given to {self.__name__} within a function that is recorded, whose values are no arrays of "
-                "numbers; expected none"
+                f"out was passed to {self.__name__} inside a function that is recorded, where values are traced; "
+                "leave it out"
             )
         form, numbers = self._read_form(positional, keywords)
         return form._written(numbers, out)
@@ -198,7 +203,8 @@ class Derivative:
             return form(*arguments)
         cases, program = self._compiled(arguments, "point")
         fast = cases.fast()
-        result = fast(*arguments) if None not in cases.argument_shapes else NotImplemented
+        is_quick = program.is_examined and None not in cases.argument_shapes
+        result = fast(*arguments) if is_quick else NotImplemented
         if result is NotImplemented:
             result = program.at(arguments)
         self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
@@ -327,7 +333,7 @@ class Derivative:
         name, lazy, on_device = self._name, any(map(is_lazy, arguments)), any(map(is_on_device, arguments))
         if lazy and (out is not None or transposed):
             raise ArgumentError(
-                f"{'out' if out is not None else 'transposed'} is given for a batch of Dask arrays; expected neither: "
+                f"{'out' if out is not None else 'transposed'} was given for a batch of Dask arrays; leave it out: "
                 "the result is a Dask array, which its own store() writes, and transpose() turns"
             )
         if on_device and not lazy:
@@ -373,6 +379,18 @@ class Derivative:
         If the function decides on values, it is the program of the case of these arguments. The code for batches is
         compiled with the first batch. The result is a `CompiledProgram`; for containers and keywords, it is a
         `FormedProgram`, which is called with arguments of the same form.
+
+        Args:
+            *examples: arguments as for a call.
+            **keywords: arguments by name.
+
+        Raises:
+            TraceError, ArgumentError: as a call with these arguments.
+
+        >>> import numpy as np, accumulus as acc
+        >>> program = acc.gradient(lambda x: x @ x).compile(np.ones(3))
+        >>> program.operations, program(np.array([1.0, 2.0, 3.0])).tolist()
+        (3, [2.0, 4.0, 6.0])
         """
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
@@ -547,6 +565,12 @@ class Derivative:
 
         Raises:
             ArgumentError: if nothing has been compiled or called, and there are no examples.
+
+        >>> import numpy as np, accumulus as acc
+        >>> jac = acc.jacobian(lambda x: np.sin(x) * x[0])
+        >>> _ = jac.compile(np.ones(2))
+        >>> jac.report().jacobian_shape, "Jacobian" in jac.report()
+        ((2, 2), True)
         """
         from accumulus.show.report import Subject
 
@@ -632,6 +656,11 @@ class Derivative:
 
         Raises:
             ArgumentError: for products with a Jacobian, and for the function alone; for examples of a wrong kind.
+
+        >>> import numpy as np, accumulus as acc
+        >>> print(acc.jacobian(lambda x: x[1:] * x[:-1]).sparsity(np.ones(3)).toarray().astype(int))
+        [[1 1 0]
+         [0 1 1]]
         """
         form, numbers = self._form_of(examples, keywords)
         return form._sparsity(numbers)
@@ -766,6 +795,6 @@ class _Chunks:
 
     def _grown(self) -> CaseError:
         return CaseError(
-            f"{self.derivative.__name__} has got further structural nonzeros while chunks were computed, in a case "
-            "that it had not met; expected a call at a point of each case before the batch"
+            f"{self.derivative.__name__} met a new case while chunks were computed, with structural nonzeros that the "
+            "earlier ones do not have; call it at a point of each case before the batch"
         )

@@ -344,9 +344,9 @@ def _check_attached(
     if finite.any() and (np.abs(one - other)[finite] <= _CLOSE * scale).all() and (np.isnan(one) == ~finite).all():
         return
     raise ArgumentError(
-        f"{name} has values whose derivatives are not those of the operations that compute them (stop_gradient, a "
-        "derivative of its own as jax.custom_jvp has it, an iteration); derivatives of its derivatives would miss "
-        "that. Expected a function without; finite differences of its derivative are a way out"
+        f"{name} overrides the derivatives of some values (stop_gradient, a rule as of jax.custom_jvp, an iteration), "
+        "which derivatives of its derivatives would ignore. Remove these values, or use finite differences of the "
+        "derivative"
     )
 
 

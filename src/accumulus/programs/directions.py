@@ -94,7 +94,9 @@ class DirectionForms(Forms):
             )
         form, numbers = restructured(_named(self._kind.seeds), (tuple(primals), arguments[1]), {}, accepts=stands_for)
         if not isinstance(form.positional[0], Branch):
-            raise ArgumentError(f"there are no numbers in the primals of {subject}; expected what is differentiated by")
+            raise ArgumentError(
+                f"the primals of {subject} hold no numbers; expected arguments to differentiate with respect to"
+            )
         call = Directed(form, self._function)
         if self._kind.seeds is not Seeds.COTANGENTS:
             pairs_of(call, subject, self._seeds)
@@ -173,7 +175,7 @@ def pairs_of(call: Directed, subject: str, seeds: str) -> tuple[list[tuple[int, 
             return Leaf()
         raise ArgumentError(
             f"{seeds}{path} of {subject} is {_described(two)}, and primals{path} {_described(one)}; expected the same "
-            "structure, or None for what is not differentiated by"
+            "structure, or None for arguments that are not differentiated"
         )
 
     structure = walk(primals, call.seeds, "")
@@ -251,7 +253,7 @@ def settled_seeds(recording: Recording, call: Directed, selection: Selection, ki
             )
     if len(several) > 1:
         counts = ", ".join(sorted("none" if k is None else str(k) for k in several))
-        raise ArgumentError(f"{none} of {subject} have first axes of different lengths ({counts}); expected one")
+        raise ArgumentError(f"{none} of {subject} have first axes of different lengths ({counts}); expected one length")
     count = several.pop() if several else None
     if count == 0:
         raise ArgumentError(f"{subject} was called with no {none}, an axis of length 0; expected at least one")

@@ -217,8 +217,8 @@ class _Writing:
         else:
             if block.code not in add:
                 raise ArgumentError(
-                    f"Taylor coefficients of {FACTORISATIONS[block.code].name} of large matrices are not computed; "
-                    "expected derivatives along directions, as acc.jvp of acc.jvp"
+                    f"Taylor coefficients of {FACTORISATIONS[block.code].name} of large matrices are not implemented; "
+                    "use derivatives along directions, as acc.jvp of acc.jvp"
                 )
             coefficients = add[block.code](block.shape, *operands)
         self.moving.note(block.start, coefficients[0])

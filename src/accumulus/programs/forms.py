@@ -302,7 +302,8 @@ def _axes_below(structure: Structure, entry: Any, subject: str) -> list[int | No
     container = opened(entry)
     if isinstance(structure, Leaf) or container is None:
         raise ArgumentError(
-            f"{subject} is {entry!r}; expected an axis or None, or a container of those as there is one"
+            f"{subject} is {entry!r}; expected an axis or None, or a container of those in the structure of the "
+            "argument"
         )
     labels = structure.container.labels
     axes = dict(zip(container[0].labels, container[1], strict=True))
@@ -380,8 +381,8 @@ class FormedProgram:
         call, numbers = self._forms.of(arguments, keywords)
         if (None if call is None else call.key) != (None if self._structure is None else self._structure.key):
             raise ArgumentError(
-                f"the arguments of {self.program.name} have another structure, or other constants, than those that "
-                "this program was compiled for"
+                f"the arguments of {self.program.name} have another structure or other constants than those that this "
+                "program was compiled for"
             )
         way = len(arguments), tuple(keywords)
         if way not in self._ways:

@@ -172,7 +172,7 @@ class NativeFunction:
         if self._guarded:
             lines += [
                 f"    if not np.all({results.pop()} > 0.0):",
-                f"        raise ValueError('{self._shown} decides otherwise here than where it was recorded')",
+                f"        raise ValueError('{self._shown} takes another branch here than where it was recorded')",
             ]
         returned = [
             name if shape or points else f"{name}[0]" for name, shape in zip(results, self._shapes, strict=False)

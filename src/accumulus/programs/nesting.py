@@ -83,7 +83,7 @@ class _Taken:
             if shape is not None:
                 entries, boolean = entries_of(outer, argument)
                 if boolean:
-                    raise ArgumentError(f"{numbered(name, k)} is a truth value that is recorded; expected real numbers")
+                    raise ArgumentError(f"{numbered(name, k)} is a traced boolean; expected real numbers")
                 argument_references = np.asarray(entries, np.int64).reshape(shape)
                 end += argument_references.size
             references.append(argument_references)
@@ -242,8 +242,8 @@ def derivative_within(
     outer: Any = ACTIVE.tape
     if options.sparse is not None:
         raise ArgumentError(
-            f"sparse is {options.sparse!r} for a derivative of {name} within a function that is recorded, which works "
-            "on arrays; expected none"
+            f"sparse is {options.sparse!r} for a derivative of {name} inside a function that is recorded, where "
+            "derivatives are dense arrays; leave it out"
         )
     in_blocks = outer.in_loops(0) and outer.copies < MOST_COPIES
     taken = _Taken.of(outer, arguments, static, name)

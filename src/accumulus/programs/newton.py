@@ -132,9 +132,9 @@ def _unknowns(tape: Tape, path: str, leaf: Any, name: str) -> NDArray[np.int64]:
 
 def _too_long(name: str, steps: int, work: int) -> SizeError:
     return SizeError(
-        f"each of the {steps} steps of {name} would be {work:,} operations or more, and they are written "
-        f"out one by one; expected at most {_MOST // steps:,}. Fewer unknowns, or residuals that each depend on few of "
-        "them, take less; a root that was found by other means needs steps=1"
+        f"each of the {steps} steps of {name} would be {work:,} operations or more, and they are written out one by "
+        f"one; expected at most {_MOST // steps:,}. Fewer unknowns, or residuals that each depend on few of them, "
+        "take less; a root from another solver needs only steps=1"
     )
 
 

@@ -235,8 +235,8 @@ class Results:
         """
         if self.is_open:
             raise ArgumentError(
-                f"{subject} needs nonzeros in fixed places, and here these depend on indices among the arguments; make "
-                "those static (static_argnums), or use a new derivative for each array of indices"
+                f"{subject} needs nonzeros at fixed positions, and here they depend on indices among the arguments; "
+                "make those static (static_argnums), or use a new derivative for each array of indices"
             )
         return [pattern for pattern in self._patterns if isinstance(pattern, SparsePattern)]
 
@@ -272,7 +272,7 @@ class Results:
         (`points` is None) are returned unchanged.
         """
         if self._join is not None:
-            raise ArgumentError("out is given for a linear operator, which is no array; expected none")
+            raise ArgumentError("out was given for a linear operator, which is not an array; leave it out")
         self.fixed_patterns("out=")
         arrays = self._arrays_in(out)
         expected = self._shapes_of(points, transposed)

@@ -91,7 +91,7 @@ class Root(Call):
             return np.full(self.result_count, np.nan)
         unknowns = np.asarray(self._find(x[: self._starts], x[self._starts :]), float).reshape(-1)
         if not np.isfinite(unknowns).all():
-            raise ConvergenceError(f"{self.name} was not found: unknowns are {unknowns!r:.200}")
+            raise ConvergenceError(f"{self.name} was not found: the solver returned the unknowns {unknowns!r:.200}")
         return unknowns
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:

@@ -83,7 +83,7 @@ def checked_argnums(
             raise ArgumentError(f"argnums is {argnums!r}; {name} was called with {len(shapes)} arguments")
         if shapes[position] is None:
             raise ArgumentError(
-                f"argument {position} of {name} is not numeric; expected one that can be differentiated by"
+                f"argument {position} of {name} is not numeric; expected one to differentiate with respect to"
             )
         checked.append(position % len(shapes))
     if len(set(checked)) < len(checked):
@@ -119,7 +119,9 @@ def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: s
         structure, numbers = call.place_of(argument)
         if not numbers:
             subject = f"argument {argument}" if isinstance(argument, int) else argument
-            raise ArgumentError(f"{subject} of {name} holds no numbers; expected what can be differentiated by")
+            raise ArgumentError(
+                f"{subject} of {name} holds no numbers; expected numbers to differentiate with respect to"
+            )
         _check_independent(structure)
         structures.append(grafted(structure, Leaf()))
         positions += numbers
@@ -133,9 +135,9 @@ def _check_independent(structure: Structure) -> None:
     if structure.container.derived:
         kind, name = structure.container.kind.__name__, structure.container.derived[0]
         raise ArgumentError(
-            f"{kind}.{name} is no argument of its constructor, which may compute it from the others, so that "
-            f"derivatives by these would miss it. Make {name} a property, or tell how to make a {kind} of its parts: "
-            f"accumulus.register({kind}, …)"
+            f"{kind}.{name} is not an argument of the constructor, which may compute it from other attributes; "
+            f"derivatives with respect to these would miss it. Make {name} a property, or register how a {kind} is "
+            f"made from its parts: accumulus.register({kind}, …)"
         )
     for substructure in structure.parts:
         _check_independent(substructure)
@@ -180,9 +182,9 @@ class Chosen:
 
     def __init__(self, rows: Any, columns: Any, entries: Any, banded: Any, *, sparse: bool) -> None:
         if entries is not None and (rows is not None or columns is not None):
-            raise ArgumentError("entries is given beside rows or columns; expected one or the other")
+            raise ArgumentError("entries and rows or columns were given; expected either")
         if banded is not None and (rows is not None or columns is not None or entries is not None or sparse):
-            raise ArgumentError("banded is given beside rows, columns, entries or sparse; expected it without these")
+            raise ArgumentError("banded was given together with rows, columns, entries or sparse; leave these out")
         self._sparse = sparse
         self._rows, self._columns = _choice("rows", rows), _choice("columns", columns)
         self._entries = None if entries is None else _entries(entries)
@@ -207,7 +209,7 @@ class Chosen:
         columns = _positions(columns, size[1], f"entries, of the derivative of {name}, columns", once=False)
         pairs = np.unique(np.stack([rows, columns], axis=1), axis=0)
         if self._sparse and len(pairs) < len(rows):
-            raise ArgumentError("entries names a place twice; expected each once where a sparse matrix is returned")
+            raise ArgumentError("entries names a position twice; a sparse matrix holds each position once")
         distinct = np.unique(rows), np.unique(columns)
         return (_Pattern if self._sparse else _Entries)(size, *distinct, pairs, name, rows, columns)
 
@@ -341,7 +343,7 @@ class _Band(Wanted):
             needed = max(0, int(below.max())), max(0, int(-below.min()))
             raise ArgumentError(
                 f"banded is {(self.lower, self.upper)}, and entry ({i}, {j}) of the derivative of {self.name} is "
-                f"outside of that band; expected banded={needed}, which holds all that can be other than zero"
+                f"outside of that band; expected banded={needed}, which holds all structural nonzeros"
             )
         check_fits(8 * math.prod(self.matrix), f"a band of {self.matrix[0]:,} diagonals", "ask for sparse results")
         return Nonzeros(self.upper + below, nonzeros.columns, nonzeros.outputs).in_order()
@@ -357,9 +359,7 @@ def _choice(option: str, selected: Any) -> Any:
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"{option} is {selected!r:.80}; expected positions, one after the other, a slice, or a mask"
-        )
+        raise ArgumentError(f"{option} is {selected!r:.80}; expected a sequence of positions, a slice, or a mask")
     return array.astype(np.int64)
 
 
@@ -388,7 +388,7 @@ def _positions(selected: Any, count: int, subject: str, *, once: bool = True) ->
 def _entries(entries: Any) -> tuple[Integers, Integers, Size | None]:
     """Return the rows and columns of entries, and the shape of the matrix if one is passed, else None."""
     wrong = ArgumentError(
-        f"entries is {entries!r:.80}; expected a pair (rows, columns) of as many positions each, or a sparse matrix"
+        f"entries is {entries!r:.80}; expected a pair (rows, columns) of equally many positions, or a sparse matrix"
     )
     shape = None
     if hasattr(entries, "tocoo"):
@@ -411,6 +411,6 @@ def _bandwidths(bandwidths: Any) -> Size:
     whole = isinstance(bandwidths, tuple | list) and len(bandwidths) == 2
     if not whole or any(isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0 for k in bandwidths):
         raise ArgumentError(
-            f"banded is {bandwidths!r}; expected how many diagonals there are below and above the main one, as (1, 2)"
+            f"banded is {bandwidths!r}; expected the numbers of diagonals below and above the main one, as (1, 2)"
         )
     return int(bandwidths[0]), int(bandwidths[1])

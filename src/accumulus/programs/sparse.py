@@ -320,7 +320,7 @@ class OpenPattern:
         taken = vars(self).get("_taken")
         if taken is None:
             raise ArgumentError(
-                "the places of nonzeros depend on indices among the arguments; call the derivative first"
+                "the positions of nonzeros depend on indices among the arguments; call the derivative first"
             )
         matrix = self.matrix(np.concatenate([np.ones(len(self.rows)), taken])).tocoo()
         return SparsePattern.ordered(matrix.coords[0], matrix.coords[1], self.shape, self.format)[0]
@@ -383,6 +383,11 @@ class SparseBatch(Sequence[Any]):
         data: values, (points, nonzeros), or (nonzeros, points) if the batch was transposed; a Dask array for Dask
             arguments.
         pattern: places of the values; ``pattern.rows`` and ``pattern.columns`` have one entry for each nonzero.
+
+    >>> import numpy as np, accumulus as acc
+    >>> batch = acc.jacobian(lambda x: x**2, sparse="csr").batch(np.ones((1000, 3)))
+    >>> len(batch), batch.data.shape, batch[0].toarray().tolist()
+    (1000, (1000, 3), [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
     """
 
     data: NDArray[Any]

@@ -1,4 +1,4 @@
-"""Optimiser of tapes as derivatives use it: rules, and with enough work resubstitution, in turns.
+"""Optimiser of tapes that derivatives call: rules and, where there is time, resubstitution, in turns.
 
 The default effort runs rules, resubstitution and rules again, in about the time that rules alone take. Candidates are
 the values of the original program and of programs that the rules find on the way. The chosen program is rewritten by
@@ -42,10 +42,10 @@ MOST_OPERATIONS: Final = 3000
 MOVES: Final = 40
 GROWTH: Final = 1.3
 PATIENCE: Final = 16
-#: Number of rounds without a gain after which every other round adds values that no program has.
+#: Number of rounds without a gain after which every other round adds values that no program computes yet.
 STALLED: Final = 3
-#: Approximate seconds of work of a round for each operation; no round is begun with less work left. With less than
-#: `LAST` rounds left, the last one begins.
+#: Approximate seconds of work of a round for each operation. A round begins only if this much work is left; if less
+#: than `LAST` rounds are left, it is the last.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
 #: Largest numbers of terms of the shorter factor of a product that is multiplied out, tried in turn.
@@ -206,7 +206,7 @@ def rewrite(
                 if other not in multiplied or cost(made) < min(map(cost, pool)):
                     sources.append(other)
                     pool.append(made)
-        # without the default effort's program: resubstitution would not get away from it
+        # leave out the default effort's program, from which resubstitution finds no other
         known = [rewritten("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
         while (left := context.left) > ROUND * tape.operations:
@@ -287,8 +287,8 @@ CHOICE: Final = 40
 TOLD: Final = 3
 #: Largest number of comparisons in a program: each doubles the number of points.
 COMPARISONS: Final = 2
-#: Pairs of values take time with the square of their number: for programs of more operations, rules have to leave at
-#: most this fraction of them.
+#: The time for pairs of values grows with the square of their number. So longer programs run resubstitution only if
+#: rules leave at most this fraction of their operations.
 LARGE: Final = 600
 LEFT: Final = 0.95
 

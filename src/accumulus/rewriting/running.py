@@ -4,11 +4,11 @@ Compiled code (`running_kernel`) does the arithmetic at all points; Python compu
 
 **Stand-ins.** At complex points, functions are replaced by others that have the same symmetries and never overflow;
 sine and cosine become points of the unit circle. Identities of the stand-ins hold because of the form of the program
-alone, and no part of it is hidden. Only operations that identities connect stand for themselves. Floor, ceil, sign,
-fmod and comparisons are arbitrary functions of the last bits of their arguments: values that reach them are not
+alone, and no part of it is hidden. Only operations that occur in identities are computed as they are. Floor, ceil,
+sign, fmod and comparisons are arbitrary functions of the last bits of their arguments. These arguments are not
 rewritten, and any other choice would hide branches.
 
-At real points functions are themselves, and bounds are of first order.
+At real points, the functions themselves are computed, with first-order bounds.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def _cosine(z: Any) -> Any:
     return (1.0 - w) / (1.0 + w)
 
 
-#: Functions that stand for themselves, or for points of the unit circle. All others have stand-ins with their
-#: symmetries, which must not satisfy identities that are not rules, and which grow like logarithms, so that no argument
-#: leads to infinity.
+#: Functions that are computed as they are, or as points of the unit circle. All others have stand-ins with the same
+#: symmetries. A stand-in must not satisfy identities that are not rules, and grows like a logarithm, so that it never
+#: overflows.
 _THEMSELVES: Final[dict[str, Function]] = {
     "sqrt": cmath.sqrt,
     "sin": _sine,

@@ -148,8 +148,8 @@ class OtherParts:
         further = len(self.failures) - 1
         more = f", and {further} more" if further else ""
         return (
-            f"{type(self._options.executor).__name__} failed in parts of the search ({said}{more}); the plan is there "
-            "all the same, the best of all other parts. It is not stored in the cache"
+            f"{type(self._options.executor).__name__} failed in parts of the search ({said}{more}); the plan is the "
+            "best of all other parts. It is not stored in the cache"
         )
 
     def _take(self, seconds: float) -> bool:
@@ -268,6 +268,8 @@ def plan(
         UnknownNameError: for an unknown method, objective or effort.
         OrderError: if `order` leaves out an intermediate vertex, repeats one, or names another vertex.
 
+    Source: eliminations as in sections 1 and 3 of ``docs/notes.md``; ``docs/search.md`` describes the search.
+
     >>> graph = DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "w"), ("b", "x")])
     >>> plan(graph)
     <plan by reverse: 3 multiplications>
@@ -356,8 +358,8 @@ def find_plan(
     )
     if result.unfinished:
         warnings.warn(
-            f"{options.method} did not finish within {options.time_limit:g} s; the plan is that of {result.method}. "
-            "Give it a longer time_limit",
+            f"{options.method} did not finish within {options.time_limit:g} s; the plan is by {result.method}. Pass a "
+            "longer time_limit",
             TimeLimitWarning,
             stacklevel=3,
         )

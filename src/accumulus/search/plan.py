@@ -82,6 +82,11 @@ class Plan:
         cut_short: True if the clock ended the search before its work was done, so that another run may find another
             plan.
         recalled: True if the plan was loaded from the cache.
+
+    >>> from accumulus import plan
+    >>> found = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]), "reverse", "fma")
+    >>> found.method, found.cost, {objective.value: cost for objective, cost in found.costs.items()}["multiplications"]
+    ('reverse', 4, 4)
     """
 
     graph: DifferentiationGraph
@@ -155,8 +160,8 @@ class Plan:
         counted = self.cost if self.objective.on_tape else count(self.accumulation, self.objective)
         if counted != self.cost or (self.lower_bound is not None and self.lower_bound > self.cost):
             raise VerificationError(
-                f"the plan claims to cost {self.cost} {self.objective}, and that none costs less than "
-                f"{self.lower_bound}; it costs {counted}"
+                f"the plan states a cost of {self.cost} {self.objective} and a lower bound of {self.lower_bound}; its "
+                f"cost is {counted}"
             )
 
     def show(self, path: str | PathLike[str] | None = None) -> Any:
@@ -214,8 +219,20 @@ def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
 
     ``docs/plans.md`` describes the format.
 
+    Args:
+        plan: plan to write.
+        path: path of the file.
+
     Raises:
         OSError: if the file cannot be written.
+
+    >>> import tempfile
+    >>> from accumulus import plan
+    >>> found = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_plan(found, f"{folder}/plan.json")
+    ...     load_plan(f"{folder}/plan.json").cost == found.cost
+    True
     """
     head = {"format": FORMAT, "version": VERSION, "accumulus": version_of("accumulus")}
     text = _text({**head, **plan_as_data(plan), "graph": graph_as_data(plan.graph)})
@@ -236,6 +253,8 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
             Jacobian of its graph, or the plan is for a graph other than `graph`.
         ArgumentError: if `graph` is not a graph.
         OSError: if the file cannot be read.
+
+    See `save_plan` for an example.
     """
     if graph is not None and not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(f"graph is a {type(graph).__name__}; expected a DifferentiationGraph that the plan is for")

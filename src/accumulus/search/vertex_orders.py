@@ -341,7 +341,7 @@ def _costs(total: int) -> Cost:
 # Windows -------------------------------------------------------------------------------------------------------------
 
 
-#: Number of vertices of a window in the rounds, cyclically; small windows gain most for their time.
+#: Numbers of vertices of a window, which the rounds use in turn; small windows gain most for their time.
 WINDOWS: Final = (64, 128, 48)
 #: Largest number of vertices of a window with its neighbours, and of their edges; larger windows are skipped.
 MOST_VERTICES: Final = 1_024
@@ -502,7 +502,7 @@ _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for the best vertex elimination order."""
     options = context.options
-    # with a time limit of 0 the greedy orders still run to completion
+    # with a time limit of 0 the greedy orders still finish
     until = context.unless_searched()
     candidates = [
         Candidate(SearchResult(graph, greedy.name, greedy.order), greedy.priced.cost, greedy.priced.additions)

@@ -189,6 +189,7 @@ def check_package_name(name: str) -> str:
     """Return the name; raise `ArgumentError` if it is not valid for both a C function and a Python package."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ArgumentError(
-            f"the name is {name!r}; expected small letters, digits and _, beginning with a letter (--name gives one)"
+            f"the name is {name!r}; expected lower-case letters, digits and _, beginning with a letter (--name gives "
+            "one)"
         )
     return name

@@ -162,7 +162,7 @@ def read_data(path: str | PathLike[str]) -> Fields:
     content = read_bytes(path, FileError)
     start = len(MAGIC) + _HEAD.size
     if not content.startswith(MAGIC) or len(content) < start:
-        raise FileError(f"{path} is no file of accumulus.save; expected one")
+        raise FileError(f"{path} was not written by accumulus.save; expected a file that was")
     version, digest, length = _HEAD.unpack_from(content, len(MAGIC))
     if version != VERSION:
         raise FileError(
@@ -171,7 +171,7 @@ def read_data(path: str | PathLike[str]) -> Fields:
         )
     body = content[start:]
     if digest != _digest(length, body) or length > len(body):
-        raise FileError(f"{path} was changed since it was written, or is not whole; save the derivative again")
+        raise FileError(f"{path} was changed since it was written, or is incomplete; save the derivative again")
     data = json_of(body[:length], path, FileError, infinite=False)
     whole = Fields(data, "the file", ())
     rest = memoryview(body)[length:]
@@ -186,7 +186,7 @@ def _digest(length: int, body: bytes) -> bytes:
 def _array(entry: Any, content: memoryview) -> NDArray[Any]:
     """Return an array that an entry of the table describes, read-only."""
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
-        raise FileError(f"an array is told by {shortened(entry)}; expected its type, shape and place")
+        raise FileError(f"an array is described by {shortened(entry)}; expected its type, shape and position")
     name, sizes, at = entry
     try:
         dtype = np.dtype(name)

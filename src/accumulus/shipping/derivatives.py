@@ -118,6 +118,14 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
         FileError: if the file is not a saved derivative, was changed, has another version, or needs an unknown class.
         CompileError: if its target does not work on this machine.
         OSError: if the file cannot be read.
+
+    >>> import numpy as np, tempfile, accumulus as acc
+    >>> gradient = acc.gradient(lambda x: x @ x)
+    >>> _ = gradient.compile(np.ones(3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     acc.save(gradient, f"{folder}/gradient.accumulus")
+    ...     print(acc.load(f"{folder}/gradient.accumulus")(np.array([1.0, 2.0, 3.0])))
+    [2. 4. 6.]
     """
     try:
         return _derivative(read_data(path), Constants(KnownClasses(classes)))
@@ -126,7 +134,7 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
     except OSError:
         raise
     except (AccumulusError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise FileError(f"{path} holds what cannot be ({type(error).__name__}: {error}); save it again") from None
+        raise FileError(f"{path} holds invalid data ({type(error).__name__}: {error}); save it again") from None
 
 
 class SavedFunction:
@@ -144,7 +152,7 @@ class SavedFunction:
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Raise a `FileError`, since the function was not saved."""
-        raise FileError(f"{self.__name__} itself was not saved, only programs of its derivatives")
+        raise FileError(f"{self.__name__} itself was not saved, only the programs of its derivatives")
 
 
 class LoadedDerivative(Derivative):
@@ -188,9 +196,9 @@ class LoadedDerivative(Derivative):
             if where_it_holds(recording, inputs[np.newaxis])[0]:
                 return program
         raise CaseError(
-            f"the file of {self.__name__} has no program for the case of this point: the function decides otherwise at "
-            f"it than at all points that it was called with before it was saved ({len(alike[0].programs)} cases). "
-            "Save it again after a call at this point"
+            f"the file of {self.__name__} has no program for the case of this point: the function takes a branch "
+            "there that it took at none of the points it was called with before it was saved "
+            f"({len(alike[0].programs)} cases). Save it again after a call at this point"
         )
 
     def report(self) -> LoadedReport:  # type: ignore[override]
@@ -273,7 +281,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     function = SavedFunction(name, _signature(record, constants))
     asked, static = (_places(record, key) for key in ("asked", "static"))
     if record.truth("alone") and len(asked) != 1:
-        raise FileError("the file has several arguments to differentiate by where there was one")
+        raise FileError("the file lists several arguments to differentiate with respect to; expected one")
     forms = Forms(function, name, None, None, (), ())
     forms.asked, forms.static = asked[0] if record.truth("alone") else asked, static
     kind = Kind(record.text("kind"), record.text("title"))
@@ -322,7 +330,7 @@ def _call(record: Fields, function: SavedFunction, constants: Constants) -> Rest
     arguments = [structure_from_data(each, record, constants) for each in record.items("arguments")]
     keywords, names = record.items("keywords"), record.items("names")
     if not all(isinstance(each, str) for each in (*keywords, *names)) or not len(keywords) <= len(arguments):
-        raise FileError(f"{record.what} has keywords or names that are no text")
+        raise FileError(f"{record.what} has keywords or names that are not text")
     by_position = len(arguments) - len(keywords)
     named = dict(zip(keywords, arguments[by_position:], strict=True))
     return Restructured(function, tuple(arguments[:by_position]), named, names)

@@ -188,7 +188,7 @@ class _SavedResults(Results):
             or len(self._patterns) not in ((leaves[1],) if options.sparse else (0,))
             or [math.prod(shape) for shape in self.shapes] != [segment.length for segment in self.segments]
         ):
-            raise FileError(f"{record.what} has results whose shapes, places and structure do not fit each other")
+            raise FileError(f"{record.what} has results whose shapes, positions and structure do not fit each other")
         try:
             check_fits(sum(8 * segment.length for segment in self.segments), record.what, "expected smaller results")
         except SizeError as error:
@@ -200,10 +200,10 @@ def _segment(record: Fields, outputs: int, segment: type[Segment]) -> Segment:
     chosen = {name: _chosen(record, name, bound) for name, bound in (("outputs", outputs), ("positions", length))}
     counts = {len(range(each.start, each.stop)) if isinstance(each, slice) else len(each) for each in chosen.values()}
     if len(counts) > 1:
-        raise FileError(f"{record.what} has more outputs than places for them, or fewer")
+        raise FileError(f"{record.what} has outputs and positions of outputs in different numbers")
     positions = chosen["positions"]
     if not isinstance(positions, slice) and len(np.unique(positions)) < len(positions):
-        raise FileError(f"{record.what} has two outputs in one place")
+        raise FileError(f"{record.what} has two outputs at one position")
     return segment.of(length, chosen["outputs"], positions)
 
 
@@ -223,7 +223,7 @@ def _pattern(record: Fields, options: Options) -> SparsePattern:
     sizes = record.shape(record.data.get("shape"))
     rows, columns = (record.array(name).astype(np.int32) for name in ("rows", "columns"))
     if options.sparse is None or len(sizes) != 2 or len(rows) != len(columns) or max(sizes) >= 1 << 31:
-        raise FileError(f"{record.what} is no pattern of a sparse matrix")
+        raise FileError(f"{record.what} is not a pattern of a sparse matrix")
     inside = all(
         not len(each) or (each.min() >= 0 and each.max() < size)
         for each, size in zip((rows, columns), sizes, strict=True)
@@ -283,7 +283,7 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
         function = tape_from_data(record.record("function"))
         results = sum(map(math.prod, result_shapes))
         if function.inputs != tape.inputs or len(function.outputs) != results + len(guards):
-            raise FileError(f"{record.what} has guards that are not those of its function")
+            raise FileError(f"{record.what} has guards that differ from those of its function")
     slices = tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)])
     code, facts = _code(tape, record, options), Saved(record.record("found").data)
     derivation = Derivation(
@@ -307,7 +307,7 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
     if tape.scalars is not None:
         exact = record.array("exact").tolist()
         if any(not 0 <= reference < len(tape) for reference in exact):
-            raise FileError(f"{record.what} has exact operations that are not there")
+            raise FileError(f"{record.what} names exact operations that do not exist")
         return StraightLine(tape.scalars, exact)
     if options.dtype != "float64":
         raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
@@ -317,7 +317,7 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
     if [(len(each.leaves), len(each.body.outputs)) for each in bodies] != [
         (body.inputs, len(body.outputs)) for body in saved_bodies
     ]:
-        raise FileError(f"{record.what} has bodies that are not those of its blocks")
+        raise FileError(f"{record.what} has bodies that differ from those of its blocks")
     for each, body in zip(bodies, saved_bodies, strict=True):
         each.body = body
     return LoopNest(tape, maps)
@@ -326,5 +326,7 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
 def _guard(data: Any, record: Fields) -> Guard:
     kinds = [str, int, str, str]
     if not isinstance(data, list) or [type(each) for each in data] != kinds:
-        raise FileError(f"{record.what} has a guard that is none; expected {', '.join(f.name for f in fields(Guard))}")
+        raise FileError(
+            f"{record.what} has an invalid guard; expected the fields {', '.join(f.name for f in fields(Guard))}"
+        )
     return Guard(*data)

@@ -68,8 +68,8 @@ def constant_as_data(value: Any, subject: str, arrays: Arrays) -> Any:
 def _place(kind: type, subject: str) -> list[str]:
     if "<locals>" in kind.__qualname__:
         raise ArgumentError(
-            f"{subject} needs the class {kind.__qualname__}, which is defined inside of a function, so that nobody "
-            "else finds it; define it at the top of its module"
+            f"{subject} needs the class {kind.__qualname__}, which is defined inside of a function and cannot be "
+            "imported; define it at the top of its module"
         )
     return [kind.__module__, kind.__qualname__]
 
@@ -91,7 +91,7 @@ class KnownClasses:
             FileError: if there is no such class.
         """
         if not isinstance(path, list) or len(path) != 2 or not all(isinstance(segment, str) for segment in path):
-            raise FileError(f"a class is told by {shortened(path)}; expected its module and name")
+            raise FileError(f"a class is described by {shortened(path)}; expected its module and name")
         module, name = path
         if name in self._given:
             return self._given[name]
@@ -101,8 +101,8 @@ class KnownClasses:
                 member = getattr(member, "__dict__", {}).get(segment)
         if not isinstance(member, type):
             raise FileError(
-                f"the derivative needs the class {shortened(name)} of the module {shortened(module)}, which is not "
-                "there; import it before the file is loaded, or hand it over: acc.load(path, classes=[…])"
+                f"the derivative needs the class {shortened(name)} of the module {shortened(module)}, which cannot be "
+                "imported; import it before the file is loaded, or pass it: acc.load(path, classes=[…])"
             )
         return member
 
@@ -132,7 +132,7 @@ class Constants:
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
             if isinstance(error, FileError):
                 raise
-            raise FileError(f"{shortened(data)} in {within.what} is no constant") from None
+            raise FileError(f"{shortened(data)} in {within.what} is not a constant") from None
 
     def _tagged(self, data: Any, within: Fields) -> Any:
         if isinstance(data, dict) and len(data) == 1:
@@ -157,7 +157,7 @@ class Constants:
             if type(position) is int and 0 <= position < len(within.arrays):
                 array = within.arrays[position].copy()
                 return array[()] if data["number"] else array
-        raise FileError(f"{shortened(data)} in {within.what} is no constant")
+        raise FileError(f"{shortened(data)} in {within.what} is not a constant")
 
 
 # Structures -----------------------------------------------------------------------------------------------------------
@@ -257,14 +257,17 @@ def _container(record: Fields, parts: tuple[Structure, ...], constants: Constant
         raise FileError(f"a structure has the kind {shortened(kind)}, which does not exist")
     opened_example = opened(example)
     if opened_example is None:
-        raise FileError(f"{type(example).__qualname__} is no container in this process; expected one as it was")
+        raise FileError(
+            f"{type(example).__qualname__} is not a registered container in this process; register it as before it "
+            "was saved"
+        )
     return opened_example[0]
 
 
 def _object(kind: Any, parts: tuple[Structure, ...], record: Fields) -> Any:
     names = record.items("names")
     if not (is_dataclass(kind) or hasattr(kind, "__attrs_attrs__")) or not all(isinstance(n, str) for n in names):
-        raise FileError(f"{kind.__qualname__} is neither a data class nor an attrs class, as it was")
+        raise FileError(f"{kind.__qualname__} is neither a data class nor an attrs class; it was one when it was saved")
     if len(names) != len(parts):
         raise FileError(f"an object of {kind.__qualname__} has {len(names)} names for {len(parts)} parts")
     made = object.__new__(kind)
@@ -283,4 +286,4 @@ def _sequence(kind: Any, count: int) -> Any:
         made = list.__new__(kind)
         list.__init__(made, [0.0] * count)
         return made
-    raise FileError(f"{kind.__qualname__} is neither a list nor a tuple, as it was")
+    raise FileError(f"{kind.__qualname__} is neither a list nor a tuple; it was one when it was saved")

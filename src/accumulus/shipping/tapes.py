@@ -155,14 +155,14 @@ def _check_kinds(tape: Tape, subject: str, *, in_loop: bool) -> None:
         takes = arity > k
         references, chosen = column[takes], codes[takes]
         if (boolean[references] != _TAKES[k][chosen]).any():
-            raise FileError(f"{subject} has an operation that is given a truth value for a number, or a number for one")
+            raise FileError(f"{subject} has an operation with a boolean operand instead of a number, or the reverse")
         orders = references[_TAKES[3 + k][chosen]]
         if (orders >= 0).any():
-            raise FileError(f"{subject} has a function whose order is no constant")
+            raise FileError(f"{subject} has a function whose order is not a constant")
         for order in set(orders.tolist()):
             _check_order(tape.value_of(order), subject)
     if not in_loop and boolean[np.array(tape.outputs, np.int64)].any():
-        raise FileError(f"{subject} has an output that is a truth value")
+        raise FileError(f"{subject} has an output that is a boolean")
 
 
 def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) -> None:
@@ -230,7 +230,7 @@ def _sparse_matrix(record: Fields, shape: tuple[int, int]) -> SparseMatrix:
         or not starts[-1] == len(columns) == len(entries)
         or (len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < shape[1])
     ):
-        raise FileError(f"{record.what} is no sparse matrix of {shape[0]} × {shape[1]} entries")
+        raise FileError(f"{record.what} is not a sparse matrix of {shape[0]} × {shape[1]} entries")
     return SparseMatrix(starts, columns, entries, shape)
 
 
@@ -249,7 +249,7 @@ def _check_references(columns: Iterable[Column], tape: Program, subject: str) ->
     for each in columns:
         ends = each.ends if isinstance(each, Range) else (int(each.min(initial=0)), int(each.max(initial=0)))
         if len(each) and (min(ends) < -len(tape.constants) or max(ends) >= len(tape)):
-            raise FileError(f"{subject} has references from {min(ends)} to {max(ends)}, which are not there")
+            raise FileError(f"{subject} has references from {min(ends)} to {max(ends)}, which do not exist")
 
 
 def _check_increasing(offsets: NDArray[np.int64], last: int, subject: str) -> None:
@@ -273,4 +273,4 @@ def _column(data: Any, record: Fields) -> Column:
             return Range(start, step, count)
     elif isinstance(data, dict):
         return references_in(Fields(data, f"an operand of {record.what}", record.arrays).array("row").astype(np.int64))
-    raise FileError(f"{record.what} has an operand that is no row of references")
+    raise FileError(f"{record.what} has an operand that is not a row of references")

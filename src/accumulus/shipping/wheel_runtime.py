@@ -92,7 +92,7 @@ class Function:
                 )
             count = len(x)
         if count is None:
-            raise ValueError(f"no argument of {self._name} has an axis of points; expected one that has")
+            raise ValueError(f"no argument of {self._name} has an axis of points; expected at least one that has")
         results = [np.empty((count, *shape), self._dtype) for shape in self._results]
         places = []
         for array, shape in zip((*arguments, *results), (*self._arguments, *self._results), strict=True):
@@ -117,6 +117,7 @@ class Function:
         """Return the results; raise `ValueError` if the program does not hold."""
         if self._guarded and not np.all(results.pop() > 0):
             raise ValueError(
-                f"{self._name} decides otherwise at such a point than where it was recorded; it was built for one case"
+                f"{self._name} takes another branch at such a point than where it was recorded; it was built for one "
+                "case"
             )
         return results

@@ -106,7 +106,7 @@ def _modules(project: CProject, parameters: Sequence[str]) -> dict[str, str]:
     made = _expression(tree, project.names)
     names = [*parameters, *project.names]
     if len(set(names)) < len(names):
-        raise ArgumentError(f"an argument is called as a result is: {', '.join(names)}; rename the argument")
+        raise ArgumentError(f"arguments and results share names: {', '.join(names)}; rename the argument")
     shapes = dict(zip(project.names, results.shapes, strict=True))
     result_lines = [
         f"    {each}: {'nonzeros, at rows and columns PATTERNS' + repr([each]) if each in project.patterns else shape}"

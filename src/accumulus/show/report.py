@@ -10,9 +10,11 @@ products are left out of reports.
 
 from __future__ import annotations
 
+import ast
+import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from itertools import groupby
@@ -123,6 +125,22 @@ def comparison_table(candidates: Iterable[MethodCosts], chosen: str | None = Non
     ]
     headings = ("method", "fma", "multiplications", "operations", "found in")
     return table(headings, rows, marked=chosen)
+
+
+def distinct(candidates: Sequence[MethodCosts], objective: str, count: int) -> list[MethodCosts]:
+    """Return the forward, reverse, Markowitz and automatic candidates and the best others, by cost.
+
+    Of candidates with equal costs, the quickest is returned.
+
+    >>> costs = [MethodCosts("forward", 9, 9, 9), MethodCosts("a", 5, 5, 5, seconds=1.0), MethodCosts("b", 5, 5, 5)]
+    >>> [each.method for each in distinct(costs, "fma", 2)]
+    ['b', 'forward']
+    """
+    ranked = sorted(candidates, key=lambda each: (each.cost(objective), each.seconds))
+    best = {(each.fma, each.multiplications, each.operations): each for each in reversed(ranked)}.values()
+    always = [each for each in ranked if each.method in (*SWEEPS, "auto")]
+    others = [each for each in ranked if each in best and each not in always]
+    return [each for each in ranked if each in always or each in others[: max(count - len(always), 0)]]
 
 
 def chosen_because(chosen: MethodCosts, alternatives: Iterable[MethodCosts], objective: str) -> str:
@@ -244,9 +262,44 @@ class Condition:
     answers: tuple[str, ...]
 
     def __str__(self) -> str:
-        runs = [(answer, len(list(run))) for answer, run in groupby(self.answers)]
+        place = f"({PurePath(self.file).name}:{self.line})"
+        comparison = _comparison(self.source)
+        if comparison is not None and self.answers in (("True",), ("False",)):
+            holds = (self.answers == ("True",)) is comparison[1]
+            return f"{'' if holds else 'not '}{_shortened(comparison[0], CONDITION_WIDTH)} {place}"
+        runs = [(answer, len(list(run))) for answer, run in groupby(_HASH.sub("", each) for each in self.answers)]
         answers = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
-        return f"{PurePath(self.file).name}:{self.line} {_shortened(self.source, CONDITION_WIDTH)} → {answers}"
+        return f"{_shortened(self.source, CONDITION_WIDTH)} → {answers} {place}"
+
+
+#: Hash at the end of a long answer, which tells cases apart.
+_HASH: Final = re.compile(r" \([0-9a-f]{16}\)$")
+
+
+def _comparison(source: str) -> tuple[str, bool] | None:
+    """Return the comparison that a line decides on, and False if the line negates it; None for all other lines.
+
+    >>> _comparison("if x[0] > 0:"), _comparison("return a if not s <= 1 else b"), _comparison("while a > 0 and b > 0:")
+    (('x[0] > 0', True), ('s <= 1', False), None)
+    """
+    line = source.removeprefix("el")
+    try:
+        tree = ast.parse(f"{line} pass" if line.endswith(":") else line)
+    except SyntaxError:
+        return None
+    tests = [node.test for node in ast.walk(tree) if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert)]
+    if len(tests) != 1 or any(isinstance(node, ast.comprehension) for node in ast.walk(tree)):
+        return None
+    test, is_plain = tests[0], True
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, is_plain = test.operand, not is_plain
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], _ORDERS)):
+        return None
+    return ast.unparse(test), is_plain
+
+
+#: Comparisons that ask one question.
+_ORDERS: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,7 +514,7 @@ class Shown:
             said = "the clock ran out; a longer time_limit, or a machine that is less busy, gives the same program"
             rows.append(("cut short", f"at {self.cut_short}: {said} everywhere"))
         rows += [("not watched", subject) for subject in self.unwatched]
-        rows += [("not done by code", f"changes of {subject}") for subject in self.changed]
+        rows += [("side effects", f"changes of {subject}, at the recording only") for subject in self.changed]
         if self.measured is not None:
             speed = self.measured
             best = duration(min(speed.seconds))

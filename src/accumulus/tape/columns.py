@@ -142,7 +142,7 @@ def check_steps(operands: Sequence[Column], start: int, outputs: int, steps: Ref
         references = references_in(operand)
         is_result = references >= start
         if (references < constants).any() or (references >= start + count * outputs).any():
-            raise ArgumentError(f"operand {position} has references to what does not exist")
+            raise ArgumentError(f"operand {position} has references that do not exist")
         wrong = np.flatnonzero(is_result)[step_of[(references[is_result] - start) % count] >= step_of[is_result]]
         if len(wrong):
             raise ArgumentError(

@@ -363,7 +363,8 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         raise OpaqueError.of(block.opaque.name, _WRITTEN_OUT)
     if block.code in (GATHER, SCATTER):
         raise SizeError(
-            "rows by indices that are not known are not written out one by one; expected a program of loops"
+            "rows by indices among the arguments cannot be written out operation by operation; expected a program of "
+            "loops"
         )
     if block.code in FACTORS:
         raise OpaqueError.of(FACTORISATIONS[block.code].name, _WRITTEN_OUT)

@@ -92,8 +92,8 @@ def _writers(code: int) -> tuple[Writer | None, ...]:
 
 def _unknown(tape: Tape, arguments: tuple[int, ...], reference: int) -> int:
     raise TraceError(
-        f"The derivative of {tape.operation(reference).name} by its first argument is not known: an order has to be a "
-        "constant. Write the number, or make the argument static (static_argnums)."
+        f"The derivative of {tape.operation(reference).name} with respect to its first argument, the order, is "
+        "unknown: the order has to be a constant. Write the number, or make the argument static (static_argnums)."
     )
 
 

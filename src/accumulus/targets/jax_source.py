@@ -189,8 +189,8 @@ def _spelled(code: int) -> Callable[..., Any]:
 
 def _compile(*_: Any) -> NoReturn:
     raise CompileError(
-        "target 'jax' is source alone: write it with CompiledProgram.source('jax') or `accumulus emit --target jax`; "
-        "for derivatives inside of JAX use accumulus.jax, for compiled code target='llvm'"
+        "target 'jax' makes source text only: write it with CompiledProgram.source('jax') or `accumulus emit --target "
+        "jax`; for derivatives inside of JAX use accumulus.jax, for compiled code target='llvm'"
     )
 
 

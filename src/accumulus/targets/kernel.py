@@ -358,7 +358,7 @@ class Kernel(ABC):
         """Return the number of points of a batch."""
         if not len(X) == len(shared) == len(self.arguments):
             raise ArgumentError(
-                f"{len(X)} arguments were given, {len(shared)} of them marked as shared or not; the kernel takes "
+                f"{len(X)} arguments were given, and {len(shared)} marks for shared ones; the kernel takes "
                 f"{len(self.arguments)}"
             )
         count: int | None = None

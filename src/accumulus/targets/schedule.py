@@ -301,7 +301,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
         tape: tape of the program.
         steps: operations and groups in order.
         size: largest number of steps of a part.
-        reach: a result may be stored as late as the one `reach` - 1 positions after it.
+        reach: a result is stored before the result `reach` positions after it.
 
     Returns:
         The parts, and the number of slots that the frame needs.

@@ -221,7 +221,7 @@ _FOLLOW: Final = 1e-6
 
 
 class Ways(NamedTuple):
-    """Numbers of disjoint paths from a vertex to one side: through variable labels, and through labels except ±1."""
+    """Numbers of disjoint paths from a vertex to the roots or terminals, by the label of their first edge."""
 
     variable: int
     nonunit: int

@@ -208,7 +208,7 @@ REFUSED = {
     "np.less.reduce(A[0])": "cannot be folded",
     "np.greater.at(A * 2, [0], 1.0)": "not recorded",
     "A[0][A[0, 0] > 0]": "np.where",
-    "(A * 1).__setitem__(A > 0, A)": "one value can be assigned",
+    "(A * 1).__setitem__(A > 0, A)": "a single value can be assigned",
     "A + 'text'": "not a number",
     "A * object()": "not a number",
 }

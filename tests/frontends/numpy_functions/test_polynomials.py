@@ -30,7 +30,7 @@ def test_values(name, degree):
 
 
 def test_several_polynomials_at_once_are_refused():
-    with pytest.raises(TraceError, match="for one polynomial"):
+    with pytest.raises(TraceError, match="of one polynomial"):
         acc.jacobian(lambda x: families.polynomial.polyval(x, np.ones((2, 2))))(X[0])
 
 

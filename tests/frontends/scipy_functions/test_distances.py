@@ -74,5 +74,5 @@ def test_what_is_wrong_is_said():
         acc.jacobian(lambda x: distance.minkowski(x, V, -1))(V)
     with pytest.raises(ValueError, match="should be 1-D"):
         acc.jacobian(lambda x: distance.cityblock(x, V))(np.ones((2, 2)))
-    with pytest.raises(ValueError, match="is that of a vector"):
+    with pytest.raises(ValueError, match="is differentiated at a vector"):
         acc.jacobian(optimize.rosen_hess)(np.ones((2, 2)))

@@ -152,7 +152,7 @@ def test_solutions_at_given_times(method):
 @pytest.mark.parametrize(
     ("solve", "says"),
     [
-        (lambda k: solve_ivp(lambda t, y: -k * y, (0.0, 1.0), [1.0]).y, "at given times alone"),
+        (lambda k: solve_ivp(lambda t, y: -k * y, (0.0, 1.0), [1.0]).y, "only with t_eval"),
         (lambda k: solve_ivp(lambda t, y: -k * y, (0.0, 1.0), [1.0], "BDF", [1.0]).y, "acc.odeint.*method='BDF'"),
         (
             lambda k: solve_ivp(lambda t, y: -k * y, (0.0, 1.0), [1.0], t_eval=[1.0], events=lambda t, y: y[0]).y,

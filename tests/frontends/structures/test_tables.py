@@ -65,7 +65,7 @@ def test_rows_are_points_of_a_batch():
     many = acc.gradient(lambda row: row["price"] * row["count"] ** 2, effort="fast").batch(frame)
     count, price = frame["count"].to_numpy(), frame["price"].to_numpy()
     np.testing.assert_allclose(many, np.stack([count**2.0, 2.0 * price * count], axis=1))
-    with pytest.raises(ArgumentError, match="columns that are no numbers"):
+    with pytest.raises(ArgumentError, match="columns that are not numeric"):
         acc.gradient(lambda row: row["price"], effort="fast").batch(FRAME)
 
 

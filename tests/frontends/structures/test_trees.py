@@ -58,7 +58,7 @@ def test_fields_that_the_constructor_computes_are_refused_with_advice():
         def __post_init__(self):
             self.area = self.width * self.height
 
-    with pytest.raises(ArgumentError, match=r"Box\.area is no argument of its constructor.*accumulus\.register"):
+    with pytest.raises(ArgumentError, match=r"Box\.area is not an argument of the constructor.*accumulus\.register"):
         jacobian(lambda box: box.area)(Box(2.0, 3.0))
     assert jacobian(lambda box, x: box.area * x, argnums=1)(Box(2.0, 3.0), 1.0) == 6.0
     assert jacobian(lambda x: Box(x, 2.0 * x))(3.0).area == 12.0
@@ -80,7 +80,7 @@ def test_what_a_constructor_of_its_own_computes_is_refused_too():
         def __init__(self, x):
             self.x, self.table = x, Table(x)
 
-    with pytest.raises(ArgumentError, match=r"Model\.table is no argument of its constructor"):
+    with pytest.raises(ArgumentError, match=r"Model\.table is not an argument of the constructor"):
         jacobian(lambda model: model.table.slope)(Model(3.0))
     jac = jacobian(lambda x, model: model.table.slope * model.x * x)
     assert [float(jac(1.0, Model(x))) for x in (3.0, 4.0)] == [18.0, 32.0]
@@ -237,7 +237,7 @@ def test_errors_name_the_path():
     assert jacobian(lambda x: {"k": ("a", 2.0 * x, Kind.LINEAR)})(1.0) == {"k": ("a", 2.0, Kind.LINEAR)}
     loop: list[Any] = [1.0, "a"]
     loop.append(loop)
-    with pytest.raises(ArgumentError, match=r"argument 0 \(p\)\[2\] is the list that holds it"):
+    with pytest.raises(ArgumentError, match=r"argument 0 \(p\)\[2\] is a list that contains itself"):
         f(loop)
 
 

@@ -11,15 +11,15 @@ from accumulus.native.words import bits_of, shifted_right
 #: A Mersenne prime: numbers are reduced by shifts, and products of two residues fit into 64 bits.
 PRIME: Final = 2**31 - 1
 _BITS: Final = 31
-#: Twice the prime: a residue is subtracted from it to have its negative.
+#: Twice the prime; minus a residue, it is the negative residue.
 _TWICE: Final = 2 * PRIME
 #: Operations.
 ADD, SUBTRACT, MULTIPLY, NEGATIVE, SELECT, SAME = range(6)
-#: What else is done with columns: sums of segments, sums of products at places, residues of floating-point numbers.
+#: Further operations on columns: sums of segments, sums of products by index, residues of floating-point numbers.
 SUM, SCATTER, NUMBERS = range(6, 9)
-#: The step of a column that is given entry by entry.
+#: Step of a column whose positions are listed entry by entry.
 GIVEN: Final = 1 << 62
-# Of floating-point numbers: the bits of fractions, their leading one, the mask and the bias of exponents.
+# Floating-point numbers: bits of the fraction, its leading bit, mask and bias of the exponent.
 _FRACTION: Final = (1 << 52) - 1
 _LEADING: Final = 1 << 52
 _EXPONENT: Final = (1 << 11) - 1
@@ -43,8 +43,8 @@ def reduced(number: int) -> int:
 class ColumnsState(State):
     """One operation on columns of operands.
 
-    An operand is an array of residues and the place in it of each instance: the start, and `…_at[k]` more if the step
-    is `GIVEN`, else k steps more. Places below 0 count from the end.
+    An operand is an array of residues with a position for each instance k: start + `…_at[k]` if the step is `GIVEN`,
+    else start + k·step. Negative positions count from the end.
     """
 
     kind: int  # what to do
@@ -72,13 +72,13 @@ class ColumnsState(State):
 
 @compiled
 def place(given: Integers, start: int, step: int, k: int) -> int:
-    """Return the place of an instance's operand."""
+    """Return the position of an instance's operand."""
     return start + (given[k] if step == GIVEN else step * k)
 
 
 @compiled
 def taken(residues: Halves, size: int, at: int) -> int:
-    """Return the residue at a place."""
+    """Return the residue at a position."""
     residue: int = residues[at + (size if at < 0 else 0)]
     return residue
 
@@ -103,7 +103,7 @@ def third(state: ColumnsState, k: int) -> int:
 
 @compiled
 def residue_of(number: float) -> int:
-    """Return the residue of a floating-point number: a whole number times a power of two, whose residue is one of 2."""
+    """Return the residue of a floating-point number: an integer times a power of two."""
     bits = bits_of(number)
     exponent = shifted_right(bits, 52) & _EXPONENT
     fraction = bits & _FRACTION
@@ -119,7 +119,7 @@ def residue_of(number: float) -> int:
 
 @compiled
 def scatter(state: ColumnsState) -> None:
-    """Add products to results at places that are given, or that follow each other."""
+    """Add products to results, at listed or consecutive positions."""
     results = state.results
     for k in range(state.count):
         at = place(state.third_at, state.third_start, state.third_step, k)
@@ -172,7 +172,7 @@ def perform_columns(state: ColumnsState) -> int:
 
 
 class StepsState(State):
-    """A recurrence, some instances at a time."""
+    """A recurrence, of which a range of instances is computed in one call."""
 
     # begin, end: the first of these instances, and the one after the last
     begin: int = 0
@@ -227,7 +227,7 @@ def perform_steps(state: StepsState) -> int:
 
 
 class SparseState(State):
-    """Two matrices, the first one sparse."""
+    """A sparse matrix and the dense matrix that it multiplies."""
 
     # rows, width: of the product
     rows: int

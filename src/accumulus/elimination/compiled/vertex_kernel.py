@@ -1,16 +1,15 @@
 """Compiled vertex elimination of large sparse graphs: along an order, or the cheapest vertex next (Markowitz).
 
-Does what `accumulus.search.elimination`, `accumulus.search.vertex_orders` and `accumulus.elimination.vertex` do, step
-by step and tie by tie, so that a plan does not depend on which of them made it; the tests hold them against each other.
+The steps and the ties are those of `accumulus.search.elimination`, `accumulus.search.vertex_orders` and
+`accumulus.elimination.vertex`, so that a plan does not depend on which of them made it; tests compare them.
 
-State. An edge is a record of one cache line in two doubly linked lists, of those that leave its source and of those
-that enter its target. A hash table finds an edge by its ends; the columns of a row lie side by side in it, so that the
-products of a vertex stay in few lines. A vertex holds how many
-neighbours it has, by level of the edge, so its cost is a few operations. The heap knows where each vertex is, and moves
-it when its cost changes.
+State. An edge is a record of one cache line in two doubly linked lists: the edges that leave its source, and the edges
+that enter its target. A hash table finds an edge by its ends; the columns of a row are neighbours in it, so that the
+products of a vertex touch few cache lines. A vertex has the numbers of its neighbours by level of the edge, so its cost
+takes a few operations. The heap stores the position of each vertex, and moves a vertex when its cost changes.
 
 Time: some tens of nanoseconds a product in graphs that fit the cache, some hundred beyond. Memory: 128 bytes a vertex,
-128 an edge that is there at one time. The caller owns all memory, and gives more when a call says that it is needed.
+128 bytes for each edge that exists at one time. The caller owns all memory, and provides more when a call asks for it.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Integers, Record, Records, State
 from accumulus.native.words import shifted_right
 
-#: What to do: take in edges, eliminate in the given order, eliminate the cheapest, fill the table anew, list the edges
-#: at some vertices, write an equal order.
+#: Modes: load edges, eliminate in the given order, eliminate the cheapest, fill the hash table again, list the edges at
+#: some vertices, write an order of equal cost.
 LOAD, FOLLOW, GREEDY, REHASH, LIST, ARRANGE = range(6)
-#: How it ended: all is done, the budget is used up, there have to be more edge records or more room for steps, the
-#: limit is exceeded.
+#: Results: done, the budget is used up, more edge records or more memory for steps are needed, the limit is exceeded.
 DONE, PAUSED, NARROW, FULL, EXCEEDED = range(5)
 
-#: A step in one word: whether it is a product, left and right reference. Also source and target of an edge, and a
-#: predecessor with the number of its edge.
+#: Bits of a step in one word: product or sum, left and right reference. Also of the source and target of an edge, and
+#: of a predecessor with the number of its edge.
 HALF: Final = 31
 LOW: Final = (1 << HALF) - 1
 
@@ -42,11 +40,11 @@ class Edge(Record):
     target: int
     level: int  # of its label (`accumulus.search.elimination`); 0 if the record is free
     reference: int  # of its label, where steps are written
-    # next_out, previous_out: the edges behind and before it among those that leave its source. Of a free record,
+    # next_out, previous_out: next and previous edge that leaves the same source. In a free record,
     # `next_out` is the next free one.
     next_out: int
     previous_out: int
-    # next_in, previous_in: the same among those that enter its target
+    # next_in, previous_in: next and previous edge that enters the same target
     next_in: int
     previous_in: int
 
@@ -71,9 +69,9 @@ class Vertex(Record):
     below: int
     below_scaled: int
     below_varying: int
-    heap_at: int  # its position in the heap, from 1; 0 if it is not there
-    # cost, tie, turn: its key in the heap, most significant first. In `turn`, the number of its predecessors is above
-    # what tells apart all others.
+    heap_at: int  # its position in the heap, from 1; 0 if it is not in the heap
+    # cost, tie, turn: its key in the heap, most significant first. The high bits of `turn` are the number of its
+    # predecessors, the low bits a number that differs for all vertices.
     cost: int
     tie: int
     turn: int
@@ -97,14 +95,14 @@ class EliminationState(State):
     # vertices, edges: the graph; edges from 1 on
     vertices: Records[Vertex]
     edges: Records[Edge]
-    table: Records[Entry]  # finds edges by their ends; as many entries as a power of two says
-    mask: int = 0  # that number less 1
-    capacity: int = 0  # edges that there is room for
-    # live, used: edges that there are, and records that were ever used
+    table: Records[Entry]  # hash table of edges by their ends; its length is a power of two
+    mask: int = 0  # length of the table, minus 1
+    capacity: int = 0  # capacity for edges
+    # live, used: number of edges, and of records that were ever used
     live: int = 0
     used: int = 0
-    free: int = 0  # the first record that was used and is free; 0 if there is none
-    order: Integers  # vertices, in the order in which they go
+    free: int = 0  # first free record among those; 0 if there is none
+    order: Integers  # vertices in the order of their elimination
     # at, end: position in the order, and where it ends
     at: int = 0
     end: int = 0
@@ -117,28 +115,28 @@ class EliminationState(State):
     merged: Integers
     loaded: Integers  # edges to take in, two words each: source and target, level and reference
     every: int  # 1 if every product counts under the objective, 0 if only multiplications do
-    # limit, most: what all vertices may cost, and how many products they may make
+    # limit, most: largest total cost, and largest number of products
     limit: int
     most: int
     # total, tie: cost so far, under the objective and under the one that breaks ties
     total: int = 0
     tie: int = 0
-    # made, removed: products so far, whatever they cost, and the edges that went with the vertices
+    # made, removed: number of products so far, free ones included, and of edges removed with their vertices
     made: int = 0
     removed: int = 0
     budget: int = 0  # products and vertices until the kernel returns
-    steps: Integers = NOTHING  # steps that wait to be taken away; or the noted neighbours
-    # stepped, room: their number, and how many there can be
+    steps: Integers = NOTHING  # steps that the caller has not collected yet; or the recorded neighbours
+    # stepped, room: their number, and the capacity
     stepped: int = 0
     room: int = 0
     next: int = 0  # reference of the next step; 0 if no steps are written
-    noted: int = 0  # 1 if the neighbours of each vertex that is eliminated are noted, in place of steps
-    listed: int = 0  # edges that LIST writes, at most
+    noted: int = 0  # 1 to record the neighbours of each eliminated vertex, instead of steps
+    listed: int = 0  # largest number of edges that LIST writes
     # starts, earlier: for ARRANGE, the neighbours of each vertex v that went before it: from starts[v] to starts[v + 1]
     # of `earlier`; starts has one more number than there are vertices
     starts: Integers = NOTHING
     earlier: Integers = NOTHING
-    cursors: Integers = NOTHING  # for ARRANGE, how far each vertex is; −1 until it is reached
+    cursors: Integers = NOTHING  # for ARRANGE, progress at each vertex; −1 until it is reached
     stack: Integers = NOTHING  # for ARRANGE, (vertices,)
     mode: int = 0  # what to do
 
@@ -155,13 +153,13 @@ SPREAD: Final = 0x2545F4914F6CDD1D
 
 @compiled
 def _home(state: EliminationState, ends: int) -> int:
-    """Return the place at which the table looks for an edge first."""
+    """Return the first position at which the table looks for an edge."""
     return (shifted_right((ends >> HALF) * SPREAD, 20) + (ends & LOW)) & state.mask
 
 
 @compiled
 def _place_of(state: EliminationState, ends: int) -> int:
-    """Return the place at which the table holds an edge, or would hold it."""
+    """Return the position of an edge in the table, or the free position for it."""
     table, mask = state.table, state.mask
     place = _home(state, ends)
     while table[place].edge != 0 and table[place].ends != ends:
@@ -171,14 +169,14 @@ def _place_of(state: EliminationState, ends: int) -> int:
 
 @compiled
 def _fill(entry: Entry, ends: int, e: int) -> None:
-    """Let an entry of the table be that of an edge."""
+    """Store an edge in an entry of the table."""
     entry.ends = ends
     entry.edge = e
 
 
 @compiled
 def _drop(state: EliminationState, ends: int) -> None:
-    """Take an edge out of the table, and move up those behind it that would not be found otherwise."""
+    """Remove an edge from the table, and move up later entries that would not be found otherwise."""
     table, mask = state.table, state.mask
     gap = _place_of(state, ends)
     place = (gap + 1) & mask
@@ -206,7 +204,7 @@ def rehash(state: EliminationState) -> None:
 
 @compiled
 def weigh_above(vertex: Vertex, known: int, level: int, size: int) -> None:
-    """Count a predecessor of that size, by an edge of that level; up to the level `known` it is counted already."""
+    """Count a predecessor by its size and the level of its edge; levels up to `known` are counted already."""
     vertex.above += size if known < 1 else 0
     vertex.above_scaled += size if known < 2 <= level else 0
     vertex.above_varying += size if known < 3 <= level else 0
@@ -214,7 +212,7 @@ def weigh_above(vertex: Vertex, known: int, level: int, size: int) -> None:
 
 @compiled
 def weigh_below(vertex: Vertex, known: int, level: int, size: int) -> None:
-    """Count a successor likewise."""
+    """Count a successor by its size and the level of its edge; levels up to `known` are counted already."""
     vertex.below += size if known < 1 else 0
     vertex.below_scaled += size if known < 2 <= level else 0
     vertex.below_varying += size if known < 3 <= level else 0
@@ -222,7 +220,7 @@ def weigh_below(vertex: Vertex, known: int, level: int, size: int) -> None:
 
 @compiled
 def _write(state: EliminationState, is_product: int, left: int, right: int) -> int:
-    """Note a step, and return its reference."""
+    """Write a step, and return its reference."""
     reference = state.next
     if reference == 0:
         return 0
@@ -234,7 +232,7 @@ def _write(state: EliminationState, is_product: int, left: int, right: int) -> i
 
 @compiled
 def new_edge(state: EliminationState) -> int:
-    """Return the number of a record that is free."""
+    """Return the number of a free record."""
     e = state.free
     if e != 0:
         state.free = state.edges[e].next_out
@@ -245,7 +243,7 @@ def new_edge(state: EliminationState) -> int:
 
 @compiled
 def connect(state: EliminationState, j: int, i: int, level: int, reference: int) -> None:
-    """Add an edge, or add it up with the one that is there."""
+    """Add an edge, or add its label to that of an existing edge."""
     edges = state.edges
     ends = j << HALF | i
     entry = state.table[_place_of(state, ends)]
@@ -287,7 +285,7 @@ def connect(state: EliminationState, j: int, i: int, level: int, reference: int)
 
 @compiled
 def disconnect(state: EliminationState, e: int) -> None:
-    """Take an edge out of everything, and free its record."""
+    """Remove an edge from the lists and the table, and free its record."""
     edges = state.edges
     edge = edges[e]
     j, i, level = edge.source, edge.target, edge.level
@@ -320,7 +318,7 @@ def disconnect(state: EliminationState, e: int) -> None:
 
 @compiled
 def _load(state: EliminationState) -> None:
-    """Take in `end` edges."""
+    """Load `end` edges."""
     loaded = state.loaded
     for t in range(state.end):
         ends, rest = loaded[2 * t], loaded[2 * t + 1]
@@ -332,7 +330,7 @@ def _load(state: EliminationState) -> None:
 
 @compiled
 def _price(state: EliminationState, vertex: Vertex) -> None:
-    """Set the key of a vertex: what it costs now, under the objective and under the one that breaks ties, and its turn.
+    """Set the key of a vertex: its present cost, under the objective and under the one that breaks ties, and its turn.
 
     Its neighbours' numbers of predecessors change before they are moved in the heap, so that is part of the key, too.
     """
@@ -356,7 +354,7 @@ def comes_before(one: Vertex, other: Vertex) -> bool:
 
 @compiled
 def rise(state: EliminationState, at: int) -> int:
-    """Move a vertex towards the top of the heap; returns where it ends."""
+    """Move a vertex towards the top of the heap; return its new position."""
     heap, vertices = state.heap, state.vertices
     v = heap[at]
     while at > 1:
@@ -408,7 +406,7 @@ def fill_heap(state: EliminationState) -> None:
 
 @compiled
 def take_cheapest(state: EliminationState) -> None:
-    """Take the vertex on the top out of the heap."""
+    """Remove the vertex on top of the heap."""
     heap, vertices, count = state.heap, state.vertices, state.heaped
     vertices[heap[1]].heap_at = 0
     state.heaped = count - 1
@@ -420,7 +418,7 @@ def take_cheapest(state: EliminationState) -> None:
 
 @compiled
 def price_again(state: EliminationState, v: int) -> None:
-    """Move a vertex in the heap to where its cost belongs now, if it is there."""
+    """Update the cost of a vertex, and move it in the heap if it is in it."""
     vertex = state.vertices[v]
     if vertex.heap_at != 0:
         _price(state, vertex)
@@ -432,7 +430,7 @@ def price_again(state: EliminationState, v: int) -> None:
 
 @compiled
 def _sort(numbers: Integers, other: Integers, count: int) -> Integers:
-    """Sort numbers by merging, with room for as many in `other`; returns which of the two holds them."""
+    """Sort numbers by merging, with `other` as scratch memory of the same size; return the array with the result."""
     run = 1
     while run < count:
         start = 0
@@ -462,7 +460,7 @@ def entering(state: EliminationState, k: int) -> Integers:
         found[count] = edge.source << HALF | e
         count += 1
         e = edge.next_in
-    # who only counts need not care
+    # the order matters only if steps are written
     return _sort(found, state.merged, count) if state.next != 0 else found
 
 
@@ -487,7 +485,7 @@ def _eliminate(state: EliminationState, k: int) -> None:
 
 @compiled
 def obstacle(state: EliminationState, k: int) -> int:
-    """Return DONE if k can be eliminated now, and is counted; else what has to be done before."""
+    """Count the elimination of k and return DONE; if it is not possible yet, return the reason."""
     vertex = state.vertices[k]
     _price(state, vertex)
     removed, products = vertex.entering + vertex.leaving, vertex.entering * vertex.leaving
@@ -511,7 +509,7 @@ def obstacle(state: EliminationState, k: int) -> int:
 
 @compiled
 def neighbours(state: EliminationState, k: int, found: Integers) -> int:
-    """Write the neighbours of k; returns how many there are."""
+    """Write the neighbours of k; return their number."""
     edges, vertex, count = state.edges, state.vertices[k], 0
     e = vertex.first_in
     while e != 0:
@@ -573,7 +571,7 @@ def _greedy(state: EliminationState) -> int:
 
 @compiled
 def list_edges(state: EliminationState) -> int:
-    """Write the edges at the vertices from `at` to `end` of the order to `scratch`; their number.
+    """Write the edges at the vertices from `at` to `end` of the order to `scratch`; return their number.
 
     Two words each: source and target, level. An edge between two of the vertices is written by its source.
     """
@@ -604,9 +602,9 @@ def list_edges(state: EliminationState) -> int:
 
 @compiled
 def arrange(state: EliminationState) -> None:
-    """Write another order that costs the same: each vertex after all that were its neighbours when they went.
+    """Write another order of equal cost: each vertex follows all vertices whose neighbour it was at their elimination.
 
-    Depth first from the `end` vertices of `scratch`, so that what belongs together comes together.
+    The search is depth first from the `end` vertices of `scratch`, so that neighbours come close together.
     """
     starts, earlier, cursors, stack = state.starts, state.earlier, state.cursors, state.stack
     at = 0
@@ -634,7 +632,7 @@ def arrange(state: EliminationState) -> None:
 
 
 def perform(state: EliminationState) -> int:
-    """Do what `mode` says; returns how it ended, of LIST the number of edges."""
+    """Run `mode`; return the result, or for LIST the number of edges."""
     mode = state.mode
     if mode == LOAD:
         _load(state)

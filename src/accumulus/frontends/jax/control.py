@@ -191,7 +191,7 @@ def _while(call: Call, *operands: Any) -> Any:
             tables[k].append(value)
         length += 1
         if length > MOST_STEPS:
-            raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps; it is not followed any further.")
+            raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps, the most that are recorded.")
     return _run(_Loop(call, body.jaxpr, body.consts, shared, begin, [], length, False, tables))
 
 
@@ -214,7 +214,7 @@ def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: 
         state = [_chosen(holds, *pair) for pair in zip(following, state, strict=True)]
         steps += 1
         if steps > MOST_STEPS:
-            raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps; it is not followed any further.")
+            raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps, the most that are recorded.")
 
 
 def _chosen(holds: Any, following: Any, before: Any) -> Any:
@@ -484,8 +484,8 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
     count = sum(sizes)
     if count > MOST_ENTRIES:
         raise refuse(
-            f"A function with a jax.custom_vjp returns {count} entries; its rule is recorded for each of them, and for "
-            f"at most {MOST_ENTRIES}. A jax.custom_jvp is recorded at once for all."
+            f"A function with a jax.custom_vjp returns {count} entries; its rule is recorded once for each of them, "
+            f"at most {MOST_ENTRIES} times. Use a jax.custom_jvp, whose rule is recorded once for all entries."
         )
     units = np.split(np.eye(count), np.cumsum(sizes)[:-1], axis=1)
     chosen = [unit.reshape(count, *call.shapes[k]) for unit, k in zip(units, slopes, strict=True)]
@@ -522,8 +522,8 @@ def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
     active = [v for v in closed.jaxpr.invars if not is_constant(bindings[v]) and v.aval.dtype.kind == "f"]
     if any(not is_constant(bindings[v]) and v not in active for v in closed.jaxpr.invars):
         raise refuse(
-            "A function with a derivative of its own (jax.custom_jvp, jax.custom_vjp) is given whole numbers or truth "
-            "values that depend on the function's arguments."
+            "A function with a custom derivative (jax.custom_jvp, jax.custom_vjp) receives integers or booleans that "
+            "depend on the arguments of the recorded function, which is not supported."
         )
 
     def function(*primals: Any) -> Any:

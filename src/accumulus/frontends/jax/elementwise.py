@@ -72,7 +72,10 @@ def _convert(call: Call, x: Any) -> Any:
     if target == "u" and kind in "fi":
         bits = 8 * call.equation.params["new_dtype"].itemsize
         if bits > 32:
-            raise refuse("A value that depends on the function's arguments becomes an unsigned number of 64 bits.")
+            raise refuse(
+                "A value that depends on the function's arguments is converted to an unsigned integer of 64 bits, "
+                "which is not recorded."
+            )
         whole = np.trunc(x) if kind == "f" else x
         return np.where(whole < 0, whole + 2.0**bits, whole)
     if target == kind or (kind in "iu" and target in "if"):

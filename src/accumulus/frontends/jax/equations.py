@@ -196,7 +196,7 @@ def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequenc
     if row is None:
         raise refuse(
             f"JAX's primitive {equation.primitive.name} is not recorded where it depends on the function's arguments. "
-            "docs/jax.md lists those that are; what does not depend on them is computed by JAX."
+            "docs/jax.md lists those that are. Code that does not depend on the arguments may use any primitive."
         )
     avals = [variable.aval for variable in equation.outvars]
     kinds = tuple(map(_kind, avals))

@@ -36,7 +36,7 @@ def _system(call: Call, *operands: Any) -> Any:
     if size > MOST_UNKNOWNS:
         raise refuse(
             f"A linear system with {size} unknowns that depends on the function's arguments is solved here; at most "
-            f"{MOST_UNKNOWNS} are. Solve larger ones outside of the function."
+            f"{MOST_UNKNOWNS} unknowns are recorded. Solve larger ones outside of the function."
         )
     columns = []
     for k in range(size):
@@ -101,7 +101,7 @@ def _lu(call: Call, a: Any) -> Any:
     if max(height, width) > MOST_ROWS:
         raise refuse(
             f"A matrix of {height} × {width} that depends on the function's arguments is factorized with pivots here; "
-            f"at most {MOST_ROWS} rows and columns are."
+            f"at most {MOST_ROWS} rows and columns are recorded."
         )
     rows = [a[..., i, :] for i in range(height)]
     order: list[Any] = [np.full(np.shape(a)[:-2], float(i)) for i in range(height)]

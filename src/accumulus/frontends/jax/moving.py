@@ -388,7 +388,7 @@ RUNNING: Final[dict[str, np.ufunc]] = {
 def _reduce(call: Call, x: Any) -> Any:
     ufunc, axes = REDUCTIONS[call.name], tuple(call.params["axes"])
     if call.operands[0] in "iu" and ufunc in (np.logical_and, np.logical_or):
-        raise refuse(f"JAX's {call.name} of whole numbers joins their bits, which is not recorded.")
+        raise refuse(f"JAX's {call.name} of integers works on their bits, which is not recorded.")
     if not x.size and ufunc in (np.maximum, np.minimum):
         return ufunc.reduce(x, axis=axes, initial=-np.inf if ufunc is np.maximum else np.inf)
     return ufunc.reduce(x, axis=axes) if axes else x
@@ -463,7 +463,7 @@ def _sorted(operands: Any, axis: int, keys: int) -> list[Any]:
     if length > MOST_SORTED:
         raise refuse(
             f"{length} entries are sorted by several keys that depend on the function's arguments; at most "
-            f"{MOST_SORTED} are, by recorded comparisons and selects."
+            f"{MOST_SORTED} are recorded, as comparisons and selections."
         )
     columns = [[np.moveaxis(x, axis, 0)[k] for k in range(length)] for x in operands]
     for turn in range(length):

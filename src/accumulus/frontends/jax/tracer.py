@@ -340,7 +340,7 @@ def _as_input(value: Any, is_whole: bool) -> NDArray[Any]:
     if not is_whole:
         return array.astype(complex if array.dtype.kind == "c" else float)
     if (array != np.trunc(array)).any():
-        raise TypeError(f"{array.flat[np.argmax(array != np.trunc(array))]} is used as an index, and is no integer")
+        raise TypeError(f"{array.flat[np.argmax(array != np.trunc(array))]} is used as an index, but is not an integer")
     return array.astype(np.int64)
 
 
@@ -364,8 +364,8 @@ def _written(function: Any, arguments: Sequence[Any], traced: Sequence[bool], wh
     except _ASKED as error:
         advice = str(error).partition("\nSee ")[0].strip()
         raise refuse(
-            f"JAX cannot trace this function: {advice}\nWrite jax.lax.cond, jnp.where or jax.lax.while_loop for what "
-            "depends on values, or make the argument static (static_argnums)."
+            f"JAX cannot trace this function: {advice}\nWrite jax.lax.cond, jnp.where or jax.lax.while_loop for "
+            "decisions on values, or make the argument static (static_argnums)."
         ) from error
     return closed, jax.tree.structure(shape)
 

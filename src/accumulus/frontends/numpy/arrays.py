@@ -383,8 +383,8 @@ class TracedArray(AnyArray):
     def _refused_index(self, index: Any) -> Exception:
         if getattr(index, "boolean", False):
             return refuse(
-                "Which entries are meant here depends on the arguments of the function, and so would the shape. "
-                "Write np.where(condition, a, b) for all entries; only one value can be assigned by a condition."
+                "The selected entries, and so the shape of the result, depend on the arguments of the function. Write "
+                "np.where(condition, a, b) for all entries; through a condition, only a single value can be assigned."
             )
         return refuse(
             "The index depends on the arguments of the function. Make it static (static_argnums), or a constant; a "
@@ -404,10 +404,10 @@ class TracedArray(AnyArray):
             return
         if self.size and 0 <= self.references.min() and self.references.max() < self.tape.inputs:
             raise refuse(
-                "The function changes its argument in place; then its results would depend on what the caller's "
-                "array holds afterwards. Copy the argument first: x = x.copy()."
+                "The function changes its argument in place, so a second call with the same array would return other "
+                "results. Copy the argument first: x = x.copy()."
             )
-        raise refuse("The array cannot be written to: it is a read-only view, as NumPy's is here. Copy it first.")
+        raise refuse("The array is a read-only view, as it is in NumPy. Copy it first.")
 
     def _converted(self, value: Any) -> Any:
         return references_of(self.tape, value, self.boolean)

@@ -336,8 +336,8 @@ def _det(tape: Tape, a: Any) -> Any:
     n = a.shape[-1]
     if n > MOST_ROWS:
         raise refuse(
-            f"np.linalg.det of a complex matrix of {n} rows is not recorded, of up to {MOST_ROWS} it is: its pivots "
-            "would be chosen by absolute value. np.linalg.solve and inv are recorded for any number of rows."
+            f"np.linalg.det of a complex matrix is recorded for up to {MOST_ROWS} rows, since its pivots are chosen "
+            f"by absolute value; this matrix has {n}. np.linalg.solve and inv are recorded for any number of rows."
         )
     return _by_cofactors(a, list(range(n)))
 

@@ -72,10 +72,10 @@ class _Complex(Traced, NDArrayOperatorsMixin):
         return bool(self != 0)
 
     def __int__(self) -> int:
-        raise TypeError("a complex number has no whole part: write int(z.real)")
+        raise TypeError("a complex number cannot be converted to an integer: write int(z.real)")
 
     def __float__(self) -> float:
-        raise TypeError("a complex number is no real one: write z.real, or abs(z)")
+        raise TypeError("a complex number cannot be converted to a real one: write z.real, or abs(z)")
 
     def conj(self) -> Any:
         """Return the conjugate."""
@@ -226,7 +226,7 @@ class ComplexArray(_Complex, AnyArray):
             return self.__array__(object)
         if depends(self):
             raise refuse(
-                f"Complex numbers that depend on the function's arguments are asked for as {target}, which would drop "
+                f"Complex numbers that depend on the function's arguments are converted to {target}, which would drop "
                 "their imaginary parts. Write z.real, or abs(z)."
             )
         return concrete(self).astype(target)
@@ -552,7 +552,9 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Mapping[
         )
     dtype = keywords.get("dtype")
     if dtype is not None and np.dtype(dtype) != np.complex128:
-        raise refuse(f"np.{ufunc.__name__} is asked for {np.dtype(dtype)}: complex numbers are recorded as complex128.")
+        raise refuse(
+            f"np.{ufunc.__name__} is called with dtype={np.dtype(dtype)}: complex numbers are recorded as complex128."
+        )
     with np.errstate(all="ignore"):
         result = formula(tape, *(parts_of(tape, value) for value in inputs))
         return make_complex(tape, *result) if isinstance(result, Pair) else result

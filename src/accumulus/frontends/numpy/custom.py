@@ -68,9 +68,9 @@ def custom(
             derivatives of the weighted sum of all results with respect to the arguments: a tuple, or an array for a
             single argument. Gradients and `acc.vjp` call `vjp` once, and `acc.jvp` calls `jvp` once, so that no
             Jacobian is formed. Products with several weights or directions call it once for each of these, up to half
-            the number of the Jacobian's rows or columns; if there is also a `derivative`, only products with a single
-            one call it. If a Jacobian is needed without a `derivative`, also in second derivatives, it is formed from
-            `jvp` with unit directions, or `vjp` with unit weights.
+            the number of the Jacobian's rows or columns; if there is also a `derivative`, they are called only for a
+            single weight or direction. If a Jacobian is needed without a `derivative`, also in second derivatives, it
+            is formed from `jvp` with unit directions, or `vjp` with unit weights.
         shape: shape of the result: a tuple, or a list of tuples for a function that returns a tuple of arrays. C
             functions need it. Other functions are called once during recording to determine it, at the given arguments,
             or at ones if the recording has no arguments (``guards="error"``).
@@ -100,7 +100,7 @@ def custom(
 
 
 class CustomFunction:
-    """An opaque function with its rules; the result of `custom`."""
+    """An opaque function with its rules, which is called like the function; the result of `custom`."""
 
     #: Changes of variables that it reads are not watched.
     is_opaque = True
@@ -121,7 +121,7 @@ class CustomFunction:
         if address is None and not callable(f):
             raise ArgumentError(f"f is {f!r:.60}; expected a function, or the address of one of C")
         if address is not None and self._shapes is None:
-            raise ArgumentError("f is a function of C, of whose result nothing is known; expected its shape=")
+            raise ArgumentError("f is a C function, so the shape of its result is unknown; pass shape=")
         self.__name__ = name_of(f) if callable(f) else f"the function at {address:#x}"
         self.__doc__ = getattr(f, "__doc__", None)
         self._is_tuple = isinstance(shape, list)
@@ -202,8 +202,8 @@ class CustomFunction:
         """Return the error for a derivative of an order without a rule."""
         rules = f"{order - 1 or 'no'} rule{'s' * (order > 2)}"
         return ArgumentError(
-            f"a derivative of order {order} of {name} is wanted, which is opaque (accumulus.custom) and has {rules}"
-            f"; expected acc.custom({self.__name__}, derivative=…) in the place of {self.__name__}, or jvp=…, vjp=…"
+            f"a derivative of order {order} of {name} is needed, which is opaque (accumulus.custom) and has {rules}; "
+            f"use acc.custom({self.__name__}, derivative=…) instead of {self.__name__}, or pass jvp=…, vjp=…"
         )
 
     @property
@@ -221,7 +221,7 @@ class CustomFunction:
         if array.dtype.kind not in "fiub":
             raise ArgumentError(
                 f"argument {position} of {self.__name__} is {type(argument).__name__} {argument!r:.60}; expected real "
-                "numbers. functools.partial holds what is constant"
+                "numbers. Bind constants by functools.partial"
             )
         return np.array(array, np.float64)[()]
 
@@ -261,13 +261,13 @@ def check_callable(tape: Any, name: str) -> None:
     while isinstance(around, InnerTape):
         around = around.outer
     if around is not None and not around.may_loop:
-        raise refuse(str(OpaqueError.of(name, "a program that is operations alone")), OpaqueError)
+        raise refuse(str(OpaqueError.of(name, "a program of operations only")), OpaqueError)
     if isinstance(tape, InnerTape):
         tape.refuse_call(name)
     if ACTIVE.trying:
         raise refuse(
-            f"{name} is opaque (accumulus.custom), and called where errors are caught: compiled code does "
-            "not catch what it raises. Catch it in the opaque function itself."
+            f"{name} is opaque (accumulus.custom) and called where errors are caught: compiled code does not catch "
+            "errors that it raises. Catch them in the opaque function itself."
         )
     if ACTIVE.merging:
         raise UnmergeableError
@@ -354,7 +354,7 @@ class _Call:
 
     @property
     def _rules(self) -> tuple[Any, Any]:
-        """Rules for products; none for weights of a Jacobian, which have no structure."""
+        """Rules for products; empty for a derivative, whose weights have no structure."""
         jvp, vjp = self._function.products
         return jvp, None if self._order else vjp
 

@@ -252,7 +252,7 @@ def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
     if row.of_booleans is not None and all(boolean for _, boolean in pairs):
         row = ELEMENTWISE[row.of_booleans]
     if row.strict and not all(boolean for _, boolean in pairs):
-        raise refuse("&, |, ^ and ~ join truth values, such as x > 0; a number was given.")
+        raise refuse("&, |, ^ and ~ combine booleans, such as x > 0; one operand is a number.")
     entries = [of_kind(tape, *pair, boolean=row.takes_boolean) for pair in pairs]
     return make(tape, map_references(tape, row.bind, entries), row.gives_boolean)
 

@@ -489,7 +489,7 @@ def ifft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
 def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """Return the transform of real numbers along one axis, at the frequencies 0 … n/2."""
     if holds_complex(a):
-        raise TypeError("rfft takes real numbers, complex ones were given: use fft")
+        raise TypeError("rfft takes real numbers, and the array is complex: use fft")
     lines = padded(as_array(tape, a), n, axis)
     length = lines.shape[-1]
     return np.moveaxis(_forward(tape, lines, half=True), -1, axis) / divisor(norm, length, False)

@@ -99,8 +99,9 @@ def _arguments(f: Any, xs: Sequence[Any]) -> tuple[list[Structure], list[list[An
                 raise ArgumentError(f"{name} is {type(leaf).__name__} {leaf!r:.60}; expected an array of numbers")
             if not np.ndim(array):  # type: ignore[arg-type]
                 raise ArgumentError(
-                    f"{name} is one number; expected an array whose entries along the first axis are taken one by one. "
-                    "The function may use what is the same for all of them from around it"
+                    f"{name} is one number; expected an array, whose entries along its first axis are passed to the "
+                    "function one at a time. The function can read values that are the same for all entries from its "
+                    "enclosing scope"
                 )
             lengths[name] = len(array)  # type: ignore[arg-type]
             leaves[-1].append(array)
@@ -295,7 +296,8 @@ def assemble(
         raise ArgumentError("indices is an empty tuple; expected an array of integers for each vector")
     if rows is None and several:
         raise ArgumentError(
-            f"indices are given for {len(taken)} vectors, and no rows; expected rows that say where results are added"
+            f"indices are given for {len(taken)} vectors, but no rows; expected rows, the positions to which results "
+            "are added"
         )
     added = taken[0] if rows is None else _checked(rows, "rows")
     lengths = [len(each) for each in (*taken, added)]
@@ -327,7 +329,7 @@ def _checked(indices: Any, name: str) -> NDArray[np.int64]:
         )
     if array.size and (least := int(array.min())) < 0:
         where = np.unravel_index(int(array.argmin()), array.shape)
-        raise ArgumentError(f"{name}{[int(k) for k in where]} is {least}; expected indices from 0 on")
+        raise ArgumentError(f"{name}{[int(k) for k in where]} is {least}; expected indices of at least 0")
     checked = np.array(array, np.int64)
     checked.flags.writeable = False
     return checked
@@ -378,7 +380,7 @@ def _assembled(
         description = "no array" if shape is None else f"an array of shape {shape[1:]}"
         raise ArgumentError(
             f"{name} returned {description} for one element; expected the shape {rows.shape[1:]}, or one that begins "
-            "so, for the rows that results are added to"
+            "with it: results are added to rows of this shape"
         )
     zeros = np.zeros((length, *shape[rows.ndim :]), np.result_type(contributions.dtype, float))
     total: Any = zeros if ACTIVE.tape is None else TracedArray(ACTIVE.tape, constants(ACTIVE.tape, zeros))

@@ -142,8 +142,8 @@ def _pad(tape: Tape, array: Any, pad_width: Any, mode: str = "constant", **keywo
         mode = "odd reflection"
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "empty"):
         raise refuse(
-            f"np.pad(…, mode={mode!r}) computes entries that are not recorded; recorded are constant, edge, "
-            "linear_ramp, reflect, symmetric and wrap. Write np.concatenate with what the border is."
+            f"np.pad(…, mode={mode!r}) is not recorded; the modes constant, edge, linear_ramp, reflect, symmetric and "
+            "wrap are. Write np.concatenate with the border."
         )
     if mode == "empty":
         mode, keywords = "constant", {"constant_values": np.nan}
@@ -202,7 +202,7 @@ def _enter_mask(function: Callable[..., Any]) -> None:
             raise refuse(FILLING)
         if depends(mask):
             if references_of(tape, vals).size != 1:
-                raise refuse(f"{function_name(function)} by a condition that is traced writes one value only.")
+                raise refuse(f"{function_name(function)} through a traced condition can write only a single value.")
             arr[...] = np.where(mask, np.reshape(vals, ()), arr)
             return
         function(_written(arr), concrete(mask), references_of(tape, vals, arr.boolean))

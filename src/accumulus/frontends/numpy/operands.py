@@ -25,12 +25,12 @@ Formula = Callable[[Tape], Callable[..., int]]
 
 
 NO_REALS: Final = (
-    "A complex number is given where only real ones are recorded. Write z.real and z.imag, or abs(z); arrays made by "
+    "A complex number is passed where only real ones are recorded. Write z.real and z.imag, or abs(z); arrays made by "
     "np.zeros(n, complex) hold complex numbers."
 )
 SPARSE: Final = (
-    "A sparse matrix of SciPy is multiplied with traced vectors and matrices by @; all else takes M.toarray(), whose "
-    "zeros cost nothing."
+    "A sparse matrix of SciPy can be multiplied with traced vectors and matrices by @. For all other functions pass "
+    "M.toarray(), whose zeros cost nothing."
 )
 
 
@@ -131,12 +131,12 @@ def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:
                 return tape.take(value.tape, value.entries, value.boolean), value.boolean
             if isinstance(value.tape, InnerTape) and value.tape.is_within(tape):
                 raise refuse(
-                    "What one instance of a repeated function computes is used outside of it here. Let the function "
-                    "return it."
+                    "A value that one instance of a repeated function computed is used outside of that function here. "
+                    "Return it from the function."
                 )
             raise refuse(
-                "A value of another recording is used here: it was kept (in a global, an attribute, a cache) by an "
-                "earlier call of the function. Let the function compute it anew from its arguments."
+                "A value of another recording is used here: it was stored (in a global, an attribute, a cache) by an "
+                "earlier call of the function. Compute it again from the arguments."
             )
         if value.is_complex:
             raise refuse(NO_REALS)

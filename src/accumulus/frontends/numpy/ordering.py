@@ -1,8 +1,8 @@
 """Sorting and searching functions, and selections of entries by a traced mask.
 
-Short arrays are sorted at every point: selects compare and exchange pairs of entries. All other orders and positions
-are those at the given point, kept as a guard (`accumulus.frontends.decisions`): one guard for each call and line, which
-costs comparisons at every point.
+Short arrays are sorted at every point: selects compare and exchange pairs of entries. Longer arrays are
+sorted at the given point, and their order is a guard (`accumulus.frontends.decisions`), as are positions. Each call and
+line has one guard, which costs comparisons at every point.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ MOST_MERGED: Final = 8
 
 
 def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a recorder like `implements`, but refuse calls where decisions are refused."""
+    """Register a recorder as `implements` does; it raises an error where decisions are refused."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(record)
@@ -128,7 +128,7 @@ def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = 
 
 @_decides(np.argpartition)
 def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """Return the positions that partition the entries; the whole order is a guard, as NumPy's choice depends on it."""
+    """Return the positions that partition the entries; the order is a guard, since NumPy's choice depends on it."""
 
     def find(line: References) -> NDArray[np.intp]:
         find_order(tape, line)
@@ -335,7 +335,7 @@ def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: 
 _PRODUCTS: Final = frozenset({np.dot, np.vdot, np.inner})
 #: Elementwise functions of one array that are not universal functions.
 _ELEMENTWISE: Final = frozenset({np.clip, np.round, np.around, np.nan_to_num, np.zeros_like, np.ones_like, np.copy})
-#: Functions that need no entries → attribute that they return.
+#: Functions that need no entries, and the attribute that each returns.
 _ATTRIBUTES: Final = {np.ndim: "ndim", np.shape: "shape", np.size: "size"}
 
 

@@ -80,8 +80,8 @@ def _lengths(operands: Sequence[Labelled]) -> dict[str, int]:
                 lengths[label] = length
             elif length not in (1, lengths[label]):
                 raise ValueError(
-                    f"operands of the shapes {', '.join(str(r.shape) for r, _ in operands)} cannot be multiplied: axes "
-                    f"of the lengths {lengths[label]} and {length} belong together"
+                    f"operands of the shapes {', '.join(str(r.shape) for r, _ in operands)} cannot be multiplied: "
+                    f"axes of lengths {lengths[label]} and {length} have to match"
                 )
     return lengths
 

@@ -80,9 +80,9 @@ class Traced(Operand):
     @property
     def __jax_array__(self) -> Any:
         raise refuse(
-            "A function of JAX takes no value that is traced through NumPy, and nothing says that the function that is "
-            "recorded is one of JAX. Pass jax.jit(f) in its place, or call acc.compile(jax.jit(g)) for the part of it "
-            "that is written in JAX."
+            "A function of JAX received a value that is traced through NumPy, since accumulus could not recognise the "
+            "recorded function as one of JAX. Pass jax.jit(f) instead of f, or call acc.compile(jax.jit(g)) for the "
+            "part that is written in JAX."
         )
 
     def __float__(self) -> float:

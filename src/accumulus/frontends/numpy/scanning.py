@@ -66,7 +66,9 @@ def scan(
     -1.041202 1.005316
     """
     if not callable(f):
-        raise ArgumentError(f"f is {f!r:.60}; expected a function of what the step before has left, and of one entry")
+        raise ArgumentError(
+            f"f is {f!r:.60}; expected a function of the state that the step before returned, and of one entry"
+        )
     steps = _Steps.of(f, init, xs, length, reverse)
     tape = ACTIVE.tape
     if tape is None or not steps.count or steps.entries > LONG:
@@ -116,10 +118,10 @@ class _Steps:
             lengths[f"xs{path}"] = len(array)  # type: ignore[arg-type]
             leaves.append(array)
         if not lengths:
-            raise ArgumentError(f"nothing says how many steps {name} makes; expected xs, or length")
+            raise ArgumentError(f"the number of steps of {name} is unknown; expected xs, or length")
         if len(set(lengths.values())) > 1 or min(lengths.values()) < 0:
             listing = ", ".join(f"{key}: {value}" for key, value in lengths.items())
-            raise ArgumentError(f"steps of different number ({listing}); expected one length for all")
+            raise ArgumentError(f"different numbers of steps ({listing}); expected one length for all")
         count = int(next(iter(lengths.values())))
         return cls(name, carry, structure, begin, leaves, range(count)[::-1] if reverse else range(count))
 
@@ -146,18 +148,20 @@ class _Steps:
             or structure.container.kind not in (tuple, list)
         ):
             raise ArgumentError(
-                f"{self.name} returned no pair; expected what the next step is given, and a result of its own, or None"
+                f"{self.name} did not return a pair; expected the state for the next step, and a result of this step "
+                "or None"
             )
         if structure.parts[0] != self.carry:
             expected = unflatten(self.carry, [np.shape(leaf) for _, leaf in self.begin])
             left = unflatten(structure.parts[0], list(shapes[: len(list(paths(structure.parts[0])))]))
             raise ArgumentError(
-                f"{self.name} was given {expected} and hands on {left} (shapes); expected one structure at all steps"
+                f"{self.name} received the state {expected} and returned {left} (shapes); expected one structure at "
+                "all steps"
             )
         for (path, leaf), shape in zip(self.begin, shapes, strict=False):
             if np.shape(leaf) != shape:
                 raise ArgumentError(
-                    f"{self.name} was given carry{path} of shape {np.shape(leaf)}, and hands on one of shape {shape}; "
+                    f"{self.name} received carry{path} of shape {np.shape(leaf)}, and returned one of shape {shape}; "
                     "expected one shape at all steps"
                 )
 
@@ -244,7 +248,7 @@ class _Steps:
             if before != after:
                 words = ("real numbers", "truth values")
                 raise ArgumentError(
-                    f"{self.name} was given {words[before]} at carry{path}, and hands on {words[after]}; expected one "
+                    f"{self.name} received {words[before]} at carry{path}, and returned {words[after]}; expected one "
                     "kind at all steps"
                 )
         return body

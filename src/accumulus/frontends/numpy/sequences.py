@@ -83,7 +83,7 @@ def _convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
     """Return the discrete convolution of two vectors."""
     long, short = np.atleast_1d(as_array(tape, a)), np.atleast_1d(as_array(tape, v))
     if long.ndim != 1 or short.ndim != 1:
-        raise ValueError(f"convolve: vectors are expected, of shapes {long.shape} and {short.shape} are given")
+        raise ValueError(f"convolve: expected vectors; the shapes are {long.shape} and {short.shape}")
     if not long.size or not short.size:
         raise ValueError("convolve: a vector is empty")
     if long.size < short.size:
@@ -103,7 +103,7 @@ def part_of(full: Any, long: int, short: int, mode: str) -> Any:
     if mode == "full":
         return full
     if mode not in ("same", "valid"):
-        raise ValueError(f"convolve: mode {mode!r}; known are full, same, valid")
+        raise ValueError(f"convolve: mode {mode!r}; expected full, same or valid")
     start = (short - 1) // 2 if mode == "same" else short - 1
     return full[start : start + (long if mode == "same" else long - short + 1)]
 
@@ -179,7 +179,7 @@ def _polyfit(
     """Return the least-squares polynomial for `y` at constant positions, which is linear in `y`."""
     if depends(x) or depends(w) or full or cov:
         raise refuse(
-            "np.polyfit is recorded for constant places x and weights, without full= and cov=. Of places that depend "
+            "np.polyfit is recorded for constant points x and weights, without full= and cov=. For points that depend "
             "on the function's arguments, write np.linalg.solve(V.T @ V, V.T @ y) with V = np.vander(x, deg + 1)."
         )
     places = np.asarray(concrete(x), float)
@@ -217,7 +217,7 @@ def _sum_of(family: Family, tape: Tape, x: Any, c: Any, tensor: bool = True) -> 
     """Return Σ cₙ·Pₙ(x) by Clenshaw's recurrence, lowest coefficient first."""
     x, c = as_array(tape, x), np.atleast_1d(as_array(tape, c))
     if c.ndim != 1:
-        raise refuse("Values of numpy.polynomial are recorded for one polynomial: coefficients in a vector.")
+        raise refuse("numpy.polynomial is recorded for values of one polynomial, whose coefficients are a vector.")
     later: Any = 0.0
     now: Any = c[-1] + 0.0 * x
     for n in range(c.size - 1, 0, -1):

@@ -224,7 +224,7 @@ def _lines(tape: Tape, a: Any, axis: Any) -> tuple[Any, list[int]]:
 def _at_shares(tape: Tape, a: Any, q: Any, axis: Any, method: str, keepdims: bool, of_numbers: bool = False) -> Any:
     """Return quantiles along axes; with `of_numbers`, of the entries that are not NaN, whose number may vary."""
     if depends(q):
-        raise refuse("Quantiles are recorded for constant shares q.")
+        raise refuse("Quantiles are recorded for constant q.")
     if method not in _PLACES:
         raise refuse(f"The method {method!r} of quantiles is not recorded; recorded are {', '.join(_PLACES)}.")
     shares = np.asarray(concrete(q), float)

@@ -31,9 +31,9 @@ def check_dtype(dtype: Any, operation: str) -> None:
     """
     if dtype is not None and np.dtype(dtype) != np.float64:
         raise refuse(
-            f"{operation} is asked for {np.dtype(dtype)}: values that depend on the function's arguments are recorded "
-            'as float64, and are not rounded. Leave the type away; dtype="float32" of acc.jacobian computes everything '
-            "in single precision; np.floor, np.trunc and np.rint round."
+            f"{operation} is called with dtype={np.dtype(dtype)}: values that depend on the function's arguments "
+            'are recorded as float64, and are not rounded. Leave dtype out; dtype="float32" of acc.jacobian '
+            "computes everything in single precision; np.floor, np.trunc and np.rint round."
         )
 
 

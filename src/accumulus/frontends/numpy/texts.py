@@ -55,10 +55,10 @@ _CARRIERS: Final = (
 INFINITY_BITS: Final = 0x7FF0000000000000
 
 ALL_DIGITS: Final = (
-    "Text with all digits of a value that depends on the function's arguments is made here. Other arguments give other "
-    'text, so what is done with it cannot be recorded. Round it, as f"{x:.3f}" does: the recording then holds as long '
-    "as the text is the same. Within print(…), the call of a logger, or raise, any text may be made, since it decides "
-    "nothing there; or make the argument static (static_argnums)."
+    "A value that depends on the function's arguments is converted to text with all its digits here. Other "
+    'arguments give other text, so code that uses the text cannot be recorded. Round the value, as f"{x:.3f}" '
+    "does: the recording then holds as long as the text is the same. Within print(…), calls of a logger, and "
+    "raise, any text is allowed, since it decides nothing there; or make the argument static (static_argnums)."
 )
 
 

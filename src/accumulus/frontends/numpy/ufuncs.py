@@ -78,7 +78,7 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, An
     if out is None or any(target is None for target in out):
         raise refuse(
             f"np.{ufunc.__name__}(…, where=…) leaves entries undefined. Write np.where(condition, "
-            f"np.{ufunc.__name__}(…), otherwise), or give out=, an array that says what they are."
+            f"np.{ufunc.__name__}(…), otherwise), or pass out=, an array that defines them."
         )
     result = ufunc(*(np.where(where, operand, 1.0) for operand in inputs), **keywords)
     results = result if isinstance(result, tuple) else (result,)
@@ -119,7 +119,7 @@ def _check_keywords(ufunc: np.ufunc, keywords: Mapping[str, Any], gives_boolean:
     if not (gives_boolean and dtype is not None and np.dtype(dtype) == bool):
         check_dtype(dtype, name)
     if keywords.get("signature") is not None:
-        raise refuse(f"{name}(…, signature=…) is not recorded: leave it away, values are float64.")
+        raise refuse(f"{name}(…, signature=…) is not recorded: leave it out, values are float64.")
 
 
 def _store(result: Any, out: tuple[Any, ...]) -> Any:

@@ -152,7 +152,7 @@ def _nan_to_num(
 ) -> Any:
     """Return values with NaN and infinities replaced, by default by 0 and the largest finite numbers."""
     if not copy:
-        raise refuse("np.nan_to_num(…, copy=False) is not recorded: leave copy=False away.")
+        raise refuse("np.nan_to_num(…, copy=False) is not recorded: leave copy=False out.")
     x = as_array(tape, x)
     greatest = np.finfo(float).max
     x = np.where(x == np.inf, greatest if posinf is None else posinf, x)

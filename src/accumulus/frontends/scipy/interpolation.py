@@ -316,8 +316,8 @@ def _chosen(tape: Tape, places: Sequence[_Place], table: Reals) -> int:
 
 
 _DATA = (
-    "The data of this interpolation depend on the arguments of the function. Recorded is interpolation of constant "
-    "data, at points that depend on the arguments; np.interp takes values at its knots that do."
+    "The data of this interpolation depend on the arguments of the function. Only interpolation of constant data is "
+    "recorded, at points that depend on the arguments; in np.interp, values at the knots may depend on them, too."
 )
 
 
@@ -420,7 +420,7 @@ def _bands(tape: Tape, x: Any) -> tuple[Any, Any]:
     """Return the diagonal and the superdiagonal of the Hessian."""
     x = np.atleast_1d(as_array(tape, x))
     if x.ndim != 1:
-        raise ValueError(f"Rosenbrock's Hessian is that of a vector; x has shape {x.shape}")
+        raise ValueError(f"Rosenbrock's function is differentiated at a vector; x has shape {x.shape}")
     diagonal = as_array(tape, np.zeros(x.shape))
     diagonal[1:] = 200.0
     diagonal[:-1] += 1200.0 * x[:-1] ** 2 - 400.0 * x[1:] + 2.0

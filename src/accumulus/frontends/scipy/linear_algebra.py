@@ -59,7 +59,7 @@ def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
         return np.triu(a) if assume_a.startswith("upper") else np.tril(a)
     if assume_a in (None, "gen", "general", "banded"):
         return a
-    raise ValueError(f"{assume_a!r} is not a structure that scipy.linalg knows")
+    raise ValueError(f"{assume_a!r} is not a structure of scipy.linalg")
 
 
 def _records(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -144,7 +144,7 @@ def _lu_solve(tape: Tape, lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0) -
 def _lu(tape: Tape, a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Any, ...]:
     """Return P, L and U, or P·L and U."""
     if p_indices:
-        raise refuse("scipy.linalg.lu(…, p_indices=True): the permutation depends on values. Leave p_indices away.")
+        raise refuse("scipy.linalg.lu(…, p_indices=True): the permutation depends on values. Leave p_indices out.")
     with tape.unsigned_zeros():
         matrices, stack = matrices_of(tape, a, "scipy.linalg.lu")
         count, m, n = matrices.shape
@@ -207,7 +207,9 @@ def _eigh(
 def _pinv(tape: Tape, a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     """Return the pseudoinverse from the singular values above rtol times the largest one."""
     if atol is not None or return_rank:
-        raise refuse("scipy.linalg.pinv is recorded with rtol alone; np.linalg.matrix_rank counts singular values.")
+        raise refuse(
+            "scipy.linalg.pinv is recorded only with the option rtol; np.linalg.matrix_rank counts singular values."
+        )
     return spectral.pinv(tape, a, rtol=rtol)
 
 

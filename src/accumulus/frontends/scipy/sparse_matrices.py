@@ -166,7 +166,7 @@ class SparseEntries(Operand):
 
     def __truediv__(self, other: Any) -> SparseEntries:
         if np.ndim(other):
-            raise refuse("A sparse matrix is divided by a number alone. Write A.multiply(1.0 / x).")
+            raise refuse("A sparse matrix can only be divided by a number. Write A.multiply(1.0 / x).")
         return self._with(self.data / other)
 
     def __neg__(self) -> SparseEntries:
@@ -253,8 +253,8 @@ def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> SparseEntries:
         return sparse_of(tape, argument, made)
     if len(argument) not in (2, 3) or depends(argument[1:]):
         raise refuse(
-            f"scipy.sparse.{kind} takes entries that depend on the arguments of the function, at places that are "
-            "constant: (data, indices, indptr) or (data, (rows, columns))."
+            f"scipy.sparse.{kind} takes entries that depend on the arguments of the function, at constant positions: "
+            "(data, indices, indptr) or (data, (rows, columns))."
         )
     places: list[Any] = list(concrete(argument[1:]))
     references = references_of(tape, argument[0])

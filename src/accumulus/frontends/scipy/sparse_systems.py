@@ -89,7 +89,8 @@ class Factors:
             return as_constant(tape, self._original.solve(np.asarray(rhs, float), trans))
         if is_sparse(rhs) or isinstance(rhs, SparseEntries):
             raise refuse(
-                "A sparse system is solved for dense right-hand sides, whose solutions are dense. Write b.toarray()."
+                "A sparse system is solved only for dense right-hand sides, since solutions are dense. Write "
+                "b.toarray()."
             )
         sides = as_array(tape, rhs)
         n = self._system.size
@@ -107,7 +108,7 @@ class Factors:
         if isinstance(tape, InnerTape):
             tape.refuse_call(SparseSystem.name)
         if not tape.may_loop:
-            raise refuse(str(OpaqueError.of(SparseSystem.name, "a program that is operations alone")), OpaqueError)
+            raise refuse(str(OpaqueError.of(SparseSystem.name, "a program of operations only")), OpaqueError)
         system = self._system.T if is_transposed else self._system
         data = np.array([tape.constant(1.0)]) if self._data is None else self._data
         columns = sides.references.reshape(len(sides), -1)

@@ -64,7 +64,10 @@ def _log_softmax(tape: Tape, x: Any, axis: Any = None) -> Any:
 def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
     """Return Hurwitz' zeta function ζ(x, q) for constant x > 1 and q > 0; only q is differentiated."""
     if depends(x):
-        raise refuse("scipy.special.zeta: its derivative by its first argument is not known; it has to be a constant.")
+        raise refuse(
+            "scipy.special.zeta: the derivative with respect to its first argument is unknown, so that argument has "
+            "to be a constant."
+        )
     return applied(tape, "zeta", np.asarray(concrete(x), float), 1.0 if q is None else q)
 
 
@@ -75,7 +78,7 @@ def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
         raise refuse("scipy.special.polygamma: the order has to be a constant.")
     orders = np.asarray(concrete(n), float)
     if np.any((orders < 0) | (orders != np.round(orders))):
-        raise ValueError(f"polygamma: orders are whole numbers from 0 on, {n!r} was given")
+        raise ValueError(f"polygamma: the order is {n!r}; expected an integer of at least 0")
     factor = np.where(orders % 2, 1.0, -1.0) * np.vectorize(math.gamma)(orders + 1.0)
     higher = factor * applied(tape, "zeta", np.where(orders > 0, orders, 1.0) + 1.0, x) if orders.any() else 0.0
     if (orders > 0).all():
@@ -119,7 +122,7 @@ def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
         raise refuse("scipy.special.multigammaln: the dimension has to be a constant.")
     dimension = int(concrete(d))
     if dimension != concrete(d) or dimension < 1:
-        raise ValueError(f"multigammaln: the dimension is a whole number from 1 on, {d!r} was given")
+        raise ValueError(f"multigammaln: the dimension is {d!r}; expected an integer of at least 1")
     a = as_array(tape, a)
     total: Any = 0.25 * dimension * (dimension - 1) * math.log(math.pi)
     for j in range(dimension):
@@ -263,7 +266,7 @@ def _refuse(base: str, method: str) -> None:
         methods = ", ".join(DISTRIBUTIONS.get(self.name, ()))
         raise refuse(
             f"scipy.stats.{self.name}.{method} is not recorded: there is no formula for it yet. "
-            + (f"Of {self.name} recorded are {methods}, pdf. " if methods else "")
+            + (f"Recorded for {self.name}: {methods}, pdf. " if methods else "")
             + f"Distributions with recorded methods: {', '.join(DISTRIBUTIONS)}, multivariate_normal."
         )
 

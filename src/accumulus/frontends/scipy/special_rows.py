@@ -121,8 +121,8 @@ def _order(n: Any, name: str) -> int:
     if order is None or order != round(order) or abs(order) > 1000:
         description = "depends on the function's arguments" if order is None else f"is {order}"
         raise refuse(
-            f"The order of scipy.special.{name} {description}. Recorded are whole constant orders: the derivative by "
-            "the order is not known, nor are functions of other orders."
+            f"The order of scipy.special.{name} {description}. Only constant integer orders are recorded: the "
+            "derivative with respect to the order is unknown, and other orders are not implemented."
         )
     return int(order)
 
@@ -148,7 +148,7 @@ def _modified(n: Any, x: Any, name: str) -> Any:
     """Return Iₙ; I₋ₙ = Iₙ."""
     order = abs(_order(n, name))
     if order > _LARGEST_ORDER:
-        raise refuse(f"scipy.special.{name} is recorded for orders up to {_LARGEST_ORDER}, {order} was given.")
+        raise refuse(f"scipy.special.{name} is recorded for orders up to {_LARGEST_ORDER}; this order is {order}.")
     return operation(name.replace("v", str(order)))(x) if order < 2 else operation(name)(float(order), x)
 
 

@@ -99,7 +99,7 @@ def verify_expressions(
     differs = ~equal(tape, other, points)
     if differs.any():
         wrong = int(np.flatnonzero(differs)[0])
-        raise VerificationError(f"entry {wrong} of the expressions is not what they were made from")
+        raise VerificationError(f"entry {wrong} of the expressions differs from the program that they were made from")
 
 
 class _Collecting(Places):

@@ -136,7 +136,7 @@ class Model:
         symbols = [symbol for argument in self.arguments for symbol in argument.symbols]
         if len(set(symbols)) < len(symbols):
             twice = next(symbol for k, symbol in enumerate(symbols) if symbol in symbols[:k])
-            raise ArgumentError(f"{twice} is an argument twice; expected every symbol once")
+            raise ArgumentError(f"{twice} appears twice among the arguments; expected every symbol once")
         #: Structure of the results, with expressions and `Array`s as leaves.
         self.results = _structured(results)
         self.__name__ = "expressions"

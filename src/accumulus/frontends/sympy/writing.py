@@ -137,14 +137,14 @@ class Nodes:
         for name, *bounds in node.limits:
             if len(bounds) != 2 or not all(bound.is_Integer for bound in bounds):
                 raise refuse(
-                    f"A {type(node).__name__} over {name} runs from {' to '.join(map(str, bounds))}; expected are "
-                    "whole numbers as bounds, or what SymPy's doit() makes of it."
+                    f"A {type(node).__name__} over {name} runs from {' to '.join(map(str, bounds))}; expected integer "
+                    "bounds, or the result of SymPy's doit()."
                 )
             first, last = map(int, bounds)
             count *= max(last - first + 1, 0)
             if count > MOST_TERMS:
                 raise refuse(
-                    f"A {type(node).__name__} over {name} has more than {MOST_TERMS:,} terms, to be written out each."
+                    f"A {type(node).__name__} over {name} has more than {MOST_TERMS:,} terms, and each is written out."
                 )
             ranges.append((name, range(first, last + 1)))
         names = [name for name, _ in ranges]
@@ -312,8 +312,8 @@ class Writer(Nodes):
                 formula = FORMULAS[base]
                 return lambda _, parts: self._by(formula, parts)
         raise refuse(
-            f"The expressions hold {kind.__name__}, which has no row among what can be recorded "
-            "(docs/sympy.md). Rewrite it by functions that have one, expression.rewrite(…), or make it an argument."
+            f"The expressions hold {kind.__name__}, which cannot be recorded; docs/sympy.md lists what can. Rewrite "
+            "it by functions in that list, expression.rewrite(…), or make it an argument."
         )
 
     # Leaves -----------------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ class Writer(Nodes):
         try:
             value = float(node)
         except TypeError:
-            raise refuse(f"The expressions hold {node!s:.100}, which is no real number.") from None
+            raise refuse(f"The expressions hold {node!s:.100}, which is not a real number.") from None
         if math.isinf(value) and node.is_finite:
             raise refuse(f"The expressions hold {node!s:.100}, which is beyond the range of floating-point numbers.")
         self.numbers[value] = node

@@ -214,7 +214,7 @@ class Loaded:
             try:
                 self._library = ctypes.CDLL(str(path))
             except OSError as error:
-                raise CompileError(f"what the C compiler made cannot be loaded: {error}") from error
+                raise CompileError(f"the library that the C compiler made cannot be loaded: {error}") from error
 
     def function(self, name: str) -> Any:
         """Return one of its functions, without a return value; the function does not keep the library alive."""

@@ -124,7 +124,7 @@ def check_supported() -> None:
     )
     if not as_expected:
         raise CompileError(
-            "arrays or numbers of this version of NumPy are laid out in a way that target 'llvm' does not know; use "
+            "arrays or numbers of this version of NumPy have a memory layout that target 'llvm' does not support; use "
             "target='numpy'"
         )
 

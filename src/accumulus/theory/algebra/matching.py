@@ -276,7 +276,7 @@ class Matching:
         return self._closures[key]
 
     def _shown(self, expression: Expression) -> str:
-        """Return the possible ends of an expression for messages, at most three; a symbol's without unit edges."""
+        """Return at most three possible ends of an expression, for messages; unit edges at a symbol are left out."""
         names = self.graph.vertices
         pairs = sorted(self._pairs[expression])
         if isinstance(expression, Symbol):
@@ -420,7 +420,7 @@ def shared_graph(references: Mapping[str, Expression], entries: Mapping[Entry, E
         match(references, entries, graph)
     except ExpressionError as error:
         raise ExpressionError(
-            f"no graph in which each label is one edge has these path sums: with what is multiplied joined, {error}"
+            f"no graph in which each label is one edge has these path sums: when multiplied labels are joined, {error}"
         ) from None
     return graph
 

@@ -310,6 +310,9 @@ class ExpressionSet:
 def expressions(plan: Plan) -> ExpressionSet:
     """Return a plan as expressions: one for every nonzero, with references for values that are used more than once.
 
+    Args:
+        plan: plan for a graph whose vertices are numbers, as `accumulus.plan` returns it.
+
     >>> import accumulus as acc
     >>> graph = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
     >>> print(expressions(acc.plan(graph, order=["b", "a"])))

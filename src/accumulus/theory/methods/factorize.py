@@ -294,7 +294,7 @@ class _Factorization(EdgeElimination):
         if self._limit is not None and self._written > self._limit:
             raise GraphError(
                 f"factorization without references writes out more than {self._limit} labels; expected a smaller "
-                "graph. Use references=True, which computes what is copied once, or raise the limit"
+                "graph. Use references=True, which computes each copied value once, or raise the limit"
             )
 
 

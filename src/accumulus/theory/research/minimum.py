@@ -260,7 +260,7 @@ def _partition(target: int, parts: list[tuple[int, int]]) -> list[int]:
                 return [reference, *_partition(target & ~bits, parts)]
             except LookupError:
                 continue
-    raise LookupError("the values made do not add up to the one that is wanted")
+    raise LookupError("the computed values do not add up to the required one")
 
 
 class _Cover:

@@ -23,24 +23,34 @@ if TYPE_CHECKING:
     from accumulus.theory.research.survey import Summary
 
 
-app = typer.Typer(name="research", help="Instruments for open questions of the theory.", no_args_is_help=True)
+app = typer.Typer(
+    name="research",
+    help="Decide an open question of the theory for many graphs.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 Output = Annotated[
-    Path, typer.Option("--output", "-o", dir_okay=False, help="JSON lines; a run goes on where the file ends.")
+    Path,
+    typer.Option(
+        "--output", "-o", dir_okay=False, help="File of results, a line of JSON each; a run continues where it ends."
+    ),
 ]
-Jobs = Annotated[int, typer.Option(help="Processes.")]
-Steps = Annotated[int, typer.Option(help="Nodes of the search for one graph at most; then it stays open, with bounds.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Jobs = Annotated[int, typer.Option(help="Number of processes.")]
+Steps = Annotated[
+    int, typer.Option(help="Maximum number of nodes of the search for a graph; beyond it, the graph stays open.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @app.callback()
 def _research() -> None:
-    """Instruments for open questions of the theory."""
+    """Decide an open question of the theory for many graphs."""
 
 
 @app.command()
 def circular(
-    max_edges: Annotated[int, typer.Option(help="Edges of the largest graphs.", show_default=False)],
+    max_edges: Annotated[int, typer.Option(help="Number of edges of the largest graphs.", show_default=False)],
     output: Output = Path("circular.jsonl"),
     jobs: Jobs = 1,
     steps: Steps = 200_000,
@@ -60,15 +70,15 @@ def circular(
 
 @app.command("sample")
 def sample_command(
-    edges: Annotated[int, typer.Option(help="Edges of every graph.", show_default=False)],
-    graphs: Annotated[int, typer.Option(help="How many.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the random graphs. Same seed, same graphs.")] = 0,
+    edges: Annotated[int, typer.Option(help="Number of edges of each graph.", show_default=False)],
+    graphs: Annotated[int, typer.Option(help="Number of random graphs.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the random graphs. The same seed gives the same graphs.")] = 0,
     output: Output = Path("circular.jsonl"),
     jobs: Jobs = 1,
     steps: Steps = 200_000,
     as_json: AsJson = False,
 ) -> None:
-    """Decide the question of 'circular' for random graphs, of sizes that it does not reach."""
+    """Decide the question of 'circular' for random graphs, which may be larger."""
     from accumulus.theory.research.survey import sample as decide_sample
 
     with _progress() as update:
@@ -79,12 +89,12 @@ def sample_command(
 @app.command("decide")
 def decide_command(
     graph: Annotated[
-        Path, typer.Argument(metavar="GRAPH", help="graph.json, or another graph file", show_default=False)
+        Path, typer.Argument(metavar="GRAPH", help="File of a graph, such as graph.json.", show_default=False)
     ],
     steps: Steps = 1_000_000,
     as_json: AsJson = False,
 ) -> None:
-    """Decide the same for one graph. All of its labels count as variables."""
+    """Decide the question of 'circular' for one graph. All of its labels count as variables."""
     from accumulus.theory.research.survey import decide as decide_graph
 
     if graph.suffix.lower() not in READABLE:

@@ -75,9 +75,9 @@ def _sweeps(n: int, count: int, unsorted: int) -> Iterator[tuple[int, int, bool]
 def _check_size(columns: int, name: str) -> None:
     if columns > LARGEST:
         raise refuse(
-            f"{name} is recorded of matrices of up to {LARGEST}×{LARGEST}, or with so few rows or columns; this one "
-            f"has {columns}, and would take some {6 * columns**3 * (columns + 2) // 1000 * 1000:,} operations. "
-            "Compute it outside of the function."
+            f"{name} is recorded for matrices with at most {LARGEST} rows or {LARGEST} columns; this one has "
+            f"{columns}, and would take some {6 * columns**3 * (columns + 2) // 1000 * 1000:,} operations. Compute it "
+            "outside of the function."
         )
 
 
@@ -250,8 +250,8 @@ def svd(tape: Tape, a: Any, full_matrices: bool = True, compute_uv: bool = True,
         if _is_large(tape, matrices):
             if full_matrices and matrices.shape[1] != matrices.shape[2]:
                 raise refuse(
-                    f"{name} of large matrices is recorded without the vectors of no singular value. Write "
-                    "full_matrices=False."
+                    f"{name} of large matrices is recorded only with full_matrices=False, without vectors that belong "
+                    "to no singular value."
                 )
             s, u, v = (factor.reshape(*stack, *factor.shape[1:]) for factor in _singular_parts(tape, matrices))
             return result_type("svd")(u, s, v.mT)
