@@ -17,12 +17,14 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from types import ModuleType
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 import accumulus
+from accumulus.frontends.numpy import patching
 from accumulus.targets.c import c_target
 
 # Most tests of compiled C ask what it computes, not how fast; none of it may have warnings.
@@ -86,6 +88,31 @@ def pytest_collection_modifyitems(config, items):
         left_out.update(set(several) - sample(several, -(-len(several) // n), each.split()))
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=list(left_out))
+
+
+def pytest_collection_finish(session):
+    gc.collect()
+    gc.freeze()  # nor of what was collected, which would be walked through again and again
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Let recordings replace NumPy in the modules of this test, of hundreds that are loaded.
+
+    Those are looked at by each recording: for a small function this takes a third of the time.
+    """
+    if (module := getattr(item, "module", None)) is not None and module not in OWN:
+        OWN[:] = [module, *(value for value in vars(module).values() if isinstance(value, ModuleType))]
+        patching._listed._count = 0
+
+
+def is_users(name, module):
+    """Return True for a module that may be a user's, but for tests other than the one that runs."""
+    return IS_USERS(name, module) and (not name.startswith("test_") or module in OWN)
+
+
+OWN, IS_USERS = [], patching._is_users
+patching._is_users = is_users
 
 
 def told_apart(value):
