@@ -10,6 +10,7 @@ printed N.
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
 from collections import defaultdict
@@ -22,6 +23,9 @@ from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# references of JAX run once: that they are compiled quickly saves more; before JAX is imported, here and in processes
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import accumulus
 from accumulus.frontends.numpy import patching
@@ -64,8 +68,8 @@ def import_everything():
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     if not getattr(config.option, "numprocesses", None):  # else workers run the tests, this process none
+        gc.disable()  # until everything is imported and collected, of which nothing is garbage
         import_everything()
-        gc.freeze()  # of what is imported nothing is garbage
     # a shell lets what it starts in the background ignore Ctrl-C, which some tests wait for
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -92,7 +96,8 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish(session):
     gc.collect()
-    gc.freeze()  # nor of what was collected, which would be walked through again and again
+    gc.freeze()  # else half a million objects would be walked through again and again
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
