@@ -10,6 +10,7 @@ printed N.
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
 from collections import defaultdict
@@ -17,12 +18,17 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from types import ModuleType
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+# references of JAX run once: that they are compiled quickly saves more; before JAX is imported, here and in processes
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import accumulus
+from accumulus.frontends.numpy import patching
 from accumulus.targets.c import c_target
 
 # Most tests of compiled C ask what it computes, not how fast; none of it may have warnings.
@@ -62,8 +68,8 @@ def import_everything():
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     if not getattr(config.option, "numprocesses", None):  # else workers run the tests, this process none
+        gc.disable()  # until everything is imported and collected, of which nothing is garbage
         import_everything()
-        gc.freeze()  # of what is imported nothing is garbage
     # a shell lets what it starts in the background ignore Ctrl-C, which some tests wait for
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -86,6 +92,32 @@ def pytest_collection_modifyitems(config, items):
         left_out.update(set(several) - sample(several, -(-len(several) // n), each.split()))
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=list(left_out))
+
+
+def pytest_collection_finish(session):
+    gc.collect()
+    gc.freeze()  # else half a million objects would be walked through again and again
+    gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Let recordings replace NumPy in the modules of this test, of hundreds that are loaded.
+
+    Those are looked at by each recording: for a small function this takes a third of the time.
+    """
+    if (module := getattr(item, "module", None)) is not None and module not in OWN:
+        OWN[:] = [module, *(value for value in vars(module).values() if isinstance(value, ModuleType))]
+        patching._listed._count = 0
+
+
+def is_users(name, module):
+    """Return True for a module that may be a user's, but for tests other than the one that runs."""
+    return IS_USERS(name, module) and (not name.startswith("test_") or module in OWN)
+
+
+OWN, IS_USERS = [], patching._is_users
+patching._is_users = is_users
 
 
 def told_apart(value):

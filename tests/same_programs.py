@@ -1,6 +1,6 @@
 """Functions of every kind, and digests of the programs that come of them; run as a script, it prints these as JSON.
 
-    python tests/same_programs.py EFFORT ...        or: plans
+    python tests/same_programs.py '[["fast", "small"], ["plans", "markowitz"]]'
 
 No clock runs meanwhile, so that nothing is cut short however busy the machine is.
 """
@@ -123,28 +123,30 @@ def digest(program: Any) -> str:
     return hashlib.blake2b(program.source("c").encode(), digest_size=8).hexdigest()
 
 
-def digests(effort: str, **options: Any) -> dict[str, str]:
-    """Of all cases by name, "cut short" where that is so."""
-    found = {}
-    for name in CASES:
-        program = compiled(name, effort, **options)
-        found[name] = f"cut short at {program.cut_short}" if program.cut_short else digest(program)
-    return found
+#: All cases in each effort, and the plans of all methods.
+ALL = [(effort, name) for effort in EFFORTS for name in CASES] + [("plans", method) for method in methods()]
 
 
-def plans(**options: Any) -> dict[str, str]:
-    """Plans of all methods, as their steps."""
+def digests(effort: str, name: str, **options: Any) -> dict[str, str]:
+    """Of a case by its name, or of the plans of a method; "cut short" where that is so."""
+    if effort == "plans":
+        return plans(name, **options)
+    program = compiled(name, effort, **options)
+    return {name: f"cut short at {program.cut_short}" if program.cut_short else digest(program)}
+
+
+def plans(method: str, **options: Any) -> dict[str, str]:
+    """Plans of a method, as their steps."""
     graph = acc.trace(bodies, np.linspace(0.1, 2.0, 6) ** 2).linearize()
     found = {}
-    for method in methods():
-        for effort in ("fast", "balanced"):
-            made = acc.plan(graph, method, effort=effort, time_limit=SPARE, **options)
-            steps = repr((made.method, made.order, list(made.accumulation.steps)))
-            digested = hashlib.blake2b(steps.encode(), digest_size=8).hexdigest()
-            found[f"{method} {effort}"] = "cut short" if made.cut_short else digested
+    for effort in ("fast", "balanced"):
+        made = acc.plan(graph, method, effort=effort, time_limit=SPARE, **options)
+        steps = repr((made.method, made.order, list(made.accumulation.steps)))
+        digested = hashlib.blake2b(steps.encode(), digest_size=8).hexdigest()
+        found[f"{method} {effort}"] = "cut short" if made.cut_short else digested
     return found
 
 
 if __name__ == "__main__":
     with clock(lambda: 0.0):
-        json.dump({name: plans() if name == "plans" else digests(name) for name in sys.argv[1:]}, sys.stdout)
+        json.dump([digests(*pair) for pair in json.loads(sys.argv[1])], sys.stdout)

@@ -71,7 +71,7 @@ def assert_equal(found, expected):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3, each="function sparse")
 @pytest.mark.parametrize("sparse", [None, "csr", "csc"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_results_are_where_they_belong(function, sparse):
@@ -82,7 +82,7 @@ def test_results_are_where_they_belong(function, sparse):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.sampled(2, each="function sparse")
+@pytest.mark.sampled(3, each="function sparse")
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_threads_share_one_point(function, sparse, monkeypatch):
@@ -107,7 +107,7 @@ def test_parts_are_all_instances_and_no_part_is_too_short(count, threads, monkey
     assert len(found) == 1 or all(end - begin >= 8 for begin, end in found)
 
 
-@pytest.mark.sampled(2, each="function sparse")
+@pytest.mark.sampled(3, each="function sparse")
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_several_threads_call_at_once(function, sparse):

@@ -129,7 +129,7 @@ def products(tape):
     return [block.shape for block in tape.blocks if block.code == MATMUL]
 
 
-@pytest.mark.sampled(3, each="sparse")
+@pytest.mark.sampled(4, each="sparse")
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_products_compute_what_is_written_out(function, sparse):
@@ -138,7 +138,7 @@ def test_products_compute_what_is_written_out(function, sparse):
     assert_same(found, expected)
 
 
-@pytest.mark.sampled(3, each="function options")
+@pytest.mark.sampled(4, each="function options")
 @pytest.mark.parametrize("options", [{"target": "numpy"}, {"optimise": False}, {"effort": "fast"}])
 @pytest.mark.parametrize("function", [layers, net, gram, contracted, strided])
 def test_every_option_computes_the_same(function, options):

@@ -51,7 +51,7 @@ def unknown_names(text):
     return {node.id for node in names} - given
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5, each="long")
 @pytest.mark.parametrize("long", [2, 10**9])
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_array_function(source, long, monkeypatch):

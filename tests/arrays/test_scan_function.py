@@ -153,13 +153,13 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_steps_compute_what_is_written_out(function):
     both(function, X)
 
 
-@pytest.mark.sampled(4, each="is_reverse")
+@pytest.mark.sampled(5, each="is_reverse")
 @pytest.mark.parametrize("is_reverse", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_each_way_computes_what_is_written_out(function, is_reverse, monkeypatch):

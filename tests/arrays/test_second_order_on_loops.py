@@ -72,7 +72,7 @@ def references(f):
     return dict(zip(KINDS, map(np.asarray, found), strict=True))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_they_stay_loops_and_are_those_of_jax(name):
     write = FUNCTIONS[name]

@@ -131,7 +131,7 @@ def test_every_kind_in_every_target(as_equations, function, target):
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 def test_ways_to_call(as_equations, function, tmp_path):
     def compute(options):
         jacobian = acc.jacobian(function, **options)

@@ -127,6 +127,7 @@ def test_expressions_of_labelled_arrays(kind, name):
         check(roles(thing, expression)["closure"], lambda p: expression(array, p), OTHERS["vector"])
 
 
+@pytest.mark.sampled(3, each="kind name")
 @pytest.mark.parametrize("name", ["o * p", "p - o", "o ** p", "sin", "sum", "mean", "rest", "cumsum"])
 @pytest.mark.parametrize("kind", LABELLED)
 def test_arguments(kind, name):

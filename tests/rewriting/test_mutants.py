@@ -121,8 +121,13 @@ def put(state: RewriteState, name: str, value: Any) -> None:
         setattr(state, name, int(value))
 
 
-def test_the_kernel_itself_passes():
-    assert len(list(networks(SOURCES))) == len(list(networks(None))) > 0
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("program", TEXTS)
+def test_the_kernel_itself_passes(program):
+    assert len(list(networks(SOURCES, [program]))) == len(list(networks(None, [program]))) > 0
+
+
+def test_the_kernel_itself_passes_on_programs_for_mistakes():
     for program in (NEGATIVE_SUM, NEGATIVE_CHOICE, MERGED, BRANCHES, SHARED_TERMS):
         assert list(networks(None, [program], 4))
 

@@ -153,6 +153,7 @@ def processes():
         yield pool
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["vertex", "edge", "face", "exact-vertex", "auto"])
 def test_who_does_what_does_not_matter(method, processes):
     alone = found(None, method)

@@ -66,7 +66,7 @@ def test_auto_is_never_worse_than_any_other(graph, objective, seed):
     assert best.method in METHODS
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(graph=graphs(vertices=16), objective=st.sampled_from(COUNTED))
 def test_auto_is_never_worse_on_graphs_of_some_hundred_products(graph, objective):
     assume(found(graph, "face", objective).costs["fma"] <= registry.SMALL)

@@ -41,6 +41,8 @@ class _Active(threading.local):
     trying: int = 0
     #: True while an opaque function runs, whose code is not watched.
     is_opaque: bool = False
+    #: Programs of derivatives that a function requests while its recording is compared with it; None outside.
+    prepared: Any = None
 
 
 ACTIVE: Final = _Active()
@@ -76,6 +78,20 @@ def recording_on(
     finally:
         vars(ACTIVE).clear()
         vars(ACTIVE).update(before)
+
+
+@contextmanager
+def sharing_programs() -> Iterator[None]:
+    """Share the programs of equal recordings among derivatives in this thread.
+
+    A function that differentiates another one makes new derivatives at each call, and each would be prepared anew.
+    """
+    before = ACTIVE.prepared
+    ACTIVE.prepared = {} if before is None else before
+    try:
+        yield
+    finally:
+        ACTIVE.prepared = before
 
 
 @contextmanager

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import MismatchError, TraceError
-from accumulus.frontends.active import recording_on
+from accumulus.frontends.active import recording_on, sharing_programs
 from accumulus.frontends.captured import Captured, Observed
 from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, moved
 from accumulus.frontends.location import argument_name, described
@@ -155,6 +155,7 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
     return holds
 
 
+@sharing_programs()
 def verify(
     function: Callable[..., Any],
     arguments: Sequence[Any],

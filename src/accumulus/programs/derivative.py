@@ -703,13 +703,32 @@ class Derivative:
                     examples, preparation, at_once=at_once, opens_indices=opens_indices, recording=recording
                 )
                 check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
+                key = self._key_to_share(recorded, first, shared)
+                if key is not None and key in ACTIVE.prepared:
+                    return ACTIVE.prepared[key]  # type: ignore[no-any-return]
                 try:
                     made = program_of(recorded, first, shared)
-                    return self._smaller(made, recorded, first, shared) if is_short else made
+                    if is_short:
+                        made = self._smaller(made, recorded, first, shared)
+                    if key is not None and not made.cut_short:
+                        ACTIVE.prepared[key] = made
+                    return made
                 except (OpenIndicesError, SizeError):
                     if not opens_indices:
                         raise
                     opens_indices = False
+
+    def _key_to_share(self, recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Hashable:
+        """Return a key of everything that determines the program; None if no programs are shared, or it has no key."""
+        if ACTIVE.prepared is None:
+            return None
+        from accumulus.programs.nesting import key_of
+
+        recording, kind, selection, *_ = recorded
+        if recording.loops is not None or recording.other is not None or recording.guards or recording.program.calls:
+            return None
+        key = key_of(recording, kind, selection, self._options, {})
+        return key and (key, self._name, first, shared)
 
     def _smaller(
         self, made: CompiledProgram, recorded: Recorded, first: Call, shared: tuple[bool, ...]

@@ -270,7 +270,7 @@ def derivative_within(
                 return _arranged(outer, references, as_loops.result_shapes, as_loops.structure)
             recording = recording.as_scalars()
         constants = _constants(recording, kind, selection, outer, sources)
-        key = _key(recording, kind, selection, options, constants)
+        key = key_of(recording, kind, selection, options, constants)
         if key in _KEPT:
             recording = _KEPT[key]
         else:
@@ -298,7 +298,7 @@ def _constants(
     return {k: outer.value_of(int(sources[k])) for k in inputs.tolist() if sources[k] < 0}
 
 
-def _key(
+def key_of(
     recording: Recording, kind: Kind, selection: Selection, options: Options, constants: dict[int, float]
 ) -> Hashable:
     """Return a key of everything that determines a derivative; None if the point does, too, or a part has no hash."""

@@ -82,7 +82,7 @@ def in_blocks():
 
 @pytest.mark.parametrize("target", ["llvm", "c", "numpy"])
 def test_first_derivatives(target):
-    options = {"target": target, "cache": False}
+    options = {"target": target, "cache": False, "effort": "fast"}
     for name in CASES if target == "llvm" else ("K u + u²", "with ends", "columns", "rows", "many columns"):
         function = CASES[name](np, K, M, B)
         value, jacobian, along, *_ = expected(name)

@@ -46,34 +46,44 @@ _restorers: list[Callable[[], None]] = []
 _recordings = 0
 
 
-class _Known(NamedTuple):
-    """Cached names of a module that are replaced."""
+class _Name(NamedTuple):
+    """A global of a module that is replaced; the values are None if they are looked up at each recording."""
 
-    module: ModuleType
-    #: Number of its globals, or hash of the objects that these hold; number of replacements; types of functions that
-    #: Numba compiles, and of objects with replacements.
-    state: tuple[object, int, frozenset[type]]
-    #: Names of the replaced globals.
-    names: tuple[str, ...]
+    name: str
+    original: Any = None
+    replacement: Any = None
 
 
-#: By name of the module, and True if nothing is replaced in it yet.
-_KNOWN: Final[dict[tuple[str, bool], _Known]] = {}
+class _Module:
+    """A loaded module that may be the user's, with cached names of its globals that are replaced."""
+
+    __slots__ = ("is_installed", "module", "names", "namespace", "states")
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module, self.namespace = module, vars(module)
+        #: True if the module belongs to an installed package.
+        self.is_installed = any(folder in str(self.namespace.get("__file__")) for folder in _PACKAGES)
+        #: Number of its globals, or hash of the objects that these hold, for which the names were found; and the names.
+        #: The second entries are for a module in which nothing is replaced yet.
+        self.states: list[int | None] = [None, None]
+        self.names: list[tuple[_Name, ...]] = [(), ()]
+
+
 _PACKAGES: Final = ("site-packages", "dist-packages")
 
 
 def replaced(value: Any) -> Any:
     """Return the replacement of a value; the value itself if it has none."""
+    original, replacement = REPLACEMENTS.get(id(value), (None, None))
+    if original is value and original is not None:
+        return replacement
     if type(value) in dispatchers():
         return _interpreted(value)
     if type(value) is MethodType:
         return bound(value)
     if type(value) is BuiltinMethodType or type(value) in stand_in_types():
-        stands = stand_in(value)
-        if stands is not value:
-            return stands
-    original, replacement = REPLACEMENTS.get(id(value), (None, None))
-    return replacement if original is value and original is not None else value
+        return stand_in(value)
+    return value
 
 
 @functools.lru_cache(maxsize=256)
@@ -127,21 +137,27 @@ class _Listed:
 
     def __init__(self) -> None:
         self._count, self._last = 0, object()
-        self._modules: list[tuple[str, ModuleType, bool]] = []
+        self._modules: list[_Module] = []
+        self._rules: tuple[int, frozenset[type]] = (0, frozenset())
 
     def is_outdated(self) -> bool:
         """Return True if modules have been loaded or removed."""
         return len(sys.modules) != self._count or next(reversed(sys.modules.values())) is not self._last
 
-    def users(self) -> list[tuple[str, ModuleType, bool]]:
-        """Return names and modules, each with True if it belongs to an installed package.
+    def users(self) -> list[_Module]:
+        """Return the modules, without cached names if there are new replacements.
 
         `is_outdated` relies on newly loaded modules being last in `sys.modules`, also if they were removed before.
         """
+        rules = len(REPLACEMENTS), dispatchers() | stand_in_types()
+        if rules != self._rules:
+            self._rules, self._count = rules, 0
+            self._modules.clear()
         if self.is_outdated():
+            known = {id(each.module): each for each in self._modules}
             self._count, self._last = len(sys.modules), next(reversed(sys.modules.values()))
             self._modules = [
-                (name, module, any(folder in str(vars(module).get("__file__")) for folder in _PACKAGES))
+                known.get(id(module)) or _Module(module)
                 for name, module in list(sys.modules.items())
                 if _is_users(name, module)
             ]
@@ -153,19 +169,19 @@ _listed: Final = _Listed()
 
 def _replace_in_modules(*, untouched: bool = False) -> None:
     """Replace NumPy in all modules; `untouched` is True if nothing has been replaced in them yet."""
-    kinds = dispatchers() | stand_in_types()
-    for name, module, is_installed in _listed.users():
-        namespace = vars(module)
-        holds: object = len(namespace) if is_installed else hash(tuple(map(id, list(namespace.values()))))
-        state = holds, len(REPLACEMENTS), kinds
-        cached = _KNOWN.get((name, untouched))
-        if cached is not None and cached.module is module and cached.state == state:
-            for held in cached.names:
-                _replace_name(namespace, held)
+    for module in _listed.users():
+        namespace = module.namespace
+        state = len(namespace) if module.is_installed else hash(tuple(map(id, list(namespace.values()))))
+        if module.states[untouched] == state:
+            for name, original, replacement in module.names[untouched]:
+                if original is not None and namespace.get(name) is original:
+                    _rebind(namespace, name, original, replacement)
+                else:
+                    _replace_name(namespace, name)
         elif not _is_loading(namespace):
             names = _replace_in(namespace)
-            if untouched or not is_installed:
-                _KNOWN[name, untouched] = _Known(module, state, names)
+            if untouched or not module.is_installed:
+                module.states[untouched], module.names[untouched] = state, names
 
 
 def _borrow() -> None:
@@ -227,25 +243,30 @@ def _is_users(name: str, module: object) -> bool:
     return not str(vars(module).get("__file__")).endswith(tuple(EXTENSION_SUFFIXES))
 
 
-def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[str, ...]:
+def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[_Name, ...]:
     """Replace the values of a namespace that have replacements; return their names."""
     kinds = dispatchers() | {MethodType} | stand_in_types()
     if len(kinds) > 1:
         kinds |= {BuiltinMethodType}
     # most names need no replacement: this test is faster than the call
     names = [name for name, held in list(namespace.items()) if id(held) in REPLACEMENTS or type(held) in kinds]
-    return tuple([name for name in names if _replace_name(namespace, name)])
+    return tuple([found for name in names if (found := _replace_name(namespace, name)) is not None])
 
 
-def _replace_name(namespace: MutableMapping[str, Any], name: str) -> bool:
-    """Replace the value of a name; return True if it has a replacement."""
+def _replace_name(namespace: MutableMapping[str, Any], name: str) -> _Name | None:
+    """Replace the value of a name; return None if it has no replacement."""
     value = namespace.get(name)
     replacement = replaced(value)
     if replacement is value:
-        return False
+        return None
+    _rebind(namespace, name, value, replacement)
+    return _Name(name, value, replacement) if id(value) in REPLACEMENTS else _Name(name)
+
+
+def _rebind(namespace: MutableMapping[str, Any], name: str, original: Any, replacement: Any) -> None:
+    """Let a name refer to a replacement until the last recording ends."""
     namespace[name] = replacement
-    _restorers.append(functools.partial(_restore, namespace, name, replacement, value))
-    return True
+    _restorers.append(functools.partial(_restore, namespace, name, replacement, original))
 
 
 def _restore(namespace: MutableMapping[str, Any], name: str, replacement: Any, original: Any) -> None:
