@@ -9,7 +9,7 @@ import numpy as np
 from accumulus.errors import VerificationError
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
-from accumulus.resubstitution.values import KNOWN, NUMBERS, normal
+from accumulus.resubstitution.values import ACCURATE, NUMBERS, normal
 from accumulus.rewriting.running import LOST, SLACK, UNIT, operation_with_bounds, within
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
@@ -117,7 +117,7 @@ class SlowValues:
         if form not in self.by_form:
             at, errors = what
             sizes = list(map(abs, at))
-            is_known = all(0 < z < INFINITE and UNIT * e <= KNOWN * z for z, e in zip(sizes, errors, strict=True))
+            is_known = all(0 < z < INFINITE and UNIT * e <= ACCURATE * z for z, e in zip(sizes, errors, strict=True))
             if is_known and not is_truth:
                 sign = 1 if at[0].real > 0 else -1
                 known = tuple(sign * z for z in at), errors

@@ -19,7 +19,7 @@ import accumulus as acc
 from accumulus.elimination.emit import emit
 from accumulus.errors import RewritingWarning
 from accumulus.resubstitution import optimise as module
-from accumulus.resubstitution.optimise import BRIEF, briefly, optimise, rewrite
+from accumulus.resubstitution.optimise import BRIEF, optimise, resubstitute_once, rewrite
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.optimise import Rounds
@@ -78,7 +78,7 @@ def test_exactly_equal_wherever_it_was_defined(program, seed, points):
     tape = program.tape()
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
-        result = briefly(tape, within(math.inf, seed=seed), None)
+        result = resubstitute_once(tape, within(math.inf, seed=seed), None)
     assert result.operations <= canonical(tape).operations
     assume(all(map(small_fraction, result.constants)))
     for point in points:

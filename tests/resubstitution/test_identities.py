@@ -50,7 +50,7 @@ def names_in(text):
 def check(identity, seed=0):
     """As a person would: names stand for any numbers, but for those that are defined."""
     rng = np.random.default_rng(seed)
-    whole = " ".join([identity.given, identity.now, *identity.where])
+    whole = " ".join([identity.original, identity.rewritten, *identity.where])
     defined = dict(each.split(" = ") for each in identity.where)
     names = {name: float(rng.uniform(0.1, 0.9)) for name in sorted(names_in(whole) - defined.keys())}
     waiting = dict(defined)
@@ -59,7 +59,7 @@ def check(identity, seed=0):
             if not names_in(text) & waiting.keys():
                 names[name] = of_text(waiting.pop(name), names)
     assert not waiting
-    assert of_text(identity.given, names) == pytest.approx(of_text(identity.now, names), rel=1e-9, abs=1e-12)
+    assert of_text(identity.original, names) == pytest.approx(of_text(identity.rewritten, names), rel=1e-9, abs=1e-12)
 
 
 def rotation(q):

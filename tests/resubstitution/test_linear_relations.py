@@ -14,7 +14,7 @@ from programs import RATIONAL, SMOOTH, programs
 
 import accumulus as acc
 from accumulus.graph.linearize import linearize
-from accumulus.programs.rewritten import others_for
+from accumulus.programs.rewritten import alternatives_for
 from accumulus.resubstitution.relations import with_relations
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify
@@ -166,7 +166,7 @@ def test_derivatives_of_the_function_by_relations():
     tape = acc.trace(rates, np.ones(4)).tape
     linearization = linearize(tape)
     point = [0.4, -0.2, 0.9, 0.1]
-    *orders, related, again = others_for(linearization, within(math.inf, effort="thorough"))
+    *orders, related, again = alternatives_for(linearization, within(math.inf, effort="thorough"))
     expected = evaluate(orders[0], point)
     for other in (*orders, related, again):
         np.testing.assert_allclose(evaluate(other, point), expected, rtol=1e-10, atol=1e-12)
@@ -180,7 +180,7 @@ def test_entries_that_relations_make_zero_are_there():
         return matrix @ np.exp(x) + np.array([x[0], 0.0, 0.0, 0.0]) * x[1]
 
     linearization = linearize(acc.trace(rates, np.ones(3)).tape)
-    tapes = list(others_for(linearization, within(math.inf, effort="thorough")))
+    tapes = list(alternatives_for(linearization, within(math.inf, effort="thorough")))
     point = [0.4, -0.2, 0.9]
     expected = evaluate(tapes[0], point)
     for other in tapes:

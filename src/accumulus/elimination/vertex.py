@@ -139,7 +139,7 @@ class VertexElimination:
             next=0 if steps is None else steps.edges,
         )
         if steps is not None:
-            self._make_room(len(live))
+            self._reserve(len(live))
         self._widen(len(live) + len(live) // 4 + _FIRST)
         state.end = len(live)
         self._perform(LOAD)
@@ -191,7 +191,7 @@ class VertexElimination:
         """
         state, count = self._state, self._count
         state.noted = True
-        self._make_room(0)
+        self._reserve(0)
         self.follow(order)
         state.noted = False
         noted = np.concatenate([*self._noted, np.zeros(0, np.int64)])
@@ -253,7 +253,7 @@ class VertexElimination:
                 if result == NARROW:
                     self._widen(max((state.capacity + 1) * 3 // 2, state.live + products + _FIRST))
                 else:
-                    self._make_room(2 * products + self._count)
+                    self._reserve(2 * products + self._count)
 
     def _perform(self, mode: int) -> int:
         self._state.mode = mode
@@ -271,7 +271,7 @@ class VertexElimination:
         state.capacity, state.mask = capacity, places - 1
         self._perform(REHASH)
 
-    def _make_room(self, steps: int) -> None:
+    def _reserve(self, steps: int) -> None:
         """Grow the buffer of steps to at least `steps`."""
         state = self._state
         room = max(steps, min(4 * state.room, _WAITING[1]), _WAITING[0])

@@ -34,7 +34,7 @@ from accumulus.programs.graphs import (
 )
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.preparation import Preparation
-from accumulus.programs.rewritten import others_for, primal_operations, rewritten, without_dead
+from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import ByValue, is_by_value
@@ -167,7 +167,7 @@ def straight_line(
     def others() -> Iterator[Tape]:
         if not kind.symmetric:
             siblings = [other for k, (_, other) in enumerate(emitted) if k != chosen]
-            yield from map(arranged, chain(siblings, others_for(start.linearization, preparation.context)))
+            yield from map(arranged, chain(siblings, alternatives_for(start.linearization, preparation.context)))
 
     with preparation.stage("optimise"):
         rounds = rounds_of(start, kind)

@@ -76,7 +76,9 @@ def rewritten(
         return Rewritten(shorter, True, _stages(notes))
     notes = {}
     before = context.spent
-    made = rewrite(tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, others=sources, notes=notes)
+    made = rewrite(
+        tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, alternatives=sources, notes=notes
+    )
     # candidates refused at these points may hold at others
     if cached and not context.cut_short and notes.get("multiplied", True):
         store_tape(key, made, notes | {"work": context.spent - before})
@@ -87,7 +89,7 @@ def _stages(notes: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple((str(name), int(operations)) for name, operations in notes.get("stages", ()))
 
 
-def others_for(linearization: Linearization, context: Context) -> Iterator[Tape]:
+def alternatives_for(linearization: Linearization, context: Context) -> Iterator[Tape]:
     """Yield tapes of the derivatives in other elimination orders, and of other forms of the function.
 
     Yields:

@@ -88,14 +88,14 @@ class Extraction:
         if not self._roots:
             return ()
         is_made, taken = self._is_made.tolist(), self._arguments[chosen].tolist()
-        found: dict[int, None] = {}
+        reachable: dict[int, None] = {}
         waiting = list(self._roots)
         while waiting:
             value = waiting.pop()
-            if value not in found:
-                found[value] = None
+            if value not in reachable:
+                reachable[value] = None
                 waiting += (a for a in taken[value] if is_made[a])
-        return found
+        return reachable
 
     @property
     def best_cost(self) -> int:

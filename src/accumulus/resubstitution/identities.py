@@ -43,22 +43,22 @@ class Identity:
     """Two formulas for one value.
 
     Attributes:
-        given: formula of the original program, in inputs x0, x1, …, operations t7 of the rewritten program, and
+        original: formula of the original program, in inputs x0, x1, …, operations t7 of the rewritten program, and
             variables a, b, … that stand for any number.
-        now: formula of the rewritten program.
+        rewritten: formula of the rewritten program.
         where: definitions of names in both.
         times: number of pairs of values that the identity makes equal.
         is_proved: True if it is proved as an identity of polynomials; False if it was tested with numbers.
     """
 
-    given: str
-    now: str
+    original: str
+    rewritten: str
     where: tuple[str, ...]
     times: int
     is_proved: bool
 
     def __str__(self) -> str:
-        return ", ".join([f"{self.given} = {self.now}", *self.where])
+        return ", ".join([f"{self.original} = {self.rewritten}", *self.where])
 
 
 def identities(values: Values, made: Reading) -> tuple[list[Identity], int]:
@@ -69,37 +69,37 @@ def identities(values: Values, made: Reading) -> tuple[list[Identity], int]:
         made: the rewritten program.
     """
     finder = _Finder(values, made)
-    found: dict[str, Identity] = {}
+    distinct: dict[str, Identity] = {}
     times: Counter[str] = Counter()
     missed = 0
     for pair in finder.pairs():
         written = finder.written_out(pair)
         if written is None:
             missed += 1
-        elif not finder.is_known(pair, written):
+        elif not finder.is_obvious(pair, written):
             key = str(finder.text(pair, written, are_named=False))
             times[key] += 1
-            if key not in found:
-                found[key] = finder.text(pair, written, are_named=True)
-    every = [replace(identity, times=times[key]) for key, identity in found.items()]
+            if key not in distinct:
+                distinct[key] = finder.text(pair, written, are_named=True)
+    every = [replace(identity, times=times[key]) for key, identity in distinct.items()]
     return sorted(every, key=lambda each: (not each.is_proved, -each.times, len(str(each)))), missed
 
 
 class _Pair:
-    """Two ways to compute a value, before and after rewriting; `now` is None for a number or an input."""
+    """Two ways to compute a value, before and after rewriting; `rewritten` is None for a number or an input."""
 
-    def __init__(self, value: int, given: Definition, now: Definition | None) -> None:
-        self.value, self.given, self.now = value, given, now
+    def __init__(self, value: int, original: Definition, rewritten: Definition | None) -> None:
+        self.value, self.original, self.rewritten = value, original, rewritten
 
 
 class _Finder:
     def __init__(self, values: Values, made: Reading) -> None:
         self._values = values
-        self._own, self._new = (
-            {value: values.definitions[number] for value, number in reading.own.items()}
+        self._original, self._rewritten = (
+            {value: values.definitions[number] for value, number in reading.first_definitions.items()}
             for reading in (values.base, made)
         )
-        self._ranks = {value: rank for rank, value in enumerate(self._own)}
+        self._ranks = {value: rank for rank, value in enumerate(self._original)}
         self._tried = 0
         #: (sign, reference) of each value that an operation of the rewritten program computes.
         self._references: dict[int, tuple[int, int]] = {}
@@ -116,7 +116,7 @@ class _Finder:
         for each in self._definitions():
             value = each.node
             is_given = value in self._values.numbers or value in self._values.inputs
-            now = self._new.get(value)
+            now = self._rewritten.get(value)
             if value in self._values.fixed or each in seen or each == now or not (is_given or now is not None):
                 continue
             seen.add(each)
@@ -156,7 +156,7 @@ class _Finder:
         written: set[int] = set()
         many = 1
         while not self._is_equal(pair, written):
-            if self.is_known(pair, written):
+            if self.is_obvious(pair, written):
                 return frozenset(written)
             # write out the values that are computed last, more of them in each turn
             symbols = [symbol for symbol in self._symbols(pair, written) if symbol in self._ranks]
@@ -167,7 +167,7 @@ class _Finder:
                     written.add(max(symbols, key=self._ranks.__getitem__))
                     symbols = [symbol for symbol in self._symbols(pair, written) if symbol in self._ranks]
             many += len(written) // 4
-        if self.is_known(pair, written):
+        if self.is_obvious(pair, written):
             return frozenset(written)
         for each in sorted(written, key=self._ranks.__getitem__):
             if self._is_equal(pair, written - {each}):
@@ -178,32 +178,32 @@ class _Finder:
         """Return True if both sides are proved to be equal, not only up to rounding."""
         return prove(*self._sides(pair, written)).is_whole
 
-    def is_known(self, pair: _Pair, written: Set[int]) -> bool:
+    def is_obvious(self, pair: _Pair, written: Set[int]) -> bool:
         """Return True if both sides are equal and short once multiplied out."""
         return are_equal_expanded(self._tape(pair, written, (0, 1)))
 
     def _define(self, value: int, written: Set[int]) -> Definition | None:
         """Return the definition of a value within a formula; None if it is a symbol there."""
-        if value in self._own:
-            is_written = value in written or self._own[value].code in _BOOLEAN
-            return self._own[value] if is_written else None
+        if value in self._original:
+            is_written = value in written or self._original[value].code in _BOOLEAN
+            return self._original[value] if is_written else None
         if value in self._values.inputs or value in self._values.numbers:
             return None
-        return self._new.get(value)
+        return self._rewritten.get(value)
 
     def _uses(self, pair: _Pair, written: Set[int]) -> Counter[int]:
         """Return the number of times that the formulas would write each value."""
-        found: Counter[int] = Counter()
-        waiting = [pair.given, *([] if pair.now is None else [pair.now])]
-        if pair.now is None:
-            found[pair.value] = 1
+        counts: Counter[int] = Counter()
+        waiting = [pair.original, *([] if pair.rewritten is None else [pair.rewritten])]
+        if pair.rewritten is None:
+            counts[pair.value] = 1
         while waiting:
             for value in map(abs, waiting.pop().arguments):
-                found[value] += 1
+                counts[value] += 1
                 definition = self._define(value, written)
-                if definition is not None and found[value] == 1:
+                if definition is not None and counts[value] == 1:
                     waiting.append(definition)
-        return found
+        return counts
 
     def _symbols(self, pair: _Pair, written: Set[int]) -> list[int]:
         """Return the values that stand for any number in both formulas."""
@@ -214,25 +214,28 @@ class _Finder:
         """Return a tape with some sides of a pair as outputs: 0 is the original formula, 1 the new one."""
         symbols = self._symbols(pair, written)
         tape = Tape(len(symbols))
-        known: dict[int, int] = {symbol: k for k, symbol in enumerate(symbols)}
+        references: dict[int, int] = {symbol: k for k, symbol in enumerate(symbols)}
 
         def of(value: int) -> int:
-            if abs(value) not in known:
+            if abs(value) not in references:
                 number = self._values.numbers.get(abs(value))
                 definition = self._define(abs(value), written)
                 if number is not None:
-                    known[abs(value)] = tape.constant(number)
+                    references[abs(value)] = tape.constant(number)
                 else:
                     assert definition is not None
-                    known[abs(value)] = apply(definition)
-            return known[abs(value)] if value > 0 else tape.negative(known[abs(value)])
+                    references[abs(value)] = apply(definition)
+            return references[abs(value)] if value > 0 else tape.negative(references[abs(value)])
 
         def apply(definition: Definition) -> int:
             arguments = [of(a) for a in definition.arguments]
             result = arguments[0] if definition.code == COPY else tape.apply_code(definition.code, arguments)
             return result if definition.sign > 0 else tape.negative(result)
 
-        both = (lambda: apply(pair.given)), (lambda: of(pair.value) if pair.now is None else apply(pair.now))
+        both = (
+            (lambda: apply(pair.original)),
+            (lambda: of(pair.value) if pair.rewritten is None else apply(pair.rewritten)),
+        )
         tape.outputs = [both[side]() for side in sides]
         return tape
 
@@ -283,29 +286,33 @@ class _Finder:
                 return _Text(sign, f"{self._values.numbers[node]:.15g}", 2)
             definition = self._define(node, written)
             if definition is None or (uses[node] > 1 and definition.code != COPY):
-                own, name = name_of(node)
+                name_sign, name = name_of(node)
                 if definition is not None and node not in where:
                     where[node] = ""
-                    text = str(_formula(definition, of).times(own))
+                    text = str(_formula(definition, of).times(name_sign))
                     where[node] = "" if text == name else f"{name} = {text}"
-                return _Text(sign * own, name, 2)
+                return _Text(sign * name_sign, name, 2)
             return _formula(definition, of).times(sign)
 
-        given = str(_formula(pair.given, of))
-        now = str(of(pair.value) if pair.now is None else _formula(pair.now, of))
+        original = str(_formula(pair.original, of))
+        rewritten = str(of(pair.value) if pair.rewritten is None else _formula(pair.rewritten, of))
         proved = are_named and self.is_proved(pair, written)
-        return Identity(given, now, tuple(filter(None, where.values())), 1, proved)
+        return Identity(original, rewritten, tuple(filter(None, where.values())), 1, proved)
 
     def _name(self, value: int) -> tuple[int, str]:
         """Return sign and name of an input, a function of an input, or an operation; an empty name for all others."""
         if value in self._values.inputs:
             sign, position = self._values.inputs[value]
             return sign, f"x{position}"
-        own = self._own.get(value)
-        if own is not None and len(own.arguments) == 1 and abs(own.arguments[0]) in self._values.inputs:
-            inner, name = self._name(abs(own.arguments[0]))
-            inner *= 1 if own.arguments[0] > 0 else -1
-            return own.sign, f"{OPERATIONS[own.code].name}({'-' if inner < 0 else ''}{name})"
+        definition = self._original.get(value)
+        if (
+            definition is not None
+            and len(definition.arguments) == 1
+            and abs(definition.arguments[0]) in self._values.inputs
+        ):
+            inner, name = self._name(abs(definition.arguments[0]))
+            inner *= 1 if definition.arguments[0] > 0 else -1
+            return definition.sign, f"{OPERATIONS[definition.code].name}({'-' if inner < 0 else ''}{name})"
         sign, reference = self._references.get(value, (1, -1))
         return sign, f"t{reference}" if reference >= 0 else ""
 
@@ -334,7 +341,7 @@ class _Text(NamedTuple):
     sign: int  # sign of the formula, which the text leaves out
     text: str
     level: int  # 0 for sums, 1 for products and quotients, 2 for text that needs no brackets
-    parts: tuple[str, ...] = ()  # factors, of a product
+    multiplied: tuple[str, ...] = ()  # factors, of a product
     opposite: str = ""  # text of its negative, if that needs no brackets
 
     def __str__(self) -> str:
@@ -343,11 +350,11 @@ class _Text(NamedTuple):
     @property
     def factors(self) -> tuple[str, ...]:
         """Factors of a product; any other formula is its only factor."""
-        return self.parts or (self.bracketed(1),)
+        return self.multiplied or (self.bracketed(1),)
 
-    def bracketed(self, least: int) -> str:
-        """Return the text without its sign, in brackets if its level is below `least`."""
-        return self.text if self.level >= least else f"({self.text})"
+    def bracketed(self, lowest: int) -> str:
+        """Return the text without its sign, in brackets if its level is below `lowest`."""
+        return self.text if self.level >= lowest else f"({self.text})"
 
     def times(self, sign: int) -> _Text:
         """Return the formula times 1 or -1."""
@@ -415,8 +422,8 @@ class _Expansions(Domain):
         def of(*operands: Expansion | None) -> Expansion | None:
             if None in operands:
                 return None
-            found: Expansion = compute(*operands)
-            return found if len(found) <= MOST_TERMS else None
+            expansion: Expansion = compute(*operands)
+            return expansion if len(expansion) <= MOST_TERMS else None
 
         return of
 
@@ -460,26 +467,26 @@ def are_equal_expanded(tape: Tape) -> bool:
 
 
 def _sum(a: Expansion, b: Expansion) -> Expansion:
-    found = dict(a)
+    terms = dict(a)
     for product, number in b.items():
-        total = found.get(product, 0.0) + number
+        total = terms.get(product, 0.0) + number
         if abs(total) <= ROUNDED * abs(number):
-            found.pop(product, None)
+            terms.pop(product, None)
         else:
-            found[product] = total
-    return found
+            terms[product] = total
+    return terms
 
 
 def _times(a: Expansion, b: Expansion) -> Expansion:
-    found: Expansion = {}
+    terms: Expansion = {}
     for one, x in a.items():
         for two, y in b.items():
             powers = dict(one)
             for factor, power in two:
                 powers[factor] = powers.get(factor, 0) + power
             product = tuple(sorted(((f, n) for f, n in powers.items() if n), key=repr))
-            found = _sum(found, {product: x * y})
-    return found
+            terms = _sum(terms, {product: x * y})
+    return terms
 
 
 def _inverse(a: Expansion) -> Expansion:

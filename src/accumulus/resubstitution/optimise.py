@@ -73,7 +73,7 @@ def is_short(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Dea
     return tape.operations < BRIEF[0] and deadline.left > ROUND * tape.operations
 
 
-def is_brief(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
+def runs_once(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
     """Return True if the default effort runs resubstitution once: where that does not delay the first results.
 
     Tapes with kept outputs, which are differentiated afterwards, and tapes with special rounds, which have little to
@@ -138,7 +138,7 @@ def rewrite(
     kept_outputs: int = 0,
     rounds: Rounds | None = None,
     points: NDArray[np.float64] | None = None,
-    others: Callable[[], Iterable[Tape]] = tuple,
+    alternatives: Callable[[], Iterable[Tape]] = tuple,
     notes: dict[str, Any] | None = None,
 ) -> Tape:
     """Optimise a tape within a context; see `optimise`.
@@ -149,7 +149,8 @@ def rewrite(
         kept_outputs: number of leading outputs whose operations stay unchanged.
         rounds: rounds of the search; None for the effort's default.
         points: points of the domain, (points, inputs).
-        others: function that yields other programs with the same outputs, whose values are candidates, time permitting.
+        alternatives: function that yields other programs with the same outputs, whose values are candidates, if time
+            permits.
         notes: dict that receives facts fit for JSON: "multiplied", True if by default the tape was multiplied out,
             False if rounding at the points forbids it; "stages", names of stages and the operations that each left.
     """
@@ -162,21 +163,21 @@ def rewrite(
         return by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
 
     def by_default() -> Tape:
-        if is_brief(tape, kept_outputs, rounds, context):
-            made = briefly(tape, context.having(effort="balanced"), points)
+        if runs_once(tape, kept_outputs, rounds, context):
+            made = resubstitute_once(tape, context.having(effort="balanced"), points)
             stages.append(("rules and resubstitution", made.operations))
             return made
-        found = rewritten("balanced", tape, 0)
+        result = rewritten("balanced", tape, 0)
         stages.append(("rules", found.operations))
         if is_short(tape, kept_outputs, rounds, context):
-            multiplied = from_polynomials(tape, found, context.having(effort="balanced"))
+            multiplied = from_polynomials(tape, result, context.having(effort="balanced"))
             if multiplied is not None:
                 is_refused = is_more_uncertain(canonical(tape), multiplied, context, points)
                 if effort == "balanced":
                     notes["multiplied"] = not is_refused
-                found = found if is_refused else multiplied
+                result = result if is_refused else multiplied
                 stages.append(("multiplied out, and rules", found.operations))
-        return found
+        return result
 
     if effort == "balanced":
         return by_default()
@@ -197,7 +198,7 @@ def rewrite(
     if by_value is not None:
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
         multiplied = [multiplied_out(start, factors, kept_outputs) for factors in FACTORS]
-        for other in chain(multiplied, (related, turned), others()):
+        for other in chain(multiplied, (related, turned), alternatives()):
             if context.left < KEPT * ROUND * tape.operations:
                 break
             if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
@@ -207,18 +208,20 @@ def rewrite(
                     sources.append(other)
                     pool.append(made)
         # leave out the default effort's program, from which resubstitution finds no other
-        known = [rewritten("balanced", tape, 0), *pool]
-        best, moves, turn, misses = min(known, key=cost), MOVES * tape.operations, 0, 0
+        programs = [rewritten("balanced", tape, 0), *pool]
+        best, moves, turn, misses = min(programs, key=cost), MOVES * tape.operations, 0, 0
         while (left := context.left) > ROUND * tape.operations:
             # at the end, and once more as long as that wins something
             is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
             has_helpers = misses >= STALLED and misses % 2 == 1
-            found = by_value.cheapest(known, moves, context, seed + turn, is_last=is_last, has_helpers=has_helpers)
-            again = rewritten("balanced", found, turn)
-            best = min(best, found, again, key=cost)
+            cheapest = by_value.cheapest(
+                programs, moves, context, seed + turn, is_last=is_last, has_helpers=has_helpers
+            )
+            again = rewritten("balanced", cheapest, turn)
+            best = min(best, cheapest, again, key=cost)
             pool[turn % len(pool)] = rewritten("balanced", sources[turn % len(pool)], turn + 2)
-            known = [best, found, again, *pool]
+            programs = [best, cheapest, again, *pool]
             misses = misses + 1 if cost(best) == before else 0
             moves, turn = int(GROWTH * moves), turn + 1
             if is_last and misses:
@@ -241,12 +244,12 @@ TRIED: Final = 1.35
 DECIDED: Final = 70
 
 
-def from_polynomials(tape: Tape, found: Tape, context: Context) -> Tape | None:
+def from_polynomials(tape: Tape, simplified: Tape, context: Context) -> Tape | None:
     """Return the multiplied-out program, rewritten by rules; None if it is no shorter.
 
     Args:
         tape: tape to multiply out.
-        found: the tape as rewritten by rules without multiplying out.
+        simplified: the tape as rewritten by rules without multiplying out.
         context: options and deadline.
     """
     start = canonical(tape)
@@ -256,7 +259,7 @@ def from_polynomials(tape: Tape, found: Tape, context: Context) -> Tape | None:
         return None
     rough = sketch(multiplied, DECIDED, context, is_last=False)
     # later stages remove most changes of sign
-    if rough.operations - rough.codes.count(NEGATIVE) >= found.operations:
+    if rough.operations - rough.codes.count(NEGATIVE) >= simplified.operations:
         return None
     try:
         verify_by_any(start, rough)
@@ -264,17 +267,17 @@ def from_polynomials(tape: Tape, found: Tape, context: Context) -> Tape | None:
         return None
     context.spend(ROUNDED)
     made = by_rules(tape, context, begin_with=rough)
-    return made if made.operations < found.operations else None
+    return made if made.operations < simplified.operations else None
 
 
-def is_more_uncertain(start: Tape, found: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
+def is_more_uncertain(start: Tape, rewritten: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
     """Return True if rounding makes an output of a program much less accurate than in another one, at some point."""
     with context.paused():
         from accumulus.resubstitution.universe import WORSE, OutputRounding  # only some processes need it
         from accumulus.resubstitution.values import points_of
     options = context.options
     at = points_of(start, points, np.random.default_rng(options.seed), options.dtype, few=True)
-    return OutputRounding.of(start, at).is_worse(found, WORSE)
+    return OutputRounding.of(start, at).is_worse(rewritten, WORSE)
 
 
 # Once, by default ----------------------------------------------------------------------------------------------------
@@ -284,7 +287,7 @@ BEFORE: Final = 70
 AFTER: Final = 200
 CHOICE: Final = 40
 #: Least number of complex points at which values are sampled: one for each scale of points.
-TOLD: Final = 3
+FEWEST_SAMPLED: Final = 3
 #: Largest number of comparisons in a program: each doubles the number of points.
 COMPARISONS: Final = 2
 #: The time for pairs of values grows with the square of their number. So longer programs run resubstitution only if
@@ -293,7 +296,7 @@ LARGE: Final = 600
 LEFT: Final = 0.95
 
 
-def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
+def resubstitute_once(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
     """Return a tape with the same inputs and outputs, and never more operations, verified.
 
     Args:
@@ -306,19 +309,19 @@ def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) ->
     rounds, options = Rounds(), context.options
     start = canonical(tape)
     by_value = Resubstitution.of(
-        start, 0, points, options.seed, options.dtype, told=TOLD, comparisons=COMPARISONS, few=True
+        start, 0, points, options.seed, options.dtype, sample_points=FEWEST_SAMPLED, comparisons=COMPARISONS, few=True
     )
     if by_value is None:
         return by_rules(tape, context, rounds=rounds)
 
-    def finish(found: Tape) -> Tape:
-        return tidied(sketch(found, AFTER, context), start)
+    def finish(program: Tape) -> Tape:
+        return tidied(sketch(program, AFTER, context), start)
 
     rough = sketch(start, BEFORE, context, is_last=False)
     if start.operations <= LARGE or rough.operations <= LEFT * start.operations:
-        found = by_value.cheaper(rough, CHOICE * rough.operations, context, options.seed, finish)
-        if found is not None and found.operations < start.operations:
-            return found
+        candidate = by_value.cheaper(rough, CHOICE * rough.operations, context, options.seed, finish)
+        if candidate is not None and candidate.operations < start.operations:
+            return candidate
     rest = replace(rounds, moves=rounds.moves - BEFORE)
     return by_rules(tape, context, rounds=rest, begin_with=rough)
 
@@ -328,13 +331,13 @@ def briefly(tape: Tape, context: Context, points: NDArray[np.float64] | None) ->
 
 def optimise_bodies(maps: Sequence[Map], context: Context) -> None:
     """Replace the bodies of maps by cheaper ones, most frequently run bodies first; equal bodies become one."""
-    known: dict[str, Tape] = {}
+    rewritten: dict[str, Tape] = {}
     for each in sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True):
         if each.body.operations:
             key = digest([to_bytes(each.body), str(each.sensitive).encode()])
-            if key not in known:
-                known[key] = rewrite(each.body, context, kept_outputs=each.sensitive)
-            each.body = known[key]
+            if key not in rewritten:
+                rewritten[key] = rewrite(each.body, context, kept_outputs=each.sensitive)
+            each.body = rewritten[key]
 
 
 # In the cache --------------------------------------------------------------------------------------------------------
@@ -357,8 +360,16 @@ def tape_key(
         points: points where rounding is examined; None if it is not.
     """
     options, rounds = context.options, rounds or Rounds()
-    given = [options.effort, context.left, int(options.seed), kept_outputs, options.dtype, rounds.moves, *rounds.hots]
-    everything = json.dumps(given).encode()
+    settings = [
+        options.effort,
+        context.left,
+        int(options.seed),
+        kept_outputs,
+        options.dtype,
+        rounds.moves,
+        *rounds.hots,
+    ]
+    everything = json.dumps(settings).encode()
     return cache.key_of("tapes", to_bytes(tape), everything, b"" if points is None else points.tobytes())
 
 
@@ -372,9 +383,9 @@ def stored_tape(key: str, tape: Tape, kept_outputs: int) -> tuple[Tape, dict[str
         return None
     try:
         notes, _, content = content.partition(b"\n")
-        found, start = from_bytes(content), canonical(tape, kept_outputs)
-        verify_by_any(start, found, kept_outputs=kept_outputs)
-        return (found, json.loads(notes)) if found.operations <= start.operations else None
+        stored, start = from_bytes(content), canonical(tape, kept_outputs)
+        verify_by_any(start, stored, kept_outputs=kept_outputs)
+        return (stored, json.loads(notes)) if stored.operations <= start.operations else None
     except (ValueError, VerificationError):
         return None
 
@@ -404,13 +415,13 @@ class ByValue:
         kept_outputs: number of leading outputs whose operations stay unchanged.
     """
 
-    def __init__(self, given: Tape, tape: Tape, kept_outputs: int = 0) -> None:
-        self._given, self._tape, self._kept_outputs = given, tape, kept_outputs
+    def __init__(self, original: Tape, tape: Tape, kept_outputs: int = 0) -> None:
+        self._original, self._tape, self._kept_outputs = original, tape, kept_outputs
 
     @cached_property
     def base(self) -> Tape:
         """The given tape in canonical form."""
-        return canonical(self._given, self._kept_outputs)
+        return canonical(self._original, self._kept_outputs)
 
     @cached_property
     def proof(self) -> Proof:

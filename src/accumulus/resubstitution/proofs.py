@@ -124,10 +124,10 @@ def are_equal_somewhere(tape: Tape) -> bool:
     def are_equal(chosen: Mapping[int, bool]) -> bool:
         for seed in range(FEW_TRIES):
             try:
-                found = _Point(_prime(), tape.inputs, seed, chosen).run(tape)
+                elements = _Point(_prime(), tape.inputs, seed, chosen).run(tape)
             except _NoRootError:
                 continue
-            one, two = (found[k] for k in tape.outputs)
+            one, two = (elements[k] for k in tape.outputs)
             return one is not None and one == two
         return False
 
@@ -149,7 +149,7 @@ class _Comparison:
 
     def equal(self, points: int) -> set[int]:
         """Return outputs that are equal at all of a number of points."""
-        found = set(range(len(self._tapes[0].outputs)))
+        equal_outputs = set(range(len(self._tapes[0].outputs)))
         unsure: list[_Root] = []
         if _SQRT in self._tapes[0].codes or _SQRT in self._tapes[1].codes:
             counted = self._counted()
@@ -162,14 +162,14 @@ class _Comparison:
             equal = next((each for each, _ in self._tried(ways)), None)
             if equal is None:
                 return set()
-            found.intersection_update(*equal)
-        return found
+            equal_outputs.intersection_update(*equal)
+        return equal_outputs
 
     def _counted(self) -> list[_Root] | None:
         """Return roots whose signs may depend on each other; None if no point has all roots."""
         residues: list[Mapping[_Root, bool | None]] = []
-        for _, found in self._tried([{}]):
-            residues.append(found)
+        for _, at_point in self._tried([{}]):
+            residues.append(at_point)
             roots = {root for each in residues for root in each}
             free = [root for root in sorted(roots) if not self._nested[root[0]][root[1]]]
             dependent = _dependent({root: [each.get(root) is not False for each in residues] for root in free})
@@ -191,7 +191,7 @@ class _Comparison:
             yield equal, points[0].residues
 
     def _equal_at(self, point: _Point) -> set[int]:
-        one, two = ([found[k] for k in tape.outputs] for tape in self._tapes for found in [point.run(tape)])
+        one, two = ([elements[k] for k in tape.outputs] for tape in self._tapes for elements in [point.run(tape)])
         return {k for k, (a, b) in enumerate(zip(one, two, strict=True)) if a is not None and a == b}
 
 
@@ -207,7 +207,7 @@ def _within_roots(tape: Tape) -> list[bool]:
 def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
     """Return the columns of bits that are sums modulo 2 of columns before them."""
     basis: list[int] = []
-    found = []
+    dependent = []
     for root, column in columns.items():
         # a bit for each radicand that is not a square
         bits = sum(1 << k for k, is_residue in enumerate(column) if not is_residue)
@@ -216,8 +216,8 @@ def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
         if bits:
             basis.append(bits)
         else:
-            found.append(root)
-    return found
+            dependent.append(root)
+    return dependent
 
 
 # Programs modulo a prime ---------------------------------------------------------------------------------------------
@@ -283,9 +283,9 @@ class _Point(Partial):
         Raises:
             _NoRootError: if a root does not exist.
         """
-        found = values(tape, self, self.inputs)
+        elements = values(tape, self, self.inputs)
         self._programs += 1
-        return found
+        return elements
 
     def number(self, number: float) -> Number | None:
         if not math.isfinite(number):
@@ -381,8 +381,8 @@ class _Point(Partial):
             x, y = sorted((x, y))
         return self._by_chance(row.code, x, y), 0
 
-    def _by_chance(self, *what: Hashable) -> int:
-        mixed = (hash((self._seed, *what)) * _MIXING) & (1 << 64) - 1
+    def _by_chance(self, *key: Hashable) -> int:
+        mixed = (hash((self._seed, *key)) * _MIXING) & (1 << 64) - 1
         return (hash((mixed, self._seed)) ^ mixed >> 29) % self.prime
 
     def _some_root(self, a: int, b: int) -> tuple[Number, bool | None]:
@@ -456,8 +456,8 @@ class _Quotient(NamedTuple):
 def _largest(tape: Tape) -> _Size:
     """Return bounds on the numerators and denominators of all values of a tape, as one size."""
     domain = _Sizes()
-    found = values(tape, domain, [_Quotient(_Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
-    wholes = [each.above + _product(each.below, domain.sizes) for each in found]
+    quotients = values(tape, domain, [_Quotient(_Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
+    wholes = [each.above + _product(each.below, domain.sizes) for each in quotients]
     return _Size(max((each.degree for each in wholes), default=0), max((each.bits for each in wholes), default=0))
 
 
@@ -541,10 +541,10 @@ def _divided(x: _Quotient, y: _Quotient, name: Hashable, sizes: dict[Hashable, _
 
 
 def _merged(a: Mapping[Hashable, int], b: Mapping[Hashable, int]) -> dict[Hashable, int]:
-    found = dict(a)
+    powers = dict(a)
     for key, many in b.items():
-        found[key] = found.get(key, 0) + many
-    return found
+        powers[key] = powers.get(key, 0) + many
+    return powers
 
 
 def _product(powers: Mapping[Hashable, int], sizes: Mapping[Hashable, _Size]) -> _Size:

@@ -66,18 +66,18 @@ def with_relations(tape: Tape, kept_outputs: int = 0) -> Tape | None:
     """
     if len(seeing_zero_signs(tape)):
         return None  # rewritten values may have other signs of zeros
-    known = _forms(tape, kept_outputs)
+    structure = _forms(tape, kept_outputs)
     groups: dict[int, list[int]] = defaultdict(list)
-    for reference in _roots(tape, known):
-        groups[known.levels[reference]].append(reference)
+    for reference in _roots(tape, structure):
+        groups[structure.levels[reference]].append(reference)
     relations: dict[int, _Relation] = {}
     for roots in groups.values():
-        for part in _connected(roots, known.forms):
-            relations |= _related(part, known.forms)
+        for group in _connected(roots, structure.forms):
+            relations |= _related(group, structure.forms)
     if not relations:
         return None
-    found = canonical(_rewritten(tape, known, relations), kept_outputs)
-    return found if found.operations < tape.operations else None
+    rewritten = canonical(_rewritten(tape, structure, relations), kept_outputs)
+    return rewritten if rewritten.operations < tape.operations else None
 
 
 def _forms(tape: Tape, kept_outputs: int) -> _Forms:
@@ -91,13 +91,13 @@ def _forms(tape: Tape, kept_outputs: int) -> _Forms:
 
     for reference in range(tape.inputs, len(tape)):
         arguments = tape.arguments(reference)
-        own = None if fixed[reference] else _combined(tape.codes[reference], [form(a) for a in arguments])
-        if own is not None and len(own) > MOST:
-            own = None
+        combined = None if fixed[reference] else _combined(tape.codes[reference], [form(a) for a in arguments])
+        if combined is not None and len(combined) > MOST:
+            combined = None
         level = max((levels[a] for a in arguments if a >= 0), default=0)
-        forms.append({reference: 1.0} if own is None else own)
-        levels.append(level + (own is None))
-        is_linear.append(own is not None)
+        forms.append({reference: 1.0} if combined is None else combined)
+        levels.append(level + (combined is None))
+        is_linear.append(combined is not None)
     return _Forms(forms, levels, is_linear)
 
 
@@ -121,33 +121,37 @@ def _combined(code: int, arguments: list[Form]) -> Form | None:
     return None
 
 
-def _roots(tape: Tape, known: _Forms) -> Iterator[int]:
+def _roots(tape: Tape, structure: _Forms) -> Iterator[int]:
     """Yield linear forms of more than one atom that are outputs, or operands of nonlinear operations."""
     live, taken = needed(tape), set(tape.outputs)
     for reference in range(tape.inputs, len(tape)):
-        if live[reference] and not known.is_linear[reference]:
+        if live[reference] and not structure.is_linear[reference]:
             taken.update(tape.arguments(reference))
     for reference in sorted(taken):
-        if reference >= tape.inputs and known.is_linear[reference] and len(known.forms[reference].keys() - {_ONE}) > 1:
+        if (
+            reference >= tape.inputs
+            and structure.is_linear[reference]
+            and len(structure.forms[reference].keys() - {_ONE}) > 1
+        ):
             yield reference
 
 
 def _connected(roots: Iterable[int], forms: list[Form]) -> Iterator[list[int]]:
     """Yield roots in groups that have no atom in common."""
-    parts: dict[int, tuple[list[int], set[int]]] = {}
+    groups: dict[int, tuple[list[int], set[int]]] = {}
     of_atom: dict[int, int] = {}
     for root in roots:
         atoms = forms[root].keys() - {_ONE}
-        members, own = [root], set(atoms)
-        for part in {of_atom[atom] for atom in atoms if atom in of_atom}:
-            more, theirs = parts.pop(part)
+        members, group_atoms = [root], set(atoms)
+        for group in {of_atom[atom] for atom in atoms if atom in of_atom}:
+            more, theirs = groups.pop(group)
             members += more
-            own |= theirs
-        parts[root] = members, own
-        for atom in own:
+            group_atoms |= theirs
+        groups[root] = members, group_atoms
+        for atom in group_atoms:
             of_atom[atom] = root
-    for members, own in parts.values():
-        if 1 < len(members) <= MOST and len(own) <= MOST:
+    for members, group_atoms in groups.values():
+        if 1 < len(members) <= MOST and len(group_atoms) <= MOST:
             yield sorted(members)
 
 
@@ -204,37 +208,37 @@ def _operations(coefficients: Iterable[float] | NDArray[np.float64], constant: f
     return len(taken) - 1 + sum(c != 1.0 for c in taken) + int(constant != 0.0)
 
 
-def _rewritten(tape: Tape, known: _Forms, relations: Mapping[int, _Relation]) -> Tape:
+def _rewritten(tape: Tape, structure: _Forms, relations: Mapping[int, _Relation]) -> Tape:
     """Return the program with the forms of `relations` computed by these, level by level."""
     written = Tape(tape.inputs)
     moved: dict[int, int] = {k: k for k in range(tape.inputs)}
 
-    def place(reference: int) -> int:
+    def new_reference(reference: int) -> int:
         return moved[reference] if reference >= 0 else written.constant(tape.value_of(reference))
 
     def write(references: Iterable[int]) -> None:
         for reference in references:
             if reference not in moved:
                 moved[reference] = written.apply_code(
-                    tape.codes[reference], [place(a) for a in tape.arguments(reference)]
+                    tape.codes[reference], [new_reference(a) for a in tape.arguments(reference)]
                 )
 
     levels: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for reference in range(tape.inputs, len(tape)):
-        levels[known.levels[reference]][known.is_linear[reference]].append(reference)
+        levels[structure.levels[reference]][structure.is_linear[reference]].append(reference)
     for level in sorted(levels):
         atoms, linear = levels[level]
         write(atoms)
         # first the terms of combinations, with their operands; then the combinations; then all other values
-        own = [reference for reference in linear if reference in relations]
-        basis = {term for reference in own for term in relations[reference].terms}
+        combinations = [reference for reference in linear if reference in relations]
+        basis = {term for reference in combinations for term in relations[reference].terms}
         below = needed(tape, sorted(basis)) if basis else bytearray(len(tape))
         write(reference for reference in linear if below[reference])
-        for reference in own:
+        for reference in combinations:
             if reference not in moved:
                 moved[reference] = _sum(written, moved, relations[reference])
         write(linear)
-    written.outputs = [place(output) for output in tape.outputs]
+    written.outputs = [new_reference(output) for output in tape.outputs]
     return written
 
 
@@ -303,9 +307,9 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
     return t3
     """
     codes = np.array(tape.codes)
-    own = np.flatnonzero((codes == _SINE) | (codes == _COSINE))
+    trigonometric = np.flatnonzero((codes == _SINE) | (codes == _COSINE))
     # rewritten values may have other signs of zeros
-    if not len(own) or len(seeing_zero_signs(tape)):
+    if not len(trigonometric) or len(seeing_zero_signs(tape)):
         return None
     # values of all references at random points
     all_of_it = tape.copy()
@@ -313,7 +317,7 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
     values = outputs_at(all_of_it, np.random.default_rng(0).normal(size=(tape.inputs, POINTS)).T)
     fixed = np.frombuffer(as_written(tape, kept_outputs), bool)
     targets = np.flatnonzero(np.isin(codes, list(_FIELD)) & ~fixed)
-    first = sorted({tape.first[r] for r in own.tolist() if tape.first[r] >= 0})
+    first = sorted({tape.first[r] for r in trigonometric.tolist() if tape.first[r] >= 0})
     angles = [_Angle(values[r], r) for r in first[:MOST_SUMS]]
     functions = _functions(angles, targets, values)
     return canonical(_with_functions(tape, angles, functions), kept_outputs) if functions else None
@@ -321,7 +325,7 @@ def with_sums_of_angles(tape: Tape, kept_outputs: int = 0) -> Tape | None:
 
 def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) -> dict[int, _Function]:
     """Return the sines and cosines among values, by reference, and append new angles to `angles`."""
-    found: dict[int, _Function] = {}
+    functions: dict[int, _Function] = {}
     second = 0
     while second < len(angles):  # the list grows
         for first in range(second + 1):
@@ -336,21 +340,21 @@ def _functions(angles: list[_Angle], targets: NDArray[np.int64], values: Reals) 
                 behind = targets[targets > last]
                 new = {
                     reference: _Function(code, number, way)
-                    for code, wanted in ((_SINE, np.sin(at)), (_COSINE, np.cos(at)))
-                    for reference, way in _matches(wanted, behind, values)
-                    if reference not in found
+                    for code, expected in ((_SINE, np.sin(at)), (_COSINE, np.cos(at)))
+                    for reference, way in _matches(expected, behind, values)
+                    if reference not in functions
                 }
-                found |= new
+                functions |= new
                 if new and number == len(angles):
                     angles.append(_Angle(at, last, (first, second, sign)))
         second += 1
-    return found
+    return functions
 
 
-def _matches(wanted: Reals, targets: NDArray[np.int64], values: Reals) -> list[tuple[int, int]]:
+def _matches(expected: Reals, targets: NDArray[np.int64], values: Reals) -> list[tuple[int, int]]:
     """Return references whose value is plus or minus the given one, with the sign."""
-    near = targets[np.abs(np.abs(values[targets, 0]) - np.abs(wanted[0])) <= EQUAL]
-    return [(r, way) for r in near.tolist() for way in (1, -1) if _is_equal(values[r], way * wanted)]
+    near = targets[np.abs(np.abs(values[targets, 0]) - np.abs(expected[0])) <= EQUAL]
+    return [(r, way) for r in near.tolist() for way in (1, -1) if _is_equal(values[r], way * expected)]
 
 
 def _is_equal(one: Reals, two: Reals) -> bool:
@@ -363,7 +367,7 @@ def _with_functions(tape: Tape, angles: list[_Angle], functions: dict[int, _Func
     written = Tape(tape.inputs)
     moved = list(range(tape.inputs))
 
-    def place(reference: int) -> int:
+    def new_reference(reference: int) -> int:
         return moved[reference] if reference >= 0 else written.constant(tape.value_of(reference))
 
     def angle(number: int) -> int:
@@ -376,10 +380,10 @@ def _with_functions(tape: Tape, angles: list[_Angle], functions: dict[int, _Func
     for reference in range(tape.inputs, len(tape)):
         function = functions.get(reference)
         if function is None:
-            made = written.apply_code(tape.codes[reference], [place(a) for a in tape.arguments(reference)])
+            made = written.apply_code(tape.codes[reference], [new_reference(a) for a in tape.arguments(reference)])
         else:
             made = written.apply_code(function.code, [angle(function.angle)])
             made = made if function.sign > 0 else written.negative(made)
         moved.append(made)
-    written.outputs = [place(output) for output in tape.outputs]
+    written.outputs = [new_reference(output) for output in tape.outputs]
     return written

@@ -54,7 +54,7 @@ ATTEMPT: Final = (3e-3, 1e-5)
 OF_LAST: Final = 0.3
 #: Seeds of the points for sampling and for verification, relative to the seed of the search.
 SEEDS: Final = (101, 102)
-TOLD, VERIFIED = range(2)
+SAMPLED, VERIFIED = range(2)
 #: Least number of points.
 FEWEST_POINTS: Final = 8
 #: Scales of the points: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
@@ -70,7 +70,7 @@ class Resubstitution:
         kept_outputs: number of leading outputs whose operations stay unchanged.
         points: real points.
         seed: seed of points.
-        told: least number of complex points at which values are sampled.
+        sample_points: least number of complex points at which values are sampled.
         sums_of_angles: True if some values are sines and cosines of sums.
     """
 
@@ -82,25 +82,29 @@ class Resubstitution:
         points: RealPoints,
         seed: int,
         *,
-        told: int,
+        sample_points: int,
         sums_of_angles: bool,
     ) -> None:
         self._base, self._kept_outputs, self._points, self._seed = base, kept_outputs, points, seed
-        self._choices = [[*choices] * -(-each // len(choices)) for each in (told, FEWEST_POINTS)]
+        self._choices = [[*choices] * -(-each // len(choices)) for each in (sample_points, FEWEST_POINTS)]
         # stand-ins with laws show identities of functions; those without do not overflow or lose digits
         with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
         has_laws = sums_of_angles or bool(EXPONENTIALS.keys() & set(base.codes))
         self._tables = [with_laws, FUNCTIONS] if has_laws else [FUNCTIONS]
         self._checks: dict[tuple[int, int], Verification] = {}
 
-    def _check(self, place: int, turn: int) -> Verification:
+    def _check(self, purpose: int, turn: int) -> Verification:
         """Return the program's values at the points of a kind; every other turn uses laws of functions, if any."""
-        key = place, turn % len(self._tables)
+        key = purpose, turn % len(self._tables)
         if key not in self._checks:
             self._checks[key] = Verification(
-                self._base, self._seed + SEEDS[place], kept_outputs=self._kept_outputs, choices=self._choices[place],
-                reaches=REACHES, functions=self._tables[key[1]],
-            )  # fmt: skip
+                self._base,
+                self._seed + SEEDS[purpose],
+                kept_outputs=self._kept_outputs,
+                choices=self._choices[purpose],
+                reaches=REACHES,
+                functions=self._tables[key[1]],
+            )
         return self._checks[key]
 
     @classmethod
@@ -112,7 +116,7 @@ class Resubstitution:
         seed: int,
         dtype: str = "float64",
         *,
-        told: int = FEWEST_POINTS,
+        sample_points: int = FEWEST_POINTS,
         comparisons: int = MOST_COMPARISONS,
         few: bool = False,
         sums_of_angles: bool = False,
@@ -125,7 +129,7 @@ class Resubstitution:
             points: points of the domain, (points, inputs).
             seed: seed of the sampled points.
             dtype: dtype of the program.
-            told: smallest number of complex points where values are sampled.
+            sample_points: smallest number of complex points where values are sampled.
             comparisons: largest number of comparisons in the program.
             few: if True, fewer real points suffice.
             sums_of_angles: if True, some values are sines and cosines of sums.
@@ -135,7 +139,7 @@ class Resubstitution:
             return None
         at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
         at = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
-        return cls(base, choices, kept_outputs, at, seed, told=told, sums_of_angles=sums_of_angles)
+        return cls(base, choices, kept_outputs, at, seed, sample_points=sample_points, sums_of_angles=sums_of_angles)
 
     def cheapest(
         self,
@@ -163,13 +167,13 @@ class Resubstitution:
         for tolerance in TOLERANCES:
             candidates.tolerate(*tolerance)
             for _ in range(ATTEMPTS):
-                chosen = self._chosen(candidates, moves, deadline, seed, OF_LAST if is_last else 1.0)
+                chosen = self._selection(candidates, moves, deadline, seed, OF_LAST if is_last else 1.0)
                 is_last = False  # if it fails, less work is left
-                found = self._written(candidates, chosen, lowest)
-                if found is None or cost(found) >= lowest:
+                rewritten = self._written(candidates, chosen, lowest)
+                if rewritten is None or cost(rewritten) >= lowest:
                     return best
-                if not candidates.rounding.is_worse(found, WORSE) and self._is_verified(found, seed):
-                    return found
+                if not candidates.rounding.is_worse(rewritten, WORSE) and self._is_verified(rewritten, seed):
+                    return rewritten
                 if not candidates.drop_faults(chosen) or deadline.passed:
                     break
         return best
@@ -192,12 +196,12 @@ class Resubstitution:
         candidates = self._candidates([program], [price], deadline, seed)
         candidates.tolerate(*TOLERANCES[0])
         for _ in range(FEW_ATTEMPTS):
-            chosen = self._chosen(candidates, moves, deadline, seed)
-            found = self._written(candidates, chosen, price, is_last=False)
-            if found is None or deadline.passed:
+            chosen = self._selection(candidates, moves, deadline, seed)
+            rewritten = self._written(candidates, chosen, price, is_last=False)
+            if rewritten is None or deadline.passed:
                 return None
-            if not candidates.rounding.is_worse(found, WORSE):
-                finished = finish(found)
+            if not candidates.rounding.is_worse(rewritten, WORSE):
+                finished = finish(rewritten)
                 return finished if cost(finished) < price and self._is_verified(finished, seed) else None
             if not candidates.drop_faults(chosen):
                 return None
@@ -213,7 +217,7 @@ class Resubstitution:
         has_helpers: bool = False,
     ) -> Candidates:
         """Return the values that programs compute, and all candidates for computing them."""
-        values = Values(self._base, self._check(TOLD, seed), self._points, self._kept_outputs)
+        values = Values(self._base, self._check(SAMPLED, seed), self._points, self._kept_outputs)
         # the search starts from the cheapest program
         start, lowest = values.base, cost(values.base.tape)
         for price, tape in sorted(zip(costs, programs, strict=True), key=itemgetter(0)):
@@ -222,14 +226,14 @@ class Resubstitution:
                 start, lowest = reading, price
         if has_helpers and (helped := with_helpers(values, start, seed)) is not None:
             values.read(helped)
-        known = len(values.definitions)
+        of_programs = len(values.definitions)
         deadline.spend(READ * (len(self._base) + sum(map(len, programs))))
         deadline.spend(UNIVERSE[0] + UNIVERSE[1] * len(values) + UNIVERSE[2] * min(len(values), MOST_VALUES) ** 2)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)
-        return Candidates(values, start, known)
+        return Candidates(values, start, of_programs)
 
-    def _chosen(
+    def _selection(
         self, candidates: Candidates, moves: int, deadline: Deadline, seed: int, share: float = 1.0
     ) -> dict[int, Definition]:
         """Return the cheapest selection of definitions found, by value."""
@@ -279,8 +283,8 @@ class Resubstitution:
             exact=np.zeros(count, bool),
         )
         meanings = np.array([a * turned[abs(a)] for a in values.base.exact], np.int64)
-        found = written(network, values.base.tape, meanings)
-        return found if found is None or not is_last else with_fewest_signs(canonical(found, self._kept_outputs))
+        tape = written(network, values.base.tape, meanings)
+        return tape if tape is None or not is_last else with_fewest_signs(canonical(tape, self._kept_outputs))
 
     def is_same(self, tape: Tape) -> bool:
         """Return True if a program passes the verification against this one."""
@@ -322,16 +326,16 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
     tape, meanings = program.tape, np.array(program.meanings, np.int64)
     numbers = np.fromiter(values.numbers, np.int64)
     # references of sampled values, one for each value
-    is_told = np.isin(np.abs(meanings), values.told) & (meanings != 0) & ~np.isin(np.abs(meanings), numbers)
-    references = np.flatnonzero(is_told)
+    is_sampled = np.isin(np.abs(meanings), values.sampled) & (meanings != 0) & ~np.isin(np.abs(meanings), numbers)
+    references = np.flatnonzero(is_sampled)
     references = references[np.unique(np.abs(meanings[references]), return_index=True)[1]]
     if len(references) > MOST_HELPED:
         references = random.permutation(references)[:MOST_HELPED]
-    found = _found(values, np.abs(meanings[references]), seed)
-    found = found[np.lexsort([random.random(len(found)), -found[:, 0]])[:MOST_HELPERS]]
-    if not len(found):
+    helpers = _helpers(values, np.abs(meanings[references]), seed)
+    helpers = helpers[np.lexsort([random.random(len(helpers)), -helpers[:, 0]])[:MOST_HELPERS]]
+    if not len(helpers):
         return None
-    _, way, first, second = found.T
+    _, way, first, second = helpers.T
     first, second = references[first - 1], references[second - 1]
     # helpers combine values, and a reference may be the negative of its value
     is_turned = np.sign(meanings[first]) != np.sign(meanings[second])
@@ -341,14 +345,14 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
     return helped
 
 
-def _found(values: Values, nodes: Integers, seed: int) -> Integers:
+def _helpers(values: Values, nodes: Integers, seed: int) -> Integers:
     """Return helpers as rows: the number of values that can use it, its operation, and its two values, from 1 on."""
     count = len(nodes) + 1
     real, imaginary = np.ones(count), np.zeros(count)
     real[1:], imaginary[1:] = values.at_complex_point(nodes, seed)
     rows = values.definitions.rows
     is_open, divides = np.zeros((2, count), np.int64)
-    is_open[1:] = ~values.is_given[nodes]
+    is_open[1:] = ~values.is_leaf[nodes]
     divides[1:] = np.isin(nodes, np.abs(rows[rows[:, CODE] == DIVIDE, SECOND]))
     bits = (2 * (WISHES + 1) * count * count).bit_length()
     state = HelpersState(
@@ -363,5 +367,5 @@ def _found(values: Values, nodes: Integers, seed: int) -> Integers:
         found_limit=2 * count * count,
     )
     kernel("resubstitution.helpers")(state.address)
-    found: Integers = state.found.words.reshape(-1, len(Helper.fields))[: state.found_count]
-    return found
+    helpers: Integers = state.found.words.reshape(-1, len(Helper.fields))[: state.found_count]
+    return helpers

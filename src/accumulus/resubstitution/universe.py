@@ -85,14 +85,14 @@ class OutputRounding:
     def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
         """Return True where an output is another number or its error bound is too large, (outputs, points)."""
         elsewhere, before, limit = self._elsewhere[k], self._before[k], self._limits[k]
-        known = np.isfinite(limit) & np.isfinite(before)
+        is_bounded = np.isfinite(limit) & np.isfinite(before)
         undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
         with np.errstate(invalid="ignore"):
-            found: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
+            is_wrong: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
             allowed = np.where(self._inside, times, OUTSIDE * times) * limit
             # at single points a bound may come from 0 · ∞
-            found |= known & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
-        return found
+            is_wrong |= is_bounded & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
+        return is_wrong
 
 
 class Rounding(OutputRounding):
@@ -118,7 +118,7 @@ class Rounding(OutputRounding):
             numbers: rows of the definitions in question.
             slack: allowed roundings, in units of rounding.
         """
-        found = np.zeros(len(numbers))
+        factors = np.zeros(len(numbers))
         rows = definitions.rows[numbers]
         is_plain = np.isin(rows[:, CODE], (ADD, MULTIPLY, DIVIDE, COPY))
         plain = np.flatnonzero(is_plain)
@@ -139,12 +139,12 @@ class Rounding(OutputRounding):
             excess=np.zeros(len(plain)),
         )
         kernel("resubstitution.rounding")(state.address)
-        found[plain] = state.excess
+        factors[plain] = state.excess
         with np.errstate(all="ignore"):
             for code in np.unique(rows[~is_plain, CODE]):
                 places = np.flatnonzero(rows[:, CODE] == code)
-                found[places] = self._excess(int(code), rows[places], slack)
-        return found
+                factors[places] = self._excess(int(code), rows[places], slack)
+        return factors
 
     def _excess(self, code: int, rows: Integers, slack: float) -> Reals:
         """Return the same for definitions by one operation, in NumPy."""
@@ -166,12 +166,12 @@ class Rounding(OutputRounding):
         worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
         return worst
 
-    def faults(self, chosen: Mapping[int, Definition], given: Set[Definition], times: float) -> set[Definition]:
+    def faults(self, chosen: Mapping[int, Definition], exempt: Set[Definition], times: float) -> set[Definition]:
         """Return the definitions at which a program that `is_worse` loses the most accuracy, one for each point.
 
         Args:
             chosen: definitions of the program, by value.
-            given: definitions that are never reported.
+            exempt: definitions that are never reported.
             times: factor beyond which the error of a program is too large.
         """
         order = _in_order(chosen, [abs(output) for output in self._outputs])
@@ -195,18 +195,20 @@ class Rounding(OutputRounding):
         signed = np.array(self._outputs, np.int64)
         made, uncertain = np.sign(signed)[:, np.newaxis] * at[np.abs(signed)], bounds[np.abs(signed)]
         wrong = self._wrong(np.arange(len(signed)), made, uncertain, times)
-        found: set[Definition] = set()
+        reported: set[Definition] = set()
         # points at which the same outputs are wrong have the same suspects
         ways, which = np.unique(wrong, axis=1, return_inverse=True)
         for way in np.flatnonzero(ways.any(axis=0)).tolist():
             outputs = [abs(self._outputs[k]) for k in np.flatnonzero(ways[:, way]).tolist()]
-            suspects = [chosen[value] for value in _in_order(chosen, outputs) if chosen[value] not in given]
+            suspects = [chosen[value] for value in _in_order(chosen, outputs) if chosen[value] not in exempt]
             if suspects:
                 points = np.flatnonzero(which.reshape(-1) == way)
                 growths = [_growth(each, off[:, points]) for each in suspects]
                 worst = np.argmax(growths, axis=0)
-                found.update(suspects[k] for k, p in zip(worst, range(len(points)), strict=True) if growths[k][p] > 0)
-        return found
+                reported.update(
+                    suspects[k] for k, p in zip(worst, range(len(points)), strict=True) if growths[k][p] > 0
+                )
+        return reported
 
 
 def _growth(definition: Definition, off: Reals) -> Reals:
@@ -224,18 +226,18 @@ def _growth(definition: Definition, off: Reals) -> Reals:
 
 def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[int]:
     """Return the values that roots depend on, and the roots, each after its operands."""
-    found: list[int] = []
+    ordered: list[int] = []
     seen: set[int] = set()
     waiting = [(root, False) for root in roots]
     while waiting:
         value, is_ready = waiting.pop()
         if is_ready:
-            found.append(value)
+            ordered.append(value)
         elif value in chosen and value not in seen:
             seen.add(value)
             waiting.append((value, True))
             waiting += ((abs(a), False) for a in chosen[value].arguments)
-    return found
+    return ordered
 
 
 # Divisors ------------------------------------------------------------------------------------------------------------
@@ -253,13 +255,13 @@ class Divisors:
         known: number of leading definitions that belong to programs.
     """
 
-    def __init__(self, values: Values, known: int) -> None:
+    def __init__(self, values: Values, of_programs: int) -> None:
         self._values = values
-        rows = values.definitions.rows[:known]
-        self._own: dict[int, list[tuple[int, list[int]]]] = {}
+        rows = values.definitions.rows[:of_programs]
+        self._operations: dict[int, list[tuple[int, list[int]]]] = {}
         for node, code, *arguments in rows[np.isin(rows[:, CODE], (MULTIPLY, DIVIDE, _SQRT)), : SECOND + 1].tolist():
             nodes = [abs(a) for a in arguments]
-            self._own.setdefault(node, []).append((code, nodes[:1] if code == _SQRT else nodes))
+            self._operations.setdefault(node, []).append((code, nodes[:1] if code == _SQRT else nodes))
         has_choices = bool((rows[:, CODE] == SELECT).any())
         #: A bit for each divisor of the base; and for each value the bits of the divisors that it depends on.
         self._bits: dict[int, int] = {}
@@ -288,22 +290,22 @@ class Divisors:
             return self._values.numbers[value] != 0
         return depth > 0 and any(
             all(self._is_never_zero(node, divided, depth - 1) for node in nodes)
-            for _, nodes in self._own.get(value, ())
+            for _, nodes in self._operations.get(value, ())
         )
 
     def _cones(self) -> dict[int, int]:
         """Return the divisors that each value depends on in the base, as bits."""
-        found: dict[int, int] = {}
-        own = self._values.base.own
-        rows = self._values.definitions.rows[np.fromiter(own.values(), np.int64, len(own))]
+        divisors: dict[int, int] = {}
+        numbers = self._values.base.first_definitions
+        rows = self._values.definitions.rows[np.fromiter(numbers.values(), np.int64, len(numbers))]
         # operands come before the values that they compute
         for node, code, *arguments, _ in rows.tolist():
             nodes = [abs(a) for a in arguments]
             divided = self._bits.setdefault(nodes[SECOND - FIRST], 1 << len(self._bits)) if code == DIVIDE else 0
             for n in nodes:
-                divided |= found.get(n, 0)
-            found[node] = divided
-        return found
+                divided |= divisors.get(n, 0)
+            divisors[node] = divided
+        return divisors
 
 
 # Candidates ----------------------------------------------------------------------------------------------------------
@@ -326,12 +328,12 @@ class Candidates:
         rounding: errors of programs and definitions.
     """
 
-    def __init__(self, values: Values, start: Reading, known: int) -> None:
-        self.values, self._start, self._known = values, start, known
+    def __init__(self, values: Values, start: Reading, of_programs: int) -> None:
+        self.values, self._start, self._of_programs = values, start, of_programs
         self.rounding = Rounding(values, [values.base, start])
         rows = values.definitions.rows
-        may_be = np.arange(len(rows)) < known
-        may_be[known:] = Divisors(values, known).allow(rows[known:])
+        may_be = np.arange(len(rows)) < of_programs
+        may_be[of_programs:] = Divisors(values, of_programs).allow(rows[of_programs:])
         may_be[list(values.fixed.values())] = False
         self._all = np.flatnonzero(may_be)
 
@@ -342,22 +344,22 @@ class Candidates:
 
     def extraction(self, seed: int) -> Extraction:
         """Return the search among them; values without an allowed definition get less accurate ones of programs."""
-        values, start, known = self.values, self._start, self._known
+        values, start, of_programs = self.values, self._start, self._of_programs
         numbers, excess, factor = self._numbers, self._excess, self._factor
-        preferred = start.own | values.fixed
+        preferred = start.first_definitions | values.fixed
         roots = [*map(abs, values.base.outputs), *values.fixed]
-        wanted = [root for root in roots if root in values.base.own]
+        computed = [root for root in roots if root in values.base.first_definitions]
         rows = values.definitions.rows
         allowed = np.concatenate([numbers[excess <= factor], np.fromiter(values.fixed.values(), np.int64)])
         first = _without_circles(values, allowed, preferred)
         for more in MORE:
-            if first[wanted].all():
+            if first[computed].all():
                 break
-            missing = (numbers < known) & (excess <= more * factor) & (first[rows[numbers, NODE]] == 0)
+            missing = (numbers < of_programs) & (excess <= more * factor) & (first[rows[numbers, NODE]] == 0)
             allowed = np.concatenate([allowed, numbers[missing]])
             first = _without_circles(values, allowed, preferred)
         # values without a definition cannot be operands
-        there = (first > 0) | values.is_given
+        there = (first > 0) | values.is_leaf
         there[0] = True
         allowed = allowed[there[np.abs(rows[allowed, ARGUMENTS])].all(axis=1)]
         made = np.flatnonzero(first)
@@ -371,8 +373,8 @@ class Candidates:
         # the only definition of a value is never dropped
         ways = np.bincount(definitions.rows[numbers[self._excess <= self._factor], NODE], minlength=len(values))
         faults = self.rounding.faults(chosen, {each for each in chosen.values() if ways[each.node] < 2}, WORSE)
-        kept = ~np.isin(numbers, [definitions.add(fault) for fault in faults])
-        self._numbers, self._excess = numbers[kept], self._excess[kept]
+        remaining = ~np.isin(numbers, [definitions.add(fault) for fault in faults])
+        self._numbers, self._excess = numbers[remaining], self._excess[remaining]
         return bool(faults)
 
 
@@ -388,14 +390,14 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
         Number of the definition of each value, plus one; 0 for those without, (values,).
     """
     count = len(values)
-    wanted = np.zeros(count, np.int64)
-    wanted[np.fromiter(preferred, np.int64)] = 1 + np.fromiter(preferred.values(), np.int64)
+    preferences = np.zeros(count, np.int64)
+    preferences[np.fromiter(preferred, np.int64)] = 1 + np.fromiter(preferred.values(), np.int64)
     state = DefinitionsState(
         rows=values.definitions.rows,
         numbers=np.ascontiguousarray(allowed),
         count=len(allowed),
-        is_given=values.is_given.astype(np.int64),
-        preferred=wanted,
+        is_given=values.is_leaf.astype(np.int64),
+        preferred=preferences,
         missing=np.zeros(len(allowed), np.int64),
         **zeros(count, "chosen heads"),
         nexts=np.zeros((len(allowed), 3), np.int64),

@@ -107,9 +107,9 @@ class DefinitionTable:
 
     def enter(self, rows: Integers) -> Integers:
         """Add rows in normal form that are new, and return the number of each."""
-        known, before = self._numbers, len(self)
+        numbering, before = self._numbers, len(self)
         keys = np.ascontiguousarray(rows).view(f"V{8 * WIDTH}").reshape(-1).tolist()
-        numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, len(keys))
+        numbers = np.fromiter((numbering.setdefault(key, len(numbering)) for key in keys), np.int64, len(keys))
         distinct, places = np.unique(numbers, return_index=True)
         self.rows = np.concatenate([self.rows, rows[places[distinct >= before]]])
         return numbers
@@ -124,7 +124,7 @@ class DefinitionTable:
 # Values --------------------------------------------------------------------------------------------------------------
 
 #: Largest relative error of a value for which equal values are searched.
-KNOWN: Final = 1e-11
+ACCURATE: Final = 1e-11
 #: Number of pairs that the kernel tries in one call, and capacity for definitions: memory that is not written is free.
 PAIRS: Final = 200_000
 MOST: Final = 1_000_000
@@ -148,7 +148,7 @@ class Reading(NamedTuple):
     tape: Tape  # the program
     meanings: list[int]  # value of each reference, negative where the negative is meant
     exact: list[int]  # the same, except that operations that must be rounded as written have separate values
-    own: dict[int, int]  # number of the first definition of each value in the program
+    first_definitions: dict[int, int]  # number of the first definition of each value in the program
     outputs: list[int]  # values of the outputs
     # at, bounds: outputs at the real points, and bounds on their errors, (outputs, points) each
     at: Reals
@@ -180,7 +180,7 @@ class Values:
         self.fixed: dict[int, int] = {}
         self.points = points
         self._check, self._kept_outputs = check, kept_outputs
-        self._room, self._form_room = 0, 0
+        self._capacity, self._form_capacity = 0, 0
         widths = ((1, _NUMBERS), (check.points, _AT_COMPLEX_POINTS), (len(points.at), _AT_REAL_POINTS))
         arrays: dict[str, Any] = {name: np.zeros((1, width)) for width, names in widths for name in names}
         arrays |= {name: np.zeros((1, 1), np.int64) for name in _INTEGERS}
@@ -215,13 +215,13 @@ class Values:
         return self._state.value_bounds[: len(self)]
 
     @property
-    def is_given(self) -> NDArray[np.bool_]:
+    def is_leaf(self) -> NDArray[np.bool_]:
         """Mask of values that are inputs or numbers, (values,)."""
-        given: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
-        return given
+        mask: NDArray[np.bool_] = self._state.kinds[: len(self), 0] != OTHER
+        return mask
 
     @property
-    def told(self) -> Integers:
+    def sampled(self) -> Integers:
         """Numbers of the values that can be sampled at complex points, after 0 for none."""
         return np.concatenate([[0], np.flatnonzero(self._state.known[: len(self), 0])])
 
@@ -241,12 +241,12 @@ class Values:
             return None
         size, state = len(tape), self._state
         # an operation makes at most two values, as written and as a number; and 0, 1 and 2 may be new
-        self._make_room(2 * size + len(tape.constants) + 3)
+        self._reserve(2 * size + len(tape.constants) + 3)
         reals, bounds = run_at_points(tape, self.points.at, self.points.span)
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
         state.constants = np.array(tape.constants, float)
         state.fixed = _fixed(tape, self._kept_outputs).astype(np.int64)
-        state.told = _told(complexes, size).astype(np.int64)
+        state.told = _can_be_sampled(complexes, size).astype(np.int64)
         state.real, state.imaginary = complexes.real.reshape(-1), complexes.imaginary.reshape(-1)
         state.errors = complexes.errors.reshape(-1)
         state.reals, state.bounds = reals.reshape(-1), bounds.reshape(-1)
@@ -259,13 +259,15 @@ class Values:
         before = state.count
         understood = kernel("resubstitution.reading")(state.address)
         self._name(before)
-        own = self._defined()
+        first_definitions = self._defined()
         if not understood:
             return None
         numbers = np.broadcast_to(np.array(tape.constants[::-1]).reshape(-1, 1), (len(tape.constants), reals.shape[1]))
         at, uncertain = np.concatenate([reals, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
         meanings = state.meanings.tolist(), state.exact.tolist()
-        return Reading(tape, *meanings, own, state.outputs.tolist(), at[tape.outputs], uncertain[tape.outputs])
+        return Reading(
+            tape, *meanings, first_definitions, state.outputs.tolist(), at[tape.outputs], uncertain[tape.outputs]
+        )
 
     def pair(self, stop: Callable[[], bool]) -> None:
         """Find all sums, differences, products and quotients of two values that are another.
@@ -273,10 +275,10 @@ class Values:
         Args:
             stop: function that returns True to stop early.
         """
-        state, told = self._state, self.told
-        real, imaginary, errors = (getattr(state, name)[told] for name in _AT_COMPLEX_POINTS)
-        table_bits = max(8, (4 * len(told)).bit_length())
-        inverses = np.zeros(len(told))
+        state, sampled = self._state, self.sampled
+        real, imaginary, errors = (getattr(state, name)[sampled] for name in _AT_COMPLEX_POINTS)
+        table_bits = max(8, (4 * len(sampled)).bit_length())
+        inverses = np.zeros(len(sampled))
         with np.errstate(over="ignore", divide="ignore"):  # overflow makes no quotient that is looked up
             inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
         pairs = ValuePairsState(
@@ -284,8 +286,8 @@ class Values:
             real=real.reshape(-1),
             imaginary=imaginary.reshape(-1),
             errors=errors.reshape(-1),
-            open=((state.kinds[told, 0] == OTHER) & (told > 0)).astype(np.int64),
-            count=len(told),
+            open=((state.kinds[sampled, 0] == OTHER) & (sampled > 0)).astype(np.int64),
+            count=len(sampled),
             keys=real[:, 0].copy().view(np.int64) >> KEY_BITS,
             table=np.zeros(1 << table_bits, np.int64),
             table_bits=table_bits,
@@ -298,14 +300,21 @@ class Values:
         search = kernel("resubstitution.pairs")
         search(pairs.address)
         pairs.begin = 1
-        while pairs.begin < len(told) and not stop():
-            pairs.end = min(len(told), pairs.begin + max(1, PAIRS // len(told)))
+        while pairs.begin < len(sampled) and not stop():
+            pairs.end = min(len(sampled), pairs.begin + max(1, PAIRS // len(sampled)))
             search(pairs.address)
             pairs.begin = pairs.end
-        place, way, i, j = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count].T
+        targets, way, i, j = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count].T
         # except in quotients, the first of a pair is no larger than the second; only differences have signs
-        first, second = told[i], np.where(way == DIFFERENCE, -1, 1) * told[j]
-        columns = told[np.abs(place)], np.array(_CODES)[way], first, second, np.zeros_like(place), np.sign(place)
+        first, second = sampled[i], np.where(way == DIFFERENCE, -1, 1) * sampled[j]
+        columns = (
+            sampled[np.abs(targets)],
+            np.array(_CODES)[way],
+            first,
+            second,
+            np.zeros_like(targets),
+            np.sign(targets),
+        )
         self.definitions.enter(np.stack(columns, axis=1))
 
     def _defined(self) -> dict[int, int]:
@@ -313,12 +322,12 @@ class Values:
         state = self._state
         made = state.made.words.reshape(-1, len(Made.fields))[: state.made_count]
         numbers = self.definitions.enter(made[:, :WIDTH]).tolist()
-        own: dict[int, int] = {}
+        first_definitions: dict[int, int] = {}
         for node, number, fixed in zip(made[:, NODE].tolist(), numbers, made[:, WIDTH].tolist(), strict=True):
-            own.setdefault(node, number)
+            first_definitions.setdefault(node, number)
             if fixed:
                 self.fixed[node] = number
-        return own
+        return first_definitions
 
     def _name(self, before: int) -> None:
         """Record the inputs and numbers among the values from `before` on."""
@@ -339,34 +348,34 @@ class Values:
         kernel("resubstitution.reading")(state.address)
         self._name(before)
 
-    def _make_room(self, more: int) -> None:
+    def _reserve(self, more: int) -> None:
         """Grow the arrays to hold `more` further values, and as many forms."""
         state = self._state
-        if state.count + more <= self._room and state.form_count + more <= self._form_room:
+        if state.count + more <= self._capacity and state.form_count + more <= self._form_capacity:
             return
-        self._room, self._form_room = 2 * (state.count + more), 2 * (state.form_count + more)
+        self._capacity, self._form_capacity = 2 * (state.count + more), 2 * (state.form_count + more)
         for name in (*_AT_COMPLEX_POINTS, *_AT_REAL_POINTS, *_NUMBERS, *_INTEGERS):
             array = getattr(state, name)
-            grown = np.zeros((self._room, array.shape[1]), array.dtype)
+            grown = np.zeros((self._capacity, array.shape[1]), array.dtype)
             grown[: state.count] = array[: state.count]
             setattr(state, name, grown)
-        forms = Records.zeros(Form, self._form_room)
+        forms = Records.zeros(Form, self._form_capacity)
         used = len(Form.fields) * state.form_count
         forms.words[:used] = state.forms.words[:used]
-        state.forms, state.table_bits = forms, (2 * max(self._room, self._form_room) - 1).bit_length()
+        state.forms, state.table_bits = forms, (2 * max(self._capacity, self._form_capacity) - 1).bit_length()
         state.form_table, state.key_table = np.zeros((2, 1 << state.table_bits), np.int64)
         state.mode = INDEX
         kernel("resubstitution.reading")(state.address)
         state.mode = READ
 
 
-def _told(run: Run, size: int) -> NDArray[np.bool_]:
+def _can_be_sampled(run: Run, size: int) -> NDArray[np.bool_]:
     """Return True for references that can be sampled: finite, accurate, and not truth values."""
     sizes, errors = run.sizes[:size], run.errors[:size]
     with np.errstate(invalid="ignore"):
-        told = (sizes > 0.0) & (sizes < math.inf) & (UNIT * errors <= KNOWN * sizes)
-    found: NDArray[np.bool_] = told.all(axis=1) & (np.frombuffer(run.is_truth, np.uint8)[:size] == 0)
-    return found
+        is_accurate = (sizes > 0.0) & (sizes < math.inf) & (UNIT * errors <= ACCURATE * sizes)
+    can_be_sampled: NDArray[np.bool_] = is_accurate.all(axis=1) & (np.frombuffer(run.is_truth, np.uint8)[:size] == 0)
+    return can_be_sampled
 
 
 def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
@@ -408,13 +417,13 @@ class RealPoints(NamedTuple):
 
 
 def points_of(
-    tape: Tape, given: Reals | None, rng: np.random.Generator, dtype: str = "float64", *, few: bool = False
+    tape: Tape, points: Reals | None, rng: np.random.Generator, dtype: str = "float64", *, few: bool = False
 ) -> RealPoints:
     """Return real points of evaluation, some of them in the domain, rounded to a dtype.
 
     Args:
         tape: tape that is evaluated.
-        given: points of the domain, (points, inputs), or None.
+        points: points of the domain, (points, inputs), or None.
         rng: generator of the random points.
         dtype: dtype of the program.
         few: if True, omit zeros far from the given points, and half of the points far from 0.
@@ -423,9 +432,9 @@ def points_of(
     at_random = rng.normal(size=(AT_RANDOM, tape.inputs))
     anywhere = np.concatenate([at_random, 4.0 * at_random, np.abs(at_random) + 0.1])
     whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
-    if given is not None and len(given) and given.shape[1:] == (tape.inputs,):
-        off = rng.normal(size=(AT_RANDOM, given.shape[1]))
-        around = given[rng.integers(len(given), size=AT_RANDOM)]
+    if points is not None and len(points) and points.shape[1:] == (tape.inputs,):
+        off = rng.normal(size=(AT_RANDOM, points.shape[1]))
+        around = points[rng.integers(len(points), size=AT_RANDOM)]
         around = np.concatenate([around * (1 + 0.1 * off), around + 1e-2 * off, around * 2.0 ** np.clip(off, -1, 1)])
         near, *elsewhere = _near_zeros(tape, [around] if few else [around, anywhere], span, rng)
         parts = [
@@ -433,7 +442,7 @@ def points_of(
             (near, "inside generic"),
             (anywhere, "common generic"),
             *((zeros, "generic") for zeros in elsewhere),
-            (given[:AT_RANDOM], "inside"),
+            (points[:AT_RANDOM], "inside"),
         ]
     else:
         (near,) = _near_zeros(tape, [anywhere], span, rng)
@@ -465,8 +474,8 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
     finite = [points[np.isfinite(points).all(axis=1)] for points in sets]
     enough = [len(points) >= FEWEST and tape.operations > 0 for points in finite]
     if not all(enough):
-        found = iter(_near_zeros(tape, [each for each, some in zip(finite, enough, strict=True) if some], span, rng))
-        return [next(found) if some else points[:0] for points, some in zip(sets, enough, strict=True)]
+        nearby = iter(_near_zeros(tape, [each for each, some in zip(finite, enough, strict=True) if some], span, rng))
+        return [next(nearby) if some else points[:0] for points, some in zip(sets, enough, strict=True)]
     if not sets:
         return []
     # values that may have a zero between two points
@@ -478,8 +487,8 @@ def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Ge
     runs = RealRuns(tape, len(values), span, bounds=False)
 
     def value_at(points: Reals) -> Reals:
-        found: Reals = runs.at(points)[0][values, np.arange(len(values))]
-        return found
+        results: Reals = runs.at(points)[0][values, np.arange(len(values))]
+        return results
 
     before, after = value_at(low), value_at(high)
     crosses = (np.sign(before) * np.sign(after) < 0).reshape(len(sets), -1)

@@ -110,7 +110,7 @@ class _Writer:
             values=self.values,
             given=len(initial),
         )
-        self._make_room(rows_of(tape), np.array(tape.constants, np.float64), len(rows))
+        self._reserve(rows_of(tape), np.array(tape.constants, np.float64), len(rows))
 
     def run(self) -> None:
         state = self._state
@@ -119,7 +119,7 @@ class _Writer:
             ended = _perform(state, WRITE)
             if ended == FULL:
                 rows, constants = self._filled()
-                self._make_room(rows, constants, len(rows) + len(constants))
+                self._reserve(rows, constants, len(rows) + len(constants))
             elif ended == FOLD:
                 code, *arguments = state.rows.words[WIDTH * state.length :][:WIDTH].tolist()
                 operation = OPERATIONS[code]
@@ -135,7 +135,7 @@ class _Writer:
         state = self._state
         return state.rows.words.reshape(-1, WIDTH)[: state.length], state.constants[: state.constant_count]
 
-    def _make_room(self, rows: Integers, constants: Floats, more: int) -> None:
+    def _reserve(self, rows: Integers, constants: Floats, more: int) -> None:
         """Reserve memory for `more` rows and as many constants, and index the present ones."""
         state = self._state
         state.row_limit = len(rows) + more + 64
