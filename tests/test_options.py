@@ -11,7 +11,7 @@ from contexts import within
 import accumulus as acc
 from accumulus.context import SMALL
 from accumulus.errors import ArgumentError, UnknownNameError
-from accumulus.options import EFFORTS, OF_PLANS, Given, Objective, Options
+from accumulus.options import EFFORTS, OF_PLANS, Objective, OptionKeywords, Options
 from accumulus.programs import rewritten
 
 
@@ -50,7 +50,7 @@ def swirl(x):
 
 def test_every_option_is_here():
     assert [option.name for option in fields(Options)] == list(OTHERS)
-    assert Given.__annotations__.keys() == OTHERS.keys()
+    assert OptionKeywords.__annotations__.keys() == OTHERS.keys()
 
 
 @pytest.mark.parametrize("function", [acc.jacobian, acc.value_and_jacobian, acc.gradient, acc.check, acc.plan])

@@ -98,7 +98,7 @@ def directory() -> Path:
 
 def key_of(kind: Kind, *parts: bytes) -> str:
     """Return the key for results that the present code computes from these parts, 32 hexadecimal digits."""
-    return digest([version_of_kind(kind), *parts])
+    return digest_of_parts([version_of_kind(kind), *parts])
 
 
 @cache
@@ -374,7 +374,7 @@ def processor() -> str:
     return f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def digest(parts: Iterable[bytes]) -> str:
+def digest_of_parts(parts: Iterable[bytes]) -> str:
     """Return a hash of several strings of bytes, 32 hexadecimal digits."""
     hasher = hashlib.blake2b(digest_size=16)
     for piece in parts:

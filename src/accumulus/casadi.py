@@ -27,7 +27,7 @@ from accumulus.api.casadi_source import WeightedSum, by_columns, leaves, nlp_sou
 from accumulus.api.jacobians import gradient, hessian, value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
-from accumulus.options import Given, shows_options
+from accumulus.options import OptionKeywords, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.targets.c.c_target import shared_library
@@ -41,7 +41,7 @@ QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 
 @shows_options
-def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **options: Unpack[Given]) -> Any:
+def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **options: Unpack[OptionKeywords]) -> Any:
     """Return a function as a `casadi.Function` whose values and derivatives are computed by compiled code.
 
     CasADi requests derivatives as it needs them; each is planned and compiled at its first request. They are the
@@ -87,7 +87,7 @@ def nlpsol(
     x: Any,
     p: Any = None,
     solver_options: dict[str, Any] | None = None,
-    **options: Unpack[Given],
+    **options: Unpack[OptionKeywords],
 ) -> Any:
     """Return `casadi.nlpsol` of a nonlinear program whose functions and derivatives are compiled C.
 
@@ -140,8 +140,8 @@ class _Block:
 
     def __init__(self, pattern: SparsePattern, result: Shape, argument: Shape) -> None:
         self._pattern, self._shapes = pattern, (result, argument)
-        self._places, self._order = self._sorted(pattern)
-        rows, columns = self._places % pattern.shape[0], self._places // pattern.shape[0]
+        self._positions, self._order = self._sorted(pattern)
+        rows, columns = self._positions % pattern.shape[0], self._positions // pattern.shape[0]
         starts = np.searchsorted(columns, np.arange(pattern.shape[1] + 1))
         self.sparsity = ca.Sparsity(*pattern.shape, starts.tolist(), rows.tolist())
 
@@ -154,15 +154,15 @@ class _Block:
         if pattern is None:
             return ca.DM(self.sparsity, values[self._order])
         places, order = self._sorted(pattern)
-        values, is_expected = values[order], np.isin(places, self._places)
+        values, is_expected = values[order], np.isin(places, self._positions)
         if np.any(values[~is_expected] != 0.0):
             raise ArgumentError(
                 "at this point the function takes another branch than at the examples, and its derivative has "
                 "nonzeros that it did not have there; CasADi needs one pattern, so pass an example at such a point, "
                 "too, or write both branches as one expression, such as numpy.where"
             )
-        nonzeros = np.zeros(len(self._places))
-        nonzeros[np.searchsorted(self._places, places[is_expected])] = values[is_expected]
+        nonzeros = np.zeros(len(self._positions))
+        nonzeros[np.searchsorted(self._positions, places[is_expected])] = values[is_expected]
         return ca.DM(self.sparsity, nonzeros)
 
     def weighted(
@@ -296,7 +296,7 @@ def _dense(shape: Shape) -> Any:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ArrayInCasadi:
     """An argument or a result of a function in CasADi.
 
     Attributes:
@@ -321,7 +321,12 @@ class _Callback(ca.Callback):
     """
 
     def __init__(
-        self, name: str, inputs: Sequence[_Place], outputs: Sequence[Any], names: Sequence[Sequence[str]], options: Any
+        self,
+        name: str,
+        inputs: Sequence[_ArrayInCasadi],
+        outputs: Sequence[Any],
+        names: Sequence[Sequence[str]],
+        options: Any,
     ) -> None:
         ca.Callback.__init__(self)
         self._inputs, self._outputs, self._names = inputs, outputs, names
@@ -359,8 +364,8 @@ class _External(_Callback):
         self,
         name: str,
         compiled: _Compiled,
-        inputs: Sequence[_Place],
-        outputs: Sequence[_Place],
+        inputs: Sequence[_ArrayInCasadi],
+        outputs: Sequence[_ArrayInCasadi],
         names: Sequence[Sequence[str]] = (),
         options: Any = None,
     ) -> None:
@@ -371,7 +376,8 @@ class _External(_Callback):
     def of(cls, name: str, compiled: _Compiled) -> _External:
         """Return the CasADi function of a user's function."""
         inputs, outputs = (
-            [_Place(shape, k) for k, shape in enumerate(shapes)] for shapes in (compiled.inputs, compiled.outputs)
+            [_ArrayInCasadi(shape, k) for k, shape in enumerate(shapes)]
+            for shapes in (compiled.inputs, compiled.outputs)
         )
         return cls(name, compiled, inputs, outputs)
 
@@ -400,7 +406,7 @@ class _External(_Callback):
         pairs = list(product(range(len(self._results)), arguments))
         patterns = [self.get_jac_sparsity(result, argument, False) for result, argument in pairs]
         blocks = [self._block(self._results[result], self._inputs[argument]) for result, argument in pairs]
-        all_inputs = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
+        all_inputs = [*self._inputs, *(_ArrayInCasadi(place.shape, None) for place in self._results)]
         self._made.append(_Jacobian(name, self._compiled, blocks, all_inputs, patterns, (inputs, outputs), options))
         return self._made[-1]
 
@@ -409,12 +415,14 @@ class _External(_Callback):
 
     def get_reverse(self, weights: int, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> Any:
         weighted, count = self._compiled.weighted, len(self._compiled.inputs)
-        all_inputs = [*self._inputs, *(_Place(place.shape, None) for place in self._results)]
-        all_inputs += [_Place(p.shape, None if p.position is None else count + p.position) for p in self._results]
+        all_inputs = [*self._inputs, *(_ArrayInCasadi(place.shape, None) for place in self._results)]
+        all_inputs += [
+            _ArrayInCasadi(p.shape, None if p.position is None else count + p.position) for p in self._results
+        ]
         self._made.append(_External(name, weighted, all_inputs, self._inputs, (inputs, outputs), options))
         return self._made[-1]
 
-    def _block(self, result: _Place, argument: _Place) -> int | None:
+    def _block(self, result: _ArrayInCasadi, argument: _ArrayInCasadi) -> int | None:
         """Return the index of the compiled derivative of a result with respect to an argument; None for zeros."""
         if result.position is None or argument.position is None:
             return None

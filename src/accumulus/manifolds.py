@@ -33,18 +33,18 @@ from accumulus.frontends.numpy.operands import Operand, depends
 from accumulus.frontends.quaternions import (
     angle_by_sine,
     canonical_form,
-    composed,
     conjugate,
-    cross,
+    cross_product,
     from_matrix,
     half_angle,
+    matrices_from_entries,
     normalised,
     note_perturbed,
-    parts,
     perturbation,
     perturbed_matrix,
-    rows_of,
+    quaternion_product,
     series_near,
+    vector_entries,
 )
 
 __all__ = ["SE2", "SE3", "SO2", "SO3", "Euclidean", "Group", "Manifold", "Sphere", "product"]
@@ -195,15 +195,15 @@ class _Angles:
         return x[..., 1:] if linear else xp.arctan2(x[..., 1:], x[..., :1])
 
     def compose(self, x: Any, y: Any, xp: Any) -> Any:
-        (a, b), (c, d) = parts(x), parts(y)
+        (a, b), (c, d) = vector_entries(x), vector_entries(y)
         return xp.concatenate([a * c - b * d, a * d + b * c], axis=-1)
 
     def inverse(self, x: Any, xp: Any) -> Any:
         return xp.concatenate([x[..., :1], -x[..., 1:]], axis=-1)
 
     def matrix(self, x: Any, xp: Any) -> Any:
-        a, b = parts(x)
-        return rows_of([[a, -b], [b, a]], xp)
+        a, b = vector_entries(x)
+        return matrices_from_entries([[a, -b], [b, a]], xp)
 
     def of_matrix(self, matrix: Any, xp: Any) -> Any:
         return matrix[..., :, 0]
@@ -225,7 +225,7 @@ class _Quaternions:
         return unit[..., :3] * angle_by_sine(unit[..., :3], unit[..., 3:], xp)
 
     def compose(self, x: Any, y: Any, xp: Any) -> Any:
-        return composed(x, y, xp)
+        return quaternion_product(x, y, xp)
 
     def inverse(self, x: Any, xp: Any) -> Any:
         return conjugate(x, xp)
@@ -234,7 +234,7 @@ class _Quaternions:
         if (perturbed := perturbation(x)) is not None:
             base, delta, order = perturbed
             return perturbed_matrix(self.matrix(base, xp), delta, order)
-        a, b, c, w = parts(x)
+        a, b, c, w = vector_entries(x)
         x2, y2, z2 = 2.0 * a, 2.0 * b, 2.0 * c
         xx, yy, zz = a * x2, b * y2, c * z2
         xy, xz, yz, wx, wy, wz = a * y2, a * z2, b * z2, w * x2, w * y2, w * z2
@@ -243,7 +243,7 @@ class _Quaternions:
             (xy + wz, 1.0 - xx - zz, yz - wx),
             (xz - wy, yz + wx, 1.0 - xx - yy),
         )
-        return rows_of(rows, xp)
+        return matrices_from_entries(rows, xp)
 
     def of_matrix(self, matrix: Any, xp: Any) -> Any:
         return normalised(from_matrix(matrix, xp), xp)
@@ -357,11 +357,11 @@ class Group(Manifold):
         if not self._moves:
             return self._turns.exp(delta, order, xp), None
         omega, v = delta[..., : -self._rows], delta[..., -self._rows :]
-        turned = cross(omega, v, xp)
+        turned = cross_product(omega, v, xp)
         if order is None:
             scale, _ = half_angle(omega, xp)
             cubic = series_near(omega, _CUBIC, lambda angle: (angle - xp.sin(angle)) / angle**3, xp)
-            v = v + 2.0 * scale * scale * turned + cubic * cross(omega, turned, xp)
+            v = v + 2.0 * scale * scale * turned + cubic * cross_product(omega, turned, xp)
         elif order > 1:
             v = v + 0.5 * turned
         return self._turns.exp(omega, order, xp), v
@@ -377,8 +377,8 @@ class Group(Manifold):
                 half = 0.5 * angle
                 return (1.0 - half * xp.cos(half) / xp.sin(half)) / (angle * angle)
 
-            turned = cross(omega, v, xp)
-            v = v - 0.5 * turned + series_near(omega, _COTANGENT, cotangent, xp) * cross(omega, turned, xp)
+            turned = cross_product(omega, v, xp)
+            v = v - 0.5 * turned + series_near(omega, _COTANGENT, cotangent, xp) * cross_product(omega, turned, xp)
         return xp.concatenate([omega, v], axis=-1)
 
     def _compose(self, x: Any, q: Any, t: Any, delta: Any, xp: Any) -> Any:

@@ -13,7 +13,7 @@ from accumulus.errors import unknown_name
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MethodEntry:
     """A row of the table.
 
     Attributes:
@@ -36,41 +36,43 @@ _SEQUENCES: Final = "accumulus.theory.methods.edges_and_faces"
 _GREEDY, _FACTORS = "accumulus.theory.methods.heuristics", "accumulus.theory.methods.factorize"
 
 #: Simplest first; each method follows the methods that it starts from.
-METHODS: Final[dict[str, Entry]] = {
-    "forward": Entry("eliminates from the inputs to the outputs, as forward mode does", _ORDERS),
-    "reverse": Entry("eliminates from the outputs to the inputs, as reverse mode does", _ORDERS),
-    "markowitz": Entry("always eliminates what is cheapest at the moment", _ORDERS),
-    "vertex": Entry("anneals the order in which vertices are eliminated", _ORDERS, ("forward", "reverse", "markowitz")),
-    "edge-pushing": Entry("eliminates values from the last to the first, each with its adjoint", _PAIRS),
-    "symmetric": Entry(
+METHODS: Final[dict[str, MethodEntry]] = {
+    "forward": MethodEntry("eliminates from the inputs to the outputs, as forward mode does", _ORDERS),
+    "reverse": MethodEntry("eliminates from the outputs to the inputs, as reverse mode does", _ORDERS),
+    "markowitz": MethodEntry("always eliminates what is cheapest at the moment", _ORDERS),
+    "vertex": MethodEntry(
+        "anneals the order in which vertices are eliminated", _ORDERS, ("forward", "reverse", "markowitz")
+    ),
+    "edge-pushing": MethodEntry("eliminates values from the last to the first, each with its adjoint", _PAIRS),
+    "symmetric": MethodEntry(
         "anneals the order of values, each eliminated with its adjoint", _PAIRS, ("vertex", "edge-pushing")
     ),
-    "edge": Entry("eliminates edges, beginning with the best vertex order", _SEQUENCES, ("vertex",)),
-    "face": Entry("eliminates faces, beginning with the best vertex order", _SEQUENCES, ("edge",)),
-    "relative-markowitz": Entry("greedy vertices: fewest products beyond those of any order", _GREEDY),
-    "lowest-fill-in": Entry("greedy vertices: fewest new edges", _GREEDY),
-    "lmmd": Entry("greedy vertices: fewest products and growth of other degrees", _GREEDY),
-    "momr": Entry("greedy vertices: largest reduction of all degrees", _GREEDY),
-    "markowitz-edge": Entry("greedy edges: fewest products", _GREEDY),
-    "relative-markowitz-edge": Entry("greedy edges: fewest products beyond those of any order", _GREEDY),
-    "lowest-fill-in-edge": Entry("greedy edges: fewest new edges", _GREEDY),
-    "lmmd-edge": Entry("greedy edges: fewest products and growth of other degrees", _GREEDY),
-    "momr-edge": Entry("greedy edges: largest reduction of all degrees", _GREEDY),
-    "markowitz-face": Entry("greedy faces: a face where there are fewest", _GREEDY),
-    "momr-face": Entry("greedy faces: largest reduction of the number of faces", _GREEDY),
-    "forward-factorization": Entry("splits vertices from the outputs on, to chains and blocks", _FACTORS),
-    "backward-factorization": Entry("splits vertices from the inputs on, to chains and blocks", _FACTORS),
-    "both-sides-factorization": Entry("splits vertices from both ends, a level at a time", _FACTORS),
-    "middle-factorization": Entry("splits vertices from the middle of the graph on", _FACTORS),
-    "dstar": Entry("D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.dstar"),
-    "local-jacobians": Entry(
+    "edge": MethodEntry("eliminates edges, beginning with the best vertex order", _SEQUENCES, ("vertex",)),
+    "face": MethodEntry("eliminates faces, beginning with the best vertex order", _SEQUENCES, ("edge",)),
+    "relative-markowitz": MethodEntry("greedy vertices: fewest products beyond those of any order", _GREEDY),
+    "lowest-fill-in": MethodEntry("greedy vertices: fewest new edges", _GREEDY),
+    "lmmd": MethodEntry("greedy vertices: fewest products and growth of other degrees", _GREEDY),
+    "momr": MethodEntry("greedy vertices: largest reduction of all degrees", _GREEDY),
+    "markowitz-edge": MethodEntry("greedy edges: fewest products", _GREEDY),
+    "relative-markowitz-edge": MethodEntry("greedy edges: fewest products beyond those of any order", _GREEDY),
+    "lowest-fill-in-edge": MethodEntry("greedy edges: fewest new edges", _GREEDY),
+    "lmmd-edge": MethodEntry("greedy edges: fewest products and growth of other degrees", _GREEDY),
+    "momr-edge": MethodEntry("greedy edges: largest reduction of all degrees", _GREEDY),
+    "markowitz-face": MethodEntry("greedy faces: a face where there are fewest", _GREEDY),
+    "momr-face": MethodEntry("greedy faces: largest reduction of the number of faces", _GREEDY),
+    "forward-factorization": MethodEntry("splits vertices from the outputs on, to chains and blocks", _FACTORS),
+    "backward-factorization": MethodEntry("splits vertices from the inputs on, to chains and blocks", _FACTORS),
+    "both-sides-factorization": MethodEntry("splits vertices from both ends, a level at a time", _FACTORS),
+    "middle-factorization": MethodEntry("splits vertices from the middle of the graph on", _FACTORS),
+    "dstar": MethodEntry("D*: factors the graphs of all entries at their dominators", "accumulus.theory.methods.dstar"),
+    "local-jacobians": MethodEntry(
         "multiplies Jacobians between levels, best bracketed", "accumulus.theory.methods.local_jacobians"
     ),
-    "pages": Entry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.pages"),
-    "exact-vertex": Entry("the best vertex elimination, proven if there is time", PROOFS, ("vertex",)),
-    "exact-edge": Entry("the best edge elimination, proven if there is time", PROOFS, ("edge", "exact-vertex")),
-    "exact-face": Entry("the best face elimination, proven if there is time", PROOFS, ("face", "exact-edge")),
-    "auto": Entry("the best of all methods", "accumulus.search.registry"),
+    "pages": MethodEntry("parts the paths into pages that are accumulated locally", "accumulus.theory.methods.pages"),
+    "exact-vertex": MethodEntry("the best vertex elimination, proven if there is time", PROOFS, ("vertex",)),
+    "exact-edge": MethodEntry("the best edge elimination, proven if there is time", PROOFS, ("edge", "exact-vertex")),
+    "exact-face": MethodEntry("the best face elimination, proven if there is time", PROOFS, ("face", "exact-edge")),
+    "auto": MethodEntry("the best of all methods", "accumulus.search.registry"),
 }
 
 

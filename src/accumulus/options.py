@@ -236,7 +236,7 @@ class Options:
         object.__setattr__(self, name, value)
 
 
-class Given(TypedDict, total=False):
+class OptionKeywords(TypedDict, total=False):
     """Options as users pass them, for type checkers; the same names as in `Options`."""
 
     method: str

@@ -56,7 +56,7 @@ class ProgressLine:
     """
 
     def __init__(self, subject: str, console: Console | None = None, shown: bool | None = None) -> None:
-        self._what, self._console, self._shown = subject, console, shown
+        self._subject, self._console, self._shown = subject, console, shown
         self._stage = self._note = ""
         self._began, self._expected = 0.0, 0.0
         self._display: _Terminal | _Notebook | _Lines | None = None
@@ -129,7 +129,7 @@ class ProgressLine:
         return min(_ALMOST, (time.monotonic() - self._began) / self._expected) if self._expected else None
 
     def _text(self) -> str:
-        return f"accumulus: {self._what}: {self._stage}" + (f"; {self._note}" if self._note else "")
+        return f"accumulus: {self._subject}: {self._stage}" + (f"; {self._note}" if self._note else "")
 
 
 class _Terminal:

@@ -23,10 +23,10 @@ from accumulus.api.jacobians import value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.kinds import Spread
 from accumulus.frontends.record import record
-from accumulus.frontends.sympy.expressions import expressions, free_symbols, verify_expressions
-from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model, Places
-from accumulus.frontends.sympy.writing import Writer
-from accumulus.options import Given, Options, shows_options
+from accumulus.frontends.sympy.expressions import free_symbols, sympy_expressions, verify_expressions
+from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model, SymbolReferences
+from accumulus.frontends.sympy.writing import ExpressionWriter
+from accumulus.options import OptionKeywords, Options, shows_options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
 from accumulus.programs.kinds import JACOBIAN
@@ -45,7 +45,7 @@ class Lambdified:
             differentiate with respect to, and all others. It has the report, the pattern of nonzeros, and the program.
     """
 
-    def __init__(self, model: Model, wrt: Sequence[Any] | None, jacobian: bool, options: Given) -> None:
+    def __init__(self, model: Model, wrt: Sequence[Any] | None, jacobian: bool, options: OptionKeywords) -> None:
         symbols = [symbol for argument in model.arguments for symbol in argument.entries]
         by = symbols if wrt is None else list(wrt)
         if unknown := [symbol for symbol in by if symbol not in set(symbols)]:
@@ -58,7 +58,7 @@ class Lambdified:
         self._has_jacobian = jacobian
         self._text = model.text
         self._by = np.array([places[symbol] for symbol in by], np.intp)
-        self._others = np.array([places[symbol] for symbol in rest], np.intp)
+        self._rest = np.array([places[symbol] for symbol in rest], np.intp)
         inner: Any = Model([by, rest] if rest else [by], [])
         inner.results = model.results
         self.derivative = value_and_jacobian(inner, 0, **options)
@@ -94,8 +94,8 @@ class Lambdified:
                     f"{' at each point' if points else ''}, for {argument.text}"
                 )
         flat = np.concatenate([np.empty((*points, 0)), *(array.reshape(*points, -1) for array in arrays)], axis=-1)
-        by, rest = flat[..., self._by], flat[..., self._others]
-        return [by, rest] if len(self._others) else [by]
+        by, rest = flat[..., self._by], flat[..., self._rest]
+        return [by, rest] if len(self._rest) else [by]
 
     @property
     def operations(self) -> int:
@@ -113,7 +113,7 @@ def lambdify(
     *,
     jacobian: bool = True,
     wrt: Any = None,
-    **options: Unpack[Given],
+    **options: Unpack[OptionKeywords],
 ) -> Lambdified:
     """Return a compiled function that returns the values of SymPy expressions together with their Jacobian.
 
@@ -153,7 +153,7 @@ def lambdify(
 
 @shows_options
 def jacobian(
-    exprs: Any, wrt: Any, *, symbols: Iterator[Any] | None = None, **options: Unpack[Given]
+    exprs: Any, wrt: Any, *, symbols: Iterator[Any] | None = None, **options: Unpack[OptionKeywords]
 ) -> tuple[list[tuple[Any, Any]], Any]:
     """Return the Jacobian of SymPy expressions as expressions, with names for common subexpressions.
 
@@ -200,11 +200,12 @@ def jacobian(
     tape.outputs = [program.tape.outputs[k] for k in segment.outputs]
     taken = {str(symbol) for symbol in (*by, *parameters)}
     names = symbols if symbols is not None else (symbol for symbol in sp.numbered_symbols() if str(symbol) not in taken)
-    writer = Writer(
-        Tape(len(by) + len(parameters)), Places(model, np.split(np.arange(len(by) + len(parameters)), [len(by)]))
+    writer = ExpressionWriter(
+        Tape(len(by) + len(parameters)),
+        SymbolReferences(model, np.split(np.arange(len(by) + len(parameters)), [len(by)])),
     )
     writer.references(entries)
-    replacements, nonzeros = expressions(tape, [*by, *parameters], iter(names), writer.numbers)
+    replacements, nonzeros = sympy_expressions(tape, [*by, *parameters], iter(names), writer.numbers)
     verify_expressions(tape, [*by, *parameters], replacements, nonzeros)
     matrix = sp.zeros(len(entries), len(by))
     for row, column, nonzero in zip(program.pattern.rows, program.pattern.columns, nonzeros, strict=True):

@@ -213,12 +213,12 @@ def test_the_busiest_line_is_one_of_the_function(monkeypatch):
 
     with written_out.BusiestLine(True) as busiest:
         work()
-    file, line, function = busiest.found
+    file, line, function = busiest.busiest
     assert (file, function) == (__file__, "work")
     assert "total" in linecache.getline(file, line) or "range" in linecache.getline(file, line)
     with written_out.BusiestLine(False) as nothing:
         work()
-    assert nothing.found is None
+    assert nothing.busiest is None
 
 
 def test_the_busiest_line_is_none_of_the_search(monkeypatch):
@@ -233,7 +233,7 @@ def test_the_busiest_line_is_none_of_the_search(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", slow)
     with written_out.BusiestLine(True) as busiest:
         pass
-    assert busiest.found is None
+    assert busiest.busiest is None
 
 
 def test_sparse_jacobians_of_many_results_are_written_out():

@@ -7,14 +7,14 @@ import pickle
 import numpy as np
 import pytest
 
-from accumulus.elimination.accumulation import Entries, columns_of
+from accumulus.elimination.accumulation import JacobianEntries, columns_of
 
 PLAIN = {(0, 1): 4, (0, 3): 2, (2, 0): 9}
 
 
 @pytest.fixture
 def entries():
-    return Entries(np.array([2, 0, 0]), np.array([0, 3, 1]), np.array([9, 2, 4]))
+    return JacobianEntries(np.array([2, 0, 0]), np.array([0, 3, 1]), np.array([9, 2, 4]))
 
 
 def test_they_are_a_mapping_in_row_major_order(entries):
@@ -37,12 +37,12 @@ def test_columns_are_those_of_the_plain_mapping(entries):
 
 def test_none_are_a_mapping_too():
     nothing = np.zeros(0, np.int64)
-    assert Entries(nothing, nothing, nothing) == {}
+    assert JacobianEntries(nothing, nothing, nothing) == {}
 
 
 def test_a_place_cannot_come_twice():
     with pytest.raises(AssertionError):
-        Entries(np.array([1, 0, 1]), np.array([2, 0, 2]), np.array([1, 2, 3]))
+        JacobianEntries(np.array([1, 0, 1]), np.array([2, 0, 2]), np.array([1, 2, 3]))
 
 
 def test_they_travel(entries):

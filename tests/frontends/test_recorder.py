@@ -12,7 +12,7 @@ import pytest
 import accumulus as acc
 from accumulus.errors import ArgumentError, MismatchError, TraceError
 from accumulus.frontends.active import refuse
-from accumulus.frontends.location import Place
+from accumulus.frontends.location import CodePosition
 from accumulus.frontends.recorder import FRONT_ENDS, Recorder
 
 
@@ -47,7 +47,7 @@ class Formulas(Recorder):
         return ()
 
     def place(self):
-        return Place("formula", 1, "formula", self._text)
+        return CodePosition("formula", 1, "formula", self._text)
 
     @staticmethod
     def _computed(text, x, constant, operations):

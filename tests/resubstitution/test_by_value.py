@@ -279,10 +279,10 @@ def test_extraction_finds_the_cheapest_of_all_choices(program):
     values = Values(tape, Verification(tape, 1, choices=choices * 8), points_of(tape, None, rng))
     values.pair(lambda: False)
     definitions = list(values.definitions)
-    roots = [abs(output) for output in values.base.outputs if abs(output) in values.base.own]
+    roots = [abs(output) for output in values.base.outputs if abs(output) in values.base.first_definitions]
     assume(roots and len(values) < 14 and len(definitions) < 60)
     every = np.arange(len(definitions))
-    extraction = Extraction(len(values), values.definitions, every, roots, values.base.own, PRICES, UNIT)
+    extraction = Extraction(len(values), values.definitions, every, roots, values.base.first_definitions, PRICES, UNIT)
     extraction.anneal(30_000, FOREVER)
     best = extraction.best()
     assert sum(PRICES[each.code] for each in best.values()) == extraction.best_cost
@@ -324,7 +324,7 @@ def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
 
     def noting(self, values, taken):
         init(self, values, taken)
-        self.own = values.base.own
+        self.own = values.base.first_definitions
 
     def strict(self, definitions, numbers, slack):
         found = excess(self, definitions, numbers, slack)

@@ -50,7 +50,7 @@ def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed)
     fast, slow = Values(base, check, points, kept), SlowValues(base, check, points, kept)
 
     def read(reading):
-        return reading and (reading.meanings, reading.exact, spelt(reading.own), reading.outputs)
+        return reading and (reading.meanings, reading.exact, spelt(reading.first_definitions), reading.outputs)
 
     def spelt(numbers):
         return {node: fast.definitions[number] for node, number in numbers.items()}

@@ -16,7 +16,7 @@ from strategies import tapes
 
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Branches, verify
+from accumulus.rewriting.equivalence import UntakenBranches, verify
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -226,7 +226,7 @@ def test_sees_branches_under_conditions_of_several_comparisons():
 
 def test_branches_that_cannot_be_taken_end_the_search():
     never = "logical_and(less(a, b), logical_not(less(a, b)))"
-    branches = Branches(written(f"select(less(a, b), select(less(a, b), a, c), d) + select({never}, a, b)"))
+    branches = UntakenBranches(written(f"select(less(a, b), select(less(a, b), a, c), d) + select({never}, a, b)"))
     rng = random.Random(0)
     times = 0
     while not branches.all_taken:

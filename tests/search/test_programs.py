@@ -49,12 +49,12 @@ def test_the_emitted_tape_decides(candidates):
     found = cheapest_program(candidates, Context(replace(THOROUGH, optimise=False)))
     fewest = min(candidate.steps for candidate in candidates)
     likely = [candidate for candidate in candidates if candidate.steps <= 1.3 * fewest]
-    assert found.cost("operations") == min(candidate.found.cost("operations") for candidate in likely)
+    assert found.cost("operations") == min(candidate.result.cost("operations") for candidate in likely)
 
 
 def test_the_rewriter_decides_where_it_follows_a_thorough_search(candidates):
     found = cheapest_program(candidates, Context(THOROUGH))
-    scores = [preview(emit(candidate.found.accumulation), Context(THOROUGH)) for candidate in candidates]
+    scores = [preview(emit(candidate.result.accumulation), Context(THOROUGH)) for candidate in candidates]
     assert preview(emit(found.accumulation), Context(THOROUGH)) == min(scores)
 
 
@@ -74,17 +74,17 @@ def test_additions_are_counted_where_they_are_not_known(candidates):
 def test_what_takes_far_more_steps_is_not_counted(candidates, monkeypatch):
     hopeless = [replace(candidate, cost=(candidate.cost[0] + 10_000, 0)) for candidate in candidates[1:]]
     monkeypatch.setattr(SearchResult, "cost", lambda *_: pytest.fail("nothing is to be counted"))
-    assert cheapest_program([candidates[0], *hopeless], Context(Options(), 60.0)) is candidates[0].found
+    assert cheapest_program([candidates[0], *hopeless], Context(Options(), 60.0)) is candidates[0].result
 
 
 def test_equal_counts_are_equal_orders_and_the_simplest_is_taken(candidates, monkeypatch):
     monkeypatch.setattr(SearchResult, "cost", lambda *_: pytest.fail("nothing is to be counted"))
-    assert cheapest_program(candidates[:1] * 3, Context(Options(), 60.0)) is candidates[0].found
+    assert cheapest_program(candidates[:1] * 3, Context(Options(), 60.0)) is candidates[0].result
 
 
 def test_without_time_the_likeliest_is_taken(candidates):
     likeliest = min(candidates, key=lambda candidate: candidate.steps)
-    assert cheapest_program(candidates, Context(THOROUGH, 0.0)) is likeliest.found
+    assert cheapest_program(candidates, Context(THOROUGH, 0.0)) is likeliest.result
 
 
 @pytest.mark.parametrize("effort", ["fast", "balanced", "thorough"])

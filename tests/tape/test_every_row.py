@@ -43,11 +43,11 @@ def test_languages_spell_it_or_say_that_they_do_not_have_it(row):
 @each_row
 def test_sympy_computes_the_same(row):
     sp = pytest.importorskip("sympy")
-    from accumulus.frontends.sympy.expressions import expressions
+    from accumulus.frontends.sympy.expressions import sympy_expressions
 
     tape, point = program(row)
     symbols = sp.symbols("x:3", real=True)[: row.arity]
-    _, (found,) = expressions(tape, symbols, iter(sp.symbols("t:9")), {})
+    _, (found,) = sympy_expressions(tape, symbols, iter(sp.symbols("t:9")), {})
     if found.is_Function and isinstance(found, sp.core.function.AppliedUndef):  # SymPy has no such function
         assert found.func.__name__ == row.name
         return

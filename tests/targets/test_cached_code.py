@@ -137,13 +137,13 @@ def test_whatever_is_different_has_another_key():
     tape, segments = program()
     single = {"single": True}
     others = [("float32", (), {}), ("float64", (3,), {}), ("float64", (), single), ("float64", (), {"single": False})]
-    keys = [library.key_of(Unit(tape, segments, "float64", ((2,),)), {})]
-    keys += [library.key_of(Unit(tape, segments, dtype, ((2,),), exact), changes) for dtype, exact, changes in others]
-    keys += [library.key_of(Unit(tape, segments, "float64", ((), ())), {})]
-    keys += [library.key_of(Unit(*other, "float64", ((2,),)), {}) for other in other_programs()]
+    keys = [library.code_key(Unit(tape, segments, "float64", ((2,),)), {})]
+    keys += [library.code_key(Unit(tape, segments, dtype, ((2,),), exact), changes) for dtype, exact, changes in others]
+    keys += [library.code_key(Unit(tape, segments, "float64", ((), ())), {})]
+    keys += [library.code_key(Unit(*other, "float64", ((2,),)), {}) for other in other_programs()]
     assert len(set(keys)) == len(keys)
     again, segments = program()
-    assert keys[0] == library.key_of(Unit(again, segments, "float64", ((2,),)), {})
+    assert keys[0] == library.code_key(Unit(again, segments, "float64", ((2,),)), {})
 
 
 def test_zeros_of_either_sign_are_different_constants():
@@ -151,7 +151,7 @@ def test_zeros_of_either_sign_are_different_constants():
     for zero in (0.0, -0.0):
         tape = Tape(1)
         tape.outputs = [tape.constant(zero)]
-        keys.add(library.key_of(Unit(tape, whole(1)), {}))
+        keys.add(library.code_key(Unit(tape, whole(1)), {}))
     assert len(keys) == 2
 
 
@@ -165,10 +165,10 @@ def test_another_processor_or_version_has_another_key(monkeypatch):
     keys = []
     for module, name in ((library, "processor"), (cache, "code_version")):
         forget_versions()
-        keys.append(library.key_of(Unit(tape, segments, "float64", ((2,),)), {}))
+        keys.append(library.code_key(Unit(tape, segments, "float64", ((2,),)), {}))
         monkeypatch.setattr(module, name, lambda *given: "another")
         forget_versions()
-        keys.append(library.key_of(Unit(tape, segments, "float64", ((2,),)), {}))
+        keys.append(library.code_key(Unit(tape, segments, "float64", ((2,),)), {}))
     forget_versions()
     assert len(set(keys)) == 3
 

@@ -11,7 +11,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_tables import TableBody, size_of
+from accumulus.targets.c.c_tables import TableBody, code_size
 from accumulus.targets.c.c_target import Loaded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -54,7 +54,7 @@ def test_it_is_smaller_and_as_estimated(name, tmp_path):
     places = 4 * sum(
         len(segment.positions) for segment in program.kernel.segments if len(segment.positions) < segment.length
     )
-    assert 0.7 * (own - places) < size_of(program.code) < 1.4 * (own - places)
+    assert 0.7 * (own - places) < code_size(program.code) < 1.4 * (own - places)
 
 
 def called(program, *arguments):

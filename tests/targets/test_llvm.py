@@ -21,7 +21,7 @@ from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import host, library, llvm_kernel, module
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import Variant, tune
-from accumulus.targets.schedule import Group, groups, order, order_by_critical_path
+from accumulus.targets.schedule import ResultGroup, groups, order, order_by_critical_path
 
 DTYPES = ("float64", "float32")
 
@@ -487,15 +487,15 @@ def test_the_order_of_the_critical_path_is_an_order(data):
     results = groups(program.tape, program.segments, 1)
     usual = order(program.tape, results)
     steps = list(order_by_critical_path(program.tape, results))
-    assert [step for step in steps if isinstance(step, Group)] == results
-    assert sorted(step for step in steps if not isinstance(step, Group)) == sorted(
-        step for step in usual if not isinstance(step, Group)
+    assert [step for step in steps if isinstance(step, ResultGroup)] == results
+    assert sorted(step for step in steps if not isinstance(step, ResultGroup)) == sorted(
+        step for step in usual if not isinstance(step, ResultGroup)
     )
     known = set(range(program.tape.inputs))
     for step in steps:
-        used = step.references if isinstance(step, Group) else program.tape.arguments(step)
+        used = step.references if isinstance(step, ResultGroup) else program.tape.arguments(step)
         assert all(reference is None or reference < 0 or reference in known for reference in used)
-        if not isinstance(step, Group):
+        if not isinstance(step, ResultGroup):
             known.add(step)
 
 

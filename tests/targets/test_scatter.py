@@ -93,7 +93,7 @@ def test_every_value_is_computed_once_and_goes_to_all_its_places():
     product = tape.multiply(0, 1)
     tape.outputs = [product, 0, product, product, tape.constant(3.0)]
     segments = (Segment(9, (0, 1, 2), (8, 3, 5)), Segment(4, (3, 4), (1, 2)))
-    arrays, distinct = tables.places(tape, segments)
+    arrays, distinct = tables.result_sources(tape, segments)
     assert distinct == [0, product]
     assert [array.positions.tolist() for array in arrays] == [[3, 5, 8], [1]]
     assert [array.slots.tolist() for array in arrays] == [[0, 1, 1], [1]]

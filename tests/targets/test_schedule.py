@@ -17,7 +17,7 @@ from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import LONGEST_ORDERED, PART_SIZE, Variant, tune, values_in_registers
-from accumulus.targets.schedule import Group, groups, handed_on, most_alive, order, order_by_registers, parts
+from accumulus.targets.schedule import ResultGroup, cut, groups, handed_on, most_alive, order, order_by_registers
 
 
 def steps_of(program):
@@ -29,7 +29,7 @@ def lives(tape, steps):
     """Of each computed value, when it is made and when it is used, the step's own number."""
     made, used = {}, {}
     for at, step in enumerate(steps):
-        group = isinstance(step, Group)
+        group = isinstance(step, ResultGroup)
         for reference in set(step.references if group else tape.arguments(step)):
             if reference is not None and reference >= tape.inputs:
                 used.setdefault(reference, []).append(at)
@@ -43,14 +43,14 @@ def test_the_order_by_registers_is_an_order(program, registers):
     tape = program.tape
     results, usual = steps_of(program)
     other = list(order_by_registers(tape, results, registers))
-    assert [step for step in other if isinstance(step, Group)] == results
-    operations = [step for step in other if not isinstance(step, Group)]
-    assert sorted(operations) == sorted(step for step in usual if not isinstance(step, Group))
+    assert [step for step in other if isinstance(step, ResultGroup)] == results
+    operations = [step for step in other if not isinstance(step, ResultGroup)]
+    assert sorted(operations) == sorted(step for step in usual if not isinstance(step, ResultGroup))
     known = set(range(tape.inputs))
     for step in other:
-        used = step.references if isinstance(step, Group) else tape.arguments(step)
+        used = step.references if isinstance(step, ResultGroup) else tape.arguments(step)
         assert all(reference is None or reference < 0 or reference in known for reference in used)
-        if not isinstance(step, Group):
+        if not isinstance(step, ResultGroup):
             known.add(step)
     assert other == list(order_by_registers(tape, results, registers))
 
@@ -67,13 +67,13 @@ def test_alive_values_are_counted_from_where_they_are_made_to_their_last_use(pro
 def test_what_parts_hand_on_is_what_their_frame_holds(program, size):
     tape = program.tape
     _, steps = steps_of(program)
-    pieces, _ = parts(tape, steps, size, 1)
+    pieces, _ = cut(tape, steps, size, 1)
     moves = 0
     for piece in pieces:
         used, made = set(), set()
         for step in piece.steps:
-            used |= set(step.references if isinstance(step, Group) else tape.arguments(step))
-            made |= set() if isinstance(step, Group) else {step}
+            used |= set(step.references if isinstance(step, ResultGroup) else tape.arguments(step))
+            made |= set() if isinstance(step, ResultGroup) else {step}
         moves += len((used - made) & piece.slots.keys()) + len(made & piece.slots.keys())
     assert handed_on(tape, steps, size) == moves
 

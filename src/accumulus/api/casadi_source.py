@@ -62,9 +62,9 @@ def function_source(f: Callable[..., Any], examples: Sequence[Any], name: str, *
     check_name(name)
     points = [np.array(example, float) for example in examples]
     every = tuple(range(len(points)))
-    values = _Written.of(compiled(f, **_given(options)), points, f"{name}_values")
+    values = _Written.of(compiled(f, **_checked_options(options)), points, f"{name}_values")
     slopes = _Written.of(
-        jacobian(f, every, **_given(options, sparse=True)),
+        jacobian(f, every, **_checked_options(options, sparse=True)),
         points,
         f"{name}_jacobian",
         pairs=list(product(values.shapes, [point.shape for point in points])),
@@ -101,11 +101,11 @@ def _second(
     all_points = [*points, *map(np.ones, shapes)]
     # the function itself has been compared with its recording
     plain = {**options, "check": False}
-    slopes = _Written.of(gradient_of(total, every[:count], **_given(plain)), all_points, f"{name}_weighted")
+    slopes = _Written.of(gradient_of(total, every[:count], **_checked_options(plain)), all_points, f"{name}_weighted")
     sizes = [point.shape for point in all_points]
     pairs = list(product(sizes, sizes))
     curvature = _Written.of(
-        hessian(total, every, **_given(plain, sparse=True)), all_points, f"{name}_curvature", pairs=pairs
+        hessian(total, every, **_checked_options(plain, sparse=True)), all_points, f"{name}_curvature", pairs=pairs
     )
     weighted = [*inputs, *((f"out_{n}", p) for n, p in outputs), *((f"adj_{n}", p) for n, p in outputs)]
     results = [(f"adj_{n}", p) for n, p in inputs]
@@ -152,7 +152,7 @@ def nlp_source(f: Callable[..., Any], g: Callable[..., Any], x: Any, p: Any = No
     points = [np.array(each, float) for each in ([x] if p is None else [x, p])]
     if wrong := [point.shape for point in points if point.ndim > 1]:
         raise ArgumentError(f"an example has shape {wrong[0]}; expected vectors or numbers for x and p")
-    dense, sparse, arguments = _given(options), _given(options, sparse=True), range(len(points))
+    dense, sparse, arguments = _checked_options(options), _checked_options(options, sparse=True), range(len(points))
     objective = _Written.of(compiled(f, **dense), points, "nlp_objective")
     constraints = _Written.of(compiled(g, **dense), points, "nlp_constraints")
     _check_results(f, g, objective.shapes, constraints.shapes)
@@ -222,7 +222,7 @@ def _weighted(result: int, of: str, pattern: Pattern) -> list[str]:
     ]
 
 
-def _given(options: dict[str, Any], *, sparse: bool = False) -> Any:
+def _checked_options(options: dict[str, Any], *, sparse: bool = False) -> Any:
     """Return the options of a derivative that is written as C; refuse `sparse`, `dtype` and `target`."""
     alone = {"sparse": (None, False), "dtype": ("float64",), "target": ()}
     if wrong := [key for key, allowed in alone.items() if key in options and options[key] not in allowed]:
@@ -259,7 +259,7 @@ class WeightedSum:
         self.__name__ = f"weighted {name_of(f)}"
         self._function, self._count, self.holder = f, count, holder_of(f)
         # call Python functions directly, so that operations on their arrays become loops
-        self._part = f if recorder_of(f) is recorder_of(leaves) else compiled(f)
+        self._recordable = f if recorder_of(f) is recorder_of(leaves) else compiled(f)
 
     def __call__(self, *operands: Any) -> Any:
         """Return the sum, for numbers or traced values."""
@@ -267,7 +267,7 @@ class WeightedSum:
         if ACTIVE.tape is None:
             results = recorder_of(self._function).evaluate(self._function, arguments)
         else:
-            results = self._part(*arguments)
+            results = self._recordable(*arguments)
         return sum(np.sum(weight * result) for weight, result in zip(weights, leaves(results), strict=True))
 
 

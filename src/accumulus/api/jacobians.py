@@ -7,10 +7,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from accumulus.api.asked import (
-    Asked,
-    AskedOfMatrix,
-    GivenOfMatrix,
+from accumulus.api.common_options import (
+    DerivativeOptions,
+    MatrixOptions,
+    SelectionOptions,
     dense,
     derivative,
     options_and_choice,
@@ -22,7 +22,7 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import holder_of, recorder_of
-from accumulus.options import Given, shows_options
+from accumulus.options import OptionKeywords, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import (
@@ -38,7 +38,7 @@ from accumulus.programs.kinds import (
 
 @shows_arguments_and_choice
 def jacobian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[MatrixOptions]
 ) -> Derivative:
     """Return the Jacobian of `f`, as a function of the same arguments.
 
@@ -128,12 +128,12 @@ def jacobian(
     >>> jac.batch(np.ones((1000, 2))).shape
     (1000, 2, 2)
     """
-    return derivative(f, JACOBIAN, argnums, asked)
+    return derivative(f, JACOBIAN, argnums, options)
 
 
 @shows_arguments_and_choice
 def value_and_jacobian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[MatrixOptions]
 ) -> Derivative:
     """Return the pair (value of f, Jacobian), computed together, with the options of `jacobian`.
 
@@ -143,11 +143,13 @@ def value_and_jacobian(
     >>> float(value), float(slope)
     (9.0, 6.0)
     """
-    return derivative(f, VALUE_AND_JACOBIAN, argnums, asked)
+    return derivative(f, VALUE_AND_JACOBIAN, argnums, options)
 
 
 @shows_arguments
-def gradient(f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]) -> Derivative:
+def gradient(
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[DerivativeOptions]
+) -> Derivative:
     """Return the gradient of a function that returns one number, in the shape of the argument; options as `jacobian`.
 
     Raises:
@@ -157,12 +159,12 @@ def gradient(f: Callable[..., Any], argnums: int | Sequence[int] | None = None, 
     >>> gradient(lambda x: np.sum(x**2))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    return derivative(f, GRADIENT, argnums, asked)
+    return derivative(f, GRADIENT, argnums, options)
 
 
 @shows_arguments
 def value_and_gradient(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[DerivativeOptions]
 ) -> Derivative:
     """Return the pair (value of f, gradient), computed together, with the options of `jacobian`.
 
@@ -173,7 +175,7 @@ def value_and_gradient(
     >>> float(value), slope.tolist()
     (5.0, [2.0, 4.0])
     """
-    return derivative(f, VALUE_AND_GRADIENT, argnums, asked)
+    return derivative(f, VALUE_AND_GRADIENT, argnums, options)
 
 
 @shows_options
@@ -182,7 +184,7 @@ def compile(  # noqa: A001  # named as in the field
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
-    **options: Unpack[Given],
+    **options: Unpack[OptionKeywords],
 ) -> Derivative:
     """Return `f` rewritten to fewer operations and compiled, as a function of the same arguments.
 
@@ -214,7 +216,7 @@ def compile(  # noqa: A001  # named as in the field
 
 @shows_arguments_and_choice
 def hessian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[MatrixOptions]
 ) -> Derivative:
     """Return the Hessian of a function that returns one number, in the shape and structure of ``jax.hessian``.
 
@@ -243,12 +245,12 @@ def hessian(
     array([[4., 2.],
            [2., 0.]])
     """
-    return derivative(f, HESSIAN, argnums, asked)
+    return derivative(f, HESSIAN, argnums, options)
 
 
 @shows_arguments_and_choice
 def value_gradient_hessian(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[AskedOfMatrix]
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[MatrixOptions]
 ) -> Derivative:
     """Return (value of f, gradient, Hessian), computed together, with the options of `hessian`.
 
@@ -259,11 +261,13 @@ def value_gradient_hessian(
     >>> float(value), gradient.tolist(), hessian.tolist()
     (9.0, [3.0, 12.0], [[6.0, 0.0], [0.0, 12.0]])
     """
-    return derivative(f, VALUE_GRADIENT_HESSIAN, argnums, asked)
+    return derivative(f, VALUE_GRADIENT_HESSIAN, argnums, options)
 
 
 @shows_choice
-def hessian_of_lagrangian(f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[GivenOfMatrix]) -> Derivative:
+def hessian_of_lagrangian(
+    f: Callable[..., Any], g: Callable[..., Any], **options: Unpack[SelectionOptions]
+) -> Derivative:
     """Return the Hessian of sigma·f + multipliers·g with respect to x: a function of (x, sigma, multipliers).
 
     This is Ipopt's convention. `multipliers` has the shape of the result of `g`. Further arguments of a call (x, sigma,
@@ -298,13 +302,13 @@ class _Lagrangian:
         self._functions = f, g
         self.holder = holder_of(f), holder_of(g)
         #: The functions as parts of enclosing recordings, for any arguments.
-        self._parts = compile(f), compile(g)
+        self._terms = compile(f), compile(g)
 
     def __call__(self, x: Any, sigma: Any, multipliers: Any, *parameters: Any) -> Any:
         if ACTIVE.tape is None:
             value, constraints = (recorder_of(term).evaluate(term, (x, *parameters)) for term in self._functions)
         else:
-            value, constraints = (term(x, *parameters) for term in self._parts)
+            value, constraints = (term(x, *parameters) for term in self._terms)
         names = [name_of(function) for function in self._functions]
         constraints = np.asarray(constraints) if isinstance(constraints, list | tuple) else constraints
         if np.shape(value):

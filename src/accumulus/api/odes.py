@@ -157,7 +157,7 @@ class _Problem:
         self.structure, leaves = flatten(y0)
         for path, leaf in leaves:
             _check_real(leaf, f"y0{path}", self.name)
-        self.places: list[Place] = [(np.shape(leaf), False) for _, leaf in leaves]
+        self.leaf_shapes: list[Place] = [(np.shape(leaf), False) for _, leaf in leaves]
         parts = [references_of(self.tape, leaf).reshape(-1) for _, leaf in leaves]
         self.start = np.concatenate([np.empty(0, np.int64), *parts])
         _check_real(t, "t", self.name)
@@ -182,7 +182,10 @@ class _Problem:
             rates = _ordered(f(s, y, *self._args), y)
             return rates if event is None else (rates, at(s, y, *self._args))
 
-        arguments: list[tuple[Structure, Sequence[Place]]] = [(Leaf(), [((), False)]), (self.structure, self.places)]
+        arguments: list[tuple[Structure, Sequence[Place]]] = [
+            (Leaf(), [((), False)]),
+            (self.structure, self.leaf_shapes),
+        ]
         body = recorded_equations(equations, self._f, arguments, self.tape, self.name)
         rates, crossing = self._parted(body, event)
         system = _system(to_bytes(rates), len(self.start), self.name)
@@ -215,7 +218,7 @@ class _Problem:
     def arranged(self, states: NDArray[np.int64]) -> Any:
         """Return states, (…, entries), in the structure of y0."""
         parts, first, axes = [], 0, states.shape[:-1]
-        for shape, _ in self.places:
+        for shape, _ in self.leaf_shapes:
             size = int(np.prod(shape))
             entries = states[..., first : first + size].reshape((*axes, *shape))
             parts.append(make(self.tape, entries if entries.ndim else int(entries)))
@@ -225,7 +228,7 @@ class _Problem:
     def _check_rates(self, structure: Structure, results: Sequence[Place]) -> None:
         """Raise an `ArgumentError` if the rates do not have the form of the state."""
         shapes = [shape for shape, _ in results]
-        expected = [shape for shape, _ in self.places]
+        expected = [shape for shape, _ in self.leaf_shapes]
         in_row = isinstance(self.structure, Leaf) and sum(map(_size, shapes)) == _size(expected[0])
         if any(boolean for _, boolean in results) or not (
             (structure == self.structure and shapes == expected) or in_row

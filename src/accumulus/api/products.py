@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Never, Unpack
 
-from accumulus.api.asked import (
+from accumulus.api.common_options import (
     MANIFOLDS,
-    Asked,
-    GivenOnManifolds,
+    DerivativeOptions,
+    ManifoldOptions,
     dense,
     derivative,
     manifolds_in,
@@ -18,14 +18,14 @@ from accumulus.api.asked import (
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
-from accumulus.options import Given, shows_options, takes_one_function
+from accumulus.options import OptionKeywords, shows_options, takes_one_function
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
 from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, Kind
 
 
 @shows_manifolds
-def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
+def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]) -> Derivative:
     """Return the value of `f` and its Jacobian times directions, as a function of (primals, tangents).
 
     A call returns the pair (value, tangent), like ``jax.jvp(f, primals, tangents)``. `primals` is the tuple of all
@@ -59,7 +59,7 @@ def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds
 
 
 @shows_manifolds
-def vjp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
+def vjp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]) -> Derivative:
     """Return the value of `f` and weights times its Jacobian, as a function of (primals, cotangents).
 
     It combines ``value, back = jax.vjp(f, *primals)`` and ``back(cotangents)``. `primals` is the tuple of all
@@ -88,7 +88,7 @@ def vjp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds
 
 
 @shows_manifolds
-def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds]) -> Derivative:
+def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]) -> Derivative:
     """Return the Hessian of a function that returns one number, times directions: a function of (primals, tangents).
 
     A call computes ``jax.jvp(jax.grad(f), primals, tangents)[1]`` for all arguments that have a tangent. The result has
@@ -116,7 +116,7 @@ def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[GivenOnManifolds
 
 
 @shows_options
-def taylor(f: Callable[..., Any], *extra: Never, **options: Unpack[Given]) -> Derivative:
+def taylor(f: Callable[..., Any], *extra: Never, **options: Unpack[OptionKeywords]) -> Derivative:
     """Return a function of (primals, series): the value of `f` and its Taylor coefficients along a path.
 
     With x(t) = x₀ + x₁·t + x₂·t² + …, f(x(t)) is y₀ + y₁·t + y₂·t² + …. `primals` is the tuple of all arguments, x₀.
@@ -145,7 +145,7 @@ def taylor(f: Callable[..., Any], *extra: Never, **options: Unpack[Given]) -> De
     return _directed(f, TAYLOR, options)
 
 
-def _directed(f: Callable[..., Any], kind: Kind, options: Given | GivenOnManifolds) -> Derivative:
+def _directed(f: Callable[..., Any], kind: Kind, options: OptionKeywords | ManifoldOptions) -> Derivative:
     keywords = dict[str, Any](options)
     if kind is not TAYLOR:
         on, into = manifolds_in(keywords)
@@ -196,7 +196,7 @@ class Linearizations:
 
 @shows_arguments
 def linear_operator(
-    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **asked: Unpack[Asked]
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[DerivativeOptions]
 ) -> Linearizations:
     """Return the Jacobian of `f` as a SciPy linear operator, as a function of the same arguments.
 
@@ -208,7 +208,7 @@ def linear_operator(
         f: function as for `jacobian`.
         argnums: positions of the arguments to differentiate with respect to. The operator's rows are the entries of all
             results, and its columns the entries of these arguments, in C order, one array after the other.
-        asked: names and options of `jacobian`, except `sparse`.
+        options: names and options of `jacobian`, except `sparse`.
 
     Returns:
         A function of the arguments of `f` that returns a ``scipy.sparse.linalg.LinearOperator`` of shape (entries of
@@ -228,9 +228,9 @@ def linear_operator(
     >>> A.value, A.multiplications, A.nonzeros
     (array([0., 0., 0., 0., 0., 0.]), 11, 36)
     """
-    if asked.get("sparse") is not None:
+    if options.get("sparse") is not None:
         raise ArgumentError(
-            f"sparse is {asked['sparse']!r} for linear_operator, which makes no matrix; leave sparse out"
+            f"sparse is {options['sparse']!r} for linear_operator, which makes no matrix; leave sparse out"
         )
     # with loops, the operator holds the nonzeros of the sparse Jacobian
-    return Linearizations(derivative(f, LINEAR_OPERATOR, argnums, {**asked, "sparse": "csr"}))
+    return Linearizations(derivative(f, LINEAR_OPERATOR, argnums, {**options, "sparse": "csr"}))

@@ -16,7 +16,7 @@ from accumulus.graph.pictures import LARGEST, to_svg
 from accumulus.options import GUARDS, Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
-from accumulus.programs.forms import Forms, asked_together, settled_function
+from accumulus.programs.forms import Forms, requested_arguments, settled_function
 from accumulus.programs.graphs import linearize_arguments
 from accumulus.programs.kinds import JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
@@ -171,7 +171,7 @@ class Trace:
         with Preparation(self.name, chosen) as preparation:
             kind, graph_and_plan = VALUE_AND_JACOBIAN if values else JACOBIAN, (linearization, plan)
             return CompiledProgram.of(
-                straight_line(self.recording, kind, selection, preparation, given=graph_and_plan), preparation
+                straight_line(self.recording, kind, selection, preparation, planned=graph_and_plan), preparation
             )
 
     def _linearization_of(self, plan: Plan) -> tuple[Selection, Linearization]:
@@ -190,20 +190,22 @@ class Trace:
         self, argnums: int | Sequence[int] | None = None, argnames: str | Sequence[str] | None = None
     ) -> Selection:
         """Return the differentiated arguments: by default all numeric ones; a single one is not wrapped in a tuple."""
-        asked: int | str | Sequence[int | str] | None = None
+        differentiated: int | str | Sequence[int | str] | None = None
         if argnums is not None or argnames is not None:
-            asked = asked_together(self._function, argnums, argnames)
+            differentiated = requested_arguments(self._function, argnums, argnames)
         if self._call is not None:
-            if asked is None:
+            if differentiated is None:
                 places = [*range(len(self._call.positional)), *self._call.keywords]
-                asked = [argument for argument in places if self._call.place_of(argument)[1]]
-            return arranged(self._call, _alone(asked), self.name)
+                differentiated = [argument for argument in places if self._call.place_of(argument)[1]]
+            return arranged(self._call, _alone(differentiated), self.name)
         shapes = self.recording.argument_shapes
-        if asked is None:
-            asked = [k for k, shape in enumerate(shapes) if shape is not None]
-        return checked_argnums(_alone(asked), shapes, self.name)
+        if differentiated is None:
+            differentiated = [k for k, shape in enumerate(shapes) if shape is not None]
+        return checked_argnums(_alone(differentiated), shapes, self.name)
 
 
-def _alone(asked: Any) -> Any:
+def _alone(differentiated: Any) -> Any:
     """Return the element of a sequence of one; any other value unchanged."""
-    return asked[0] if isinstance(asked, list | tuple) and len(asked) == 1 else asked
+    return (
+        differentiated[0] if isinstance(differentiated, list | tuple) and len(differentiated) == 1 else differentiated
+    )

@@ -37,7 +37,7 @@ _KEPT: Final = 64
 _EXPLICIT: Final = ("RK23", "RK45", "DOP853")
 
 
-def recorded(name: str, tape: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
+def record_solver_call(name: str, tape: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """Record a call of one of SciPy's solvers: its results are traced values.
 
     Returns:
@@ -95,7 +95,11 @@ def _equations(
         return None
     if not does and not len(body.taken):
         return None
-    return _kept(to_bytes(body.tape), int(np.prod(shape)) if shape else None, _name(function)), body.taken, body.results
+    return (
+        _equations_of(to_bytes(body.tape), int(np.prod(shape)) if shape else None, _name(function)),
+        body.taken,
+        body.results,
+    )
 
 
 def _as_tuple(args: Any) -> tuple[Any, ...]:
@@ -113,7 +117,7 @@ def _name(function: Any) -> str:
 
 
 @lru_cache(maxsize=_KEPT)
-def _kept(rows: bytes, size: int | None, name: str) -> Equations:
+def _equations_of(rows: bytes, size: int | None, name: str) -> Equations:
     return Equations(from_bytes(rows), (size,), name)
 
 
@@ -251,7 +255,7 @@ def _between(name: str, equations: Equations, options: dict[str, Any], ends: Flo
     try:
         return getattr(scipy.optimize, name)(lambda y: float(program(y, p)[0]), ends[0], ends[1], **options)
     except (ValueError, RuntimeError) as error:
-        raise _not_found(name, equations, ends, str(error)) from None
+        raise _no_root(name, equations, ends, str(error)) from None
 
 
 def _root(
@@ -303,12 +307,12 @@ def _near(
         raise refuse(f"scipy.optimize.{name} is recorded {refusal}")
     (equations, taken, _), n = traced, int(np.prod(shape))
     conditions = _stationary(equations, n) if name == "least_squares" else equations
-    find = partial(_found_near, name, equations, jacobian, options)
+    find = partial(_root_near, name, equations, jacobian, options)
     x = TracedArray(tape, _root(tape, find, conditions, n, in_row(tape, x0), taken))
     return x, lambda: equations(x, TracedArray(tape, taken)), shape
 
 
-def _found_near(
+def _root_near(
     name: str, equations: Equations, jacobian: Any, options: dict[str, Any], start: Floats, p: Floats
 ) -> Any:
     """Return the solver's result near a start."""
@@ -325,11 +329,11 @@ def _found_near(
         result = solver(lambda y: program(y, p), start, jac=jacobian, **options)
         unknowns, success, why = result.x, result.success, str(result.message)
     if not success:
-        raise _not_found(name, equations, start, why)
+        raise _no_root(name, equations, start, why)
     return unknowns
 
 
-def _not_found(solver: str, equations: Equations, start: Floats, why: str) -> ConvergenceError:
+def _no_root(solver: str, equations: Equations, start: Floats, why: str) -> ConvergenceError:
     return ConvergenceError(
         f"scipy.optimize.{solver} found no root of {equations.name} from {np.array2string(start, threshold=12)}: {why}"
     )

@@ -18,7 +18,7 @@ import numpy as np
 
 from accumulus.errors import AccumulusError, ArgumentError
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.calls import Reader, Restructured, placed
+from accumulus.frontends.calls import Reader, Restructured, positional_call
 from accumulus.frontends.kinds import StandIn, numbers_in, shape_of
 from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.quaternions import normalised, perturbing
@@ -30,9 +30,9 @@ from accumulus.programs.arguments import axes_of_points
 from accumulus.programs.batches import first_point
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
-from accumulus.programs.forms import Forms, asked_together, axes_by_position, axes_of_numbers
+from accumulus.programs.forms import Forms, axes_by_position, axes_of_numbers, requested_arguments
 from accumulus.programs.kinds import COMPILED, Kind, Seeds
-from accumulus.programs.selection import Chosen, static_positions
+from accumulus.programs.selection import SelectionRequest, static_positions
 
 #: Maximum number of tangent entries for which the derivative is folded into a function of the arguments (`_Folded`).
 MOST_FOLDED: Final = 64
@@ -71,7 +71,7 @@ def tangent_derivative(
     argnums: int | Sequence[int] | None,
     names: Sequence[Any],
     options: Options,
-    chosen: Chosen | None,
+    chosen: SelectionRequest | None,
     on: On,
     into: On,
 ) -> Derivative:
@@ -101,7 +101,7 @@ def tangent_derivative(
             f"sparse and into cannot be combined for {kind.name}; call acc.jacobian with both, and acc.compile for "
             "the value"
         )
-    differentiated: int | str | Sequence[int | str] = 0 if kind.has_seeds else asked_together(f, argnums, names[0])
+    differentiated: int | str | Sequence[int | str] = 0 if kind.has_seeds else requested_arguments(f, argnums, names[0])
     function = _OnManifolds(f, kind, differentiated, names[1:], options, chosen, on, into)
     if options.sparse is not None:
         return _Along(function)
@@ -140,11 +140,11 @@ class _TangentForms(Forms):
         asked: int | Sequence[int] = (),
     ) -> None:
         super().__init__(function, function.__name__, asked, None, *static)
-        self._wanted = [differentiated] if isinstance(differentiated, int | str) else [*differentiated]
+        self._differentiated = [differentiated] if isinstance(differentiated, int | str) else [*differentiated]
 
     @property
     def _needed(self) -> list[int | str]:
-        return [argument for argument in self._wanted if not isinstance(argument, int) or argument > 0]
+        return [argument for argument in self._differentiated if not isinstance(argument, int) or argument > 0]
 
     def of(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Restructured | None, Sequence[Any]]:
         """Return the function in the form for these arguments, None if unchanged, and the numbers in the arguments."""
@@ -206,14 +206,20 @@ class _OnManifolds:
         differentiated: int | str | Sequence[int | str],
         static: Sequence[Any],
         options: Options,
-        chosen: Chosen | None,
+        chosen: SelectionRequest | None,
         on: On,
         into: On,
     ) -> None:
         self.__name__, self.__doc__ = name_of(f), f.__doc__
         self.__qualname__ = self.__name__
         self.holder = holder_of(f)
-        self.kind, self.wanted, self.static, self.options, self.chosen = kind, differentiated, static, options, chosen
+        self.kind, self.differentiated, self.static, self.options, self.selection = (
+            kind,
+            differentiated,
+            static,
+            options,
+            chosen,
+        )
         self._function, self._on, self._into = f, on, into
         if kind.has_seeds:
             self.__signature__ = inspect.signature(_of_primals)
@@ -221,7 +227,9 @@ class _OnManifolds:
             with suppress(TypeError, ValueError):
                 self.__signature__ = inspect.signature(f)
         #: The function as part of an enclosing recording, for any arguments.
-        self._part = f if is_plain(f) else Derivative(f, COMPILED, Forms(f, self.__name__, (), None, (), ()), options)
+        self._recordable = (
+            f if is_plain(f) else Derivative(f, COMPILED, Forms(f, self.__name__, (), None, (), ()), options)
+        )
         self._at_numbers = _AtNumbers(self, self)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -246,16 +254,16 @@ class _OnManifolds:
             forms: Forms = DirectionForms(near, self.__name__, kind)
             derivatives = Derivative(near, kind, forms, options)(deltas, seeds)
             return (_shown(value), derivatives[1]) if value is not None and kind.values else derivatives
-        alone = isinstance(self.wanted, int | str)
+        alone = isinstance(self.differentiated, int | str)
         forms = Forms(near, self.__name__, 0 if alone else range(len(deltas)), None, (), ())
         inner = kind if value is None else replace(kind, values=False)
-        derivatives = Derivative(near, inner, forms, options, self.chosen)(*deltas)
+        derivatives = Derivative(near, inner, forms, options, self.selection)(*deltas)
         return (_shown(value), derivatives) if value is not None and kind.values else derivatives
 
     def zeros(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the zero tangent vector at each differentiated argument, in its structure."""
         tangents = []
-        for argument, on in zip(*self._places(arguments), strict=True):
+        for argument, on in zip(*self._argument_manifolds(arguments), strict=True):
             held = arguments[argument] if isinstance(argument, int) else keywords[argument]
             tangents.append(_walk(held, on, f"argument {argument} of {self.__name__}", _zero))
         return tuple(tangents)
@@ -264,18 +272,18 @@ class _OnManifolds:
         """Return the zero tangent vectors at arguments as users pass them; a single vector for a single argument."""
         positional = tuple([_stored(x, "") for x in arguments])
         named = {key: _stored(x, key) for key, x in keywords.items()}
-        differentiated = [self.wanted] if isinstance(self.wanted, int | str) else self.wanted
+        differentiated = [self.differentiated] if isinstance(self.differentiated, int | str) else self.differentiated
         if keywords or not all(isinstance(k, int) and -len(positional) <= k < len(positional) for k in differentiated):
-            positional, named = placed(self, positional, named, self.__name__, differentiated)
+            positional, named = positional_call(self, positional, named, self.__name__, differentiated)
         zeros = self.zeros(positional, named)
-        return zeros[0] if isinstance(self.wanted, int | str) else zeros
+        return zeros[0] if isinstance(self.differentiated, int | str) else zeros
 
     def moved(
         self, deltas: Sequence[Any], arguments: Sequence[Any], keywords: Mapping[str, Any], value: Any = None
     ) -> Any:
         """Return the result at perturbed arguments; in local coordinates at `value` if the result has a manifold."""
         positional, named = [*arguments], dict(keywords)
-        places, manifolds = self._places(arguments)
+        places, manifolds = self._argument_manifolds(arguments)
         if value is None and self._into is not None:
             value = self._call(positional, named)
         with perturbing():
@@ -304,11 +312,11 @@ class _OnManifolds:
         return _stored(recorder_of(self._function).evaluate(partial(self._function, **named), positional), "")
 
     def _call(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        return self._part(*arguments, **keywords)
+        return self._recordable(*arguments, **keywords)
 
-    def _places(self, arguments: Sequence[Any]) -> tuple[Sequence[int | str], list[On]]:
+    def _argument_manifolds(self, arguments: Sequence[Any]) -> tuple[Sequence[int | str], list[On]]:
         """Return the arguments to differentiate with respect to, and the entry of `on` for each of them."""
-        on, differentiated = self._on, self.wanted
+        on, differentiated = self._on, self.differentiated
         if self.kind.has_seeds:
             places: Sequence[int | str] = range(len(arguments))
         elif isinstance(differentiated, int | str):
@@ -374,7 +382,7 @@ class _Folded(Derivative):
 
     def __init__(self, function: _OnManifolds) -> None:
         kind = function.kind
-        forms = _TangentForms(function, () if kind.has_seeds else function.wanted, function.static)
+        forms = _TangentForms(function, () if kind.has_seeds else function.differentiated, function.static)
         shown = replace(COMPILED, name=kind.name, title=f"{kind.title} in tangent spaces")
         super().__init__(function, shown, forms, replace(function.options, sparse=None))
         self._tangents = function
@@ -428,7 +436,7 @@ class _Along(Derivative):
         positions = (static,) if isinstance(static, int) else tuple(static)
         # the tangent vectors come first
         forms = _TangentForms(moved, (), ([k + 1 if k >= 0 else k for k in positions], names), asked=0)
-        super().__init__(moved, function.kind, forms, function.options, function.chosen)
+        super().__init__(moved, function.kind, forms, function.options, function.selection)
         self._tangents = function
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -452,7 +460,7 @@ class _Along(Derivative):
     ) -> Any:
         """Compute derivatives at many points, see `Derivative.batch`."""
         function = self._tangents
-        call, numbers = _TangentForms(function, function.wanted, function.static).of(arguments, keywords)
+        call, numbers = _TangentForms(function, function.differentiated, function.static).of(arguments, keywords)
         if call is not None:
             in_axes = axes_of_numbers(call, numbers, in_axes, transposed, self._name)
         elif isinstance(in_axes, dict):
@@ -514,7 +522,7 @@ class _Moved:
             return self._at_numbers.derivatives((deltas, *arguments), keywords, 1)
         positional, named = [*map(_restored, arguments)], {name: _restored(x) for name, x in keywords.items()}
         return self._around.moved(
-            (deltas,) if isinstance(self._around.wanted, int | str) else deltas, positional, named
+            (deltas,) if isinstance(self._around.differentiated, int | str) else deltas, positional, named
         )
 
 

@@ -41,7 +41,7 @@ class Factored:
     """
 
     made: Program
-    given: Integers
+    original: Integers
     matrix: Integers
     values: list[Integers]
     results: list[Integers]
@@ -74,12 +74,12 @@ def _entries(heads: Integers, tails: Integers, values: Integers | None = None) -
     return Entries(column(heads), column(tails), None if values is None else column(values))
 
 
-def lower_factor(factored: Factored) -> list[Link]:
+def lower_factor_derivative(factored: Factored) -> list[Link]:
     """Return dL = L·Φ(L⁻¹·dA·L⁻ᵀ).
 
     Φ is the lower triangle with half the diagonal. Only the lower triangle of A is used.
     """
-    made, matrix, n = factored.made, factored.given, len(factored.given)
+    made, matrix, n = factored.made, factored.original, len(factored.original)
     symmetric, left, whole, halved = factored.between(*[(n, n)] * 4)
     lower = np.tri(n, dtype=bool)
     factor = np.where(lower, factored.values[0], made.constant(0.0))
@@ -94,15 +94,15 @@ def lower_factor(factored: Factored) -> list[Link]:
     ]
 
 
-def eigenvectors(factored: Factored) -> list[Link]:
+def eigenvector_derivatives(factored: Factored) -> list[Link]:
     """Return P = Vᵀ·dA·V; dλ is its diagonal, and dV = V·X with X_ij = P_ij / (λ_j - λ_i)."""
-    made, n, (values, vectors) = factored.made, len(factored.given), factored.values
+    made, n, (values, vectors) = factored.made, len(factored.original), factored.values
     matrix, left, whole, turning = factored.between(*[(n, n)] * 4)
     apart = ~np.eye(n, dtype=bool)
     gaps = made.apply("subtract", *np.broadcast_arrays(values, values[:, np.newaxis]))
     steep = made.apply("divide", made.constant(1.0), gaps[apart])
     return [
-        (0, None, _entries(matrix, factored.given)),
+        (0, None, _entries(matrix, factored.original)),
         (1, 0, _from_left(left, matrix, vectors.T)),
         (2, 1, _from_right(whole, left, vectors)),
         (4, 2, _entries(factored.results[0], np.diag(whole))),
@@ -111,15 +111,15 @@ def eigenvectors(factored: Factored) -> list[Link]:
     ]
 
 
-def orthogonal(factored: Factored) -> list[Link]:
+def orthogonal_derivatives(factored: Factored) -> list[Link]:
     """Return B = dA·R⁻¹, C = Qᵀ·B, and T = dR·R⁻¹: upper, C_ij + C_ji above the diagonal; dQ = B - Q·T, dR = T·R."""
-    made, (m, n), (upper, q) = factored.made, factored.given.shape, factored.values
+    made, (m, n), (upper, q) = factored.made, factored.original.shape, factored.values
     matrix, scaled, along, turning = factored.between((m, n), (m, n), (n, n), (n, n))
     above, zero = np.triu(np.ones((n, n), bool), 1), made.constant(0.0)
     upper = np.where(np.tri(n, k=-1, dtype=bool), zero, upper)
     diagonal = np.diag(turning)
     return [
-        (0, None, _entries(matrix, factored.given)),
+        (0, None, _entries(matrix, factored.original)),
         (1, 0, _from_right(scaled, matrix, Inverse(made, upper, n))),
         (2, 1, _from_left(along, scaled, q.T)),
         (3, 2, _entries(np.append(turning[above], diagonal), np.append(along[above], np.diag(along)))),
@@ -130,20 +130,20 @@ def orthogonal(factored: Factored) -> list[Link]:
     ]
 
 
-def singular_vectors(factored: Factored) -> list[Link]:
+def singular_vector_derivatives(factored: Factored) -> list[Link]:
     """Return the derivatives of a singular value decomposition.
 
     W = dA·V, P = Uᵀ·W, and ds is its diagonal. With F_ij = 1 / (s_j² - s_i²), X_ij = F_ij·(s_j·P_ij + s_i·P_ji) and
     Y_ij = F_ij·(s_i·P_ij + s_j·P_ji): dV = V·Y, and dU = U·X + (W - U·P)·S⁻¹, the last term if m > n.
     """
-    made, (m, n), (values, u, v) = factored.made, factored.given.shape, factored.values
+    made, (m, n), (values, u, v) = factored.made, factored.original.shape, factored.values
     matrix, scaled, along, first, second = factored.between((m, n), (m, n), (n, n), (n, n), (n, n))
     apart = ~np.eye(n, dtype=bool)
     later, earlier = (each[apart] for each in np.broadcast_arrays(values, values[:, np.newaxis]))
     gaps = made.apply("multiply", made.apply("subtract", later, earlier), made.apply("add", later, earlier))
     by_later, by_earlier = (made.apply("divide", each, gaps) for each in (later, earlier))
     links: list[Link] = [
-        (0, None, _entries(matrix, factored.given)),
+        (0, None, _entries(matrix, factored.original)),
         (1, 0, _from_right(scaled, matrix, v)),
         (2, 1, _from_left(along, scaled, u.T)),
         (5, 2, _entries(factored.results[0], np.diag(along))),
@@ -166,19 +166,19 @@ def singular_vectors(factored: Factored) -> list[Link]:
     return links
 
 
-def determinant(factored: Factored) -> list[Link]:
+def determinant_derivative(factored: Factored) -> list[Link]:
     """Return the derivative det A·A⁻ᵀ with respect to A."""
-    made, n = factored.made, len(factored.given)
+    made, n = factored.made, len(factored.original)
     inverse = made.solve(factored.matrix, made.constant_array(np.eye(n)))
     row = made.apply("multiply", inverse.T.reshape(-1), factored.values[0].reshape(()))
-    return [(0, None, Dense.of(factored.results[0].reshape(-1), factored.given.reshape(-1), row.reshape(1, -1)))]
+    return [(0, None, Dense.of(factored.results[0].reshape(-1), factored.original.reshape(-1), row.reshape(1, -1)))]
 
 
 #: Number of arrays that are never computed, and the rule, by the code of a block.
 RULES: Final[dict[int, tuple[int, Callable[[Factored], list[Link]]]]] = {
-    CHOLESKY: (4, lower_factor),
-    EIGENVECTORS: (4, eigenvectors),
-    ORTHOGONAL: (4, orthogonal),
-    SINGULAR_VECTORS: (5, singular_vectors),
-    DETERMINANT: (0, determinant),
+    CHOLESKY: (4, lower_factor_derivative),
+    EIGENVECTORS: (4, eigenvector_derivatives),
+    ORTHOGONAL: (4, orthogonal_derivatives),
+    SINGULAR_VECTORS: (5, singular_vector_derivatives),
+    DETERMINANT: (0, determinant_derivative),
 }

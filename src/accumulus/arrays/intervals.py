@@ -35,7 +35,7 @@ class Intervals(Partial):
 
     def __init__(self, tape: Program) -> None:
         self._tape = tape
-        self._known: list[Interval] = []
+        self._by_block: list[Interval] = []
 
     def is_finite(self, values: Column) -> bool:
         """Return True if all values are finite numbers."""
@@ -43,7 +43,7 @@ class Intervals(Partial):
 
     def of(self, values: Column) -> Interval:
         """Return the interval of all values of a column."""
-        resume(self._tape, self, None, len(self._known), memory=lambda *_: self)
+        resume(self._tape, self, None, len(self._by_block), memory=lambda *_: self)
         return self._of(values, owners_in(self._tape.starts, values))
 
     # Interface of the interpreter's memory
@@ -54,17 +54,17 @@ class Intervals(Partial):
 
     def write(self, start: int, count: int, interval: Interval) -> None:
         """Keep the interval of the next block."""
-        self._known.append(interval)
+        self._by_block.append(interval)
 
     def run_steps(self, block: Block, domain: Domain) -> None:
         """Append None: nothing is known about recurrences."""
-        self._known.append(None)
+        self._by_block.append(None)
 
     def _of(self, operands: Column, owners: Sequence[int]) -> Interval:
         """Return the interval as `of` does, given the blocks that own the references."""
         if not len(operands):
             return (0.0, 0.0)
-        return _hull(self._outside(operands) if block < 0 else self._known[block] for block in owners)
+        return _hull(self._outside(operands) if block < 0 else self._by_block[block] for block in owners)
 
     def _outside(self, operands: Column) -> Interval:
         """Return the interval of inputs and constants among the values of a column."""

@@ -90,7 +90,7 @@ class Inverse:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class ConstantMatrix:
     """A constant sparse matrix in a program that computes derivatives.
 
     Attributes:
@@ -115,7 +115,7 @@ class Held:
         return self.given.nnz
 
     @property
-    def T(self) -> Held:  # noqa: N802
+    def T(self) -> ConstantMatrix:  # noqa: N802
         """The transpose, which is formed only when needed."""
         return replace(self, is_transposed=not self.is_transposed)
 
@@ -223,4 +223,4 @@ def slopes_by(opaque: Opaque, by: Integers) -> Opaque:
 
 
 #: Matrices whose entries are not formed.
-Unformed = Inverse | Held | Slopes
+Unformed = Inverse | ConstantMatrix | Slopes

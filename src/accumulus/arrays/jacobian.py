@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import Entries, Products, positions, selected, sorted_entries
 from accumulus.arrays.factors import RULES, Factored
-from accumulus.arrays.inverses import Held, Inverse, Slopes
+from accumulus.arrays.inverses import ConstantMatrix, Inverse, Slopes
 from accumulus.arrays.scans import Factor, Recurrence, Way, dependences, opened_labels
 from accumulus.arrays.structured import (
     IN_MATRICES,
@@ -166,15 +166,15 @@ class _Accumulating:
         self._by_products = by_products
         #: Calls for derivatives of opaque functions; see `Slopes`.
         self.calls: dict[int, tuple[Slopes, int | None]] = {}
-        self.given, self.context = tape, context
+        self.original, self.context = tape, context
         self.made = Program(tape.inputs, most=MANY_BLOCKS)
         self.products = Products(self.made)
         self.structured = Structured(self.products)
         #: Map from references in the given program to references in the new one.
         self.moving = Moving(tape, self.made, np.arange(tape.inputs))
         #: True for inputs that derivatives are not taken with respect to.
-        self._held = np.ones(tape.inputs, bool)
-        self._held[inputs] = False
+        self._is_constant_input = np.ones(tape.inputs, bool)
+        self._is_constant_input[inputs] = False
         #: Derivatives pass through arrays that are never computed. Their references are numbered after all others. They
         #: are residuals of systems and factorisations, factors of products, and the rows that indices select from. Keys
         #: are positions of blocks.
@@ -220,13 +220,13 @@ class _Accumulating:
         self._tried: dict[int, int] = {}
 
     def result(self) -> ArrayJacobian:
-        maps = fuse(self.given)
+        maps = fuse(self.original)
         for each in maps:
             self.context.tell("plan")
-            with self.made.located(self.given.lines_of(each.blocks)):
+            with self.made.located(self.original.lines_of(each.blocks)):
                 self._add(each)
-        outputs = self.given.outputs
-        ends = Range(len(self.given), 1, len(outputs))  # rows, so that a value that is returned twice has two
+        outputs = self.original.outputs
+        ends = Range(len(self.original), 1, len(outputs))  # rows, so that a value that is returned twice has two
         self._add_edges(_OUTPUTS, ends, column(outputs), None)
         vertices = [vertex for each in maps for block in each.results for vertex in self._vertices(block)]
         heads = self._heads([*vertices, _OUTPUTS])
@@ -283,7 +283,7 @@ class _Accumulating:
 
     def _add_sums(self, each: Map) -> None:
         (position,) = each.blocks
-        block = self.given.blocks[position]
+        block = self.original.blocks[position]
         assert block.offsets is not None
         terms = block.operands[0]
         self.moving.note(block.start, self.made.sums(self.moving.at(references_in(terms)), block.offsets))
@@ -308,13 +308,13 @@ class _Accumulating:
         mixed = []
         for operand, shape in zip(block.operands, block.operand_shapes, strict=True):
             is_range = isinstance(operand, Range) and (operand.step != 0 or operand.start < 0)
-            if is_range and len(owners_in(self.given.starts, operand)) == 1:
+            if is_range and len(owners_in(self.original.starts, operand)) == 1:
                 mixed.append(False)
                 continue
             tails = references_in(operand).reshape(*shape, 1)
-            owners = np.searchsorted(self.given.starts, tails, side="right") - 1
+            owners = np.searchsorted(self.original.starts, tails, side="right") - 1
             is_input = (tails >= 0) & (owners == _INPUTS)
-            owners[(tails < 0) | (is_input & self._held[np.where(is_input, tails, 0)])] = _NO_ARRAY
+            owners[(tails < 0) | (is_input & self._is_constant_input[np.where(is_input, tails, 0)])] = _NO_ARRAY
             is_full = bool(np.count_nonzero(owners != _NO_ARRAY) >= IN_MATRICES * tails.size)
             mixed.append(is_full and separating_axis(owners, tails) is None)
         return mixed
@@ -325,7 +325,7 @@ class _Accumulating:
 
     def _add_of_matrices(self, each: Map) -> None:
         (position,) = each.blocks
-        block = self.given.blocks[position]
+        block = self.original.blocks[position]
         assert block.shape is not None
         m, _, n = block.shape
         shapes = block.operand_shapes
@@ -340,7 +340,7 @@ class _Accumulating:
         elif isinstance(block.opaque, SparseMatrix):
             (vertex,), taken = self._residuals[position], factors[0].reshape(1, -1, n)
             results = block.results.references.reshape(1, -1, n)
-            self._add_through(position, vertex, taken, Dense(results, taken, Held(self.made, block.opaque)))
+            self._add_through(position, vertex, taken, Dense(results, taken, ConstantMatrix(self.made, block.opaque)))
         elif block.opaque is not None:
             arguments = factors[0].reshape(-1)[1:]
             active = np.flatnonzero((arguments >= 0) & self.active[np.maximum(arguments, 0)])
@@ -401,7 +401,7 @@ class _Accumulating:
         elif self._is_active(column(by)):
             self._add_dense(vertex, Dense(residuals[:, :, np.newaxis], by[:, :, np.newaxis], negative, is_factor=True))
         self._add_edges(vertex, column(residuals), column(sides), None)
-        results = self.given.blocks[position].results.references.reshape(solutions.shape)
+        results = self.original.blocks[position].results.references.reshape(solutions.shape)
         inverse = Inverse(self.made, matrix if system is None else matrix.reshape(-1), len(solutions), system)
         is_formed = by.tobytes() in self._inverted
         self.active[results] = True
@@ -428,7 +428,7 @@ class _Accumulating:
         """Add derivatives of a gather or scatter with respect to an array that equals its rows."""
         if not self._is_active(column(rows)):
             return
-        block, (vertex,) = self.given.blocks[position], self._residuals[position]
+        block, (vertex,) = self.original.blocks[position], self._residuals[position]
         assert block.shape is not None
         first, size = self._place(vertex)
         beside = Range(first, 1 if size > 1 else 0, size)
@@ -436,7 +436,7 @@ class _Accumulating:
         self.active[block.results.references] = True
         self.lookups[position, vertex] = lookup = Lookup(block.code, block.shape, block.results, beside, indices)
         if self._owners is not None:
-            is_input = (rows >= 0) & (rows < self.given.inputs)
+            is_input = (rows >= 0) & (rows < self.original.inputs)
             if block.code != GATHER or not (
                 is_input.all() and self.active[rows].all() and _are_equal(self._owners[rows])
             ):
@@ -447,7 +447,7 @@ class _Accumulating:
         """Add the derivatives of a factorisation by its rule, if it depends on any input."""
         if not self._is_active(column(references)):
             return
-        block = self.given.blocks[position]
+        block = self.original.blocks[position]
         vertices, inner = self._vertices(position), [self._all(vertex) for vertex in self._residuals.get(position, [])]
         shapes = FACTORISATIONS[block.code].shapes(*references.shape) if block.code in FACTORS else [references.shape]
         values, results = (_parts(each, shapes) for each in (parts.reshape(-1), block.results.references))
@@ -467,7 +467,7 @@ class _Accumulating:
         return np.arange(start, start + size)
 
     def _add_body(self, each: Map) -> None:
-        blocks = self.given.blocks
+        blocks = self.original.blocks
         active = [k for k, leaf in enumerate(each.leaves) if self._is_active(leaf)]
         tape, entries = self._accumulate(each.body, tuple(active))
         self.bodies.append((each.count, tape.operations))
@@ -487,7 +487,7 @@ class _Accumulating:
 
     def _add_recurrence(self, each: Map) -> None:
         (position,) = each.blocks
-        block, count = self.given.blocks[position], each.count
+        block, count = self.original.blocks[position], each.count
         assert each.steps is not None
         from_itself = [(r >= block.start) & (r < block.start + block.size) for r in map(references_in, each.leaves)]
         rows, active = self._active_parts(each, from_itself)
@@ -599,10 +599,10 @@ class _Accumulating:
     def _place(self, vertex: int) -> tuple[int, int]:
         """Return the first entry of an array, and its size."""
         if vertex == _INPUTS:
-            return 0, self.given.inputs
+            return 0, self.original.inputs
         if vertex == _OUTPUTS:
-            return len(self.given), len(self.given.outputs)
-        blocks = self.given.blocks
+            return len(self.original), len(self.original.outputs)
+        blocks = self.original.blocks
         if vertex >= len(blocks):
             k = vertex - len(blocks)
             return self._residual_starts[k], self._residual_sizes[k]
@@ -610,7 +610,7 @@ class _Accumulating:
 
     def _rank(self, vertex: int) -> float:
         """Return the position of a vertex in the order in which arrays can be computed."""
-        k = vertex - len(self.given.blocks)
+        k = vertex - len(self.original.blocks)
         if k < 0:
             return vertex
         beside = self._residuals[self._factors[k]]
@@ -620,7 +620,7 @@ class _Accumulating:
 
     def _add_edges(self, head: int, heads: Column, tails: Column, values: Column | None) -> None:
         """Add entries, separated by the arrays of their tails; entries whose tails are constants are dropped."""
-        sources = owners_in(self.given.starts, tails)  # the first, -1, are inputs and constants
+        sources = owners_in(self.original.starts, tails)  # the first, -1, are inputs and constants
         stretch, marked = _stretch(tails), _stretch(heads)
         if stretch is not None and marked is not None and len(sources) == 1 and self.active[stretch].all():
             if head >= 0:
@@ -639,9 +639,9 @@ class _Accumulating:
             if len(sources) == 1:
                 inside = active
             elif source == _INPUTS:
-                inside = active & (references < self.given.inputs)
+                inside = active & (references < self.original.inputs)
             else:
-                block = self.given.blocks[source]
+                block = self.original.blocks[source]
                 inside = active & (references >= block.start) & (references < block.start + block.size)
             if inside.all():
                 entries = Entries(heads, tails, values)
@@ -679,17 +679,17 @@ class _Accumulating:
     def _sources(self, references: Integers) -> Integers:
         """Return the array that owns each reference, `_NO_ARRAY` if it depends on no input."""
         inside = (references >= 0) & self.active[np.maximum(references, 0)]
-        return np.where(inside, np.searchsorted(self.given.starts, references, side="right") - 1, _NO_ARRAY)
+        return np.where(inside, np.searchsorted(self.original.starts, references, side="right") - 1, _NO_ARRAY)
 
     def _eliminate(self, vertices: set[int]) -> None:
         for head, tail in self.edges:
             self._heads_of.setdefault(tail, set()).add(head)
             self._tails_of.setdefault(head, set()).add(tail)
         # with one direction, forward elimination takes one product for each entry of an edge, and no array gets wider
-        forward = self.ends == _DIRECTIONS and self.end_count == 1 < len(self.given.outputs)
+        forward = self.ends == _DIRECTIONS and self.end_count == 1 < len(self.original.outputs)
         # with one result, reverse elimination does so; the cheapest vertex now may form a matrix that is never needed
-        backward = len(self.given.outputs) == 1
-        going_forward = forward or not (backward or len(self.given.outputs) <= self.end_count)
+        backward = len(self.original.outputs) == 1
+        going_forward = forward or not (backward or len(self.original.outputs) <= self.end_count)
         ordered = sorted(vertices, key=self._rank, reverse=going_forward)  # the next one is the last
         while vertices:
             while ordered[-1] not in vertices:
@@ -851,7 +851,7 @@ class _Accumulating:
                 return rectangle
         entries = [written_out(each) for each in edges]
         columns = [(each.heads, each.tails, self.products.values(each)) for each in entries]
-        nonzeros = sorted_entries(columns, len(self.given), len(self.given.outputs), self.products.sums)
+        nonzeros = sorted_entries(columns, len(self.original), len(self.original.outputs), self.products.sums)
         return nonzeros.rows(np.int32), nonzeros.columns, nonzeros.values
 
     def _collected_dense(self, edges: Sequence[Edge]) -> tuple[Integers, Integers, Integers] | None:
@@ -861,7 +861,7 @@ class _Accumulating:
             return None
         m, k = rectangle.matrix.shape
         return (
-            np.repeat(rectangle.rows - len(self.given), k),
+            np.repeat(rectangle.rows - len(self.original), k),
             np.tile(rectangle.columns, m),
             rectangle.matrix.reshape(-1),
         )

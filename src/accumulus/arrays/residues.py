@@ -72,7 +72,7 @@ _KINDS: Final = {
 }
 
 
-def reduced(numbers: Integers) -> Integers:
+def residues_of(numbers: Integers) -> Integers:
     """Return the residues of numbers below 2⁶³."""
     for _ in range(3):
         high = numbers >> 31
@@ -142,7 +142,7 @@ class RandomInverses:
 
     def __init__(self, generator: np.random.Generator, calls: Mapping[int, tuple[Slopes, int | None]]) -> None:
         self._generator, self.calls = generator, calls
-        self._known: dict[Hashable, tuple[Any, Any, Any]] = {}
+        self._cached: dict[Hashable, tuple[Any, Any, Any]] = {}
         self._entries: dict[SparseMatrix, tuple[Integers, Integers, Residues]] = {}
 
     def slopes_times(self, slopes: Slopes, taken: NDArray[Any]) -> Any:
@@ -154,9 +154,9 @@ class RandomInverses:
         else:
             rows = np.zeros((len(right), taken.shape[1]), np.int64)
             rows[columns] = taken
-        products = reduced(left[:, np.newaxis] * matrix_product(right[np.newaxis], rows))
+        products = residues_of(left[:, np.newaxis] * matrix_product(right[np.newaxis], rows))
         q = len(diagonal)
-        products[:q] = reduced(products[:q] + reduced(diagonal[:, np.newaxis] * rows[:q]))
+        products[:q] = residues_of(products[:q] + residues_of(diagonal[:, np.newaxis] * rows[:q]))
         return products[columns] if slopes.is_transposed else products
 
     def called(self, start: int, arguments: Integers) -> Any:
@@ -167,19 +167,19 @@ class RandomInverses:
             return self.slopes_times(replace(slopes, chosen=np.arange(len(slopes.by))), sides).T.reshape(-1)
         diagonal, left, right = self._slopes(slopes)
         columns = slopes.by if hasattr(slopes.opaque, "derivative_by") else np.arange(len(right))
-        jacobian = reduced(left[:, np.newaxis] * right[columns])
+        jacobian = residues_of(left[:, np.newaxis] * right[columns])
         (on,) = np.nonzero(columns < len(diagonal))
-        jacobian[columns[on], on] = reduced(jacobian[columns[on], on] + diagonal[columns[on]])
+        jacobian[columns[on], on] = residues_of(jacobian[columns[on], on] + diagonal[columns[on]])
         return jacobian.reshape(-1)
 
     def _slopes(self, slopes: Slopes) -> tuple[Any, Any, Any]:
         m, n = slopes.opaque.result_count, slopes.opaque.argument_count
         key = id(slopes.opaque), slopes.numbers.tobytes()
-        if key not in self._known:
+        if key not in self._cached:
             parts = random_residues(self._generator, min(m, n) + m + n).astype(np.int64)
             diagonal, left, right = np.split(parts, [min(m, n), min(m, n) + m])
-            self._known[key] = diagonal, left, right
-        return self._known[key]
+            self._cached[key] = diagonal, left, right
+        return self._cached[key]
 
     def times(self, matrix: Integers, system: SparseSystem | None, taken: NDArray[Any]) -> Any:
         """Return the product of an inverse and a matrix of residues.
@@ -191,7 +191,7 @@ class RandomInverses:
         """
         diagonal, left, right = self._of(matrix, system, len(taken))
         inner = matrix_product(right[np.newaxis], taken)
-        return reduced(reduced(diagonal[:, np.newaxis] * taken) + reduced(left[:, np.newaxis] * inner))
+        return residues_of(residues_of(diagonal[:, np.newaxis] * taken) + residues_of(left[:, np.newaxis] * inner))
 
     def product(self, matrix: SparseMatrix, taken: Any) -> Any:
         """Return the product of a constant sparse matrix and a matrix of residues."""
@@ -220,12 +220,12 @@ class RandomInverses:
             key, turned, is_turned = (system.root, matrix.tobytes()), None, system.is_transposed
         else:
             key, turned = matrix.tobytes(), matrix.T.tobytes()
-            is_turned = turned in self._known
+            is_turned = turned in self._cached
             key = turned if is_turned else key
-        if key not in self._known:
+        if key not in self._cached:
             diagonal, left, right = random_residues(self._generator, 3 * n).astype(np.int64).reshape(3, n)
-            self._known[key] = diagonal, left, left if key == turned else right
-        diagonal, left, right = self._known[key]
+            self._cached[key] = diagonal, left, left if key == turned else right
+        diagonal, left, right = self._cached[key]
         return (diagonal, right, left) if is_turned else (diagonal, left, right)
 
 
@@ -295,7 +295,7 @@ def _of_matrices(block: Block, operands: Sequence[Integers], inverses: RandomInv
     if block.code == MATMUL:
         product = matrix_product(operands[0].reshape(m, k), operands[1].reshape(k, n))
     elif block.code in (GATHER, SCATTER):
-        product = (gathered if block.code == GATHER else scattered)(operands[0], operands[1], block.shape)
+        product = (gathered if block.code == GATHER else scattered_rows)(operands[0], operands[1], block.shape)
     elif isinstance(block.opaque, SparseMatrix):
         product = inverses.product(block.opaque, operands[0].reshape(k, n))
     else:
@@ -315,8 +315,8 @@ def matrix_product(left: Any, right: Any) -> Any:
             ((each >> _HALF).astype(float), (each & _LOW).astype(float)) for each in (left[:, terms], right[terms])
         )
         parts = high @ upper, high @ lower + low @ upper, low @ lower
-        one, two, three = (reduced(each.astype(np.int64)) for each in parts)
-        total = reduced(total + (reduced((one << _HALF) + two) << _HALF) + three)
+        one, two, three = (residues_of(each.astype(np.int64)) for each in parts)
+        total = residues_of(total + (residues_of((one << _HALF) + two) << _HALF) + three)
     return total
 
 
@@ -326,12 +326,12 @@ def gathered(rows: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
     return rows.reshape(k, n)[indices % PRIME % k].reshape(-1)
 
 
-def scattered(terms: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
+def scattered_rows(terms: Any, indices: Any, shape: tuple[int, int, int]) -> Any:
     """Return m rows of n residues: the sums of k rows, scattered by indices."""
     m, k, n = shape
     total = np.zeros((m, n), np.int64)
     np.add.at(total, indices % PRIME % m, terms.reshape(k, n))
-    return reduced(total).reshape(-1)
+    return residues_of(total).reshape(-1)
 
 
 def _is_computed(body: Tape) -> bool:

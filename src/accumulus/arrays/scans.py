@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.compiled.reach_kernel import BITS, ReachState
 from accumulus.arrays.entries import Entries, Products, distinct, selected
-from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, reduced
+from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, residues_of
 from accumulus.elimination.emit import guarded
 from accumulus.native.machine import kernel
 from accumulus.tape.columns import Column, Range, references_in
@@ -132,7 +132,7 @@ class Recurrence:
             for row, factor in zip(numbers[slots + results :], self.factors.values(), strict=True):
                 row[:] = 1 if factor.number is None else int(of_numbers(np.array([factor.number]))[0])
                 for each in factor.columns:
-                    row[:] = reduced(row * at(values, selected(each, Range(instances.start, 1, width))))
+                    row[:] = residues_of(row * at(values, selected(each, Range(instances.start, 1, width))))
             return numbers, source
 
         rows = np.zeros((len(outside) // self.count, self.count), np.int32)

@@ -135,7 +135,7 @@ class _Sweep:
     """
 
     def __init__(self, program: Program, inputs: Integers, context: Context, maps: list[Map]) -> None:
-        self.given, self.inputs, self.context = program, inputs, context
+        self.original, self.inputs, self.context = program, inputs, context
         self.made = Program(program.inputs)
         self.products = Products(self.made)
         self.moving = Moving(program, self.made, np.arange(program.inputs))
@@ -153,12 +153,12 @@ class _Sweep:
     def _copy(self, each: Map) -> None:
         """Copy the blocks of a map to the new program."""
         for position in each.blocks:
-            self.moving.copy(self.given.blocks[position])
+            self.moving.copy(self.original.blocks[position])
 
     def _activate(self, each: Map) -> None:
         """Mark the results that depend on inputs."""
         if each.is_sum:
-            block = self.given.blocks[each.blocks[0]]
+            block = self.original.blocks[each.blocks[0]]
             assert block.offsets is not None
             terms = self._is_active(block.operands[0])
             self.active[block.start : block.start + block.count] = np.logical_or.reduceat(terms, block.offsets[:-1])
@@ -208,7 +208,7 @@ class _Sweep:
         return not weights or self._add_body(each, weights)
 
     def _add_sum(self, each: Map) -> bool:
-        block = self.given.blocks[each.blocks[0]]
+        block = self.original.blocks[each.blocks[0]]
         if any(_inside(end, block.start, block.count).any() for *ends, _ in self.entries for end in ends):
             return False
         adjoints = self._taken(block.start, block.count)
@@ -320,7 +320,7 @@ class _Sweep:
 
     def hessian(self) -> SeparableHessian:
         """Return the Hessian that the sweep has summed, after verifying it."""
-        program, inputs = self.given, self.inputs
+        program, inputs = self.original, self.inputs
         gradient = self._taken(0, program.inputs)
         zero = self.made.constant(0.0)
         slopes = np.full(len(inputs), zero) if gradient is None else gradient[inputs]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.entries import FEW_PARTS, Entries, Products
 from accumulus.arrays.intervals import Intervals
-from accumulus.arrays.inverses import Held, Inverse, Slopes, Unformed
+from accumulus.arrays.inverses import ConstantMatrix, Inverse, Slopes, Unformed
 from accumulus.errors import SizeError
 from accumulus.tape.blocks import GATHER, SCATTER
 from accumulus.tape.columns import Column, Range, column, references_in
@@ -41,7 +41,7 @@ class Dense:
     is_factor: bool = False
 
     def __len__(self) -> int:
-        if isinstance(self.factor, Held):
+        if isinstance(self.factor, ConstantMatrix):
             return self.work
         return int(self.heads.size) * int(self.factor.shape[1])
 
@@ -86,7 +86,7 @@ class Dense:
     def entries(self) -> Entries:
         """The edge as single entries."""
         p, m, q = self.heads.shape
-        if isinstance(self.factor, Held):
+        if isinstance(self.factor, ConstantMatrix):
             held = self.factor.given
             values = self.factor.tape.constant_array(held.entries)[np.newaxis, :, np.newaxis]
             rows, columns = (held.columns, held.rows) if self.factor.is_transposed else (held.rows, held.columns)
@@ -308,7 +308,7 @@ class Structured:
 
     def cost(self, outer: Edge, inner: Edge) -> tuple[float, int]:
         """Return the cost of the product of two edges, one dense, and its number of products of single entries."""
-        if _is_held(outer) and _is_held(inner):
+        if _is_constant_matrix(outer) and _is_constant_matrix(inner):
             return self._cost_one_by_one(outer, inner)
         if isinstance(outer, Entries) and isinstance(inner, Dense):
             return self._cost_of_entries(outer, inner)
@@ -332,7 +332,7 @@ class Structured:
         if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return 0.0, 0
         rectangle = self._rectangle(outer)
-        if _is_held(inner) and (rectangle is None or FILLED * len(rectangle.columns) < inner.heads.size):
+        if _is_constant_matrix(inner) and (rectangle is None or FILLED * len(rectangle.columns) < inner.heads.size):
             return self._cost_one_by_one(outer, inner)
         if rectangle is not None:
             return self.cost(rectangle, inner)
@@ -387,7 +387,7 @@ class Structured:
             return None if transposed is None else transposed.transposed
         if (
             _is_aligned(outer, inner)
-            and not (_is_held(outer) and _is_held(inner))
+            and not (_is_constant_matrix(outer) and _is_constant_matrix(inner))
             and not self._is_guarded(outer, inner)
         ):
             return Dense(outer.heads, inner.tails, self._multiplied(outer.factor, inner.factor))
@@ -397,7 +397,7 @@ class Structured:
         if isinstance(inner.factor, Unformed) and _renames(outer, inner):
             return _renamed(outer, inner)
         rectangle = self._rectangle(outer)
-        if _is_held(inner):  # single entries are cheaper if few of its rows are used
+        if _is_constant_matrix(inner):  # single entries are cheaper if few of its rows are used
             enough = rectangle is not None and FILLED * len(rectangle.columns) >= inner.heads.size
             return self._by_rectangle(rectangle, inner) if rectangle is not None and enough else None
         if rectangle is None and isinstance(inner.factor, Unformed) and inner.is_rectangle:
@@ -410,7 +410,7 @@ class Structured:
 
     def _by_rectangle(self, outer: Dense, inner: Dense) -> Dense | None:
         """Return the product of a rectangle and a dense edge, as a product of matrices; None if not possible."""
-        if _is_held(outer):
+        if _is_constant_matrix(outer):
             return None
         p, m, q = inner.heads.shape
         rows, k = len(outer.rows), inner.factor.shape[1]
@@ -589,7 +589,9 @@ class Structured:
             held = factor.factor
             if isinstance(held, Slopes):
                 return True
-            if not (held.given.is_finite if isinstance(held, Held) else self._intervals.is_finite(factor.values)):
+            if not (
+                held.given.is_finite if isinstance(held, ConstantMatrix) else self._intervals.is_finite(factor.values)
+            ):
                 return True
         return False
 
@@ -597,11 +599,11 @@ class Structured:
 
     def added(self, edges: Sequence[Edge]) -> list[Edge]:
         """Return these derivatives with equal positions added."""
-        held = [each for each in edges if _is_held(each)]
+        held = [each for each in edges if _is_constant_matrix(each)]
         if 0 < len(held) <= FEW_PARTS:
-            rest = [each for each in edges if not _is_held(each)]
+            rest = [each for each in edges if not _is_constant_matrix(each)]
             return [*held, *(self.added(rest) if rest else [])]
-        edges = [written_out(each) if _is_held(each) else each for each in edges]
+        edges = [written_out(each) if _is_constant_matrix(each) else each for each in edges]
         dense: list[Dense] = []
         marks: list[tuple[int, ...]] = []
         single: list[Entries] = []
@@ -637,7 +639,7 @@ class Structured:
 
     def rectangle(self, edges: Sequence[Edge]) -> Dense | None:
         """Return derivatives as one rectangle, rows and columns in order; None if they do not form one."""
-        if any(map(_is_held, edges)):
+        if any(map(_is_constant_matrix, edges)):
             return None
         parts = [each if isinstance(each, Dense) else self._rectangle(each) for each in edges]
         rectangles = [edge for edge in parts if edge is not None]
@@ -649,9 +651,9 @@ def written_out(edge: Edge) -> Entries:
     return edge.entries if isinstance(edge, Dense) else edge
 
 
-def _is_held(edge: Edge) -> TypeGuard[Dense]:
+def _is_constant_matrix(edge: Edge) -> TypeGuard[Dense]:
     """Return True for a constant sparse matrix."""
-    return isinstance(edge, Dense) and isinstance(edge.factor, Held)
+    return isinstance(edge, Dense) and isinstance(edge.factor, ConstantMatrix)
 
 
 def _turned(edge: Edge) -> Edge:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accumulus.arrays.compiled.residues_kernel import PRIME
 from accumulus.arrays.entries import positions
-from accumulus.arrays.inverses import Held, Slopes, Unformed
+from accumulus.arrays.inverses import ConstantMatrix, Slopes, Unformed
 from accumulus.arrays.residues import (
     RandomInverses,
     Residues,
@@ -25,9 +25,9 @@ from accumulus.arrays.residues import (
     gathered,
     matrix_product,
     random_residues,
-    reduced,
     residues,
-    scattered,
+    residues_of,
+    scattered_rows,
 )
 from accumulus.arrays.scans import Recurrence
 from accumulus.arrays.structured import Dense, Edge, Lookup
@@ -132,22 +132,22 @@ def _tangents(
     total = np.zeros(length, np.int32)
     for each in entries:
         if isinstance(each, Lookup):
-            move = gathered if each.code == GATHER else scattered
+            move = gathered if each.code == GATHER else scattered_rows
             moved = move(tangents[each.tails.references], values[each.indices], each.shape)
-            total = reduced(total.astype(np.int64) + moved).astype(np.int32)
+            total = residues_of(total.astype(np.int64) + moved).astype(np.int32)
         elif isinstance(each, Dense):
             m, k = each.factor.shape
             taken = tangents[each.tails.transpose(1, 0, 2).reshape(k, -1)]
             if isinstance(each.factor, Slopes):
                 products = inverses.slopes_times(each.factor, taken)
-            elif isinstance(each.factor, Held):
+            elif isinstance(each.factor, ConstantMatrix):
                 products = inverses.product(each.factor.matrix, taken)
             elif isinstance(each.factor, Unformed):
                 products = inverses.times(each.factor.given, each.factor.direct, taken)
             else:
                 products = matrix_product(values[each.factor], taken)
             places = each.heads.transpose(1, 0, 2).reshape(m, -1) - begin
-            total[places] = reduced(total[places] + products)
+            total[places] = residues_of(total[places] + products)
         else:
             factors = None if each.values is None else (values, each.values)
             add_products(total, positions(each.heads, begin), (tangents, each.tails), factors)

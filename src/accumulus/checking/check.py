@@ -16,11 +16,11 @@ from accumulus.api.recordings import Trace
 from accumulus.checking.comparisons import CheckReport, Finding, FlatProblem, compare_programs, compare_slopes
 from accumulus.errors import ArgumentError, MismatchError
 from accumulus.frontends.agreement import where_it_holds
-from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, moved
+from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, nearby_arguments
 from accumulus.frontends.location import name_of
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
-from accumulus.options import OF_PLANS, Given, Options, shows_options
+from accumulus.options import OF_PLANS, OptionKeywords, Options, shows_options
 from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.forms import Forms, settled_function
@@ -46,7 +46,7 @@ def check(
     static_argnames: str | Sequence[str] = (),
     keywords: Mapping[str, Any] | None = None,
     points: int = 20,
-    **options: Unpack[Given],
+    **options: Unpack[OptionKeywords],
 ) -> CheckReport:
     """Compare the recording of `f`, and its derivatives, with `f` itself at many points.
 
@@ -132,7 +132,7 @@ def _findings(
     tried: Sequence[Sequence[Any]],
     positions: tuple[int, ...],
     chosen: Options,
-    options: Given,
+    options: OptionKeywords,
 ) -> tuple[list[Finding], int]:
     """Return the findings at points of one case, and the number of points at which the function has values."""
     programs = _programs if recording.loops is None else _programs_of_loops
@@ -148,7 +148,7 @@ def _findings(
 
 
 def _programs(
-    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
+    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: OptionKeywords
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
     """Return the program of values and dense derivatives, and programs of other kinds to compare it with."""
     planned = plan(trace.linearize(positions), **{option: getattr(chosen, option) for option in OF_PLANS})
@@ -160,7 +160,7 @@ def _programs(
 
 
 def _programs_of_loops(
-    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: Given
+    trace: Trace, tried: Sequence[Point], positions: tuple[int, ...], chosen: Options, options: OptionKeywords
 ) -> tuple[CompiledProgram, dict[str, CompiledProgram]]:
     """Return the programs of `_programs` for a recording with loops."""
     points = np.stack([as_inputs(point, trace.recording.argument_shapes) for point in tried])
@@ -191,7 +191,7 @@ def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], 
     reals = as_numpy(as_reals(arguments, shapes))
     yield reals
     for k in range(count):
-        yield moved(reals, shapes, REACHES[k % len(REACHES)], generator)
+        yield nearby_arguments(reals, shapes, REACHES[k % len(REACHES)], generator)
     for scale in SCALES:
         yield [x if shape is None else scale * x for x, shape in zip(reals, shapes, strict=True)]
 

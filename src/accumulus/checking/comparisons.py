@@ -17,7 +17,7 @@ import numpy as np
 from numpy.exceptions import ComplexWarning
 from numpy.typing import NDArray
 
-from accumulus.frontends.agreement import run, where_it_holds
+from accumulus.frontends.agreement import run_on_copies, where_it_holds
 from accumulus.frontends.kinds import as_inputs
 from accumulus.frontends.location import argument_name
 from accumulus.frontends.recorder import Recording
@@ -54,7 +54,7 @@ LOST: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Slopes:
+class ResultSlopes:
     """Slopes of several results at one point."""
 
     central: Floats  # slopes from central differences; NaN where the function has no values
@@ -65,7 +65,7 @@ class Slopes:
     kinks: NDArray[np.bool_]  # True where left and right do not approach each other as the step is halved
 
 
-def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> Slopes:
+def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> ResultSlopes:
     """Return slopes of `run` at `x`, extrapolated from halved steps with the best agreement.
 
     Args:
@@ -105,7 +105,7 @@ def central_differences(run: Callable[[float], Floats], x: float, scale: float) 
         # with jumps within larger steps, their agreement may be chance
         error = np.fmax(error, np.abs(best - before[0]))
         kinks = (gaps[-1] > 0.75 * gaps[-2]) & (gaps[-1] > 1e-6 * (np.abs(left) + np.abs(right)))
-        return Slopes(best, error, left, right, kinks & np.isfinite(gaps[-1]))
+        return ResultSlopes(best, error, left, right, kinks & np.isfinite(gaps[-1]))
 
 
 def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
@@ -166,7 +166,7 @@ class FlatProblem:
         if not where_it_holds(self.recording, self.inputs([point]))[0]:
             return None
         try:
-            outcome = run(self.function, point)
+            outcome = run_on_copies(self.function, point)
         except Exception:
             return None
         fits = (outcome.structure, outcome.shapes) == (self.recording.structure, self.recording.result_shapes)
@@ -294,7 +294,7 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
                 return f"{problem.name_of_slope(row, column)} at {_written(point)}"
 
             def reason(
-                row: int, slopes: Slopes = slopes, derivatives: Floats = derivatives, lost: Floats = lost
+                row: int, slopes: ResultSlopes = slopes, derivatives: Floats = derivatives, lost: Floats = lost
             ) -> str:
                 if slopes.kinks[row]:
                     return f"A kink: the slopes of its sides are {slopes.left[row]:.6g} and {slopes.right[row]:.6g}."
@@ -311,7 +311,7 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
     yield from (finding for finding in (exact, rough) if finding.compared)
 
 
-def _differences(problem: FlatProblem, point: Point, column: int) -> Slopes:
+def _differences(problem: FlatProblem, point: Point, column: int) -> ResultSlopes:
     position, index = problem.columns[column]
     argument = np.abs(point[position])
     x = float(np.asarray(point[position])[index])
@@ -329,7 +329,7 @@ def _complex_steps(problem: FlatProblem, point: Point, column: int) -> Floats | 
     x = float(np.asarray(point[position])[index])
 
     def values(z: complex) -> NDArray[Any]:
-        outcome = run(problem.function, problem.moved(point, column, z))
+        outcome = run_on_copies(problem.function, problem.moved(point, column, z))
         return np.concatenate([leaf.ravel() for _, leaf in outcome.leaves]).astype(complex)
 
     try:

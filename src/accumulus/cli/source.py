@@ -16,14 +16,14 @@ import numpy as np
 
 from accumulus.cli.problem import Problem, load_derivative, user_code
 from accumulus.elimination.emit import emit, label_tape
-from accumulus.frontends.names import NamedValues, entry_of, recognised
+from accumulus.frontends.names import NamedValues, entry_name, recognised
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.kinds import Seeds
 from accumulus.resubstitution.optimise import optimise
 from accumulus.show.tables import counted, shape_text
 from accumulus.targets import Segment, emit_source, numpy_source, target_of
 from accumulus.targets.kernel import Unit
-from accumulus.targets.numpy_source import Labels
+from accumulus.targets.numpy_source import Comments
 from accumulus.text import printable
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from accumulus.search.plan import Plan
 
 
-def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: Sequence[str]) -> Labels:
+def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: Sequence[str]) -> Comments:
     """Return the labels for the source text of a program.
 
     Args:
@@ -41,7 +41,7 @@ def labels_of(program: CompiledProgram, names: NamedValues | None, parameters: S
     """
     same = {} if names is None else recognised(program.tape, names)
     values = {k: text for k, reference in same.items() if names and (text := names.described(reference))}
-    return Labels(tuple(parameters), values, tuple(map(tuple, _entries(program, parameters))))
+    return Comments(tuple(parameters), values, tuple(map(tuple, _entries(program, parameters))))
 
 
 def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[list[str]]:
@@ -49,7 +49,7 @@ def _entries(program: CompiledProgram, parameters: Sequence[str]) -> Iterator[li
     kind, recording, selection = program.kind, program.recording, program._selection
     shapes = {k: shape for k, shape in enumerate(recording.argument_shapes) if shape is not None}
     inputs = [
-        [entry_of(name, index) for index in np.ndindex(shape)]
+        [entry_name(name, index) for index in np.ndindex(shape)]
         for name, shape in zip(parameters, shapes.values(), strict=True)
     ]
     numeric = list(shapes)
@@ -153,7 +153,7 @@ def _from_function(
     dtype, exact = program.options.dtype, program.code.exact
     if target == "numpy":
         labels = labels_of(program, named, parameters)
-        text = numpy_source.source(Unit(program.tape, segments, dtype, inputs), name, labels)
+        text = numpy_source.numpy_module(Unit(program.tape, segments, dtype, inputs), name, labels)
         return text, lines
     return emit_source(program.tape, segments, target, name, dtype, exact=exact, arguments=inputs), lines
 

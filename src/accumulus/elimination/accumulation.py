@@ -135,21 +135,21 @@ class SharedSteps(Steps):
     """
 
     #: Reference of each step (is a product, left, right), in the order of the steps.
-    known: dict[tuple[bool, int, int], int] = field(default_factory=dict)
+    step_references: dict[tuple[bool, int, int], int] = field(default_factory=dict)
 
     def product(self, left: int, right: int) -> int:
         """Return the reference of left · right."""
         key = (True, left, right)
-        if key not in self.known:
-            self.known[key] = self._append(1, left, right)
-        return self.known[key]
+        if key not in self.step_references:
+            self.step_references[key] = self._append(1, left, right)
+        return self.step_references[key]
 
     def sum(self, left: int, right: int) -> int:
         """Return the reference of left + right."""
         key = (False, min(left, right), max(left, right))
-        if key not in self.known:
-            self.known[key] = self._append(0, left, right)
-        return self.known[key]
+        if key not in self.step_references:
+            self.step_references[key] = self._append(0, left, right)
+        return self.step_references[key]
 
     def rewind(self, length: int) -> list[tuple[int, int, int]]:
         """Remove all steps from number `length` on, and return them as (is product, left, right)."""
@@ -157,7 +157,7 @@ class SharedSteps(Steps):
         for column in (self.is_product, self.left, self.right):
             del column[length:]
         for _ in gone:
-            self.known.popitem()
+            self.step_references.popitem()
         return gone
 
     def replay(self, gone: list[tuple[int, int, int]]) -> None:
@@ -169,7 +169,7 @@ class SharedSteps(Steps):
 # Entries -------------------------------------------------------------------------------------------------------------
 
 
-class Entries(Mapping[tuple[int, int], int]):
+class JacobianEntries(Mapping[tuple[int, int], int]):
     """Mapping of places (root, terminal), in row-major order, to references.
 
     The entries are stored as arrays, because to make a million pairs of Python integers takes longer than to verify
@@ -179,11 +179,11 @@ class Entries(Mapping[tuple[int, int], int]):
         roots, terminals: positions of each entry, in any order; places are distinct.
         references: reference of each entry.
 
-    >>> Entries(np.array([1, 0]), np.array([0, 2]), np.array([7, 8]))
+    >>> JacobianEntries(np.array([1, 0]), np.array([0, 2]), np.array([7, 8]))
     {(0, 2): 8, (1, 0): 7}
     """
 
-    __slots__ = ("_by_place", "places", "references")
+    __slots__ = ("_references_by_place", "places", "references")
 
     def __init__(self, roots: Integers, terminals: Integers, references: Integers) -> None:
         order = np.lexsort((terminals, roots))
@@ -191,14 +191,14 @@ class Entries(Mapping[tuple[int, int], int]):
         self.places: Integers = np.stack([roots[order], terminals[order]], axis=1)
         self.references: Integers = references[order]
         assert (np.diff(self.places, axis=0) != 0).any(axis=1).all(), "an entry comes twice"
-        self._by_place: dict[tuple[int, int], int] | None = None
+        self._references_by_place: dict[tuple[int, int], int] | None = None
 
     @property
     def _entries(self) -> dict[tuple[int, int], int]:
-        if self._by_place is None:
+        if self._references_by_place is None:
             places = zip(*self.places.T.tolist(), strict=True)
-            self._by_place = dict(zip(places, self.references.tolist(), strict=True))
-        return self._by_place
+            self._references_by_place = dict(zip(places, self.references.tolist(), strict=True))
+        return self._references_by_place
 
     def __getitem__(self, key: tuple[int, int]) -> int:
         return self._entries[key]
@@ -227,7 +227,7 @@ class Entries(Mapping[tuple[int, int], int]):
 
 def columns_of(entries: Mapping[tuple[int, int], int]) -> tuple[Integers, Integers]:
     """Return the places (root, terminal) of the entries, (n, 2), and their references, in the mapping's order."""
-    if isinstance(entries, Entries):
+    if isinstance(entries, JacobianEntries):
         return entries.places, entries.references
     places = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
     return places, np.fromiter(entries.values(), np.int64)
@@ -486,12 +486,12 @@ class Accumulation:
     def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
         places, references = columns_of(self.entries)
-        if isinstance(self.entries, Entries):
+        if isinstance(self.entries, JacobianEntries):
             return places, references
         order = np.lexsort(places.T[::-1])
         return places[order], references[order]
 
-    def wanted(self) -> Accumulation:
+    def selected(self) -> Accumulation:
         """Return the accumulation without unselected entries, and without steps that no selected entry needs."""
         if self.graph.wants_all:
             return self
@@ -506,7 +506,7 @@ class Accumulation:
         made = needed[edges:]
         number = np.concatenate([np.arange(edges), edges + np.cumsum(made) - 1])
         steps = Steps.of(edges, is_product[made], number[left[made]], number[right[made]])
-        return Accumulation(self.graph, steps, Entries(places[:, 0], places[:, 1], number[references]))
+        return Accumulation(self.graph, steps, JacobianEntries(places[:, 0], places[:, 1], number[references]))
 
     def verify(self, seed: int = 0) -> None:
         """Check that the accumulation computes the graph's Jacobian (see the module).

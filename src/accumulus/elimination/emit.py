@@ -105,7 +105,7 @@ def _open(label: int | Guarded) -> Guarded:
     return Guarded(label) if isinstance(label, int) else label
 
 
-def product(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
+def label_product(tape: Tape, a: int | Guarded, b: int | Guarded) -> int | Guarded:
     """Return a · b; 0 if a factor is 0, even if the other is infinite or NaN."""
     if isinstance(a, int) and isinstance(b, int):
         return tape.multiply(a, b)
@@ -187,7 +187,7 @@ def emit(accumulation: Accumulation) -> Tape:
         return guards[k] if conditional[k] else int(values[position[k]])
 
     for k in np.flatnonzero(conditional[edges:]).tolist():
-        combine = product if is_product[k] else total
+        combine = label_product if is_product[k] else total
         guards[edges + k] = combine(tape, label(left[k]), label(right[k]))
     _, entries = accumulation.ordered_entries()
     if guards:
@@ -220,7 +220,9 @@ def count(accumulation: Accumulation, objective: str) -> int:
     return Labels(accumulation.graph, accumulation.steps, every_product=judged.every_product).cost
 
 
-def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[DifferentiationGraph, tuple[int, ...]]:
+def remaining_graph(
+    graph: DifferentiationGraph, eliminated: Collection[int]
+) -> tuple[DifferentiationGraph, tuple[int, ...]]:
     """Return the graph whose Jacobian's entries are the labels that remain after the elimination of intermediates.
 
     Args:
@@ -233,7 +235,7 @@ def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[Di
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.apply("sin", tape.multiply(0, 1)), tape.apply("cos", tape.multiply(0, 1))]
     >>> from accumulus.graph.linearize import linearize
-    >>> remainder, retained = parted(linearize(tape).graph, [])
+    >>> remainder, retained = remaining_graph(linearize(tape).graph, [])
     >>> [remainder.vertices[k] for k in retained], [remainder.vertices[k] for k in remainder.terminals]
     (['v2'], ['x0', 'x1', 'v2 as an argument'])
     """
@@ -260,7 +262,7 @@ def parted(graph: DifferentiationGraph, eliminated: Collection[int]) -> tuple[Di
 
 
 @dataclass(frozen=True, slots=True)
-class Factors:
+class RemainingEdges:
     """Remaining edges of a partly eliminated graph, for products J·v and w·J.
 
     Attributes:
@@ -271,7 +273,7 @@ class Factors:
         sources, targets: ends of each edge; the edges are in the order of J·v, dependencies before dependents.
         constants: known label of each edge; None if it is an input of the products' tapes.
         labels: position of each unknown label among the inputs; negative for known labels.
-        given: number of labels among the inputs.
+        label_count: number of labels among the inputs.
     """
 
     results: int
@@ -282,7 +284,7 @@ class Factors:
     targets: tuple[int, ...]
     constants: tuple[float | None, ...]
     labels: tuple[int, ...]
-    given: int
+    label_count: int
 
     @property
     def multiplications(self) -> int:
@@ -291,9 +293,9 @@ class Factors:
 
     def forward(self) -> Tape:
         """Return the tape of J·v; its inputs are the labels, then v."""
-        tape, value = Tape(self.given + self.arguments), dict[int, int]()
+        tape, value = Tape(self.label_count + self.arguments), dict[int, int]()
         for k, vertex in enumerate(self.columns):
-            value[vertex] = self.given + k
+            value[vertex] = self.label_count + k
         for e, (j, i) in enumerate(zip(self.sources, self.targets, strict=True)):
             if i in value:
                 _add(tape, value, j, tape.multiply(self._label(tape, e), value[i]))
@@ -303,10 +305,10 @@ class Factors:
 
     def reverse(self) -> Tape:
         """Return the tape of w·J; its inputs are the labels, then w."""
-        tape, value = Tape(self.given + self.results), dict[int, int]()
+        tape, value = Tape(self.label_count + self.results), dict[int, int]()
         for k, vertex in enumerate(self.rows):
             if vertex >= 0:  # equal results share a root, whose weights add up
-                _add(tape, value, vertex, self.given + k)
+                _add(tape, value, vertex, self.label_count + k)
         for e, (j, i) in reversed([*enumerate(zip(self.sources, self.targets, strict=True))]):
             if j in value:
                 _add(tape, value, i, tape.multiply(self._label(tape, e), value[j]))
@@ -327,14 +329,14 @@ class Factors:
         places: NDArray[np.int64],
         references: NDArray[np.int64],
         tape: Tape,
-    ) -> tuple[Factors, list[int]]:
+    ) -> tuple[RemainingEdges, list[int]]:
         """Return the factors, and the distinct references of the labels that the products take as inputs.
 
         Args:
             linearization: linearization of the whole function.
             arguments: inputs of its tape that are the entries of v, in order.
             retained: intermediates that are not eliminated.
-            places: position (root, terminal) of each label in the graph that `parted` returns, (n, 2).
+            places: position (root, terminal) of each label in the graph that `remaining_graph` returns, (n, 2).
             references: reference of each label on the tape.
             tape: tape with the labels.
         """

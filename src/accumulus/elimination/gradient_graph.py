@@ -35,7 +35,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.emit import Guarded, closed, guarded, guarded_labels, is_zero, product, total
+from accumulus.elimination.emit import Guarded, closed, guarded, guarded_labels, is_zero, label_product, total
 from accumulus.elimination.implicit import fixed_solutions, instantiated, second_partial
 from accumulus.errors import ArgumentError, OrderError
 from accumulus.graph.graph import DifferentiationGraph, Kind, mirrored_edges
@@ -168,7 +168,7 @@ def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
     columns = (edges.operations.tolist(), edges.arguments.tolist(), edges.labels.tolist())
     for e, (k, i, label) in reversed([*enumerate(zip(*columns, strict=True))]):
         if k in adjoints:
-            term = product(tape, adjoints[k], guards.get(e, label))
+            term = label_product(tape, adjoints[k], guards.get(e, label))
             adjoints[i] = total(tape, adjoints[i], term) if i in adjoints else term
     return adjoints
 
@@ -194,7 +194,7 @@ def _cross_labels(
             if value is None or is_zero(recorded, value):
                 continue
             u, w = sorted(solutions.get(arguments[at], arguments[at]) for at in (p, q))
-            label = product(recorded, adjoints[k], guarded(recorded, value))
+            label = label_product(recorded, adjoints[k], guarded(recorded, value))
             # if both arguments are the same value, the mixed derivative occurs in both orders
             if p < q and u == w:
                 label = total(recorded, label, label)
@@ -333,4 +333,4 @@ def eliminate_pairs(graph: DifferentiationGraph, order: Sequence[int]) -> Accumu
         for column, m in enumerate(graph.terminals[: row + 1])
         if m in crossing[i]
     }
-    return Accumulation(graph, steps, entries).wanted()
+    return Accumulation(graph, steps, entries).selected()

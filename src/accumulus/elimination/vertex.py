@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.accumulation import Accumulation, Entries, Steps
+from accumulus.elimination.accumulation import Accumulation, JacobianEntries, Steps
 from accumulus.elimination.compiled.vertex_kernel import (
     ARRANGE,
     DONE,
@@ -144,7 +144,7 @@ class VertexElimination:
         state.end = len(live)
         self._perform(LOAD)
         state.loaded = NOTHING
-        self._edges_given = state.live
+        self._initial_edges = state.live
 
     @property
     def cost(self) -> Cost:
@@ -155,7 +155,7 @@ class VertexElimination:
     def priced(self) -> Priced:
         """Return the cost, products and additions so far."""
         state = self._state
-        created = state.live - self._edges_given + state.removed
+        created = state.live - self._initial_edges + state.removed
         return Priced(self.cost, state.made, state.made - created)
 
     def follow(self, order: Integers, limit: Limit = UNLIMITED, costs: Integers | None = None) -> bool:
@@ -349,7 +349,7 @@ def eliminate_vertices(graph: DifferentiationGraph, order: Sequence[int]) -> Acc
     for ends in (graph.roots, graph.terminals):  # no vertex is both
         position[list(ends)] = np.arange(len(ends))
     sources, targets, references = state.left()
-    return Accumulation(graph, steps, Entries(position[sources], position[targets], references)).wanted()
+    return Accumulation(graph, steps, JacobianEntries(position[sources], position[targets], references)).selected()
 
 
 def check_order(graph: DifferentiationGraph, order: Sequence[int]) -> None:

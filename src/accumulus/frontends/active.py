@@ -18,14 +18,14 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from accumulus.errors import TraceError
-from accumulus.frontends.location import LIBRARIES, Place, user_entries, user_place
+from accumulus.frontends.location import LIBRARIES, CodePosition, user_entries, user_position
 
 
 class _Active(threading.local):
     #: Program or loop body that this thread records on; None if it records nothing.
     tape: Any = None
     #: Function that returns the position of the recorded code.
-    place: Callable[[], Place | None] = staticmethod(user_place)
+    position: Callable[[], CodePosition | None] = staticmethod(user_position)
     #: Last refusal, with the file and line that it names, if any. It is kept because NumPy and the user's code may
     #: catch a refusal and raise another error.
     refusal: tuple[TraceError, tuple[str, int] | None] | None = None
@@ -51,7 +51,7 @@ ACTIVE: Final = _Active()
 @contextmanager
 def recording_on(
     tape: Any,
-    place: Callable[[], Place | None] = user_place,
+    position: Callable[[], CodePosition | None] = user_position,
     *,
     in_body: bool = False,
     nested: bool = False,
@@ -61,14 +61,14 @@ def recording_on(
 
     Args:
         tape: tape to record on; None to stop recording.
-        place: function that returns the position of the recorded code.
+        position: function that returns the position of the recorded code.
         in_body: if True, the code is one instance of a loop body.
         nested: if True, the code is a function whose derivatives are recorded as part of the enclosing code.
         decisions: answers to decisions on values; None to refuse decisions. Ignored if `in_body` or `nested`: the
             enclosing recording answers there.
     """
     before = vars(ACTIVE).copy()
-    vars(ACTIVE).update(tape=tape, place=place, refusal=None)
+    vars(ACTIVE).update(tape=tape, position=position, refusal=None)
     if (in_body or nested) and ACTIVE.inner is not None:
         ACTIVE.inner.append(tape)
     if not (in_body or nested):
@@ -104,9 +104,9 @@ def in_opaque() -> Iterator[None]:
 
 def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
     """Return an error of class `kind` with `message`, preceded by the user's line and its source."""
-    place = ACTIVE.place()
-    error = kind(message if place is None else f"{place}{message}")
-    ACTIVE.refusal = error, None if place is None else (place.file, place.line)
+    position = ACTIVE.position()
+    error = kind(message if position is None else f"{position}{message}")
+    ACTIVE.refusal = error, None if position is None else (position.file, position.line)
     return error
 
 
@@ -198,16 +198,16 @@ _WRITTEN: Final = {
 
 def no_number(kind: str = "float") -> TraceError:
     """Return the error for a traced value whose number is needed as `kind`: float, int, index, complex and so on."""
-    place = user_place()
-    callee = None if place is None else place.callee
+    position = user_position()
+    callee = None if position is None else position.callee
     name = str(getattr(callee, "__name__", ""))
-    if place is not None and place.library.startswith("pandas"):
+    if position is not None and position.library.startswith("pandas"):
         return refuse(OWN_CODE.format("this"))
     if kind not in ("float", "int"):
         return refuse(
             f"A plain number is needed here, and the value depends on the function's arguments. {ADVICE[kind]}"
         )
-    if place is not None and place.instruction == "STORE_SUBSCR":
+    if position is not None and position.instruction == "STORE_SUBSCR":
         return refuse(FILLING)
     needs = "needs a plain number, and its argument depends on the arguments of the function."
     if callee is not None and getattr(math, name, None) is callee:
@@ -220,12 +220,12 @@ def no_number(kind: str = "float") -> TraceError:
             f"The method .{name} of a plain array {needs} Write np.{name}(array, …), or @ for a product of matrices; "
             "or make the array traced first, by np.array(…)."
         )
-    if place is not None and place.library.startswith("scipy.sparse"):
+    if position is not None and position.library.startswith("scipy.sparse"):
         return refuse(
             "A sparse matrix takes plain numbers here, and this array depends on the arguments of the function. Write "
             "M @ x, which is recorded, M.toarray(), whose zeros cost nothing, or spsolve instead of an iteration."
         )
-    if place is not None and (library := _library_of(callee) or _public(place.library)):
+    if position is not None and (library := _library_of(callee) or _public(position.library)):
         return refuse(
             f"{library} {needs} Only NumPy's functions are recorded, and they take arrays, np.array([…]), rather than "
             "lists of traced values: write the formula with those."
@@ -249,9 +249,9 @@ ADVICE: Final = {
 
 def no_decision() -> TraceError:
     """Return the error for a decision on a traced value."""
-    place = user_place()
-    callee = None if place is None else place.callee
-    source = "" if place is None else place.source
+    position = user_position()
+    callee = None if position is None else position.callee
+    source = "" if position is None else position.source
     if callee in (max, min):
         name = getattr(callee, "__name__", "")
         advice = f"Python's {name}() compares. Write np.{name}imum(a, b), or np.{name} of an array."
@@ -271,7 +271,7 @@ def no_decision() -> TraceError:
         advice = "A loop must run a constant number of times: for … in range(constant), with np.where inside."
     elif source.startswith("assert"):
         advice = "Check the values outside of the function."
-    elif place is not None and place.instruction == "CONTAINS_OP":
+    elif position is not None and position.instruction == "CONTAINS_OP":
         advice = "`in` compares: write np.any(array == value), and choose with np.where."
     else:
         advice = (

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.active import recording_on, sharing_programs
 from accumulus.frontends.captured import Captured, Observed
-from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, moved
+from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, nearby_arguments
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
@@ -94,7 +94,7 @@ class Outcome:
         return np.concatenate([np.empty(0), *bounds])
 
 
-def run(function: Callable[..., Any], arguments: Sequence[Any], observed: Observed | None = None) -> Outcome:
+def run_on_copies(function: Callable[..., Any], arguments: Sequence[Any], observed: Observed | None = None) -> Outcome:
     """Run a function on copies of numeric arguments, without NumPy's floating-point warnings.
 
     If Python's floats raise a numerical exception or the result is complex, the function runs again with NumPy's
@@ -143,20 +143,20 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
     if not recording.guards:
         return np.ones(len(inputs), bool)
 
-    def hold(points: Floats) -> NDArray[np.bool_]:
+    def guards_hold(points: Floats) -> NDArray[np.bool_]:
         return np.asarray(outputs_at(recording.program, points)[-len(recording.guards) :].all(axis=0))
 
     if not recording.program.calls:
-        return hold(inputs)
+        return guards_hold(inputs)
     holds = np.zeros(len(inputs), bool)
     for k in range(len(inputs)):
         with suppress(Exception):  # opaque functions may raise outside of their domain
-            holds[k] = hold(inputs[k : k + 1])[0]
+            holds[k] = guards_hold(inputs[k : k + 1])[0]
     return holds
 
 
 @sharing_programs()
-def verify(
+def verify_recording(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     recording: Recording,
@@ -182,7 +182,7 @@ def verify(
     shapes = recording.argument_shapes
     generator = Spread()
     points = [as_reals(arguments, shapes)]
-    points += [moved(points[0], shapes, reach, generator) for reach in REACHES]
+    points += [nearby_arguments(points[0], shapes, reach, generator) for reach in REACHES]
     inputs = np.stack([as_inputs(point, shapes) for point in points])
     holds = where_it_holds(recording, inputs)
     tried: list[tuple[Sequence[Any], Outcome]] = []
@@ -192,11 +192,11 @@ def verify(
         observed = Observed() if captured is not None and not tried and is_plain(function) else None
         try:
             try:
-                outcome = run(function, point, observed)
+                outcome = run_on_copies(function, point, observed)
             except (TypeError, IndexError):
                 if position or not recording.guards:
                     raise
-                outcome = run(function, arguments)  # the float of an integer argument is no index
+                outcome = run_on_copies(function, arguments)  # the float of an integer argument is no index
         except Exception as error:
             if isinstance(error, MismatchError):
                 raise  # raised by a derivative inside of the function, about its own function
@@ -266,7 +266,7 @@ def _changed_by(
     if not changes and arguments is not None:
         before = Captured(holder_of(function))
         with suppress(Exception):
-            run(function, arguments)
+            run_on_copies(function, arguments)
         changes = before.changes()
     return changes
 
@@ -303,7 +303,7 @@ def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: 
 def _is_same(function: Callable[..., Any], point: Sequence[Any], before: Outcome) -> bool:
     """Return True if the function returns the same when it is called again."""
     try:
-        outcome = run(function, point)
+        outcome = run_on_copies(function, point)
     except Exception:
         return False
     return outcome.shapes == before.shapes and np.array_equal(outcome.entries, before.entries, equal_nan=True)
@@ -320,7 +320,7 @@ def _noise(
     noise = np.zeros(len(outcome.entries))
     for _ in range(NEARBY):
         try:
-            nearby = run(function, moved(point, shapes, UNIT, generator))
+            nearby = run_on_copies(function, nearby_arguments(point, shapes, UNIT, generator))
         except Exception:
             continue
         if nearby.is_real and nearby.shapes == outcome.shapes:

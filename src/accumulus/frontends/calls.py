@@ -29,8 +29,8 @@ from accumulus.frontends.trees import (
     Structure,
     entered,
     identity,
+    leaf_paths,
     opened,
-    paths,
     unflatten,
     without_lists,
 )
@@ -87,7 +87,7 @@ def _bound(table: Sequence[Row], arguments: Sequence[Any], keywords: Mapping[str
     return None if rest else bound
 
 
-def placed(
+def positional_call(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     keywords: Mapping[str, Any],
@@ -107,11 +107,11 @@ def placed(
     Raises:
         ArgumentError: if the arguments do not fit the signature.
 
-    >>> placed(lambda x, k=1.0, n=2: ..., [0.5], {"k": 3.0}, "f")
+    >>> positional_call(lambda x, k=1.0, n=2: ..., [0.5], {"k": 3.0}, "f")
     ((0.5, 3.0), {})
-    >>> placed(lambda x, k=1.0, n=2: ..., [0.5], {"n": 4}, "f")
+    >>> positional_call(lambda x, k=1.0, n=2: ..., [0.5], {"n": 4}, "f")
     ((0.5, 1.0, 4), {})
-    >>> placed(lambda x, *, k=1.0, n=2: ..., [0.5], {"n": 4}, "f", ["k"])
+    >>> positional_call(lambda x, *, k=1.0, n=2: ..., [0.5], {"n": 4}, "f", ["k"])
     ((0.5,), {'k': 1.0, 'n': 4})
     """
     entry = signature_of(function)
@@ -205,7 +205,7 @@ class Restructured:
         self.names = tuple(names)
 
     @property
-    def as_given(self) -> Restructured:
+    def user_call(self) -> Restructured:
         """This function itself: its arguments already have the structure in which users pass them."""
         return self
 
@@ -466,7 +466,7 @@ def maker(structure: Structure, finish: Sequence[Callable[[Any], Any] | None] = 
     >>> make([1.0, 2.0])
     {'a': 1.0, 'b': '2.0'}
     """
-    count = sum(1 for _ in paths(structure))
+    count = sum(1 for _ in leaf_paths(structure))
     if count > MOST or _depth(structure) > DEEPEST:
         return lambda leaves: unflatten(structure, _finished(leaves, finish))
     source = _Source()
@@ -517,7 +517,10 @@ def reader(structures: Sequence[Structure], route: Sequence[int | str]) -> Reade
         structures: structure of each argument.
         route: position or keyword of each argument.
     """
-    if sum(1 for structure in structures for _ in paths(structure)) > MOST or max(map(_depth, structures)) > DEEPEST:
+    if (
+        sum(1 for structure in structures for _ in leaf_paths(structure)) > MOST
+        or max(map(_depth, structures)) > DEEPEST
+    ):
         return None
     source = _Source()
     by_position = [key for key in route if isinstance(key, int)]

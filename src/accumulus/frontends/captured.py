@@ -114,7 +114,7 @@ _ABSENT: Final = object()
 _ITERATING: Final = (dict.__iter__, collections.OrderedDict.__iter__, MappingProxyType.__iter__)
 
 
-class Way(Enum):
+class Comparison(Enum):
     """Comparison of a saved value of a variable with its present one."""
 
     SAME = "the very same object"
@@ -128,9 +128,9 @@ class Variable(NamedTuple):
     # function that reads the variable, and the object that it reads from
     read: Callable[[Any], Any]
     owner: Any
-    kept: Any  # the saved value
+    saved: Any  # the saved value
     label: str  # its name in the user's code, as in "model.gains"
-    way: Way = Way.SAME  # how it is compared
+    way: Comparison = Comparison.SAME  # how it is compared
     keys: tuple[Any, ...] | None = None  # keys of the entries, for labels
     is_named: bool = False  # True if these are attributes
 
@@ -144,35 +144,35 @@ class Variable(NamedTuple):
         """Return the present value, entries as a tuple; `_ABSENT` or missing entries if it is gone."""
         with suppress(*GONE):
             content = self.read(self.owner)
-            return tuple(content) if self.way is Way.ENTRIES else content
+            return tuple(content) if self.way is Comparison.ENTRIES else content
         if isinstance(self.owner, Mapping) and self.keys is not None:
             return tuple([self.owner.get(key, _ABSENT) for key in self.keys])
-        return () if self.way is Way.ENTRIES else _ABSENT
+        return () if self.way is Comparison.ENTRIES else _ABSENT
 
     def is_unchanged(self) -> bool:
         """Return True if the present value equals the saved one under `way`."""
         now = self.now()
-        if self.way is Way.EQUAL:
-            return bool(now == self.kept)
-        if self.way is Way.SAME:
-            return now is self.kept
-        return len(now) >= len(self.kept) and all(map(is_, now, self.kept))
+        if self.way is Comparison.EQUAL:
+            return bool(now == self.saved)
+        if self.way is Comparison.SAME:
+            return now is self.saved
+        return len(now) >= len(self.saved) and all(map(is_, now, self.saved))
 
     def changes(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each changed variable, and a text that adds its old and new value if these are short."""
         if self.is_unchanged():
             return
         now = self.now()
-        if self.way is Way.ENTRIES:
-            for k, (one, other) in enumerate(zip(self.kept, now, strict=False)):
+        if self.way is Comparison.ENTRIES:
+            for k, (one, other) in enumerate(zip(self.saved, now, strict=False)):
                 if one is not other:
                     label = self.label if self.keys is None else self.label_of(self.keys[k])
                     yield label, _change(label, one, other)
         elif self.read in (len, list):
-            before, after = (len(x) if self.read is list else x for x in (self.kept, now))
+            before, after = (len(x) if self.read is list else x for x in (self.saved, now))
             yield self.label, f"{self.label} ({before} items, now {after})" if before != after else self.label
         else:
-            yield self.label, _change(self.label, self.kept, now)
+            yield self.label, _change(self.label, self.saved, now)
 
 
 class Observed:
@@ -189,7 +189,7 @@ class Observed:
         self.outside: set[str] = set()
         #: Number of calls of each code object; library code, with True if its calls are inspected for the user's code.
         self._calls: dict[int, int] = {}
-        self._others: dict[int, tuple[CodeType, bool]] = {}
+        self._library_codes: dict[int, tuple[CodeType, bool]] = {}
         #: Code that runs for imports, for the garbage collector and for this package.
         self._beside: dict[int, CodeType] = {}
         self._around: Observed | None = None
@@ -217,7 +217,7 @@ class Observed:
         self.objects |= other.objects
         self.outside |= other.outside
 
-    def found(self) -> list[Any]:
+    def existing_objects(self) -> list[Any]:
         """Return the objects that still exist; the others were temporaries of the run."""
         return [value for ref in self.objects.values() if (value := ref()) is not None]
 
@@ -235,10 +235,10 @@ class Observed:
                 scope = frame.f_globals
                 top = str(scope.get("__name__")).partition(".")[0]
                 if is_library_code(code, scope) or is_foreign(top) or top.startswith("namedtuple_"):
-                    self._others[key] = code, top not in (_BESIDE | LIBRARIES | {"accumulus"})
+                    self._library_codes[key] = code, top not in (_BESIDE | LIBRARIES | {"accumulus"})
                     self._calls[key] = 0 if top in _HOLDING else MOST_CALLS
                 elif any(name.startswith(MARK) for name in (*code.co_freevars, *code.co_varnames)):
-                    self._others[key], self._calls[key] = (code, True), MOST_CALLS  # the original runs, too
+                    self._library_codes[key], self._calls[key] = (code, True), MOST_CALLS  # the original runs, too
                 elif self._is_beside(frame, top):
                     self._beside[key], self._calls[key] = code, 0
                     return
@@ -252,7 +252,7 @@ class Observed:
                         with suppress(TypeError):  # lists have no weak references
                             self.objects[id(held)] = weakref.ref(held)
         elif event == "c_call" and (
-            key in self.codes or (self._others.get(key, (code, False))[1] and self._is_called(frame))
+            key in self.codes or (self._library_codes.get(key, (code, False))[1] and self._is_called(frame))
         ):
             module = str(getattr(argument, "__module__", None) or "")
             name, top = getattr(argument, "__qualname__", ""), module.partition(".")[0]
@@ -277,7 +277,7 @@ class Observed:
     def _is_called(self, frame: FrameType) -> bool:
         """Return True if the user's code calls this frame, directly or through inspected library code."""
         back = frame.f_back
-        while back is not None and self._others.get(id(back.f_code), (None, False))[1]:
+        while back is not None and self._library_codes.get(id(back.f_code), (None, False))[1]:
             back = back.f_back
         return back is not None and id(back.f_code) in self.codes
 
@@ -348,7 +348,9 @@ class Captured:
 
     def observe(self, observed: Observed) -> None:
         """Watch also the code that `observed` saw, and its names; `changes` then lists the changes made by the run."""
-        is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(map(id, observed.found()))
+        is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(
+            map(id, observed.existing_objects())
+        )
         if not is_known:
             self._observed = self._observed or Observed()
             self._observed.add(observed)
@@ -367,12 +369,12 @@ class Captured:
         before, self._variables = self._variables, []
         resized = {id(each.owner) for each in before if each.read in (len, list) and not each.is_unchanged()}
         for each in before:
-            if each.way is not Way.ENTRIES or each.keys is None:
+            if each.way is not Comparison.ENTRIES or each.keys is None:
                 self._variables += [each] if each.is_unchanged() else []
             elif each.is_unchanged() and id(each.owner) not in resized:
                 self._variables.append(each)
             else:
-                same = map(is_, each.now(), each.kept)
+                same = map(is_, each.now(), each.saved)
                 left = list(compress(each.keys, same))
                 self._add_named(each.owner, left, each.label, is_named=each.is_named, visits=False)
         self._finish()
@@ -399,18 +401,18 @@ class Captured:
         """Return numbers, texts and small arrays among the variables, for a comparison with another process."""
         entries: list[tuple[str, Any]] = []
         for each in self._variables:
-            if each.way is Way.ENTRIES:
-                names = range(len(each.kept)) if each.keys is None else each.keys
-                entries += [(each.label_of(key), value) for key, value in zip(names, each.kept, strict=False)]
-            elif each.way is Way.SAME:
-                entries.append((each.label, each.kept))
+            if each.way is Comparison.ENTRIES:
+                names = range(len(each.saved)) if each.keys is None else each.keys
+                entries += [(each.label_of(key), value) for key, value in zip(names, each.saved, strict=False)]
+            elif each.way is Comparison.SAME:
+                entries.append((each.label, each.saved))
         held: list[object] = [
             (label, type(value).__qualname__, repr(value)) for label, value in entries if isinstance(value, _UNCHANGING)
         ]
         held += [
-            (each.label, each.owner.dtype.str, each.owner.shape, each.kept)
+            (each.label, each.owner.dtype.str, each.owner.shape, each.saved)
             for each in self._variables
-            if each.way is Way.EQUAL and isinstance(each.owner, np.ndarray)
+            if each.way is Comparison.EQUAL and isinstance(each.owner, np.ndarray)
         ]
         return held if self._observed is None else [*held, _ABSENT]  # another process has not observed this run
 
@@ -421,7 +423,7 @@ class Captured:
     def _is_equal(self) -> bool:
         """Return True if all variables have equal values; if so, watch the new objects instead of the old ones."""
         swapped: dict[int, Any] = {}
-        saved_bytes = {id(each.owner): each.kept for each in self._variables if each.read is np.ndarray.tobytes}
+        saved_bytes = {id(each.owner): each.saved for each in self._variables if each.read is np.ndarray.tobytes}
 
         def same(before: Any, now: Any) -> bool:
             if before is now:
@@ -438,16 +440,16 @@ class Captured:
 
         variables = []
         for each in self._variables:
-            owner = swapped.get(id(each.owner), each.owner) if each.way is Way.EQUAL else each.owner
+            owner = swapped.get(id(each.owner), each.owner) if each.way is Comparison.EQUAL else each.owner
             now = each.read(owner)
-            if each.way is Way.ENTRIES:
+            if each.way is Comparison.ENTRIES:
                 now = tuple(now)
-                equal = len(now) >= len(each.kept) and all(map(same, each.kept, now))
+                equal = len(now) >= len(each.saved) and all(map(same, each.saved, now))
             else:
-                equal = now == each.kept if each.way is Way.EQUAL else same(each.kept, now)
+                equal = now == each.saved if each.way is Comparison.EQUAL else same(each.saved, now)
             if not equal:
                 return False
-            variables.append(each._replace(owner=owner, kept=now))
+            variables.append(each._replace(owner=owner, saved=now))
         self._variables = variables
         self._finish()
         return True
@@ -482,7 +484,7 @@ class Captured:
     def _finish(self) -> None:
         self.singles, self._entries, self._contents = (
             tuple([each[:3] for each in self._variables if each.way is way])
-            for way in (Way.SAME, Way.ENTRIES, Way.EQUAL)
+            for way in (Comparison.SAME, Comparison.ENTRIES, Comparison.EQUAL)
         )
 
     def _add(self, variable: Variable, entries: int = 1) -> None:
@@ -505,10 +507,10 @@ class Captured:
         """Watch named or numbered entries of a namespace or container, and the objects reachable through them."""
         if not names:
             return
-        group = Variable(itemgetter(*names), owner, (), label, Way.ENTRIES, tuple(names), is_named)
+        group = Variable(itemgetter(*names), owner, (), label, Comparison.ENTRIES, tuple(names), is_named)
         values = [owner[name] for name in names]
         if len(names) > FEW:
-            self._add(group._replace(kept=tuple(values)), len(names))
+            self._add(group._replace(saved=tuple(values)), len(names))
         for name, value in zip(names, values, strict=True):
             text = group.label_of(name)
             if len(names) <= FEW:
@@ -523,7 +525,7 @@ class Captured:
             self._add(Variable(namespace.keys().isdisjoint, frozenset(names), True, hidden))
 
     def _add_contents(self, read: Callable[[Any], Any], owner: Any, label: str) -> None:
-        self._add(Variable(read, owner, read(owner), label, Way.EQUAL))
+        self._add(Variable(read, owner, read(owner), label, Comparison.EQUAL))
 
     def _visit(self, value: Any, label: str) -> None:
         """Watch the contents of an object and the objects that are reachable from it."""
@@ -618,7 +620,7 @@ class Captured:
             some = slice(None, None, -(-count // (self._left // 2 + 1)))
             read, keys = itemgetter(some), range(count)[some]
         entries = tuple(read(owner))
-        group = Variable(read, owner, entries, label, Way.ENTRIES, None if keys is None else tuple(keys))
+        group = Variable(read, owner, entries, label, Comparison.ENTRIES, None if keys is None else tuple(keys))
         if entries:
             self._add(group, len(entries))
         for k, item in enumerate(entries):
@@ -686,7 +688,7 @@ class Captured:
             for function in functions.get(id(code), ()):
                 self._visit(function, function.__name__)
             self._visit_code(code, scope)
-        for value in observed.found():
+        for value in observed.existing_objects():
             self._visit(value, _name_of(value))
 
     def _functions(self, observed: Observed) -> dict[int, list[FunctionType]]:
@@ -727,7 +729,7 @@ class Captured:
                 self._add_absent(lower - names, attributes, label)
             elif not whole and not isinstance(value, BuiltinFunctionType):
                 # such as coefficients of splines, and functions that a library's object wraps
-                names |= {name for name, held in attributes.items() if _is_part(held)}
+                names |= {name for name, held in attributes.items() if _may_change(held)}
             if whole:
                 self._add_contents(len, attributes, label)
             self._add_named(attributes, sorted(names), label)
@@ -817,7 +819,7 @@ def is_changeable(argument: object) -> bool:
     return not isinstance(argument, (*_UNCHANGING, np.ndarray))
 
 
-def _is_part(value: Any) -> bool:
+def _may_change(value: Any) -> bool:
     """Return True if an attribute of a library's object is an array or one of the user's functions."""
     is_function = isinstance(value, FunctionType | MethodType) and not is_foreign(str(value.__module__))
     return is_function or isinstance(value, np.ndarray)

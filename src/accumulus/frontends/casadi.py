@@ -58,7 +58,7 @@ def shape_of_matrix(sparsity: Any) -> tuple[int, ...]:
     return (() if rows == 1 else (rows,)) if columns == 1 else (rows, columns)
 
 
-def places_of(sparsity: Any) -> NDArray[np.intp]:
+def nonzero_positions(sparsity: Any) -> NDArray[np.intp]:
     """Return the flat position, in C order, of each structural nonzero in the dense array."""
     rows, columns = sparsity.get_triplet()
     places: NDArray[np.intp] = np.array(rows, np.intp) * sparsity.shape[1] + np.array(columns, np.intp)
@@ -142,8 +142,8 @@ def _check(function: Any, shapes: Sequence[tuple[int, ...]]) -> None:
 
 def _write(scalars: Any, tape: Tape, inputs: Sequence[NDArray[Any]], results: Sequence[NDArray[Any]]) -> None:
     """Translate a function's instructions, which compute in reused slots, and store the references of its results."""
-    places_in = [places_of(scalars.sparsity_in(k)).tolist() for k in range(scalars.n_in())]
-    places_out = [places_of(scalars.sparsity_out(k)).tolist() for k in range(scalars.n_out())]
+    places_in = [nonzero_positions(scalars.sparsity_in(k)).tolist() for k in range(scalars.n_in())]
+    places_out = [nonzero_positions(scalars.sparsity_out(k)).tolist() for k in range(scalars.n_out())]
     entries = [argument.tolist() for argument in inputs]
     slots: dict[int, int] = {}
     code_of, read, written = scalars.instruction_id, scalars.instruction_input, scalars.instruction_output

@@ -39,11 +39,11 @@ def look_of(value: Any) -> Callable[[Any], object] | None:
 
 def _sampled(array: np.ndarray[Any, Any]) -> Callable[[Any], object]:
     """Return a reader of some entries of one array, spread over each axis, through a view that is made once."""
-    view = array[_places(array.shape)]
+    view = array[_sampling_slices(array.shape)]
     return lambda _: view.tobytes()
 
 
-def _places(shape: tuple[int, ...]) -> tuple[slice, ...]:
+def _sampling_slices(shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Return a slice for each axis that selects the entries of a large array to compare."""
     each = max(2, int(SAMPLED ** (1.0 / max(1, len(shape)))))
     return tuple([slice(None, None, max(1, -(-length // each))) for length in shape])
@@ -60,7 +60,7 @@ def _nothing(_: Any) -> None:
 def _contents(values: Any) -> object:
     """Return the contents of an array; a large array is sampled."""
     array = np.asarray(values)
-    some = array[_places(array.shape)] if array.nbytes > LARGEST else array
+    some = array[_sampling_slices(array.shape)] if array.nbytes > LARGEST else array
     return repr(some.tolist()) if array.dtype.kind == "O" else some.tobytes()
 
 

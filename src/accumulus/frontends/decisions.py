@@ -98,7 +98,7 @@ class Decisions:
         #: On straight-line code: values by reference, and the numbers of operations and constants among them. On loops:
         #: values of inputs and results, and the number of blocks that have computed them.
         self._values: dict[int, Any] = {}
-        self._known, self._constants = 0, 0
+        self._evaluated, self._constants = 0, 0
         self._long: NDArray[np.float64] = np.asarray(point, np.float64)
         self._blocks = 0
 
@@ -112,16 +112,16 @@ class Decisions:
                 numbers: NDArray[np.float64] = memory.parts[0][references + len(program.constants)]
                 return numbers
             values, constants = self._values, tape.constants
-            if not self._known:
+            if not self._evaluated:
                 values.update(enumerate(self._long))
-                self._known = len(values)
+                self._evaluated = len(values)
             for k in range(self._constants, len(constants)):
                 values[-1 - k] = np.float64(constants[k])
             self._constants = len(constants)
-            if references.size and (end := int(references.max()) + 1) > self._known:
-                new = range(self._known, end)
-                advance(tape, NUMBERS.rules(set(tape.codes[self._known : end])), values, new)
-                self._known = end
+            if references.size and (end := int(references.max()) + 1) > self._evaluated:
+                new = range(self._evaluated, end)
+                advance(tape, NUMBERS.rules(set(tape.codes[self._evaluated : end])), values, new)
+                self._evaluated = end
         return np.array([values[r] for r in references.ravel().tolist()], np.float64).reshape(references.shape)
 
     def _is_true(self, reference: int) -> bool:
@@ -159,13 +159,13 @@ class Decisions:
         self.count()
         if holds < 0 or holds in self.guards:
             return
-        place = ACTIVE.place()
-        source = "" if place is None else place.source[:MOST_SOURCE]
+        position = ACTIVE.position()
+        source = "" if position is None else position.source[:MOST_SOURCE]
         self.guards[holds] = Guard(
-            "" if place is None else place.file, 0 if place is None else place.line, source, answer, ways
+            "" if position is None else position.file, 0 if position is None else position.line, source, answer, ways
         )
 
-    def held(self) -> int:
+    def guard_conjunction(self) -> int:
         """Return the reference of a number that is 1 where all guards so far hold, else 0."""
         count, joined = self._joined
         if count < len(self.guards):
@@ -324,7 +324,7 @@ def truths(tape: Any, references: References) -> NDArray[np.bool_]:
         EndlessRecordingError: if there are too many decisions.
     """
     tape, references = _around(tape, references)
-    answers: NDArray[np.bool_] = np.asarray(values_of(tape, references) != 0)
+    answers: NDArray[np.bool_] = np.asarray(values_at_point(tape, references) != 0)
     flat, unknown = references.ravel(), references.ravel() >= 0
     yes, no = flat[unknown & answers.ravel()], np.unique(flat[unknown & ~answers.ravel()])
     keep(tape, np.concatenate([yes, negated(tape, no)]), listed("mask", np.flatnonzero(answers)))
@@ -341,7 +341,7 @@ def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.i
         EndlessRecordingError: if there are too many decisions.
     """
     tape, references = _around(tape, references)
-    numbers = values_of(tape, references)
+    numbers = values_at_point(tape, references)
     if not np.isfinite(numbers).all():
         raise ValueError(f"cannot convert {numbers[~np.isfinite(numbers)][0]} to a whole number")
     answers = np.trunc(numbers)
@@ -363,7 +363,7 @@ def in_range(tape: Any, references: References, length: int) -> None:
         EndlessRecordingError: if there are too many decisions.
     """
     asked = _distinct(references[references >= 0])
-    numbers = values_of(tape, references)
+    numbers = values_at_point(tape, references)
     if (numbers != np.trunc(numbers)).any():
         raise TypeError(
             f"the number {numbers[numbers != np.trunc(numbers)][0]} cannot be an index: it is not an integer"
@@ -381,7 +381,7 @@ def in_range(tape: Any, references: References, length: int) -> None:
     keep(tape, tape.map(lambda body: partial(check, body), [asked]), f"indices of {length:,} rows")
 
 
-def order(tape: Any, references: Sequence[int] | References) -> list[int]:
+def sorting_order(tape: Any, references: Sequence[int] | References) -> list[int]:
     """Return the stable permutation that sorts numbers at the given point, with NaN last, and keep it as one guard.
 
     Args:
@@ -393,7 +393,7 @@ def order(tape: Any, references: Sequence[int] | References) -> list[int]:
         EndlessRecordingError: if there are too many decisions.
     """
     tape, entries = _around(tape, np.asarray(references, np.int64))
-    numbers = values_of(tape, entries)
+    numbers = values_at_point(tape, entries)
     places = np.argsort(numbers, kind="stable")
     ordered = places[~np.isnan(numbers[places])]
     # the order holds while neighbours compare in the same way, and the same numbers are NaN
@@ -427,7 +427,7 @@ def listed(label: str, answer: NDArray[Any]) -> str:
     return f"{label} {first} … of {len(numbers):,} ({mark})"
 
 
-def values_of(tape: Any, references: References) -> NDArray[np.float64]:
+def values_at_point(tape: Any, references: References) -> NDArray[np.float64]:
     """Return values at the given point; the caller keeps its conclusions as a guard with `keep`.
 
     Raises:
@@ -534,11 +534,11 @@ class Choices:
     def __init__(self, tape: Tape | Program, is_true: Callable[[int], bool]) -> None:
         self._tape, self._is_true = tape, is_true
         #: Conditions by reference, in the order of traversal; None for numbers that depend on inputs in other ways.
-        self._found: dict[int, tuple[int, ...] | None] = {}
+        self._conditions: dict[int, tuple[int, ...] | None] = {}
 
     def conditions(self, reference: int) -> tuple[int, ...] | None:
         """Return the conditions that select the value of a number; None if it is not a choice among constants."""
-        memo, waiting = self._found, [reference]
+        memo, waiting = self._conditions, [reference]
         while waiting:
             following = self._next(waiting[-1])
             if following is None:
@@ -549,7 +549,7 @@ class Choices:
 
     def _next(self, reference: int) -> int | None:
         """Return the reference of a number to evaluate before this one; None once this one is evaluated."""
-        memo, tape = self._found, self._tape
+        memo, tape = self._conditions, self._tape
         if reference < 0 or reference in memo:
             return None
         code, operands = tape.operation(reference).code, tape.arguments(reference)
@@ -584,7 +584,7 @@ class Choices:
         return bool(self._tape.value_of(condition)) if condition < 0 else self._is_true(condition)
 
 
-def decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
+def without_decided(tape: Tape, holds: Collection[int]) -> tuple[Tape, Integers] | None:
     """Return a tape without the choices that guards have decided; None if there is none.
 
     Args:

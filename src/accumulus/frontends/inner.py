@@ -42,11 +42,11 @@ class InnerTape(Tape):
         most: maximum number of operations on entries of long arrays.
     """
 
-    __slots__ = ("_most", "_taken", "is_long", "lines", "outer", "own", "unrolled")
+    __slots__ = ("_most", "_taken", "is_long", "lines", "outer", "own_inputs", "unrolled")
 
     def __init__(self, inputs: int, outer: Any = None, most: int = MOST_IN_BODY) -> None:
         super().__init__(inputs, signed_zeros=outer is not None and outer.signed_zeros)
-        self.own, self.outer, self._most = inputs, outer, most
+        self.own_inputs, self.outer, self._most = inputs, outer, most
         self._taken: dict[int, int] = {}
         #: Number of operations on entries of long arrays. `is_long` is True if there are too many: the recording is
         #: discarded then, even if the user's code catches the error.
@@ -120,10 +120,10 @@ class InnerTape(Tape):
         rows = rows_of(self)
         taken = np.fromiter(self._taken.values(), np.int64)
         computed = np.flatnonzero(rows[:, 0] != INPUT)
-        inputs = self.own + len(taken)
+        inputs = self.own_inputs + len(taken)
         new = np.zeros(len(rows), np.int64)
-        new[: self.own] = np.arange(self.own)
-        new[taken] = np.arange(self.own, inputs)
+        new[: self.own_inputs] = np.arange(self.own_inputs)
+        new[taken] = np.arange(self.own_inputs, inputs)
         new[computed] = np.arange(inputs, len(rows))
         placed = np.zeros_like(rows)
         placed[inputs:] = rows[computed]

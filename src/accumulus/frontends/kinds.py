@@ -375,7 +375,7 @@ def as_inputs(arguments: Sequence[Any], shapes: Shapes) -> NDArray[np.float64]:
     return np.concatenate(parts, dtype=np.float64) if parts else np.empty(0)
 
 
-def moved(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: Numbers) -> list[Any]:
+def nearby_arguments(arguments: Sequence[Any], shapes: Shapes, reach: float, generator: Numbers) -> list[Any]:
     """Return arguments near the given ones.
 
     Args:

@@ -41,7 +41,7 @@ PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodePosition:
     """A position in the user's code, with the instruction there if it is Python code."""
 
     file: str
@@ -170,7 +170,7 @@ def _is_of_library(module: str) -> bool:
     return module.partition(".")[0] in LIBRARIES or module == "contextlib"
 
 
-def user_place() -> Place | None:
+def user_position() -> CodePosition | None:
     """Return the innermost position of the running stack in the user's code; None if there is none."""
     frame: FrameType | None = sys._getframe(1)
     library = ""
@@ -181,13 +181,13 @@ def user_place() -> Place | None:
     while innermost is not None and _is_between(innermost):  # lines of the standard library do not help a user
         innermost = None if innermost.f_code.co_name == RECORDED and in_library(innermost) else innermost.f_back
     innermost = innermost or frame
-    return None if innermost is None else _place(innermost, "" if library.startswith("accumulus") else library)
+    return None if innermost is None else _position(innermost, "" if library.startswith("accumulus") else library)
 
 
-def place_of_error(traceback: TracebackType | None) -> Place | None:
+def error_position(traceback: TracebackType | None) -> CodePosition | None:
     """Return the position in the user's code that raised an error, directly or in a call; None if there is none."""
     entries = [entry for entry in user_entries(traceback) if not _is_between(entry.tb_frame)]
-    return _place(entries[-1].tb_frame, "") if entries else None
+    return _position(entries[-1].tb_frame, "") if entries else None
 
 
 def is_raised_by_user(traceback: TracebackType | None) -> bool:
@@ -231,7 +231,7 @@ def user_entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def _place(frame: FrameType, library: str) -> Place:
+def _position(frame: FrameType, library: str) -> CodePosition:
     code, line = frame.f_code, frame.f_lineno
     text = linecache.getline(code.co_filename, line, frame.f_globals)
     source = text.strip()
@@ -242,7 +242,7 @@ def _place(frame: FrameType, library: str) -> Place:
         marks = f"    {' ' * (start - indentation)}{'^' * (end - start)}\n"
     instruction = opcode.opname[code.co_code[frame.f_lasti]]
     callee = _callee(expression or source, frame)
-    return Place(code.co_filename, line, code.co_name, source, marks, instruction, callee, library)
+    return CodePosition(code.co_filename, line, code.co_name, source, marks, instruction, callee, library)
 
 
 def _expression(code: CodeType, instruction: int, frame: FrameType) -> tuple[str, int, int]:

@@ -46,10 +46,10 @@ class NamedValues:
         return f"{os.path.basename(file)}:{line}" if file else ""
 
 
-def entry_of(name: str, index: Sequence[int]) -> str:
+def entry_name(name: str, index: Sequence[int]) -> str:
     """Return the name of an entry of an array, or of a number for an empty index.
 
-    >>> entry_of("A", (0, 2)), entry_of("t", ())
+    >>> entry_name("A", (0, 2)), entry_name("t", ())
     ('A[0, 2]', 't')
     """
     return f"{name}[{', '.join(map(str, index))}]" if len(index) else name
@@ -72,7 +72,7 @@ def named_values(function: Callable[..., Any], arguments: Sequence[object]) -> N
         return None  # the function cannot be recorded under a trace function
     finally:
         sys.settrace(before)
-    return watch.found()
+    return watch.most_named()
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class _Watch:
                 continue
             watched.seen[name] = references
             for index, reference in _changed(before, references):
-                called = entry_of(name, index) + (f" in {watched.function}" if watched.depth else "")
+                called = entry_name(name, index) + (f" in {watched.function}" if watched.depth else "")
                 self._bind(current, reference, watched.depth, called)
 
     def _bind(self, current: _Names, reference: int, depth: int, name: str) -> None:
@@ -171,7 +171,7 @@ class _Watch:
             current.values[name] = value = current.values.get(name, 0) + 1
             current.names[reference] = depth, name, value
 
-    def found(self) -> NamedValues | None:
+    def most_named(self) -> NamedValues | None:
         """Return the names for the tape with the most names; a function that is recorded twice has two tapes."""
         if not self._tapes:
             return None

@@ -86,14 +86,14 @@ def normalised(vectors: Any, xp: Any = np) -> Any:
     return vectors / xp.sqrt(xp.sum(vectors * vectors, axis=-1, keepdims=True))
 
 
-def parts(vectors: Any) -> list[Any]:
+def vector_entries(vectors: Any) -> list[Any]:
     """Return the entries along the last axis, each of shape (..., 1)."""
     return [vectors[..., k : k + 1] for k in range(np.shape(vectors)[-1])]
 
 
-def composed(p: Any, q: Any, xp: Any = np) -> Any:
+def quaternion_product(p: Any, q: Any, xp: Any = np) -> Any:
     """Return the products p·q of quaternions: the rotation q, followed by p."""
-    (px, py, pz, pw), (qx, qy, qz, qw) = parts(p), parts(q)
+    (px, py, pz, pw), (qx, qy, qz, qw) = vector_entries(p), vector_entries(q)
     components = (
         pw * qx + qw * px + py * qz - pz * qy,
         pw * qy + qw * py + pz * qx - px * qz,
@@ -129,17 +129,17 @@ def from_matrix(m: Any, xp: Any = np) -> Any:
     return quaternions
 
 
-def rows_of(rows: Sequence[Sequence[Any]], xp: Any = np) -> Any:
+def matrices_from_entries(rows: Sequence[Sequence[Any]], xp: Any = np) -> Any:
     """Return matrices, (…, m, n), from the arrays of their entries, each of shape (…, 1)."""
     return xp.stack([xp.concatenate(row, axis=-1) for row in rows], axis=-2)
 
 
-def cross(omega: Any, v: Any, xp: Any = np) -> Any:
+def cross_product(omega: Any, v: Any, xp: Any = np) -> Any:
     """Return cross products ω × v in three dimensions; in the plane, ω is an angular rate."""
     if np.shape(v)[-1] == 2:
-        x, y = parts(v)
+        x, y = vector_entries(v)
         return xp.concatenate([-omega * y, omega * x], axis=-1)
-    (a, b, c), (x, y, z) = parts(omega), parts(v)
+    (a, b, c), (x, y, z) = vector_entries(omega), vector_entries(v)
     return xp.concatenate([b * z - c * y, c * x - a * z, a * y - b * x], axis=-1)
 
 
@@ -153,7 +153,7 @@ def cross(omega: Any, v: Any, xp: Any = np) -> Any:
 
 class _Perturbed(threading.local):
     #: By tape and references: base quaternions, tangent vectors, and the order up to which they are valid.
-    known: dict[Any, tuple[Any, Any, int]] | None = None
+    registry: dict[Any, tuple[Any, Any, int]] | None = None
 
 
 _PERTURBED: Final = _Perturbed()
@@ -164,17 +164,17 @@ _MOST_ROWS: Final = 1_000
 @contextmanager
 def perturbing() -> Iterator[None]:
     """Register perturbed quaternions within a ``with`` block."""
-    before = _PERTURBED.known
-    _PERTURBED.known = {} if before is None else dict(before)
+    before = _PERTURBED.registry
+    _PERTURBED.registry = {} if before is None else dict(before)
     try:
         yield
     finally:
-        _PERTURBED.known = before
+        _PERTURBED.registry = before
 
 
 def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
     """Register traced quaternions as `base` perturbed by `delta`, up to an order."""
-    registry = _PERTURBED.known
+    registry = _PERTURBED.registry
     references = getattr(quaternions, "references", None)
     before: Any = getattr(base, "references", None)
     if registry is None or references is None or np.array_equal(references, before):
@@ -187,7 +187,7 @@ def note_perturbed(quaternions: Any, base: Any, delta: Any, order: int) -> None:
 
 def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
     """Return the base, the tangent vectors and the order of registered quaternions; None for others."""
-    registry = _PERTURBED.known
+    registry = _PERTURBED.registry
     references = getattr(quaternions, "references", None)
     return (
         None if registry is None or references is None else registry.get((id(quaternions.tape), references.tobytes()))
@@ -196,12 +196,12 @@ def perturbation(quaternions: Any) -> tuple[Any, Any, int] | None:
 
 def perturbed_matrix(matrix: Any, delta: Any, order: int) -> Any:
     """Return rotation matrices (None for the identity) times exponentials of tangent vectors, up to order 1 or 2."""
-    zero, entries = np.zeros_like(delta[..., :1]), parts(delta)
+    zero, entries = np.zeros_like(delta[..., :1]), vector_entries(delta)
     if len(entries) == 1:
-        generator = rows_of([[zero, -delta], [delta, zero]])
+        generator = matrices_from_entries([[zero, -delta], [delta, zero]])
     else:
         a, b, c = entries
-        generator = rows_of([[zero, -c, b], [c, zero, -a], [-b, a, zero]])
+        generator = matrices_from_entries([[zero, -c, b], [c, zero, -a], [-b, a, zero]])
     one = np.eye(np.shape(generator)[-1]) if matrix is None else matrix
     expansion = one + (generator if matrix is None else matrix @ generator)
     return expansion if order < 2 else expansion + 0.5 * (one @ (generator @ generator))

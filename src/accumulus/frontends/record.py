@@ -27,17 +27,17 @@ from numpy.typing import NDArray
 from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends import written_out
 from accumulus.frontends.active import ACTIVE, ending, recording_on, swallowed
-from accumulus.frontends.agreement import run, verify
+from accumulus.frontends.agreement import run_on_copies, verify_recording
 from accumulus.frontends.captured import Captured
-from accumulus.frontends.decisions import Decisions, as_number, condition_of, decided
+from accumulus.frontends.decisions import Decisions, as_number, condition_of, without_decided
 from accumulus.frontends.kinds import as_inputs, as_reals, is_quantity, shape_of, unit_advice
 from accumulus.frontends.location import (
     argument_name,
     described,
+    error_position,
     is_foreign,
     is_raised_by_user,
     name_of,
-    place_of_error,
     user_entries,
     user_line,
     user_traceback,
@@ -45,7 +45,7 @@ from accumulus.frontends.location import (
 from accumulus.frontends.recorder import Recorder, Recording, References, holder_of, recorder_of
 from accumulus.frontends.trees import flatten
 from accumulus.frontends.turns import explained
-from accumulus.frontends.written_out import BusiestLine, scalar_operations, tell
+from accumulus.frontends.written_out import BusiestLine, scalar_operations, warn_written_out
 from accumulus.repetition.instances import by_instance
 from accumulus.repetition.iterations import loop_of
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
@@ -155,18 +155,18 @@ def record(
     is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
     repeats_not = recording.loops is None and arrays and are_many(recording.scalars.operations)
     with BusiestLine(repeats_not and check) as busiest:
-        agrees = check and verify(function, arguments, recording, refusal, captured)
+        agrees = check and verify_recording(function, arguments, recording, refusal, captured)
     if refusal is not None and not agrees:
         refusal.add_note(
             f"{described(function)} caught this error while it was recorded, and went on. Plain numbers do not raise "
             "it, so the recording may differ from the function."
         )
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
-    loop = busiest.found
+    loop = busiest.busiest
     if loop is not None:
         recording = replace(recording, why_written=explained(recorded, partial(opened, loops=False), *loop))
     if is_long:
-        tell(name_of(function), recording.program, loop, recording.why_written)
+        warn_written_out(name_of(function), recording.program, loop, recording.why_written)
     return recording
 
 
@@ -185,7 +185,7 @@ def _recorded(
     refusal: TraceError | None = None
     tape.locate = user_line
     decisions = None if point is None else Decisions(tape, point, opens_indices)
-    with recording_on(tape, recorder.place, decisions=decisions):
+    with recording_on(tape, recorder.position, decisions=decisions):
         try:
             result = recorder.run(function, tape, arguments, inputs)
             caught = None if ACTIVE.refusal is None else ACTIVE.refusal[0]
@@ -213,7 +213,7 @@ def _recorded(
             if refusal is None and is_foreign(type(error).__module__) and not is_raised_by_user(error.__traceback__):
                 numeric_error = _raised_on_numbers(function, arguments, error)
                 if numeric_error is None:
-                    place = place_of_error(error.__traceback__) or ""
+                    place = error_position(error.__traceback__) or ""
                     raise TraceError(
                         f"{place}{type(error).__name__}: {error}. It is raised for a traced value, but not for the "
                         "number that it stands for: the function called here accepts only plain numbers, or checks "
@@ -234,7 +234,7 @@ def _recorded(
     result_shapes = tuple(references.shape for references in outputs)
     guards = {} if decisions is None else decisions.guards
     straight = tape.scalars
-    simpler = decided(straight, guards) if guards and straight is not None else None
+    simpler = without_decided(straight, guards) if guards and straight is not None else None
     if simpler is not None:
         straight, to = simpler
         outputs = [moved(references, to) for references in outputs]
@@ -255,7 +255,7 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
     if isinstance(error, AccumulusError | OSError | MemoryError):
         return error
     try:
-        run(function, arguments)
+        run_on_copies(function, arguments)
     except Exception as own:
         return own
     return None
@@ -297,7 +297,7 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
         written = replace(written, other=loops, unrolled=loops.unrolled)
     tape = written.scalars
     conditions = [condition_of(tape, holds) for holds in tape.outputs[results:]]
-    simpler = decided(tape, conditions) if conditions else None
+    simpler = without_decided(tape, conditions) if conditions else None
     if simpler is None:
         return written
     made, to = simpler

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import Restructured, function_of
 from accumulus.frontends.decisions import Guard
-from accumulus.frontends.location import Place, user_place
+from accumulus.frontends.location import CodePosition, user_position
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
 from accumulus.tape.moving import Moving, unroll
 from accumulus.tape.program import Program
@@ -210,9 +210,9 @@ class Recorder(ABC):
         """Return the object that is watched for changes after the recording, see `accumulus.frontends.captured`."""
         return function
 
-    def place(self) -> Place | None:
+    def position(self) -> CodePosition | None:
         """Return the position in the user's code that is being recorded, for errors."""
-        return user_place()
+        return user_position()
 
 
 #: Library of each front end → module with its `RECORDER`, which is imported only if the library is. The first front end

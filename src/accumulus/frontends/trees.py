@@ -105,19 +105,19 @@ def unflatten(structure: Structure, leaves: Sequence[T]) -> Any:
     >>> unflatten(structure, ["x", "y"])
     ('x', {'a': 'y'})
     """
-    count = sum(1 for _ in paths(structure))
+    count = sum(1 for _ in leaf_paths(structure))
     if len(leaves) != count:
         raise ArgumentError(f"the structure has {count} leaves; expected as many values, not {len(leaves)}")
     return _tree(structure, iter(leaves))
 
 
-def paths(structure: Structure, path: str = "") -> Iterator[str]:
+def leaf_paths(structure: Structure, path: str = "") -> Iterator[str]:
     """Yield the path of each leaf."""
     if isinstance(structure, Leaf):
         yield path
     elif isinstance(structure, Branch):
         for label, child in zip(structure.container.labels, structure.parts, strict=True):
-            yield from paths(child, path + label)
+            yield from leaf_paths(child, path + label)
 
 
 def without_lists(structure: Structure) -> Structure:

@@ -53,7 +53,7 @@ class BusiestLine:
             self._thread.join()
 
     @property
-    def found(self) -> Line | None:
+    def busiest(self) -> Line | None:
         """The busiest line; None if no sample was taken."""
         return self._counts.most_common(1)[0][0] if self._counts else None
 
@@ -87,7 +87,7 @@ def _is_scalar(block: Block) -> bool:
     return block.count == 1 and block.offsets is None and block.shape is None
 
 
-def tell(name: str, program: Program, busiest: Line | None, loop: str = "") -> None:
+def warn_written_out(name: str, program: Program, busiest: Line | None, loop: str = "") -> None:
     """Warn that a program was written out operation by operation.
 
     Args:

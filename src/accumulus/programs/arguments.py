@@ -88,7 +88,7 @@ class Arguments:
             arrays.append(self._converted(x, k))
         return arrays, points
 
-    def shapes_given(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
+    def shapes_in(self, arguments: Sequence[Any]) -> list[tuple[int, ...] | None]:
         """Return the shapes of the arguments, None for non-numeric ones, after checking their types."""
         self._check_count(arguments)
         return [
@@ -152,7 +152,7 @@ def axes_of_points(
             raise ArgumentError(f"in_axes is {in_axes!r}; expected an axis or None, one for each argument, or 'auto'")
         axes = tuple([None if not shape else len(shape) - 1 if transposed else 0 for shape in shapes])
     else:
-        axes = _given(in_axes, shapes, name)
+        axes = _checked_axes(in_axes, shapes, name)
     counts = {
         k: shape[axis] for k, (shape, axis) in enumerate(zip(shapes, axes, strict=True)) if shape and axis is not None
     }
@@ -177,7 +177,7 @@ def at_one_point(shape: Shape, axis: int | None) -> Shape:
     return shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
 
 
-def _given(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
+def _checked_axes(in_axes: Any, shapes: Sequence[Shape | None], name: str) -> Axes:
     """Return the axes that the caller passed, counted from the first."""
     if in_axes is None or isinstance(in_axes, int):
         entries = [None if shape is None else in_axes for shape in shapes]

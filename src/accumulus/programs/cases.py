@@ -62,9 +62,9 @@ class Cases:
         self.programs: tuple[CompiledProgram, ...] = (program,)
         self.recent: tuple[CompiledProgram, ...] = (program,)
         #: True if the last batch had points of many cases; batches are then partitioned by case before programs run.
-        self.parts = False
+        self.is_partitioned = False
         #: Kernel that partitions points by case, and the programs that it distinguishes.
-        self._parting: tuple[tuple[CompiledProgram, ...], Kernel | None] | None = None
+        self._partition: tuple[tuple[CompiledProgram, ...], Kernel | None] | None = None
         self._lock = Lock()
 
     @property
@@ -142,16 +142,16 @@ class Cases:
         """Return the kernel for batches, which runs each point's own program; arguments as for `_settled`."""
         if not self.is_guarded:
             return lead.kernel
-        return GuardedKernel(lead.kernel, _settled(self, lead, make), lambda: self.parts)
+        return GuardedKernel(lead.kernel, _settled(self, lead, make), lambda: self.is_partitioned)
 
     def parted(self, points: BatchPoints) -> NDArray[Any] | None:
         """Return the position of the program for each point, -1 where there is none; None if not computable."""
-        if self._parting is None or self._parting[0] is not self.programs:
+        if self._partition is None or self._partition[0] is not self.programs:
             first, programs = self.programs[0], self.programs
             cache = first.options.caches
-            kernel = _parting_kernel([program.recording for program in programs], first.options, cache)
-            self._parting = programs, kernel
-        programs, kernel = self._parting
+            kernel = _partition_kernel([program.recording for program in programs], first.options, cache)
+            self._partition = programs, kernel
+        programs, kernel = self._partition
         return None if kernel is None or programs is not self.programs else points.run(kernel)[0].reshape(-1)
 
     def fast_batch(self, axes: Axes, transposed: bool, make: Callable[[BatchPoints], CompiledProgram]) -> FastPath:
@@ -162,7 +162,7 @@ class Cases:
         cached: dict[int, tuple[CompiledProgram, FastPath]] = {}
 
         def call(arguments: Sequence[Any], out: Any, threads: int) -> Any:
-            if self.parts:
+            if self.is_partitioned:
                 return NotImplemented
             lead = self.recent[0]
             if id(lead) not in cached:  # the entry keeps the program alive, so that its id stays unique
@@ -257,7 +257,7 @@ def _settled(cases: Cases, lead: CompiledProgram, make: Callable[[BatchPoints], 
             left = _computed(program, points, arrays, left, forced)
         taken = {program: program.ran.points - before.get(id(program), 0) for program in cases.programs}
         most = max(taken, key=lambda program: taken[program])
-        cases.parts = positions is not None and taken[most] < MOSTLY * len(holds)
+        cases.is_partitioned = positions is not None and taken[most] < MOSTLY * len(holds)
         cases.prefer(most)
 
     return settle
@@ -371,7 +371,7 @@ def _form(shapes: Sequence[tuple[int, ...]]) -> str:
 # then computes its own points.
 
 
-def _parting_kernel(recordings: Sequence[Recording], options: Options, cache: bool) -> Kernel | None:
+def _partition_kernel(recordings: Sequence[Recording], options: Options, cache: bool) -> Kernel | None:
     """Return a kernel with one entry for each point: the position of the recording that holds there, -1 if none does.
 
     Args:

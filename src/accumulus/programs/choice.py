@@ -26,7 +26,7 @@ from accumulus.programs.graphs import (
     jacobian_start,
     linearize_arguments,
     linearized,
-    shortened,
+    shorter_recording,
     starts_of,
 )
 from accumulus.programs.iterated import gradient_by_loops, with_loops
@@ -82,7 +82,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         recording = _as_loops(recording, preparation)
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
-    given = None
+    planned = None
     starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
         recording = _expanded(recording, selection, preparation, points)
@@ -101,7 +101,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
             recording, starts = _second_products(recording, kind, kind.first, selection, preparation, points)
         else:
             recording, mirrored = second_order(recording, kind, kind.first, selection, preparation, points)
-            given = None if mirrored is None else (mirrored, None)
+            planned = None if mirrored is None else (mirrored, None)
     elif not kind.has_seeds and kind.derivatives and preparation.options.takes_arrays and _may_be_long(recording):
         with preparation.stage("linearize"):
             linearization = linearize_arguments(recording, selection, preparation.name)
@@ -109,11 +109,11 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         if not counted or min(priced.products for priced in counted.values()) > MOST_PRODUCTS:
             recording = _as_loops(recording, preparation)
         else:
-            given = linearization, None
+            planned = linearization, None
     if recording.loops is not None:
         try:
-            found = _of_loops(replace(recording, other=None), kind, selection, preparation)
-            return CompiledProgram.of(found, preparation, first, shared)
+            derivation = _of_loops(replace(recording, other=None), kind, selection, preparation)
+            return CompiledProgram.of(derivation, preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
@@ -123,10 +123,10 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
     elif kind.derivatives and kind.first is None:
-        starts, given = [jacobian_start(recording, kind, selection, preparation, given and given[0])], None
+        starts, planned = [jacobian_start(recording, kind, selection, preparation, planned and planned[0])], None
     recording = replace(recording, other=None, unrolled=0)
-    found = straight_line(recording, kind, selection, preparation, given=given, starts=starts)
-    return CompiledProgram.of(found, preparation, first, shared)
+    derivation = straight_line(recording, kind, selection, preparation, planned=planned, starts=starts)
+    return CompiledProgram.of(derivation, preparation, first, shared)
 
 
 def _of_loops(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
@@ -146,11 +146,11 @@ def _of_loops(recording: Recording, kind: Kind, selection: Selection, preparatio
 
 def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
     """Return the recording with operations on long arrays as loops, grouped by instance where this is a gain."""
-    found = recording.as_loops()
-    if found.loops is None:
-        return found
+    loops = recording.as_loops()
+    if loops.loops is None:
+        return loops
     with preparation.stage("trace"):
-        return replace(found, program=by_instance(found.loops, found.results))
+        return replace(loops, program=by_instance(loops.loops, loops.results))
 
 
 def _rolled(recording: Recording, preparation: Preparation) -> Recording:
@@ -167,7 +167,7 @@ def _rolled(recording: Recording, preparation: Preparation) -> Recording:
 
 def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
     """Return the starts of products with the Jacobian, for the shortened recording if there is one."""
-    short = shortened(recording, preparation, BEFORE[1])
+    short = shorter_recording(recording, preparation, BEFORE[1])
     return starts_of(short or recording, kind, selection, preparation, short is not None)
 
 
@@ -184,11 +184,11 @@ def _second_products(
     A gradient graph with a mirror is one more start. It has the gradient's operations in the order of reverse mode,
     which the plan of the other gradient rearranges. Either can give the shorter program.
     """
-    short = shortened(recording, preparation, BEFORE[2])
-    own, is_short = short or recording, short is not None
-    mirrored = _with_mirror(own, first, selection, preparation)
-    gradient = derived(own, first, selection.whole, preparation, points)
-    shorter = shortened(gradient, preparation, (AFTER if is_short else BEFORE)[2])
+    short = shorter_recording(recording, preparation, BEFORE[2])
+    recorded, is_short = short or recording, short is not None
+    mirrored = _with_mirror(recorded, first, selection, preparation)
+    gradient = derived(recorded, first, selection.whole, preparation, points)
+    shorter = shorter_recording(gradient, preparation, (AFTER if is_short else BEFORE)[2])
     starts = starts_of(shorter or gradient, kind, selection, preparation, is_short or shorter is not None)
     if mirrored is not None:
         starts.append(along_seeds(mirrored, kind, selection, preparation, is_short))
@@ -220,8 +220,8 @@ def _with_mirror(
     if not is_mirrored(recording.scalars) or not recording.is_number:
         return None
     with preparation.stage("linearize"):
-        gradient, found = of_gradient(recording, first, selection, preparation.name)
-        return in_directions(gradient, selection, found)
+        gradient, linearization = of_gradient(recording, first, selection, preparation.name)
+        return in_directions(gradient, selection, linearization)
 
 
 def _factored(
@@ -261,13 +261,13 @@ def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
     """Return the recording that a kind differentiates, written out operation by operation, and its graph."""
     recording, kind, selection, preparation, points = recorded
     recording = recording.as_scalars()
-    found = None
+    linearization = None
     if kind.first is not None:
-        recording, found = second_order(recording, kind, kind.first, selection, preparation, points)
-    if found is None:
+        recording, linearization = second_order(recording, kind, kind.first, selection, preparation, points)
+    if linearization is None:
         with preparation.stage("linearize"):
-            found = linearized(recording, kind, selection, preparation.name)
-    return recording, found
+            linearization = linearized(recording, kind, selection, preparation.name)
+    return recording, linearization
 
 
 def second_order(

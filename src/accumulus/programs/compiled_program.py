@@ -389,7 +389,7 @@ class CompiledProgram:
                 result = fast(arguments, out, self.options.threads if threads is None else check_threads(threads))
                 if result is not NotImplemented:
                     return result
-        shapes, compiled_shapes = self._arguments.shapes_given(arguments), [self._arguments.shapes]
+        shapes, compiled_shapes = self._arguments.shapes_in(arguments), [self._arguments.shapes]
         axes = axes_of_points(in_axes, shapes, compiled_shapes, transposed, self.name)
         result = self.batch_along(axes, arguments, out=out, threads=threads, transposed=transposed)
         if None not in shapes and not isinstance(in_axes, list) and not self.is_guarded:

@@ -122,7 +122,7 @@ def straight_line(
     selection: Selection,
     preparation: Preparation,
     *,
-    given: tuple[Linearization, Plan | None] | None = None,
+    planned: tuple[Linearization, Plan | None] | None = None,
     starts: Sequence[Start] = (),
 ) -> Derivation:
     """Return the derivatives of a recording without loops: planned, emitted and rewritten.
@@ -132,13 +132,13 @@ def straight_line(
         kind: kind of the derivatives.
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
-        given: graph, and its plan or None, to use instead of searching for them.
+        planned: graph, and its plan or None, to use instead of searching for them.
         starts: graphs of the derivatives to choose from, whose tapes have the same outputs; the one with the shortest
             estimated program is rewritten.
     """
     options, values = preparation.options, recording.results
-    if given is not None:
-        starts = [Start(*given)]
+    if planned is not None:
+        starts = [Start(*planned)]
     elif not starts:
         with preparation.stage("linearize"):
             starts = [Start(linearized(recording, kind, selection, preparation.name))]

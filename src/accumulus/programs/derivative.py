@@ -28,12 +28,12 @@ from accumulus.programs.cases import Cases, GrownError
 from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derived import check_number, points_around
-from accumulus.programs.directions import Directed, settled_seeds, signature_of
+from accumulus.programs.directions import Directed, seeded_signature, settled_seeds
 from accumulus.programs.forms import FormedProgram, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind
 from accumulus.programs.preparation import Preparation, check_size
-from accumulus.programs.selection import Chosen, Selection, checked_argnums, key_of_examples, static_positions
+from accumulus.programs.selection import Selection, SelectionRequest, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched
 from accumulus.tape.program import OpenIndicesError
 from accumulus.targets import Call
@@ -69,23 +69,23 @@ class Derivative:
         kind: Kind,
         selected: Forms | Selection,
         options: Options,
-        chosen: Chosen | None = None,
+        request: SelectionRequest | None = None,
     ) -> None:
         self._name = name_of(f)
         self.__name__ = f"{kind.name}({self._name})"
         self.__doc__ = f"{kind.title} of {self._name}.\n\n{f.__doc__ or ''}"
         self.__wrapped__ = f
         if kind.has_seeds and not isinstance(f, Directed):
-            self.__signature__ = signature_of(kind)
+            self.__signature__ = seeded_signature(kind)
         #: Records `f`, and detects changes of the variables that it captures.
         self._watched = Watched(f)
         self._kind = kind
         #: Conversion from users' arguments to numbers by position; None if users pass these.
         self._forms = selected if isinstance(selected, Forms) else None
         by_position = selected.positional if isinstance(selected, Forms) else (selected, ())
-        self._given_argnums: int | Sequence[int] | Selection
+        self._selected_argnums: int | Sequence[int] | Selection
         self._static: tuple[int, ...]
-        self._given_argnums, self._static = by_position or ((), ())
+        self._selected_argnums, self._static = by_position or ((), ())
         #: Derivatives with respect to the numbers in containers and keywords, by form; and the last used of them.
         self._inner: dict[Hashable, Derivative] = {}
         self._last_form: Derivative = self
@@ -94,7 +94,7 @@ class Derivative:
         #: Readers of the numbers in arguments, by form; and the call signatures for which a reader was sought.
         self._readers: tuple[tuple[Reader, Derivative], ...] = ()
         self._read: frozenset[tuple[Derivative, int, tuple[str, ...]]] = frozenset()
-        self._options, self._chosen = options, chosen
+        self._options, self._request = options, request
         #: Programs by shapes of arguments and values of constant arguments.
         self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, the last used first.
@@ -240,12 +240,12 @@ class Derivative:
 
     def _selected(self, recording: Recording) -> Selection:
         """Return the checked selection of arguments, directions and weights."""
-        selection = checked_argnums(self._given_argnums, recording.argument_shapes, self._name)
+        selection = checked_argnums(self._selected_argnums, recording.argument_shapes, self._name)
         check_number(recording, self._kind, self._name)
-        if self._chosen is not None:
+        if self._request is not None:
             columns = len(inputs_of(recording, selection.positions))
             size = columns if self._kind.symmetric else recording.results, columns
-            return replace(selection, places=self._chosen.places(size, self._name))
+            return replace(selection, places=self._request.places(size, self._name))
         if not self._kind.has_seeds:
             return selection
         assert isinstance(self.__wrapped__, Directed)
@@ -430,7 +430,7 @@ class Derivative:
                 form = self._inner.get(call.key) or self
                 if form is self:
                     selected = self._forms.selection(call)
-                    form = Derivative(call, self._kind, selected, self._options, self._chosen)
+                    form = Derivative(call, self._kind, selected, self._options, self._request)
                     self._inner[call.key] = form
         self._last_form = form
         return form, tuple(numbers)
@@ -737,10 +737,10 @@ class Derivative:
         recording = recorded.recording
         if made.code.maps is None or recording.loops is None or recording.loops.operations > MOST_WRITTEN:
             return made
-        from accumulus.targets.c.c_tables import size_of
+        from accumulus.targets.c.c_tables import code_size
 
         other = program_of(recorded._replace(recording=recording.as_scalars()), first, shared)
-        return min(made, other, key=lambda program: size_of(program.code))
+        return min(made, other, key=lambda program: code_size(program.code))
 
     def _recorded(
         self,

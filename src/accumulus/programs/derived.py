@@ -85,7 +85,7 @@ def derived(
         constants = None if steps else constants
         is_finite = not constants or _are_finite(linearization, constants)
         if constants and is_finite:
-            here = recording.computing(_held(recording.scalars, constants))
+            here = recording.computing(_with_constants(recording.scalars, constants))
             linearization = linearized(here, kind, selection, name, joined=False)
     preparation.expect(*counts_of(linearization), compiles=False)
     with preparation.stage("plan"):
@@ -107,7 +107,7 @@ def derived(
     return recording.returning(Program.of(tape), layout.shapes, layout.structure)
 
 
-def _held(tape: Tape, constants: Mapping[int, float]) -> Tape:
+def _with_constants(tape: Tape, constants: Mapping[int, float]) -> Tape:
     """Return the tape with numbers in place of inputs; derivatives with respect to these inputs remain."""
     made = Tape(tape.inputs, signed_zeros=tape.signed_zeros, literal=tape.literal)
     inputs = list(range(tape.inputs))
@@ -124,7 +124,7 @@ def _are_finite(linearization: Linearization, constants: Mapping[int, float]) ->
     """
     tape = linearization.tape.copy()
     tape.outputs = list(linearization.graph.labels)
-    labels, _ = unattached(_held(tape, constants))
+    labels, _ = unattached(_with_constants(tape, constants))
     numbers = [labels.value_of(reference) for reference in labels.outputs if reference < 0]
     return bool(np.isfinite(numbers).all())
 

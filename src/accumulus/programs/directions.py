@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.calls import Reader, Restructured, placed, reader, restructured
+from accumulus.frontends.calls import Reader, Restructured, positional_call, reader, restructured
 from accumulus.frontends.recorder import Recording
-from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, paths, without_lists
+from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, leaf_paths, without_lists
 from accumulus.programs.forms import Forms, stands_for
 from accumulus.programs.kinds import Kind, Seeds
 from accumulus.programs.selection import Selection
@@ -22,18 +22,18 @@ class Directed(Restructured):
     """Function of the primals, made from a call with primals and directions or weights.
 
     Args:
-        as_given: the user's call with its two arguments, primals and seeds.
+        user_call: the user's call with its two arguments, primals and seeds.
         function: user's function.
     """
 
-    def __init__(self, as_given: Restructured, function: Callable[..., Any]) -> None:
-        primals = as_given.positional[0]
+    def __init__(self, user_call: Restructured, function: Callable[..., Any]) -> None:
+        primals = user_call.positional[0]
         assert isinstance(primals, Branch)
-        super().__init__(function, primals.parts, {}, as_given.names)
-        self._as_given = as_given
+        super().__init__(function, primals.parts, {}, user_call.names)
+        self._as_given = user_call
 
     @property
-    def as_given(self) -> Restructured:
+    def user_call(self) -> Restructured:
         """The call with primals and seeds."""
         return self._as_given
 
@@ -105,14 +105,14 @@ class DirectionForms(Forms):
     def _in_order(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], subject: str
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        return placed(_named(self._kind.seeds), arguments, keywords, subject)
+        return positional_call(_named(self._kind.seeds), arguments, keywords, subject)
 
     def reader(self, arguments: Sequence[Any], keywords: Mapping[str, Any], call: Restructured | None) -> Reader | None:
         """Return a function that extracts the numbers from further arguments of the same form."""
         names = [*inspect.signature(_named(self._kind.seeds)).parameters]
         if call is None or {*names[len(arguments) :]} != {*keywords}:
             return None
-        return reader(call.as_given.parts, [k if k < len(arguments) else name for k, name in enumerate(names)])
+        return reader(call.user_call.parts, [k if k < len(arguments) else name for k, name in enumerate(names)])
 
     def selection(self, call: Restructured) -> Selection:
         """Return the differentiated arguments among the numbers of a call, with directions or weights."""
@@ -120,8 +120,8 @@ class DirectionForms(Forms):
         if self._kind.seeds is not Seeds.COTANGENTS:
             pairs, structure = pairs_of(call, f"{self._kind.name}({self._name})", self._seeds)
             return Selection(tuple(one for one, _ in pairs), structure, tuple(two for _, two in pairs))
-        primals, primal_positions = call.as_given.place_of(0)
-        return Selection(tuple(primal_positions), _without_constants(primals), tuple(call.as_given.place_of(1)[1]))
+        primals, primal_positions = call.user_call.place_of(0)
+        return Selection(tuple(primal_positions), _without_constants(primals), tuple(call.user_call.place_of(1)[1]))
 
 
 def _named(seeds: Seeds) -> Callable[..., Any]:
@@ -138,7 +138,7 @@ def _of_series(primals: Any, series: Any) -> None: ...
 def _of_cotangents(primals: Any, cotangents: Any) -> None: ...
 
 
-def signature_of(kind: Kind) -> inspect.Signature:
+def seeded_signature(kind: Kind) -> inspect.Signature:
     """Return the signature of a derivative with seeds."""
     parameters = inspect.signature(_named(kind.seeds)).parameters.values()
     return inspect.Signature([inspect.Parameter(each.name, each.kind) for each in parameters])
@@ -157,13 +157,13 @@ def pairs_of(call: Directed, subject: str, seeds: str) -> tuple[list[tuple[int, 
     Raises:
         ArgumentError: if tangents and primals differ in structure; a None in the tangents covers all primals below it.
     """
-    primals, count = call.as_given.positional[0], len(call.as_given.place_of(0)[1])
+    primals, count = call.user_call.positional[0], len(call.user_call.place_of(0)[1])
     pairs: list[tuple[int, int]] = []
     at = [0, count]
 
     def walk(one: Structure, two: Structure, path: str) -> Structure:
         if isinstance(two, Constant) and (_is_nothing(two.value) or one == two):
-            at[0] += sum(1 for _ in paths(one))
+            at[0] += sum(1 for _ in leaf_paths(one))
             return _NOTHING
         if isinstance(one, Branch) and isinstance(two, Branch) and one.container.labels == two.container.labels:
             parts = zip(one.container.labels, one.parts, two.parts, strict=True)

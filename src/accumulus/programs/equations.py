@@ -2,7 +2,7 @@
 
 The user's equations are recorded once, as `Equations`: a tape with flat inputs and outputs, which is compiled alone and
 with its Jacobian for the solver. Programs call a `Call`. Its derivative is another `Call` with its own rule, or a
-function that calls solvers again and is recorded in turn (`Recorded`), so that higher derivatives need no rule.
+function that calls solvers again and is recorded in turn (`RecordedFunction`), so that higher derivatives need no rule.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 MOST: Final = 1_000_000
 
 
-def compiled(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
+def compiled_derivative(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
     """Return a derivative of a function with respect to the arguments `by`, recorded without a check."""
     forms = Forms(f, name, by, None, (), ())
     return Derivative(f, kind, forms, Options.of(check=False, watch=False, progress=False))
@@ -113,13 +113,13 @@ class Equations:
         """Return the compiled function, or its compiled derivative with respect to the arguments `by`."""
         key = kind.name, by
         if key not in self._programs:
-            self._programs[key] = compiled(self, kind, self.name, by).compile(*self.examples)
+            self._programs[key] = compiled_derivative(self, kind, self.name, by).compile(*self.examples)
         return self._programs[key]
 
     def by_parameters(self, chosen: tuple[int, ...]) -> Equations:
         """Return the derivatives of all results with respect to some parameters, one parameter after the other."""
         position = len(self.sizes)
-        jacobian = compiled(self, JACOBIAN, self.name, position)
+        jacobian = compiled_derivative(self, JACOBIAN, self.name, position)
         recording = record(lambda *arguments: jacobian(*arguments)[:, list(chosen)].T.reshape(-1), self.examples)
         return Equations(recording.scalars, self.sizes, self.name)
 
@@ -150,7 +150,9 @@ class Call:
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """Return the function that computes columns of the Jacobian; by default, `jacobian` is recorded."""
         function = partial(self.jacobian, columns)
-        return Recorded(function, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan)
+        return RecordedFunction(
+            function, self.name, self.argument_count, self.result_count * len(columns), self.returns_nan
+        )
 
     def recorded(self, x: Any) -> Any:
         """Record a call with flat traced values, and return its results."""
@@ -182,7 +184,7 @@ class Call:
         return self._derivatives[columns]
 
 
-class Recorded(Call):
+class RecordedFunction(Call):
     """A function from one flat array to another that is recorded and compiled; so are its derivatives."""
 
     def __init__(
@@ -194,7 +196,7 @@ class Recorded(Call):
 
     @cached_property
     def _program(self) -> Derivative:
-        return compiled(self._function, COMPILED, self.name)
+        return compiled_derivative(self._function, COMPILED, self.name)
 
     def computed(self, x: Floats) -> Any:
         """Run the compiled function."""
@@ -209,4 +211,4 @@ class Recorded(Call):
         def parted(some: Any, remaining: Any) -> Any:
             return self._function(np.concatenate([some, remaining])[order])
 
-        return compiled(parted, JACOBIAN, self.name, 0)(x[chosen], x[rest]).reshape(-1)
+        return compiled_derivative(parted, JACOBIAN, self.name, 0)(x[chosen], x[rest]).reshape(-1)

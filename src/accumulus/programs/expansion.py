@@ -150,7 +150,7 @@ class _Writing:
     """Program of Taylor coefficients under construction, with references to the coefficients of each value."""
 
     def __init__(self, program: Program, order: int) -> None:
-        self.given, self.order = program, order
+        self.original, self.order = program, order
         self.made = Program(program.inputs, signed_zeros=program.signed_zeros)
         self.moving = Moving(program, self.made, np.arange(program.inputs))
         self._zero = self.made.constant(0.0)
@@ -187,7 +187,7 @@ class _Writing:
             self._add_body(each)
 
     def _add_sums(self, each: Map) -> None:
-        block = self.given.blocks[each.blocks[0]]
+        block = self.original.blocks[each.blocks[0]]
         assert block.offsets is not None
         terms = references_in(block.operands[0])
         self.moving.note(block.start, self.made.sums(self.moving.at(terms), block.offsets))
@@ -196,7 +196,7 @@ class _Writing:
             self.note(block.results.references, [self.made.sums(self.at(terms, k), block.offsets) for k in powers])
 
     def _add_of_matrices(self, each: Map) -> None:
-        block = self.given.blocks[each.blocks[0]]
+        block = self.original.blocks[each.blocks[0]]
         assert block.shape is not None
         operands = [references_in(operand) for operand in block.operands]
         add: dict[int, Callable[..., list[Integers]]] = {
@@ -348,7 +348,7 @@ class _Writing:
         Its inputs are the leaves, followed by the coefficients of the active ones.
         """
         leaves = len(each.leaves)
-        tape = Tape(leaves + self.order * len(active), signed_zeros=self.given.signed_zeros)
+        tape = Tape(leaves + self.order * len(active), signed_zeros=self.original.signed_zeros)
         outputs = replayed(each.body, tape, range(leaves))
         paths = {
             leaf: list(range(leaves + self.order * k, leaves + self.order * (k + 1))) for k, leaf in enumerate(active)
@@ -375,7 +375,7 @@ class _Writing:
                 self.note(np.arange(start, start + each.count), [references_in(row) for row in rows])
 
     def _add_recurrence(self, each: Map) -> None:
-        block, count = self.given.blocks[each.blocks[0]], each.count
+        block, count = self.original.blocks[each.blocks[0]], each.count
         active = []
         for k, leaf in enumerate(each.leaves):
             references = references_in(leaf)

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from accumulus.errors import ArgumentError
-from accumulus.frontends.agreement import run
+from accumulus.frontends.agreement import run_on_copies
 from accumulus.frontends.calls import (
     Reader,
     Restructured,
-    placed,
+    positional_call,
     positions_of,
     reader,
     restructured,
     signature_of,
 )
-from accumulus.frontends.kinds import Spread, StandIn, as_reals, moved
-from accumulus.frontends.trees import Constant, Leaf, Structure, opened, paths
+from accumulus.frontends.kinds import Spread, StandIn, as_reals, nearby_arguments
+from accumulus.frontends.trees import Constant, Leaf, Structure, leaf_paths, opened
 from accumulus.programs.arguments import InAxes
 from accumulus.programs.batches import is_lazy, is_on_device
 from accumulus.programs.calls import no_fast_path
@@ -63,7 +63,7 @@ class Forms:
         static_argnames: str | Sequence[str],
     ) -> None:
         self._function, self._name = function, name
-        self.asked = asked_together(function, argnums, argnames)
+        self.differentiated = requested_arguments(function, argnums, argnames)
         self.static: tuple[int | str, ...]
         self.static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         if static_argnames != ():
@@ -73,7 +73,7 @@ class Forms:
     @property
     def _needed(self) -> list[int | str]:
         """Arguments that are required even if they have a default."""
-        requested = (self.asked,) if isinstance(self.asked, int | str) else self.asked
+        requested = (self.differentiated,) if isinstance(self.differentiated, int | str) else self.differentiated
         return [argument for argument in requested if not isinstance(argument, int) or argument > 0]
 
     @cached_property
@@ -87,7 +87,7 @@ class Forms:
     @property
     def positional(self) -> tuple[int | Sequence[int], tuple[int, ...]] | None:
         """Positions of differentiated arguments and of static ones; None if names are among the former."""
-        asked = self.asked
+        asked = self.differentiated
         several = (asked,) if isinstance(asked, int | str) else asked
         if any(isinstance(argument, str) for argument in several):
             return None
@@ -112,7 +112,7 @@ class Forms:
             return None, arguments
         name = self._name
         if keywords or needed:
-            arguments, keywords = placed(self._function, arguments, keywords, name, needed)
+            arguments, keywords = positional_call(self._function, arguments, keywords, name, needed)
         count = len(arguments)
         if wrong := [k for k in self.static if isinstance(k, int) and not -count <= k < count]:
             raise ArgumentError(f"static_argnums has {wrong[0]}; {count} arguments of {name} were given")
@@ -138,7 +138,7 @@ class Forms:
         keys = [*range(len(arguments)), *keywords]
         stand_ins = {key: _StandIn(key) for key in keys}
         by_position = [stand_ins[k] for k in range(len(arguments))]
-        positional, named = placed(
+        positional, named = positional_call(
             self._function, by_position, {name: stand_ins[name] for name in keywords}, self._name, self._needed
         )
         order = [*positional, *named.values()]
@@ -149,7 +149,7 @@ class Forms:
 
     def selection(self, call: Restructured) -> Selection:
         """Return the differentiated arguments among the numbers of a call."""
-        return arranged(call, self.asked, self._name)
+        return arranged(call, self.differentiated, self._name)
 
 
 def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, check: bool) -> Callable[..., Any]:
@@ -170,13 +170,13 @@ def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, ch
         return function
     shapes = [np.shape(number) for number in numbers]
     reals = as_reals(numbers, shapes)
-    for point in (reals, moved(reals, shapes, 0.5, Spread())):
+    for point in (reals, nearby_arguments(reals, shapes, 0.5, Spread())):
         try:
-            array = run(arrays, point)
+            array = run_on_copies(arrays, point)
         except Exception:
             return function
         try:
-            listed = run(function, point)
+            listed = run_on_copies(function, point)
         except Exception:
             continue
         same = (array.structure, array.shapes) == (listed.structure, listed.shapes)
@@ -207,7 +207,7 @@ def _stands_alone(structure: Structure) -> bool:
     return isinstance(structure, Constant) or structure == Leaf()
 
 
-def asked_together(
+def requested_arguments(
     function: Callable[..., Any], argnums: int | Sequence[int] | None, argnames: str | Sequence[str] | None
 ) -> int | str | Sequence[int | str]:
     """Return positions and names of arguments as one request, positions first."""
@@ -251,7 +251,7 @@ def axes_of_numbers(call: Restructured, numbers: Sequence[Any], in_axes: Any, tr
     Raises:
         ArgumentError: if `in_axes` does not fit the arguments.
     """
-    call = call.as_given
+    call = call.user_call
     if not isinstance(in_axes, list | tuple | dict):
         return in_axes  # type: ignore[no-any-return]  # one axis for all arguments; checked later
     if not isinstance(in_axes, dict) and len(in_axes) != len(call.positional):
@@ -298,7 +298,7 @@ def _axes_below(structure: Structure, entry: Any, subject: str) -> list[int | No
     if isinstance(structure, Constant):
         return []
     if entry is None or isinstance(entry, int):
-        return [entry] * sum(1 for _ in paths(structure))
+        return [entry] * sum(1 for _ in leaf_paths(structure))
     container = opened(entry)
     if isinstance(structure, Leaf) or container is None:
         raise ArgumentError(

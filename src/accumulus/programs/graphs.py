@@ -65,12 +65,12 @@ def linearized(
 ) -> Linearization:
     """Return the graph of a kind of derivative for the selected arguments; for the rest, see `linearize_arguments`."""
     skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
-    found = linearize_arguments(recording, selection, name, skipped, joined=joined, keeping=keeping)
+    linearization = linearize_arguments(recording, selection, name, skipped, joined=joined, keeping=keeping)
     if kind.seeds is Seeds.TANGENTS:
-        return in_directions(recording, selection, found)
+        return in_directions(recording, selection, linearization)
     if kind.seeds is Seeds.COTANGENTS:
-        return _weighted(recording, selection, found)
-    return found
+        return _weighted(recording, selection, linearization)
+    return linearization
 
 
 def linearize_arguments(
@@ -94,16 +94,16 @@ def linearize_arguments(
         joined: if False, there is a separate output for each guard.
         keeping: as for `linearize`.
     """
-    columns, places, wanted = inputs_of(recording, selection.positions), selection.places, None
+    columns, places, selected = inputs_of(recording, selection.positions), selection.places, None
     rows = np.arange(skipped, recording.results)
     if places is not None:
         columns, rows = columns[places.columns], places.rows + skipped
         if places.pairs is not None:
-            wanted = np.stack(
+            selected = np.stack(
                 [places.pairs[:, 0] + skipped, np.searchsorted(places.columns, places.pairs[:, 1])], axis=1
             )
     if not recording.guards and len(rows) == recording.results:
-        return linearize(recording.scalars, columns.tolist(), name=name, wanted=wanted, keeping=keeping)
+        return linearize(recording.scalars, columns.tolist(), name=name, wanted=selected, keeping=keeping)
     tape, results = recording.scalars.copy(), recording.results
     guards = tape.outputs[results:]
     if guards and joined:
@@ -116,8 +116,8 @@ def linearize_arguments(
         for r, root in zip(tape.outputs[:results], is_root.tolist(), strict=True)
     ]
     tape.outputs = [*values, *guards]
-    found = linearize(tape, columns.tolist(), name=name, wanted=wanted, keeping=keeping)
-    return replace(found, rows=found.rows[:results])
+    linearization = linearize(tape, columns.tolist(), name=name, wanted=selected, keeping=keeping)
+    return replace(linearization, rows=linearization.rows[:results])
 
 
 def inputs_of(recording: Recording, argnums: Sequence[int]) -> NDArray[np.int64]:
@@ -132,46 +132,46 @@ def entries_of_seeds(recording: Recording, selection: Selection) -> NDArray[np.i
     return np.concatenate(parts, axis=1)
 
 
-def in_directions(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
+def in_directions(recording: Recording, selection: Selection, linearization: Linearization) -> Linearization:
     """Return the graph with the directions as terminals, in place of the arguments."""
-    graph = found.graph
+    graph = linearization.graph
     count = selection.seed_count
     labels = entries_of_seeds(recording, selection)
     used = np.unique(np.asarray(graph.targets)[np.isin(graph.targets, graph.terminals)])
     # leave out entries of the arguments that no value depends on
-    kept = np.ones(len(graph.vertices), bool)
-    kept[list(graph.terminals)] = False
-    kept[used] = True
-    number = count + np.cumsum(kept) - 1
+    remaining = np.ones(len(graph.vertices), bool)
+    remaining[list(graph.terminals)] = False
+    remaining[used] = True
+    number = count + np.cumsum(remaining) - 1
     sources = np.concatenate([number[graph.sources], np.tile(number[used], count)])
     targets = np.concatenate([number[graph.targets], np.repeat(np.arange(count), len(used))])
     directed = DifferentiationGraph.from_tape(
-        found.tape,
+        linearization.tape,
         np.concatenate([np.array(graph.labels, np.int64), labels[:, used].reshape(-1)]),
-        [f"d{k}" for k in range(count)] + [name for name, keep in zip(graph.vertices, kept, strict=True) if keep],
+        [f"d{k}" for k in range(count)] + [name for name, keep in zip(graph.vertices, remaining, strict=True) if keep],
         number[list(graph.roots)].tolist() if graph.roots else [],
         range(count),
         sources,
         targets,
         name=graph.name,
     )
-    return Linearization(directed, found.rows, tuple(range(count)))
+    return Linearization(directed, linearization.rows, tuple(range(count)))
 
 
-def _weighted(recording: Recording, selection: Selection, found: Linearization) -> Linearization:
+def _weighted(recording: Recording, selection: Selection, linearization: Linearization) -> Linearization:
     """Return the graph with the weighted results as roots, in place of the results."""
-    graph, tape = found.graph, found.tape.copy()
+    graph, tape = linearization.graph, linearization.tape.copy()
     count = selection.seed_count
     weights = entries_of_seeds(recording, selection)
-    rows = np.array(found.rows, np.int64)
+    rows = np.array(linearization.rows, np.int64)
     first = len(graph.vertices)
     sources, targets, labels = [], [], []
     for direction in range(count):
-        for place, root in enumerate(graph.roots):
+        for row, root in enumerate(graph.roots):
             sources.append(first + direction)
             targets.append(root)
             # equal results share a root
-            labels.append(tape.sum(weights[direction, np.flatnonzero(rows == place)].tolist()))
+            labels.append(tape.sum(weights[direction, np.flatnonzero(rows == row)].tolist()))
     weighted = DifferentiationGraph.from_tape(
         tape,
         [*graph.labels, *labels],
@@ -182,7 +182,7 @@ def _weighted(recording: Recording, selection: Selection, found: Linearization) 
         np.concatenate([graph.targets, np.array(targets, np.int64)]),
         name=graph.name,
     )
-    return Linearization(weighted, tuple(range(count)) if graph.roots else (-1,) * count, found.columns)
+    return Linearization(weighted, tuple(range(count)) if graph.roots else (-1,) * count, linearization.columns)
 
 
 def plan_of(linearization: Linearization, context: Context) -> Plan:
@@ -264,7 +264,7 @@ class Start:
     is_short: bool = False  # True if the differentiated function has been rewritten
 
 
-def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:
+def shorter_recording(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:
     """Return the recording with fewer operations, to be differentiated; None if there is no safe one."""
     if not _may_be_rewritten(preparation.options) or not _is_short(recording):
         return None
@@ -279,7 +279,11 @@ def shortened(recording: Recording, preparation: Preparation, rounds: Rounds) ->
 
 
 def jacobian_start(
-    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, given: Linearization | None
+    recording: Recording,
+    kind: Kind,
+    selection: Selection,
+    preparation: Preparation,
+    linearization: Linearization | None,
 ) -> Start:
     """Return the graph of a Jacobian; a long one is derived from the shortened function if the pattern stays the same.
 
@@ -288,20 +292,20 @@ def jacobian_start(
         kind: kind of the derivatives, without seeds.
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
-        given: graph of the recording, if it exists already.
+        linearization: graph of the recording, if it exists already.
     """
     with preparation.stage("linearize"):
-        found = given or linearized(recording, kind, selection, preparation.name)
-    if counts_of(found)[0] < LONG:
-        return Start(found)
-    short = shortened(recording, preparation, BEFORE[1])
+        linearization = linearization or linearized(recording, kind, selection, preparation.name)
+    if counts_of(linearization)[0] < LONG:
+        return Start(linearization)
+    short = shorter_recording(recording, preparation, BEFORE[1])
     if short is None:
-        return Start(found)
+        return Start(linearization)
     with preparation.stage("linearize"):
         shorter = linearized(short, kind, selection, preparation.name)
-        one, other = (Nonzeros.of(each, connected(each)) for each in (found, shorter))
+        one, other = (Nonzeros.of(each, connected(each)) for each in (linearization, shorter))
     is_same = np.array_equal(one.rows, other.rows) and np.array_equal(one.columns, other.columns)
-    return Start(shorter if is_same else found)
+    return Start(shorter if is_same else linearization)
 
 
 def connected(linearization: Linearization) -> list[tuple[int, int]]:
@@ -324,23 +328,25 @@ def starts_of(
 ) -> list[Start]:
     """Return the starts of products with the Jacobian of a recording: along the seeds, and through the Jacobian."""
     with preparation.stage("linearize"):
-        found = linearized(recording, kind, selection, preparation.name)
-    preparation.expect(*counts_of(found))
-    start = along_seeds(found, kind, selection, preparation, is_short)
-    formed = _formed(recording, found, selection, preparation) if _may_be_rewritten(preparation.options) else None
-    return [start] if formed is None else [start, Start(found, formed, is_short)]
+        linearization = linearized(recording, kind, selection, preparation.name)
+    preparation.expect(*counts_of(linearization))
+    start = along_seeds(linearization, kind, selection, preparation, is_short)
+    formed = (
+        _formed(recording, linearization, selection, preparation) if _may_be_rewritten(preparation.options) else None
+    )
+    return [start] if formed is None else [start, Start(linearization, formed, is_short)]
 
 
 def along_seeds(
-    found: Linearization, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool
+    linearization: Linearization, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool
 ) -> Start:
     """Return the start of a product along the seeds: a sweep for one seed; for several, the plan is found later."""
     options = preparation.options
     if selection.seed_count > 1 or not _may_be_rewritten(options):
-        return Start(found, None, is_short)
+        return Start(linearization, None, is_short)
     with preparation.stage("plan"):
         sweep = replace(options, method=_SWEEPS[kind.seeds], executor=None)
-        return Start(found, find_plan(found.graph, Context(sweep), keep_best=False), is_short)
+        return Start(linearization, find_plan(linearization.graph, Context(sweep), keep_best=False), is_short)
 
 
 def rounds_of(start: Start, kind: Kind) -> Rounds:
@@ -350,21 +356,23 @@ def rounds_of(start: Start, kind: Kind) -> Rounds:
     return ALONE if kind.has_seeds else Rounds()
 
 
-def _formed(recording: Recording, found: Linearization, selection: Selection, preparation: Preparation) -> Plan | None:
+def _formed(
+    recording: Recording, linearization: Linearization, selection: Selection, preparation: Preparation
+) -> Plan | None:
     """Return the plan that forms the Jacobian and multiplies it; None if there is none, or a search takes too long."""
     if not _is_short(recording):
         return None
     with preparation.stage("linearize"):
-        own = linearize_arguments(recording, selection, preparation.name)
+        of_jacobian = linearize_arguments(recording, selection, preparation.name)
     with preparation.stage("plan"):
-        priced = [greedy.priced for greedy in greedy_orders(own.graph, preparation.options.objective)]
-        if min(each.cost[0] + each.additions for each in priced) > _FORMED * len(own.graph.sources):
+        priced = [greedy.priced for greedy in greedy_orders(of_jacobian.graph, preparation.options.objective)]
+        if min(each.cost[0] + each.additions for each in priced) > _FORMED * len(of_jacobian.graph.sources):
             return None
         context = preparation.context.having(method="vertex", executor=None)
-        plan = plan_of(own, context)
+        plan = plan_of(of_jacobian, context)
         if plan.order is None:
             return None
-        graph, names = found.graph, [own.graph.vertices[v] for v in plan.order]
+        graph, names = linearization.graph, [of_jacobian.graph.vertices[v] for v in plan.order]
         inner = [graph.vertices[v] for v in graph.intermediates]
         eliminated, left = set(inner), [name for name in inner if name not in set(names)]
         order = [*(name for name in names if name in eliminated), *left]
@@ -390,8 +398,8 @@ def _with_tangents(tape: Tape) -> int:
     products = np.where(constant, 2, np.where(first == second, 3, 4))
     quotients = np.where(constant, 3, 4)
     linear = np.isin(codes, _LINEAR)
-    others = np.where(linear, np.where(constant & (codes != _NEGATIVE), 1, 2), 3)
-    return int(np.where(codes == _MULTIPLY, products, np.where(codes == _DIVIDE, quotients, others)).sum())
+    rest = np.where(linear, np.where(constant & (codes != _NEGATIVE), 1, 2), 3)
+    return int(np.where(codes == _MULTIPLY, products, np.where(codes == _DIVIDE, quotients, rest)).sum())
 
 
 def _keeps_derivatives(tape: Tape) -> bool:

@@ -31,7 +31,7 @@ from accumulus.errors import ArgumentError, IntegrationError
 from accumulus.forks import Lock
 from accumulus.frontends.record import record
 from accumulus.programs.derivative import Derivative
-from accumulus.programs.equations import Call, Equations, Floats, Recorded, compiled
+from accumulus.programs.equations import Call, Equations, Floats, RecordedFunction, compiled_derivative
 from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN, VALUE_AND_JACOBIAN
 from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
@@ -115,7 +115,9 @@ class System(Equations):
     @cached_property
     def pulled(self) -> tuple[Derivative, Derivative]:
         """Products of weights, the last argument, with the Jacobians with respect to the state and the parameters."""
-        return compiled(self._weighted, GRADIENT, self.name, 1), compiled(self._weighted, GRADIENT, self.name, 2)
+        return compiled_derivative(self._weighted, GRADIENT, self.name, 1), compiled_derivative(
+            self._weighted, GRADIENT, self.name, 2
+        )
 
     def _weighted(self, t: Any, y: Any, p: Any, w: Any) -> Any:
         return w @ self(t, y, p)
@@ -126,7 +128,7 @@ class System(Equations):
         n = self.size
         if n <= _SMALL:
             return n - 1, n - 1
-        rows, columns = compiled(self, JACOBIAN, self.name, 1).sparsity(*self.examples).nonzero()
+        rows, columns = compiled_derivative(self, JACOBIAN, self.name, 1).sparsity(*self.examples).nonzero()
         apart = (rows - columns).astype(int)
         return int(apart.max(initial=0)), int((-apart).max(initial=0))
 
@@ -140,7 +142,7 @@ class System(Equations):
         key = plain, by_parameter
         if key not in self._augmented:
             n, columns = self.size, plain + len(by_parameter)
-            slopes = compiled(self, VALUE_AND_JACOBIAN, self.name, (1, 2) if by_parameter else (1,))
+            slopes = compiled_derivative(self, VALUE_AND_JACOBIAN, self.name, (1, 2) if by_parameter else (1,))
 
             def equations(t: Any, z: Any, p: Any) -> Any:
                 rates, matrices = slopes(t, z[:n], p)
@@ -471,9 +473,9 @@ class Sensitivities(Call):
 
     def slopes(self, columns: tuple[int, ...]) -> Opaque:
         """Return the derivative of a program that calls the solution of the variational equations."""
-        return Recorded(self._called, self.name, self.argument_count, self.result_count, self.returns_nan).slopes(
-            columns
-        )
+        return RecordedFunction(
+            self._called, self.name, self.argument_count, self.result_count, self.returns_nan
+        ).slopes(columns)
 
     def _called(self, x: Any) -> Any:
         """Return the result of `computed` for traced values, flattened."""
@@ -652,7 +654,7 @@ class EventTime(Call):
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:
         """Apply the implicit function theorem; the derivative with respect to the last time is zero."""
-        by_time, by_rest = compiled(self._at, JACOBIAN, self.name, (0, 1))(self.recorded(x)[0], x)
+        by_time, by_rest = compiled_derivative(self._at, JACOBIAN, self.name, (0, 1))(self.recorded(x)[0], x)
         by_rest = by_rest * (np.arange(self.argument_count) != self._solution.system.size + 1)
         return (-by_rest / by_time)[list(columns)]
 

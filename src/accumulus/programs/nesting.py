@@ -105,7 +105,7 @@ class _Taken:
         Raises:
             TraceError: for an operation that cannot be recorded.
         """
-        recorder, location = recorder_of(function), ACTIVE.place
+        recorder, location = recorder_of(function), ACTIVE.position
         with recording_on(tape, location, nested=True):
             try:
                 result = recorder.run_nested(function, tape, self.examples, inputs)
@@ -206,8 +206,8 @@ def _parted(outer: Program, copies: NDArray[np.int64], outputs: NDArray[np.int64
     taken = taken[~is_moved[taken]]
     made = Program(len(copies) + len(taken), signed_zeros=outer.signed_zeros)
     moving = Moving(outer, made, np.empty(0, np.int64), used)
-    moving.place(copies, np.arange(len(copies)))
-    moving.place(taken, np.arange(len(copies), made.inputs))
+    moving.note_each(copies, np.arange(len(copies)))
+    moving.note_each(taken, np.arange(len(copies), made.inputs))
     for position in chosen:
         with made.located(outer.lines[position]):
             moving.copy(outer.blocks[position])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from accumulus.context import Context
-from accumulus.elimination.emit import Factors, emit, parted
+from accumulus.elimination.emit import RemainingEdges, emit, remaining_graph
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.recorder import Recording
@@ -160,7 +160,7 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
     graph = whole.graph
     with preparation.stage("plan"):
         gone = scarce_set(graph, preparation.context)
-        left, retained = parted(graph, gone)
+        left, retained = remaining_graph(graph, gone)
         plan = plan_of(Linearization(left, (), whole.columns), preparation.context)
     with preparation.stage("emit"):
         tape = emit(plan.accumulation)
@@ -168,7 +168,7 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
         ends, values = len(recording.scalars.outputs), recording.results
         leading, labels = tape.outputs[:ends], np.array(tape.outputs[ends:], np.int64)
         inputs = inputs_of(recording, selection.positions)
-        factors, factor_outputs = Factors.of(whole, inputs, retained, places, labels, tape)
+        factors, factor_outputs = RemainingEdges.of(whole, inputs, retained, places, labels, tape)
         tape.outputs = [*leading[:values], *factor_outputs, *leading[values:]]
     of_roots = terminal_degrees(graph)[list(graph.roots)]
     # equal results share a root
@@ -222,7 +222,7 @@ class _ByFactors:
         nonzeros: number of structural nonzeros of the Jacobian.
     """
 
-    def __init__(self, structure: Structure, factors: Factors, options: Options, nonzeros: int) -> None:
+    def __init__(self, structure: Structure, factors: RemainingEdges, options: Options, nonzeros: int) -> None:
         self._structure, self._factors, self._options, self._nonzeros = structure, factors, options, nonzeros
         self._kernels: dict[Direction, Kernel] = {}
         self._lock = Lock()
@@ -269,6 +269,6 @@ class _ByFactors:
             target=options.target,
             dtype=options.dtype,
             exact=frozenset(),
-            arguments=[(self._factors.given,), (tape.inputs - self._factors.given,)],
+            arguments=[(self._factors.label_count,), (tape.inputs - self._factors.label_count,)],
             cache=options.caches,
         )

@@ -57,9 +57,9 @@ class Posed:
         """
         plan.verify()
         with Preparation(self.name, self.options) as preparation:
-            given = self.linearization, plan
-            found = straight_line(self.recording, self.kind, self.selection, preparation, given=given)
-            program = CompiledProgram.of(found, preparation)
+            planned = self.linearization, plan
+            derivation = straight_line(self.recording, self.kind, self.selection, preparation, planned=planned)
+            program = CompiledProgram.of(derivation, preparation)
         program.seconds = {**self.seconds, "plan": plan.seconds, **program.seconds}
         return program
 
@@ -89,19 +89,21 @@ def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
     if recording.loops is None:
         return None
     try:
-        own = recording if kind.first is None else derived_as_loops(recording, kind.first, selection, preparation)
-        if own is None:
+        recorded_loops = (
+            recording if kind.first is None else derived_as_loops(recording, kind.first, selection, preparation)
+        )
+        if recorded_loops is None:
             return None
-        return own, differentiated(own, kind, selection, preparation.context).nonzeros
+        return recorded_loops, differentiated(recorded_loops, kind, selection, preparation.context).nonzeros
     except SizeError:
         return None
 
 
 def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
     """Return the recording to differentiate and its nonzeros, written out operation by operation."""
-    recording, found = graph_of(recorded)
-    nonzeros = Nonzeros.of(found, connected(found))
-    if found.graph.mirror is None:
+    recording, linearization = graph_of(recorded)
+    nonzeros = Nonzeros.of(linearization, connected(linearization))
+    if linearization.graph.mirror is None:
         return recording, nonzeros
     inputs = inputs_of(recording, recorded.selection.positions)
     return recording, nonzeros.mirrored(inputs, recording.results - len(inputs))

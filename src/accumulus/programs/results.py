@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import maker
 from accumulus.frontends.recorder import Recording
-from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, paths, together, unflatten
+from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, leaf_paths, together, unflatten
 from accumulus.options import SparseFormat
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import Kind, Seeds
-from accumulus.programs.selection import Selection, Wanted
+from accumulus.programs.selection import SelectedEntries, Selection
 from accumulus.programs.sparse import Nonzeros, OpenPattern, SparseBatch, SparsePattern
 from accumulus.targets.kernel import LongSegment, Segment
 
@@ -88,7 +88,7 @@ class Results:
         first = sum(sizes) if kind.values else 0
         if selection.places is not None:
             skipped = sum(sizes[: kind.skipped])
-            self._add_chosen(recording, nonzeros, selection, selection.places, skipped, first, sparse, pattern)
+            self._add_selected(recording, nonzeros, selection, selection.places, skipped, first, sparse, pattern)
             return
         count, axis = selection.seed_count, () if selection.several is None else (selection.seed_count,)
         if kind.seeds is Seeds.TANGENTS:
@@ -110,12 +110,12 @@ class Results:
                 whole = (*shape, *shape_in)
                 self._add_derivative(block, places, first, (size, len(columns)), whole, sparse, columns.start)
 
-    def _add_chosen(
+    def _add_selected(
         self,
         recording: Recording,
         nonzeros: Nonzeros,
         selection: Selection,
-        places: Wanted,
+        places: SelectedEntries,
         skipped: int,
         first: int,
         sparse: SparseFormat | None,
@@ -298,7 +298,7 @@ class Results:
             return (out,)
         if type(out) in (list, tuple) and all(isinstance(array, np.ndarray) for array in out):
             return tuple(out)
-        names = list(paths(self.structure))
+        names = list(leaf_paths(self.structure))
         structure, leaves = flatten(out)
         arrays = dict(leaves)
         if arrays.keys() != set(names) or not isinstance(structure, Branch):

@@ -14,7 +14,7 @@ import numpy as np
 
 from accumulus.errors import ConvergenceError
 from accumulus.frontends.record import record
-from accumulus.programs.equations import Call, Equations, Floats, compiled
+from accumulus.programs.equations import Call, Equations, Floats, compiled_derivative
 from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN
 
 
@@ -100,7 +100,7 @@ class Root(Call):
         chosen = [k - starts for k in columns if k >= starts]
         sensitivities: Any = np.zeros((n, 0))
         if chosen:
-            slopes = compiled(self._conditions, JACOBIAN, self.name, (0, 1))
+            slopes = compiled_derivative(self._conditions, JACOBIAN, self.name, (0, 1))
             by_unknowns, by_parameters = slopes(self.recorded(x), x[starts:])
             sensitivities = -np.linalg.solve(by_unknowns, by_parameters[:, chosen])
         every = np.concatenate([np.zeros((n, len(columns) - len(chosen))), sensitivities], axis=1)
@@ -115,6 +115,6 @@ def stationary(residuals: Equations, unknowns: int) -> Equations:
         values = residuals(y, p)
         return 0.5 * (values @ values)
 
-    gradient = compiled(half, GRADIENT, residuals.name, 0)
+    gradient = compiled_derivative(half, GRADIENT, residuals.name, 0)
     recording = record(gradient, [np.zeros(unknowns), np.zeros(residuals.parameters)])
     return Equations(recording.scalars, (unknowns,), residuals.name)

@@ -41,7 +41,7 @@ class Selection:
     # number of directions or weights, along the first axis of each; None for a single one, without an axis
     several: int | None = None
     # selection of rows, columns or entries of the derivatives that is returned; None for all
-    places: Wanted | None = None
+    places: SelectedEntries | None = None
 
     @property
     def seed_count(self) -> int:
@@ -167,7 +167,7 @@ def static_positions(static: int | Sequence[int], count: int) -> frozenset[int]:
 # Rows, columns and entries -------------------------------------------------------------------------------------------
 
 
-class Chosen:
+class SelectionRequest:
     """Request for a selection of matrices whose size is not known yet.
 
     Args:
@@ -190,7 +190,7 @@ class Chosen:
         self._entries = None if entries is None else _entries(entries)
         self._banded = None if banded is None else _bandwidths(banded)
 
-    def places(self, size: Size, name: str) -> Wanted:
+    def places(self, size: Size, name: str) -> SelectedEntries:
         """Return the selection for a matrix of this size, the derivative of the function with this name.
 
         Raises:
@@ -215,7 +215,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class SelectedEntries:
     """Selection of entries of a matrix of known size."""
 
     size: Size  # size of the matrix
@@ -253,20 +253,20 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block(Wanted):
+class _Block(SelectedEntries):
     """Rows and columns in the requested order."""
 
-    given_rows: Integers
-    given_columns: Integers
+    requested_rows: Integers
+    requested_columns: Integers
 
     @property
     def matrix(self) -> Size:
-        return len(self.given_rows), len(self.given_columns)
+        return len(self.requested_rows), len(self.requested_columns)
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
         coordinates = []
         for positions, selected, count in zip(
-            (nonzeros.rows, nonzeros.columns), (self.given_rows, self.given_columns), self.size, strict=True
+            (nonzeros.rows, nonzeros.columns), (self.requested_rows, self.requested_columns), self.size, strict=True
         ):
             rank_of = np.full(count, -1, np.int64)
             rank_of[selected] = np.arange(len(selected))
@@ -276,30 +276,30 @@ class _Block(Wanted):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Entries(Wanted):
+class _Entries(SelectedEntries):
     """Entries as a vector, in the requested order."""
 
-    given_rows: Integers
-    given_columns: Integers
+    requested_rows: Integers
+    requested_columns: Integers
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.given_rows),)
+        return (len(self.requested_rows),)
 
     @property
     def matrix(self) -> Size:
-        return 1, len(self.given_rows)
+        return 1, len(self.requested_rows)
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
-        matches, at = self._found(nonzeros)
+        matches, at = self._matches(nonzeros)
         return Nonzeros(np.zeros(len(at), np.int64), at, nonzeros.outputs[matches])
 
-    def _found(self, nonzeros: Nonzeros) -> tuple[Integers, Integers]:
+    def _matches(self, nonzeros: Nonzeros) -> tuple[Integers, Integers]:
         """Return nonzeros at the selected entries, and the positions of these entries; all others are zero."""
         width = self.size[1]
         nonzero_keys = nonzeros.rows.astype(np.int64) * width + nonzeros.columns
         order = np.argsort(nonzero_keys)
-        keys = self.given_rows * width + self.given_columns
+        keys = self.requested_rows * width + self.requested_columns
         places = np.searchsorted(nonzero_keys, keys, sorter=order)
         inside = np.flatnonzero(places < len(nonzero_keys))
         matches: Integers = order[places[inside]]
@@ -316,16 +316,18 @@ class _Pattern(_Entries):
         return self.size
 
     def arranged(self, nonzeros: Nonzeros) -> Nonzeros:
-        matches, at = self._found(nonzeros)
-        return Nonzeros(self.given_rows[at], self.given_columns[at], nonzeros.outputs[matches]).in_order()
+        matches, at = self._matches(nonzeros)
+        return Nonzeros(self.requested_rows[at], self.requested_columns[at], nonzeros.outputs[matches]).in_order()
 
     @property
     def pattern(self) -> Nonzeros:
-        return Nonzeros(self.given_rows, self.given_columns, np.zeros(len(self.given_rows), np.intp)).in_order()
+        return Nonzeros(
+            self.requested_rows, self.requested_columns, np.zeros(len(self.requested_rows), np.intp)
+        ).in_order()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Band(Wanted):
+class _Band(SelectedEntries):
     """Diagonals: entry (i, j) is at (upper + i - j, j), the format of LAPACK, `scipy.linalg.solve_banded` and LSODA."""
 
     lower: int

@@ -277,14 +277,14 @@ MOST_COMPARED: Final = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Recurrence:
+class ConeRecurrence:
     """Instances of equal sequences of cones, in steps."""
 
     cones: Integers  # (instances, cones), cones of each instance in an order of computation
     steps: Integers  # (steps + 1,), first instance of each step, then the number of instances
 
 
-def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrence | None:
+def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> ConeRecurrence | None:
     """Return the recurrence that some cones form; None if their sequence is not periodic.
 
     Args:
@@ -293,7 +293,7 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
         chosen: cones whose classes depend on each other, in program order.
     """
     sequence = labels[chosen]
-    best: Recurrence | None = None
+    best: ConeRecurrence | None = None
     for period in islice(periods(sequence), MOST_PERIODS):
         recurrence = _instances(cones, chosen, sequence, period)
         if recurrence is not None and (best is None or recurrence.cones.size > best.cones.size):
@@ -303,7 +303,7 @@ def recurrence_of(cones: Cones, labels: Integers, chosen: Integers) -> Recurrenc
     return best
 
 
-def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) -> Recurrence | None:
+def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) -> ConeRecurrence | None:
     """Return periods as instances, cut where they depend on each other least; None if they cover too little."""
     pattern = _pattern(sequence, period)
     best: tuple[float, int, int] | None = None
@@ -321,7 +321,7 @@ def _instances(cones: Cones, chosen: Integers, sequence: Integers, period: int) 
         score = depth, int(taken_elsewhere(cones, instances)[periods].any(axis=0).sum()), -len(periods)
         if best is None or score < best:
             offsets = np.append(0, np.cumsum(np.bincount(steps)))
-            best, result = score, Recurrence(periods[np.argsort(steps, kind="stable")], offsets)
+            best, result = score, ConeRecurrence(periods[np.argsort(steps, kind="stable")], offsets)
     return result
 
 
@@ -391,7 +391,7 @@ class Classes:
 
     labels: Integers  # class of each cone
     order: Integers  # classes in an order of computation
-    recurrences: dict[int, Recurrence] = field(default_factory=dict)  # the classes that are recurrences
+    recurrences: dict[int, ConeRecurrence] = field(default_factory=dict)  # the classes that are recurrences
 
     def distinct(self, operations: Integers) -> int:
         """Return the number of operations in one instance of every class, given the operations of each cone."""
@@ -452,7 +452,7 @@ def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
         return None
     # cones outside of recurrences are separated by levels
     finer = _numbered(labels, np.where(component[labels] >= 0, cones.levels(), 0))
-    recurrences: list[Recurrence] = []
+    recurrences: list[ConeRecurrence] = []
     for each in np.unique(component[component >= 0]).tolist():
         recurrence = recurrence_of(cones, labels, np.flatnonzero(component[labels] == each))
         if recurrence is None:
@@ -463,7 +463,7 @@ def _with_recurrences(cones: Cones, labels: Integers) -> Classes | None:
     return _ordered(cones, finer, {int(finer[each.cones[0, 0]]): each for each in recurrences})
 
 
-def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, Recurrence]) -> Classes | None:
+def _ordered(cones: Cones, labels: Integers, recurrences: dict[int, ConeRecurrence]) -> Classes | None:
     """Return classes in an order of computation; None if there is none, or a class has several forms."""
     count = int(labels.max(initial=-1)) + 1
     representatives = np.unique(labels, return_index=True)[1][labels]

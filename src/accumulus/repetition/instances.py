@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import SUM, Block
 from accumulus.tape.columns import Column, Range, column, owners_in, references_in
-from accumulus.tape.fusion import entry_by_entry
+from accumulus.tape.fusion import block_of_results
 from accumulus.tape.moving import Moving
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import LONG, Program
@@ -85,12 +85,12 @@ def by_instance(program: Program, results: int | None = None, *, short: bool = F
 def _may_be_parted(block: Block) -> bool:
     """Return True for elementwise operations, and for short sums of equally many terms."""
     if block.offsets is None:
-        return not _is_whole(block)
+        return not _takes_whole_arrays(block)
     lengths = np.diff(block.offsets)
     return bool(2 <= lengths[0] <= MOST_TERMS and (lengths == lengths[0]).all())
 
 
-def _is_whole(block: Block) -> bool:
+def _takes_whole_arrays(block: Block) -> bool:
     """Return True for recurrences, calls, and operations on matrices."""
     return block.body is not None or block.shape is not None
 
@@ -111,7 +111,7 @@ class _Instances:
         self._parted: set[int] = set()
         whole: set[int] = set()
         for block in blocks.values():
-            if _is_whole(block):
+            if _takes_whole_arrays(block):
                 whole.update(source for operands in block.operands for source in program.owners(operands))
         self._open = [
             position
@@ -119,7 +119,7 @@ class _Instances:
             if block.count % count == 0 and _may_be_parted(block) and (block.count == count or position not in whole)
         ]
         for position, block in blocks.items():
-            if block.count == count and not _is_whole(block):
+            if block.count == count and not _takes_whole_arrays(block):
                 self._owners[block.start : block.start + count] = np.arange(count)
                 if position in self._open:
                     self._parted.add(position)
@@ -221,10 +221,10 @@ class _Instances:
         """Return the number of entries that marked blocks read through memory, and how many grouping saves."""
         before = saved = 0
         for position, block in self._blocks.items():
-            for operands, places in self._reads(block) if counted[position] and not _is_whole(block) else ():
+            for operands, places in self._reads(block) if counted[position] and not _takes_whole_arrays(block) else ():
                 if isinstance(operands, Range) and operands.is_uniform:
                     continue
-                is_one = entry_by_entry(self._program, block, operands) is not None
+                is_one = block_of_results(self._program, block, operands) is not None
                 before += 0 if is_one else len(operands)
                 if position not in self._parted:
                     continue
@@ -268,7 +268,7 @@ class _Instances:
                 results, *rest = [moving.column_at(_part(block.operands[0], begins + k)) for k in terms]
                 for other in rest:
                     results = made.apply_code(_ADD, [results, other])
-            moving.place(block.start + entries, references_in(results))
+            moving.note_each(block.start + entries, references_in(results))
 
 
 def _part(operands: Column, places: Integers) -> Column:

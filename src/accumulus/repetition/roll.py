@@ -9,7 +9,7 @@ import numpy as np
 
 from accumulus.native.state import Integers
 from accumulus.repetition.compiled.cones_kernel import LITERAL, WIDTH
-from accumulus.repetition.cones import Classes, Cones, Recurrence, classes_of, taken_elsewhere
+from accumulus.repetition.cones import Classes, ConeRecurrence, Cones, classes_of, taken_elsewhere
 from accumulus.tape.blocks import SUM
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import OPERATIONS
@@ -118,7 +118,7 @@ class _Writing:
 
     # Recurrences -------------------------------------------------------------------------------------------------
 
-    def add_recurrence(self, recurrence: Recurrence) -> bool:
+    def add_recurrence(self, recurrence: ConeRecurrence) -> bool:
         """Add a block for all instances of a recurrence; return True if they have one body."""
         cones = self._cones
         operands = _Operands(cones, recurrence)
@@ -177,7 +177,7 @@ class _Operands:
         is_regular: True if all instances have equal internal structure.
     """
 
-    def __init__(self, cones: Cones, recurrence: Recurrence) -> None:
+    def __init__(self, cones: Cones, recurrence: ConeRecurrence) -> None:
         leaves, offsets = cones.leaves
         instances = np.full(cones.count + 1, -1)
         positions = np.full(cones.count + 1, -1)

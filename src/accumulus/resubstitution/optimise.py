@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus import cache
-from accumulus.cache import digest
+from accumulus.cache import digest_of_parts
 from accumulus.context import Context
 from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
@@ -334,7 +334,7 @@ def optimise_bodies(maps: Sequence[Map], context: Context) -> None:
     rewritten: dict[str, Tape] = {}
     for each in sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True):
         if each.body.operations:
-            key = digest([to_bytes(each.body), str(each.sensitive).encode()])
+            key = digest_of_parts([to_bytes(each.body), str(each.sensitive).encode()])
             if key not in rewritten:
                 rewritten[key] = rewrite(each.body, context, kept_outputs=each.sensitive)
             each.body = rewritten[key]

@@ -29,7 +29,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.running import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS, Reals
-from accumulus.rewriting.signs import Definitions, with_fewest_signs, written
+from accumulus.rewriting.signs import Definitions, with_fewest_signs, written_tape
 from accumulus.tape.live import needed
 from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
@@ -283,7 +283,7 @@ class Resubstitution:
             exact=np.zeros(count, bool),
         )
         meanings = np.array([a * turned[abs(a)] for a in values.base.exact], np.int64)
-        tape = written(network, values.base.tape, meanings)
+        tape = written_tape(network, values.base.tape, meanings)
         return tape if tape is None or not is_last else with_fewest_signs(canonical(tape, self._kept_outputs))
 
     def is_same(self, tape: Tape) -> bool:

@@ -150,11 +150,11 @@ class Verification:
         self._outputs: NDArray[np.complex128] = np.zeros((0, len(tape.outputs)), complex)
         self._errors: Reals = np.zeros((0, len(tape.outputs)))
         #: Evaluation of the tape itself, if it covers all points.
-        self._own: Run | None = None
+        self._original_run: Run | None = None
 
         def run(at: Sequence[At], chosen: Sequence[Mapping[int, bool]]) -> None:
             original = Run(tape, at, chosen, functions)
-            self._own = None if self._at else original
+            self._original_run = None if self._at else original
             self._at += at
             outputs, errors = original.outputs()
             self._outputs, self._errors = np.vstack([self._outputs, outputs]), np.vstack([self._errors, errors])
@@ -172,7 +172,7 @@ class Verification:
             # first on one side of the roots' branch cuts, then on both, where identities of positive numbers fail
             waiting.append(drawn(reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
             chosen.append(each)
-        for chunk in _parts(tape, len(waiting)):
+        for chunk in _chunks(tape, len(waiting)):
             run(waiting[chunk], chosen[chunk])
         for reach in NEARER_ZERO:
             if _are_bounded(self._outputs, self._errors).any(axis=0).all():
@@ -190,8 +190,8 @@ class Verification:
         Raises:
             VerificationError: if it has a comparison that the first tape has not, to the last bit.
         """
-        if other is self._tape and self._own is not None:
-            return self._own
+        if other is self._tape and self._original_run is not None:
+            return self._original_run
         return Run(other, self._at, None, self._functions)
 
     def check(self, other: Tape) -> None:
@@ -208,7 +208,7 @@ class Verification:
                 f"{len(other.outputs)}"
             )
         seen = np.zeros(len(tape.outputs), bool)
-        for chunk in _parts(other, len(self._at)):
+        for chunk in _chunks(other, len(self._at)):
             run = Run(other, self._at[chunk], None, self._functions)
             seen |= self._compared(chunk, *run.outputs()).any(axis=0)
         if not seen.all():
@@ -254,7 +254,7 @@ class Verification:
         return seen
 
 
-def _parts(tape: Tape, points: int) -> Iterator[slice]:
+def _chunks(tape: Tape, points: int) -> Iterator[slice]:
     """Return slices of the points at which a tape is evaluated together."""
     together = max(1, TOGETHER // len(tape)) if len(tape) else max(1, points)
     return (slice(first, first + together) for first in range(0, points, together))
@@ -312,7 +312,7 @@ def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapp
         yield from [{}] * (POINTS if tape.operations < LARGE else 1)
         return
     yield from [{}] * (AT_RANDOM if tape.operations < LARGE else POINTS)
-    branches = Branches(tape)
+    branches = UntakenBranches(tape)
     for _ in range(min(MOST, OPERATIONS_OF_BRANCHES // max(1, tape.operations))):
         if branches.all_taken:
             return
@@ -322,7 +322,7 @@ def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapp
 _AND, _OR, _NOT = (BY_NAME[name].code for name in ("logical_and", "logical_or", "logical_not"))
 
 
-class Branches:
+class UntakenBranches:
     """Branches of a tape that have not been taken."""
 
     def __init__(self, tape: Tape) -> None:

@@ -39,7 +39,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
 )
 from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
 from accumulus.rewriting.scaling import with_scaled_forms, with_short_constants
-from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written
+from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import FUSED, IN_SEARCH, OPERATIONS, UNIT
@@ -188,8 +188,8 @@ class Network:
             outputs=arguments[first : first + len(self._tape.outputs), 0],
             exact=np.zeros(count, bool),
         )
-        found = written(network, self._tape, state.meanings)
-        return self._tape if found is None else found
+        tape = written_tape(network, self._tape, state.meanings)
+        return self._tape if tape is None else tape
 
     def _search(self, mode: int, inline: float, visits: int) -> int:
         """Try up to `visits` moves, as many as fit between two looks at the clock; return their number."""
@@ -324,8 +324,8 @@ def by_rules(
         verification.check(best)
     except IncomparableError as error:
         # outputs that cannot be compared keep their original expressions
-        kept = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
-        return min(start, kept, key=lambda tape: tape.operations)
+        restored = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
+        return min(start, restored, key=lambda tape: tape.operations)
     except VerificationError as error:
         warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
         return start
@@ -358,11 +358,11 @@ class _Search:
         _search(network, moves, hot, self._context.within(self.left))
         self._seed += 1
         self.may_win = network.best_cost < before
-        found = with_fewest_signs(canonical(network.emitted(), self._kept_outputs))
+        rewritten = with_fewest_signs(canonical(network.emitted(), self._kept_outputs))
         self._context.spend(self._around)
-        if found.operations >= self.best_cost:
+        if rewritten.operations >= self.best_cost:
             return False
-        self.best, self.best_cost = found, found.operations
+        self.best, self.best_cost = rewritten, rewritten.operations
         return True
 
 
@@ -385,12 +385,12 @@ def sketch(
     """
     network = _network(tape, context)
     _search(network, moves * (tape.operations + tape.inputs), hot, context)
-    found = network.emitted()
+    rewritten = network.emitted()
     if not is_last:
-        return found
-    found = canonical(found)
-    context.spend(SIGNS[0] + SIGNS[1] * found.operations)
-    return with_fewest_signs(found)
+        return rewritten
+    rewritten = canonical(rewritten)
+    context.spend(SIGNS[0] + SIGNS[1] * rewritten.operations)
+    return with_fewest_signs(rewritten)
 
 
 def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:

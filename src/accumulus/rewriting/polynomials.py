@@ -166,28 +166,30 @@ class _Writer:
     def __init__(self, tape: Tape, polynomials: list[Polynomial], monomials: _Monomials) -> None:
         self._tape, self._polynomials, self._monomials = tape, polynomials, monomials
         self._result = Tape(tape.inputs)
-        self._places = [*range(tape.inputs), *bytes(tape.operations)]
+        self._references = [*range(tape.inputs), *bytes(tape.operations)]
         self._products: dict[Monomial, int] = {}
         self._sums: dict[frozenset[tuple[Monomial, float]], int] = {}
 
     def written(self, most: float) -> Tape | None:
         """Return the program; None if it has more than `most` operations."""
         tape, result = self._tape, self._result
-        operations = self._wanted(most)
+        operations = self._needed_operations(most)
         if operations is None:
             return None
         factors = self._monomials.factors
         for r in operations:
             if self._is_atom(r):
-                self._places[r] = result.apply_code(tape.codes[r], [self._place(a) for a in tape.arguments(r)])
+                self._references[r] = result.apply_code(
+                    tape.codes[r], [self._reference_of(a) for a in tape.arguments(r)]
+                )
             else:
-                self._places[r] = self._sum({factors[n]: x for n, x in self._polynomials[r].items()})
+                self._references[r] = self._sum({factors[n]: x for n, x in self._polynomials[r].items()})
             if result.operations > most:
                 return None
-        result.outputs = [self._place(output) for output in tape.outputs]
+        result.outputs = [self._reference_of(output) for output in tape.outputs]
         return result
 
-    def _wanted(self, most: float) -> list[int] | None:
+    def _needed_operations(self, most: float) -> list[int] | None:
         """Return the operations that outputs depend on, in order; None if their sums alone exceed `most` operations."""
         tape, factors = self._tape, self._monomials.factors
         marks, sums, waiting = bytearray(len(tape)), 0, list(tape.outputs)
@@ -210,16 +212,16 @@ class _Writer:
     def _is_atom(self, r: int) -> bool:
         return self._monomials.get((r,)) in self._polynomials[r]
 
-    def _place(self, r: int) -> int:
+    def _reference_of(self, r: int) -> int:
         """Return the reference, in the new program, of a value of the given program."""
-        return self._places[r] if r >= 0 else self._result.constant(self._tape.value_of(r))
+        return self._references[r] if r >= 0 else self._result.constant(self._tape.value_of(r))
 
     def _product(self, monomial: Monomial) -> int:
         reference = self._products.get(monomial)
         if reference is None:
             reference = self._result.constant(1.0)
             for atom in monomial:
-                reference = self._result.multiply(reference, self._place(atom))
+                reference = self._result.multiply(reference, self._reference_of(atom))
             self._products[monomial] = reference
         return reference
 

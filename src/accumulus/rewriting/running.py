@@ -235,7 +235,7 @@ class Run:
             self.is_truth[r] = any(self.is_truth[k] for k in (arguments[1:] if code == SELECT else arguments[:1]))
         # memory views read and write single numbers faster than arrays do
         numbers: Any = [each.reshape(-1) for each in (real, imaginary, self.errors, self.sizes)]
-        self._parts = tuple(memoryview(each) for each in numbers)
+        self._buffers = tuple(memoryview(each) for each in numbers)
         state = RunningState(
             mode=COMPLEX, points=len(at), places=places, rows=rows, begin=tape.inputs, end=size,
             real=numbers[0], imaginary=numbers[1], errors=numbers[2], sizes=numbers[3], rounding=SLACK * UNIT,
@@ -258,13 +258,13 @@ class Run:
                 value, error = self._operation(r, code, p, *zip(*(self._value(a, p) for a in arguments), strict=True))
             except (OverflowError, ZeroDivisionError, ValueError):
                 value, error = complex(math.nan), math.inf
-            for array, number in zip(self._parts, (value.real, value.imag, error, _size(value)), strict=True):
+            for array, number in zip(self._buffers, (value.real, value.imag, error, _size(value)), strict=True):
                 array[r * count + p] = number
 
     def _value(self, reference: int, p: int) -> tuple[Any, float]:
         """Return the value of a reference at a point, and the bound on its error."""
         index = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
-        real, imaginary, errors, _ = self._parts
+        real, imaginary, errors, _ = self._buffers
         if self.is_truth[reference]:
             return bool(real[index]), 0.0
         return complex(real[index], imaginary[index]), errors[index]
@@ -402,7 +402,7 @@ class RealRuns:
             v, error = operation_with_bounds(code, at, [self._errors[a] for a in arguments], span)
             values[r], self._errors[r] = within(span, v, error)
         else:
-            v = OPERATIONS[code].by_numpy(*_as_given(code, at))
+            v = OPERATIONS[code].by_numpy(*_with_truth_values(code, at))
             values[r] = v if span.largest == math.inf else within(span, np.asarray(v, float), v)[0]
 
 
@@ -434,7 +434,7 @@ def agree(a: Reals, bound: Reals, b: Reals, other: Reals) -> NDArray[np.bool_]:
     return same
 
 
-def _as_given(code: int, at: Sequence[Reals]) -> list[Any]:
+def _with_truth_values(code: int, at: Sequence[Reals]) -> list[Any]:
     """Return arguments as the operation expects them: truth values are stored as numbers."""
     kinds = OPERATIONS[code].arguments
     return [x != 0 if kind == "boolean" else x for x, kind in zip(at, kinds, strict=True)]
@@ -445,7 +445,7 @@ def operation_with_bounds(
 ) -> tuple[Reals, Reals]:
     """Return the values of an operation at all points, and first-order bounds on their errors."""
     row = OPERATIONS[code]
-    arguments = _as_given(code, at)
+    arguments = _with_truth_values(code, at)
     v = np.asarray(row.by_numpy(*arguments), float)
     if code in (ADD, SUBTRACT):
         return v, errors[0] + errors[1] + np.abs(v)

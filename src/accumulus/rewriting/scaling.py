@@ -131,7 +131,7 @@ class _Forms:
             return
         places: dict[int, int] = {}
         for user in self._users[form]:
-            position = self._place(user, form)
+            position = self._factor_position(user, form)
             if position is None:
                 return
             places[user] = position
@@ -153,7 +153,7 @@ class _Forms:
                 self._is_output.add(form)
         self._users[form] = left
 
-    def _place(self, user: int, form: int) -> int | None:
+    def _factor_position(self, user: int, form: int) -> int | None:
         """Return the position of the number that a user multiplies a value by; None if it does anything else."""
         if self._tape.codes[user] != MULTIPLY or not self._free[user]:
             return None

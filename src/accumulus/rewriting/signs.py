@@ -323,7 +323,7 @@ def _constants(tape: Tape, numbers: NDArray[np.float64]) -> Integers:
 _LOSES: Final = np.array([row.zero_signs == "lost" for row in OPERATIONS])
 
 
-def written(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None:
+def written_tape(network: Definitions, tape: Tape, meanings: Integers) -> Tape | None:
     """Return the network as a tape that keeps the signs of zeros of the original tape.
 
     Args:

@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus import cache
-from accumulus.cache import digest, version_of
+from accumulus.cache import digest_of_parts, version_of
 from accumulus.context import Context
 from accumulus.elimination.accumulation import Accumulation, Steps
 from accumulus.elimination.emit import count
@@ -471,7 +471,7 @@ def graph_hash(graph: DifferentiationGraph) -> str:
     if not graph.wants_all:
         for chosen in (graph.mirror, graph.wanted):
             parts += [b"all"] if chosen is None else [b"chosen", np.ascontiguousarray(chosen, "<i8")]
-    return digest(map(bytes, parts))
+    return digest_of_parts(map(bytes, parts))
 
 
 def _numbered_symbols(symbols: tuple[str | None, ...]) -> list[int]:

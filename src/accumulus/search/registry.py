@@ -1,8 +1,8 @@
 """Registry of methods: every method of accumulation under its name in the literature, with one signature.
 
 A method takes a graph and a `Context`, and returns a `SearchResult`. A new method needs a row in the table of
-`accumulus.methods`, and `register` in the module that the row names. Then `accumulus.plan` and the command line offer
-it, and the tests run every cross-check on it.
+`accumulus.methods`, and `register_method` in the module that the row names. Then `accumulus.plan` and the command line
+offer it, and the tests run every cross-check on it.
 
 **The best of all methods** (`auto`) is a portfolio under one time limit. For the graph of a gradient, which has a
 mirror, `symmetric` makes the plan.
@@ -77,7 +77,7 @@ class SearchResult:
     def accumulation(self) -> Accumulation:
         """Return the accumulation, computed on first access, without steps that only unselected entries need."""
         if self._accumulation is not None:
-            return self._accumulation.wanted()
+            return self._accumulation.selected()
         assert self.order is not None, "a method returns an order or an accumulation"
         return eliminate_vertices(self.graph, self.order)
 
@@ -120,7 +120,7 @@ class Method:
 _REGISTERED: Final[dict[str, Method]] = {}
 
 
-def register(name: str, seconds: Callable[[Workload], float] | None = None) -> Callable[[Finder], Finder]:
+def register_method(name: str, seconds: Callable[[Workload], float] | None = None) -> Callable[[Finder], Finder]:
     """Register a method under its name in `accumulus.methods.METHODS`.
 
     Args:
@@ -163,7 +163,7 @@ _LARGEST: Final = 200_000
 _TAPE: Final = 15e-6
 
 
-@register("auto")
+@register_method("auto")
 def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search face eliminations, then run the deterministic methods and the proofs in the remaining time."""
     options = context.options

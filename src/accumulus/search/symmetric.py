@@ -30,7 +30,7 @@ from accumulus.native.state import Integers, zeros
 from accumulus.options import Objective
 from accumulus.search.compiled.pairs_kernel import ABOVE, ANNEAL, BELOW, COST, CROSSING, GREEDY, SETS, PairsState
 from accumulus.search.elimination import reverse_order
-from accumulus.search.registry import SearchResult, get, register
+from accumulus.search.registry import SearchResult, get, register_method
 from accumulus.search.vertex_orders import Candidate, cheapest_program
 
 #: Largest number of values that are annealed: for more, the bit rows take too much memory and time.
@@ -182,7 +182,7 @@ _OWN: Final = 0.6
 _RUN: Final = {"fast": 0.02, "balanced": 0.06, "thorough": math.inf}
 
 
-@register("edge-pushing", seconds=lambda work: 4e-6 * work.reverse)
+@register_method("edge-pushing", seconds=lambda work: 4e-6 * work.reverse)
 def edge_pushing(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate the values from the last operation to the first, each with its adjoint."""
     if graph.mirror is None:
@@ -190,7 +190,7 @@ def edge_pushing(graph: DifferentiationGraph, context: Context) -> SearchResult:
     return _eliminated(graph, "edge-pushing", SymmetricGraph(graph).inner[::-1])
 
 
-@register("symmetric")
+@register_method("symmetric")
 def symmetric(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for the best order of values, each eliminated with its adjoint."""
     options = context.options

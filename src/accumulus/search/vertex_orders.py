@@ -70,7 +70,7 @@ from accumulus.search.elimination import (
     reverse_order,
     sweep_counts,
 )
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.tape.tape import SELECT
 
 #: Number of products up to which no greedy order is abandoned for its number of products.
@@ -130,19 +130,19 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
     return [completed[name] for name in ("forward", "reverse", "markowitz", "sweep") if name in completed]
 
 
-@register("forward", seconds=lambda work: 2e-6 * work.forward)
+@register_method("forward", seconds=lambda work: 2e-6 * work.forward)
 def forward(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate vertices from the terminals to the roots."""
     return SearchResult(graph, "forward", forward_order(graph))
 
 
-@register("reverse", seconds=lambda work: 2e-6 * work.reverse)
+@register_method("reverse", seconds=lambda work: 2e-6 * work.reverse)
 def reverse(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate vertices from the roots to the terminals."""
     return SearchResult(graph, "reverse", reverse_order(graph))
 
 
-@register("markowitz", seconds=lambda work: 20e-6 * work.fewest)
+@register_method("markowitz", seconds=lambda work: 20e-6 * work.fewest)
 def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Eliminate the vertex that is cheapest under the objective next."""
     priced_order = markowitz_order(graph, context.options.objective, UNLIMITED, context)
@@ -172,12 +172,12 @@ class Candidate:
     """An order that may be the best.
 
     Attributes:
-        found: result with the order.
+        result: result with the order.
         cost: cost under the objective of eliminations, and under the objective that breaks ties.
         additions: number of additions of labels; None to count them when they are needed.
     """
 
-    found: SearchResult
+    result: SearchResult
     cost: Cost
     additions: int | None = None
 
@@ -185,7 +185,7 @@ class Candidate:
     def steps(self) -> int:
         """Number of products that are not free, plus number of additions."""
         if self.additions is None:
-            return self.cost[0] + self.found.accumulation.steps.is_product.count(0)
+            return self.cost[0] + self.result.accumulation.steps.is_product.count(0)
         return self.cost[0] + self.additions
 
 
@@ -195,12 +195,12 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
     steps = [candidate.steps for candidate in candidates]
     fewest = min(steps)
     rewritten = options.counts_rewritten and options.effort == "thorough" and fewest <= _SCORED
-    tape = candidates[0].found.graph.tape
+    tape = candidates[0].result.graph.tape
     conditional = tape is not None and SELECT in tape.codes
     limit = (_MANY_MORE_STEPS if rewritten or conditional else _MORE_STEPS) * fewest
     worth = {
         # candidates with equal counts are taken to be the same order; the first one is kept
-        (count, candidate.cost): candidate.found
+        (count, candidate.cost): candidate.result
         for count, candidate in zip(reversed(steps), reversed(candidates), strict=True)
         if count <= limit
     }
@@ -498,7 +498,7 @@ _BRIEF: Final = Schedule(6, growth=1.0, stalls=0, gives_up=True)
 _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 
 
-@register("vertex")
+@register_method("vertex")
 def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for the best vertex elimination order."""
     options = context.options
@@ -530,7 +530,7 @@ def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
             except KeyboardInterrupt:
                 interrupted = True
     else:
-        result = _cheapest(candidates).found
+        result = _cheapest(candidates).result
     return replace(result, interrupted=True) if interrupted else result
 
 
@@ -548,9 +548,9 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
     """Yield the best cost from time to time; on exit, add better orders to the candidates, also after exceptions."""
     options = context.options
     start = _cheapest(candidates)
-    assert start.found.order is not None
+    assert start.result.order is not None
     if len(graph.live_intermediates) > LARGEST:
-        windows = Windows(graph, options.objective, start.found.order, start.cost, context)
+        windows = Windows(graph, options.objective, start.result.order, start.cost, context)
         try:
             yield from windows.run(options.effort, options.seed, options.iterations)
         finally:
@@ -559,12 +559,12 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
         return
     on_tape = options.objective.on_tape
     # the cost on the tape of the initial order: annealing knows only products, whose number is not the objective's cost
-    report = start.found.cost(options.objective) if on_tape and callable(options.progress) else None
+    report = start.result.cost(options.objective) if on_tape and callable(options.progress) else None
     orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
     iterations = None if options.iterations is None else -(-options.iterations // orders)
     state = Elimination.of(graph, options.objective)
     for number in range(orders):
-        annealing = OrderAnnealing(state, options.objective, start.found.order)
+        annealing = OrderAnnealing(state, options.objective, start.result.order)
         sweeps = annealing.sweeps_in(min(context.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
         try:

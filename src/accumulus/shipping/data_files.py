@@ -71,10 +71,10 @@ class Fields:
     def __init__(self, data: Any, subject: str, arrays: Sequence[NDArray[Any]]) -> None:
         if not isinstance(data, dict):
             raise FileError(f"{subject} is {shortened(data)}; expected an object")
-        self.data, self.what, self.arrays = data, subject, arrays
+        self.data, self.subject, self.arrays = data, subject, arrays
 
     def _wrong(self, name: str, expected: str) -> FileError:
-        return FileError(f"'{name}' of {self.what} is {shortened(self.data.get(name))}; expected {expected}")
+        return FileError(f"'{name}' of {self.subject} is {shortened(self.data.get(name))}; expected {expected}")
 
     def text(self, name: str) -> str:
         """Return text."""
@@ -106,11 +106,11 @@ class Fields:
 
     def record(self, name: str) -> Fields:
         """Return an object within this one."""
-        return Fields(self.data.get(name), f"'{name}' of {self.what}", self.arrays)
+        return Fields(self.data.get(name), f"'{name}' of {self.subject}", self.arrays)
 
     def records(self, name: str) -> list[Fields]:
         """Return a list of objects."""
-        return [Fields(each, f"'{name}' {k} of {self.what}", self.arrays) for k, each in enumerate(self.items(name))]
+        return [Fields(each, f"'{name}' {k} of {self.subject}", self.arrays) for k, each in enumerate(self.items(name))]
 
     def array(self, name: str, kinds: str = "i") -> NDArray[Any]:
         """Return an array with one axis, of dtypes of the given kinds."""
@@ -119,13 +119,13 @@ class Fields:
             raise self._wrong(name, f"the position of one of {len(self.arrays)} arrays")
         row = self.arrays[position]
         if row.ndim != 1 or row.dtype.kind not in kinds:
-            raise FileError(f"'{name}' of {self.what} is an array of {row.dtype} {row.shape}; expected a row")
+            raise FileError(f"'{name}' of {self.subject} is an array of {row.dtype} {row.shape}; expected a row")
         return row
 
     def shape(self, value: Any) -> tuple[int, ...]:
         """Return a shape from its JSON form."""
         if not isinstance(value, list) or len(value) > _MOST_AXES or any(type(n) is not int or n < 0 for n in value):
-            raise FileError(f"{self.what} has the shape {shortened(value)}; expected whole numbers")
+            raise FileError(f"{self.subject} has the shape {shortened(value)}; expected whole numbers")
         return tuple(value)
 
 

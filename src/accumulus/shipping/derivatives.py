@@ -36,8 +36,8 @@ from accumulus.shipping.program_data import (
     program_from_data,
 )
 from accumulus.shipping.structures import (
+    AllowedClasses,
     Constants,
-    KnownClasses,
     constant_as_data,
     structure_as_data,
     structure_from_data,
@@ -92,7 +92,7 @@ def save(derivative: Derivative, path: str | PathLike[str]) -> None:
         "kind": derivative._kind.name,
         "title": derivative._kind.title,
         "signature": _signature_as_data(derivative, arrays),
-        **_asked_as_data(derivative),
+        **_arguments_as_data(derivative),
         "options": options_as_data(derivative._options),
         "forms": [_form_as_data(form, name, arrays) for form in forms],
     }
@@ -128,7 +128,7 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
     [2. 4. 6.]
     """
     try:
-        return _derivative(read_data(path), Constants(KnownClasses(classes)))
+        return _derivative(read_data(path), Constants(AllowedClasses(classes)))
     except FileError as error:
         raise error if str(path) in str(error) else FileError(f"{path}: {error}") from None
     except OSError:
@@ -247,19 +247,20 @@ def _signature(record: Fields, constants: Constants) -> inspect.Signature | None
     return inspect.Signature(parameters)
 
 
-def _asked_as_data(derivative: Derivative) -> dict[str, Any]:
+def _arguments_as_data(derivative: Derivative) -> dict[str, Any]:
     """Return the differentiated arguments and the static ones as data."""
     forms = derivative._forms
     assert forms is not None  # derivatives without forms are internal
-    alone = isinstance(forms.asked, int | str)
-    return {"alone": alone, "asked": [forms.asked] if alone else list(forms.asked), "static": list(forms.static)}  # type: ignore[arg-type]
+    differentiated = forms.differentiated
+    alone = isinstance(differentiated, int | str)
+    return {"alone": alone, "asked": [differentiated] if alone else list(differentiated), "static": list(forms.static)}  # type: ignore[arg-type]
 
 
 def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]:
     call: Any = form.__wrapped__
     data: dict[str, Any] = {"call": None}
     if isinstance(call, Restructured):
-        call = call.as_given
+        call = call.user_call
         structures = [
             structure_as_data(structure, f"an argument of {name}", arrays)
             for structure in (*call.positional, *call.keywords.values())
@@ -279,11 +280,11 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     """Return the derivative that a file describes."""
     name, options = record.text("name"), options_from_data(record.record("options"))
     function = SavedFunction(name, _signature(record, constants))
-    asked, static = (_places(record, key) for key in ("asked", "static"))
+    asked, static = (_argument_names(record, key) for key in ("asked", "static"))
     if record.truth("alone") and len(asked) != 1:
         raise FileError("the file lists several arguments to differentiate with respect to; expected one")
     forms = Forms(function, name, None, None, (), ())
-    forms.asked, forms.static = asked[0] if record.truth("alone") else asked, static
+    forms.differentiated, forms.static = asked[0] if record.truth("alone") else asked, static
     kind = Kind(record.text("kind"), record.text("title"))
     whole = LoadedDerivative(function, kind, forms, options)
     for each in record.records("forms"):
@@ -310,16 +311,16 @@ def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) 
         ]
     )
     if not programs or len({program.recording.argument_shapes for program in programs}) != 1:
-        raise FileError(f"{record.what} has no programs, or some for other arguments")
+        raise FileError(f"{record.subject} has no programs, or some for other arguments")
     if len(programs) > 1 and not all(program.is_guarded for program in programs):
-        raise FileError(f"{record.what} has several programs for one case")
+        raise FileError(f"{record.subject} has several programs for one case")
     cases = Cases(programs[0])
     cases.programs = cases.recent = programs
     form._programs[constants.read(record.data.get("key"), record)] = cases
     form._last = cases, programs[-1]
 
 
-def _places(record: Fields, name: str) -> tuple[int | str, ...]:
+def _argument_names(record: Fields, name: str) -> tuple[int | str, ...]:
     places = record.items(name)
     if any(type(argument) not in (int, str) for argument in places):
         raise FileError(f"'{name}' is {shortened(places)}; expected positions and names of arguments")
@@ -330,7 +331,7 @@ def _call(record: Fields, function: SavedFunction, constants: Constants) -> Rest
     arguments = [structure_from_data(each, record, constants) for each in record.items("arguments")]
     keywords, names = record.items("keywords"), record.items("names")
     if not all(isinstance(each, str) for each in (*keywords, *names)) or not len(keywords) <= len(arguments):
-        raise FileError(f"{record.what} has keywords or names that are not text")
+        raise FileError(f"{record.subject} has keywords or names that are not text")
     by_position = len(arguments) - len(keywords)
     named = dict(zip(keywords, arguments[by_position:], strict=True))
     return Restructured(function, tuple(arguments[:by_position]), named, names)

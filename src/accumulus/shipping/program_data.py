@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from accumulus.errors import FileError, SizeError
 from accumulus.frontends.decisions import Guard
 from accumulus.frontends.recorder import Recording
-from accumulus.frontends.trees import paths
+from accumulus.frontends.trees import leaf_paths
 from accumulus.memory import check_fits
 from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
@@ -99,7 +99,7 @@ def options_from_data(record: Fields) -> Options:
         FileError: for an unknown option, or an invalid value of one.
     """
     if set(record.data) != set(_RUNNING):
-        raise FileError(f"{record.what} has the options {', '.join(map(str, record.data))}; expected other ones")
+        raise FileError(f"{record.subject} has the options {', '.join(map(str, record.data))}; expected other ones")
     return Options.of(**record.data)
 
 
@@ -132,7 +132,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
         "returned": structure_as_data(results.structure, subject, arrays),
         "derivatives": structure_as_data(results._jacobian, subject, arrays),
         "operations": program.operations,
-        "found": _found(program),
+        "found": _search_facts(program),
         **_forms_of(code, arrays),
     }
     return data
@@ -145,7 +145,7 @@ def _forms_of(code: Compilable, arrays: Arrays) -> dict[str, Any]:
     return {"exact": arrays.add(sorted(code.exact), np.int64)}
 
 
-def _found(program: CompiledProgram) -> dict[str, Any]:
+def _search_facts(program: CompiledProgram) -> dict[str, Any]:
     """Return facts about the search for the program."""
     plan = program.plan
     facts = {name: getattr(plan, name) for name in ("method", "objective", "cost", "lower_bound")} if plan else {}
@@ -178,7 +178,7 @@ class _SavedResults(Results):
         self.segments = [_segment(each, outputs, code.segment) for each in record.records("segments")]
         self.shapes = [record.shape(shape) for shape in record.items("shapes")]
         self._patterns = [_pattern(each, options) for each in record.records("patterns")]
-        leaves = [sum(1 for _ in paths(each)) for each in (self.structure, self._jacobian)]
+        leaves = [sum(1 for _ in leaf_paths(each)) for each in (self.structure, self._jacobian)]
         dense = len(self.shapes) - len(self._patterns)
         lengths = [(len(pattern),) for pattern in self._patterns]
         if (
@@ -188,26 +188,26 @@ class _SavedResults(Results):
             or len(self._patterns) not in ((leaves[1],) if options.sparse else (0,))
             or [math.prod(shape) for shape in self.shapes] != [segment.length for segment in self.segments]
         ):
-            raise FileError(f"{record.what} has results whose shapes, positions and structure do not fit each other")
+            raise FileError(f"{record.subject} has results whose shapes, positions and structure do not fit each other")
         try:
-            check_fits(sum(8 * segment.length for segment in self.segments), record.what, "expected smaller results")
+            check_fits(sum(8 * segment.length for segment in self.segments), record.subject, "expected smaller results")
         except SizeError as error:
             raise FileError(str(error)) from None
 
 
 def _segment(record: Fields, outputs: int, segment: type[Segment]) -> Segment:
     length = record.number("length", most=1 << 48)
-    chosen = {name: _chosen(record, name, bound) for name, bound in (("outputs", outputs), ("positions", length))}
+    chosen = {name: _selected(record, name, bound) for name, bound in (("outputs", outputs), ("positions", length))}
     counts = {len(range(each.start, each.stop)) if isinstance(each, slice) else len(each) for each in chosen.values()}
     if len(counts) > 1:
-        raise FileError(f"{record.what} has outputs and positions of outputs in different numbers")
+        raise FileError(f"{record.subject} has outputs and positions of outputs in different numbers")
     positions = chosen["positions"]
     if not isinstance(positions, slice) and len(np.unique(positions)) < len(positions):
-        raise FileError(f"{record.what} has two outputs at one position")
+        raise FileError(f"{record.subject} has two outputs at one position")
     return segment.of(length, chosen["outputs"], positions)
 
 
-def _chosen(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
+def _selected(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
     value = record.data.get(name)
     if isinstance(value, list):
         if len(value) == 2 and all(type(n) is int for n in value) and 0 <= value[0] <= value[1] <= bound:
@@ -216,14 +216,14 @@ def _chosen(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice:
         positions = record.array(name).astype(np.intp)
         if not len(positions) or (positions.min() >= 0 and positions.max() < bound):
             return positions
-    raise FileError(f"'{name}' of {record.what} are not from 0 to {bound - 1}")
+    raise FileError(f"'{name}' of {record.subject} are not from 0 to {bound - 1}")
 
 
 def _pattern(record: Fields, options: Options) -> SparsePattern:
     sizes = record.shape(record.data.get("shape"))
     rows, columns = (record.array(name).astype(np.int32) for name in ("rows", "columns"))
     if options.sparse is None or len(sizes) != 2 or len(rows) != len(columns) or max(sizes) >= 1 << 31:
-        raise FileError(f"{record.what} is not a pattern of a sparse matrix")
+        raise FileError(f"{record.subject} is not a pattern of a sparse matrix")
     inside = all(
         not len(each) or (each.min() >= 0 and each.max() < size)
         for each, size in zip((rows, columns), sizes, strict=True)
@@ -231,7 +231,7 @@ def _pattern(record: Fields, options: Options) -> SparsePattern:
     pattern, order = SparsePattern.ordered(rows, columns, (sizes[0], sizes[1]), options.sparse)
     places = pattern.rows.astype(np.int64) * sizes[1] + pattern.columns
     if not inside or order is not None or len(np.unique(places)) < len(places):
-        raise FileError(f"{record.what} has nonzeros outside of the matrix, or in another order than its format has")
+        raise FileError(f"{record.subject} has nonzeros outside of the matrix, or in another order than its format has")
     return pattern
 
 
@@ -273,17 +273,17 @@ def program_from_data(record: Fields, name: str, kind: Kind, options: Options, c
     guards = tuple([_guard(each, record) for each in record.items("guards")])
     tape = tape_from_data(record.record("tape"))
     if tape.inputs != sum(sizes):
-        raise FileError(f"{record.what} has {tape.inputs} inputs, and arguments of {sum(sizes)} entries")
+        raise FileError(f"{record.subject} has {tape.inputs} inputs, and arguments of {sum(sizes)} entries")
     structure = structure_from_data(record.data.get("structure"), record, constants)
     result_shapes = tuple(map(record.shape, record.items("result_shapes")))
-    if sum(1 for _ in paths(structure)) != len(result_shapes):
-        raise FileError(f"{record.what} has {len(result_shapes)} shapes of results; its structure has others")
+    if sum(1 for _ in leaf_paths(structure)) != len(result_shapes):
+        raise FileError(f"{record.subject} has {len(result_shapes)} shapes of results; its structure has others")
     function = Program.of(Tape(tape.inputs))
     if guards:
         function = tape_from_data(record.record("function"))
         results = sum(map(math.prod, result_shapes))
         if function.inputs != tape.inputs or len(function.outputs) != results + len(guards):
-            raise FileError(f"{record.what} has guards that differ from those of its function")
+            raise FileError(f"{record.subject} has guards that differ from those of its function")
     slices = tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)])
     code, facts = _code(tape, record, options), Saved(record.record("found").data)
     derivation = Derivation(
@@ -307,17 +307,17 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
     if tape.scalars is not None:
         exact = record.array("exact").tolist()
         if any(not 0 <= reference < len(tape) for reference in exact):
-            raise FileError(f"{record.what} names exact operations that do not exist")
+            raise FileError(f"{record.subject} names exact operations that do not exist")
         return StraightLine(tape.scalars, exact)
     if options.dtype != "float64":
-        raise FileError(f"{record.what} has loops in {options.dtype}; expected float64")
+        raise FileError(f"{record.subject} has loops in {options.dtype}; expected float64")
     maps = fuse(tape)
     bodies = [each for each in maps if each.is_body]
     saved_bodies = [scalars_from_data(each, in_loop=True) for each in record.records("bodies")]
     if [(len(each.leaves), len(each.body.outputs)) for each in bodies] != [
         (body.inputs, len(body.outputs)) for body in saved_bodies
     ]:
-        raise FileError(f"{record.what} has bodies that differ from those of its blocks")
+        raise FileError(f"{record.subject} has bodies that differ from those of its blocks")
     for each, body in zip(bodies, saved_bodies, strict=True):
         each.body = body
     return LoopNest(tape, maps)
@@ -327,6 +327,6 @@ def _guard(data: Any, record: Fields) -> Guard:
     kinds = [str, int, str, str]
     if not isinstance(data, list) or [type(each) for each in data] != kinds:
         raise FileError(
-            f"{record.what} has an invalid guard; expected the fields {', '.join(f.name for f in fields(Guard))}"
+            f"{record.subject} has an invalid guard; expected the fields {', '.join(f.name for f in fields(Guard))}"
         )
     return Guard(*data)

@@ -54,9 +54,9 @@ def constant_as_data(value: Any, subject: str, arrays: Arrays) -> Any:
     if type(value) in (tuple, list, frozenset):
         return {type(value).__name__: [constant_as_data(each, subject, arrays) for each in value]}
     if isinstance(value, type):
-        return {"class": _place(value, subject)}
+        return {"class": _class_path(value, subject)}
     if isinstance(value, Enum):
-        return {"member": [*_place(type(value), subject), value.name]}
+        return {"member": [*_class_path(type(value), subject), value.name]}
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in _KINDS_OF_ARRAYS:
         return {"numpy": arrays.add(value), "number": isinstance(value, np.generic)}
     raise ArgumentError(
@@ -65,7 +65,7 @@ def constant_as_data(value: Any, subject: str, arrays: Arrays) -> Any:
     )
 
 
-def _place(kind: type, subject: str) -> list[str]:
+def _class_path(kind: type, subject: str) -> list[str]:
     if "<locals>" in kind.__qualname__:
         raise ArgumentError(
             f"{subject} needs the class {kind.__qualname__}, which is defined inside of a function and cannot be "
@@ -74,7 +74,7 @@ def _place(kind: type, subject: str) -> list[str]:
     return [kind.__module__, kind.__qualname__]
 
 
-class KnownClasses:
+class AllowedClasses:
     """The classes that a file may name.
 
     Args:
@@ -82,7 +82,7 @@ class KnownClasses:
     """
 
     def __init__(self, classes: Iterable[type] = ()) -> None:
-        self._given = {kind.__qualname__: kind for kind in classes}
+        self._by_name = {kind.__qualname__: kind for kind in classes}
 
     def find(self, path: Any) -> type:
         """Return the class with a module and name, without running code.
@@ -93,8 +93,8 @@ class KnownClasses:
         if not isinstance(path, list) or len(path) != 2 or not all(isinstance(segment, str) for segment in path):
             raise FileError(f"a class is described by {shortened(path)}; expected its module and name")
         module, name = path
-        if name in self._given:
-            return self._given[name]
+        if name in self._by_name:
+            return self._by_name[name]
         member: Any = sys.modules.get(module)
         if member is not None:
             for segment in name.split("."):
@@ -114,7 +114,7 @@ class Constants:
         classes: classes that constants may name.
     """
 
-    def __init__(self, classes: KnownClasses) -> None:
+    def __init__(self, classes: AllowedClasses) -> None:
         self._classes = classes
 
     def read(self, data: Any, within: Fields) -> Any:
@@ -132,7 +132,7 @@ class Constants:
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
             if isinstance(error, FileError):
                 raise
-            raise FileError(f"{shortened(data)} in {within.what} is not a constant") from None
+            raise FileError(f"{shortened(data)} in {within.subject} is not a constant") from None
 
     def _tagged(self, data: Any, within: Fields) -> Any:
         if isinstance(data, dict) and len(data) == 1:
@@ -157,7 +157,7 @@ class Constants:
             if type(position) is int and 0 <= position < len(within.arrays):
                 array = within.arrays[position].copy()
                 return array[()] if data["number"] else array
-        raise FileError(f"{shortened(data)} in {within.what} is not a constant")
+        raise FileError(f"{shortened(data)} in {within.subject} is not a constant")
 
 
 # Structures -----------------------------------------------------------------------------------------------------------
@@ -228,12 +228,14 @@ def structure_from_data(data: Any, within: Fields, constants: Constants) -> Stru
     if isinstance(data, dict) and data.keys() == {"constant", "of"}:
         value = constants.read(data["constant"], within)
         key = constants.read(data["of"], within)
-        return Constant(constant_key(value, within.what) if key is None else key, value)
-    record = Fields(data, f"a structure of {within.what}", within.arrays)
+        return Constant(constant_key(value, within.subject) if key is None else key, value)
+    record = Fields(data, f"a structure of {within.subject}", within.arrays)
     parts = tuple([structure_from_data(child, within, constants) for child in record.data.get("parts") or ()])
     container = _container(record, parts, constants)
     if len(container.labels) != len(parts):
-        raise FileError(f"a {container.kind.__name__} of {within.what} has {len(parts)} parts; it cannot have as many")
+        raise FileError(
+            f"a {container.kind.__name__} of {within.subject} has {len(parts)} parts; it cannot have as many"
+        )
     return Branch(container, parts)
 
 

@@ -114,12 +114,12 @@ def tape_from_data(record: Fields) -> Program:
     _add_constants(tape, record.array("constants", "f").astype(np.float64))
     blocks = record.records("blocks")
     if len(blocks) > MANY_BLOCKS:
-        raise FileError(f"{record.what} has {len(blocks)} blocks; expected at most {MANY_BLOCKS}")
+        raise FileError(f"{record.subject} has {len(blocks)} blocks; expected at most {MANY_BLOCKS}")
     matrices: dict[Any, SparseMatrix] = {}
     for each in blocks:
         _append(tape, each, matrices)
     outputs = record.array("outputs").astype(np.int64)
-    _check_references([outputs], tape, record.what)
+    _check_references([outputs], tape, record.subject)
     tape.outputs = outputs
     return tape
 
@@ -138,8 +138,8 @@ def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
     try:
         tape = from_bytes(content.tobytes())
     except ValueError as error:
-        raise FileError(f"{record.what}: {error}") from None
-    _check_kinds(tape, record.what, in_loop=in_loop)
+        raise FileError(f"{record.subject}: {error}") from None
+    _check_kinds(tape, record.subject, in_loop=in_loop)
     return tape
 
 
@@ -169,26 +169,26 @@ def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) ->
     """Append one block to a tape."""
     code, count = record.number("code", most=255), record.number("count", least=1, most=1 << 40)
     operands = tuple([_column(each, record) for each in record.items("operands")])
-    _check_fits(tape, count + sum(map(len, operands)), record.what)
+    _check_fits(tape, count + sum(map(len, operands)), record.subject)
     if code == SUM:
         offsets = record.array("offsets").astype(np.int64)
-        _check_lengths(operands, [len(each) for each in operands[:1]] or [0], record.what)
-        _check_increasing(offsets, len(operands[0]), record.what)
-        _check_references(operands, tape, record.what)
+        _check_lengths(operands, [len(each) for each in operands[:1]] or [0], record.subject)
+        _check_increasing(offsets, len(operands[0]), record.subject)
+        _check_references(operands, tape, record.subject)
         tape.sums(references_in(operands[0]), offsets)
     elif code == SCAN:
         body, steps = scalars_from_data(record.record("body"), in_loop=True), record.array("steps").astype(np.int64)
-        _check_fits(tape, count * len(body.outputs), record.what)
-        _check_increasing(steps, count, record.what)
-        _check_lengths(operands, [count] * body.inputs, record.what)
+        _check_fits(tape, count * len(body.outputs), record.subject)
+        _check_increasing(steps, count, record.subject)
+        _check_lengths(operands, [count] * body.inputs, record.subject)
         try:
             tape.scan(body, lambda _: operands, steps)
         except ArgumentError as error:
-            raise FileError(f"{record.what}: {error}") from None
+            raise FileError(f"{record.subject}: {error}") from None
     elif code in OF_MATRICES and code != SPARSE_SOLVE:
         sizes = record.shape(record.data.get("shape"))
         if len(sizes) != 3:
-            raise FileError(f"{record.what} works on matrices of {sizes}; expected three numbers")
+            raise FileError(f"{record.subject} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
         taken = 1 if code in (LOG_DETERMINANT, CHOLESKY, SPARSE_PRODUCT, *FACTORS) else 2
         lengths = [rows * columns for rows, columns in operand_shapes(code, (m, k, n), None, taken)]
@@ -204,19 +204,19 @@ def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) ->
             key = *(held.data[name] for name in ("starts", "columns", "entries")), m, k
             matrix, is_square = matrices.setdefault(key, made), True
         if 0 in lengths or results != count or not is_square or (code == CHOLESKY and k != n):
-            raise FileError(f"{record.what} works on matrices of {sizes}, which do not have {count} results")
-        _check_lengths(operands, lengths, record.what)
-        _check_references(operands, tape, record.what)
+            raise FileError(f"{record.subject} works on matrices of {sizes}, which do not have {count} results")
+        _check_lengths(operands, lengths, record.subject)
+        _check_references(operands, tape, record.subject)
         tape.of_matrices(code, (m, k, n), [references_in(each) for each in operands], matrix)
     elif 1 <= code < len(OPERATIONS):
-        _check_lengths(operands, [count] * _ARITY[code], record.what)
-        _check_references(operands, tape, record.what)
+        _check_lengths(operands, [count] * _ARITY[code], record.subject)
+        _check_references(operands, tape, record.subject)
         for each, kind in zip(operands, OPERATIONS[code].arguments, strict=True):
             if kind == "order":
-                _check_order(tape.uniform(each), record.what)
+                _check_order(tape.uniform(each), record.subject)
         tape.apply_code(code, operands)
     else:
-        raise FileError(f"{record.what} has the code {code}, which does not exist")
+        raise FileError(f"{record.subject} has the code {code}, which does not exist")
 
 
 def _sparse_matrix(record: Fields, shape: tuple[int, int]) -> SparseMatrix:
@@ -230,7 +230,7 @@ def _sparse_matrix(record: Fields, shape: tuple[int, int]) -> SparseMatrix:
         or not starts[-1] == len(columns) == len(entries)
         or (len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < shape[1])
     ):
-        raise FileError(f"{record.what} is not a sparse matrix of {shape[0]} × {shape[1]} entries")
+        raise FileError(f"{record.subject} is not a sparse matrix of {shape[0]} × {shape[1]} entries")
     return SparseMatrix(starts, columns, entries, shape)
 
 
@@ -272,5 +272,7 @@ def _column(data: Any, record: Fields) -> Column:
         if step in (-1, 0, 1) and count >= 0:
             return Range(start, step, count)
     elif isinstance(data, dict):
-        return references_in(Fields(data, f"an operand of {record.what}", record.arrays).array("row").astype(np.int64))
-    raise FileError(f"{record.what} has an operand that is not a row of references")
+        return references_in(
+            Fields(data, f"an operand of {record.subject}", record.arrays).array("row").astype(np.int64)
+        )
+    raise FileError(f"{record.subject} has an operand that is not a row of references")

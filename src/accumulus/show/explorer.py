@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import Restructured
-from accumulus.frontends.names import NamedValues, entry_of, named_values, recognised
+from accumulus.frontends.names import NamedValues, entry_name, named_values, recognised
 from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.layered import DOWN, Drawing, Point, curve, drawn
@@ -829,7 +829,7 @@ def described_as(
     shapes = (
         (name, shape) for name, shape in zip(parameters, recording.argument_shapes, strict=False) if shape is not None
     )
-    entries = (entry_of(name, index) for name, shape in shapes for index in np.ndindex(*shape))
+    entries = (entry_name(name, index) for name, shape in shapes for index in np.ndindex(*shape))
     value_names.update(zip(range(tape.inputs), entries, strict=False))
     outputs: dict[int, str] = {}
     for k, root in enumerate(linearization.rows[: recording.results]):

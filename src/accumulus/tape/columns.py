@@ -74,7 +74,7 @@ def references_in(operands: Column) -> References:
     return operands.references if isinstance(operands, Range) else operands
 
 
-def own(references: References) -> Column:
+def unshared(references: References) -> Column:
     """Return a column that does not share memory with the array, which users may fill item by item."""
     compact = column(references)
     return compact if isinstance(compact, Range) else compact.copy()

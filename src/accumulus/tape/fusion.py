@@ -85,7 +85,7 @@ def fuse(tape: Program) -> list[Map]:
         level = 0
         columns: list[tuple[Column, int | None]] = []
         for operands in block.operands:
-            same = entry_by_entry(tape, block, operands)
+            same = block_of_results(tape, block, operands)
             if same is not None:
                 level = max(level, levels[same])
             else:
@@ -134,7 +134,7 @@ def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position
         outputs.setdefault(position, set()).update(_outputs_in(block, operands))
 
 
-def entry_by_entry(tape: Program, block: Block, operands: Column) -> int | None:
+def block_of_results(tape: Program, block: Block, operands: Column) -> int | None:
     """Return the block whose results a column is, one for each instance in order; None for any other column."""
     if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None

@@ -112,8 +112,8 @@ def _spread(tape: Tape, rows: Integers, marks: NDArray[np.bool_], handed: NDArra
 
 def seeing_zero_signs(tape: Tape) -> Integers:
     """Return references of the needed operations that depend on signs of zeros."""
-    found = np.flatnonzero(_SEES_ZERO_SIGNS[np.frombuffer(tape.codes, np.uint8)])
-    return found[np.frombuffer(needed(tape), bool)[found]] if len(found) else found
+    references = np.flatnonzero(_SEES_ZERO_SIGNS[np.frombuffer(tape.codes, np.uint8)])
+    return references[np.frombuffer(needed(tape), bool)[references]] if len(references) else references
 
 
 def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
@@ -149,9 +149,9 @@ def settled(tape: Tape) -> Tape:
         recorded = np.empty((len(rows) + np.count_nonzero(simpler), rows.shape[1]), np.int64)
         recorded[ends - inputs, 0] = rows[:, 0]
         recorded[ends - inputs, 1:] = moved(rows[:, 1:], without)
-        codes, own = rows[signed, 0], firsts[signed] - inputs
-        recorded[own, 0] = codes + SIGNED
-        recorded[own, 1:] = np.where(
+        codes, signed_positions = rows[signed, 0], firsts[signed] - inputs
+        recorded[signed_positions, 0] = codes + SIGNED
+        recorded[signed_positions, 1:] = np.where(
             _HANDS_ON[codes], moved(rows[signed, 1:], with_signs), moved(rows[signed, 1:], without)
         )
         result, values = extended(tape.emptied(), recorded)
@@ -192,15 +192,15 @@ def lasting(tape: Tape) -> NDArray[np.bool_]:
 
 def of_all_orders(tape: Tape) -> Tape:
     """Return the tape with ``attach(x, d)`` replaced by x, unless lasting, if x itself has `lasting` derivatives."""
-    kept = lasting(tape)
+    lasts = lasting(tape)
     again = [
         k
         for k in range(tape.inputs, len(tape))
         if tape.codes[k] == _ATTACH
         and tape.second[k] >= 0
-        and not kept[k]
+        and not lasts[k]
         and tape.first[k] >= 0
-        and kept[tape.first[k]]
+        and lasts[tape.first[k]]
     ]
     if not again:
         return tape

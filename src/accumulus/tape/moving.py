@@ -45,39 +45,41 @@ class Moving:
     """References of one program in another program that is made from it.
 
     Args:
-        given: program that is read.
+        original: program that is read.
         made: program that is written.
-        inputs: references in `made` of all inputs of `given`, or of the first ones.
+        inputs: references in `made` of all inputs of `original`, or of the first ones.
         used: all columns that are moved, whose constants are copied; None to copy all constants.
     """
 
-    def __init__(self, given: Program, made: Program, inputs: References, used: Sequence[Column] | None = None) -> None:
-        self.given, self.made = given, made
+    def __init__(
+        self, original: Program, made: Program, inputs: References, used: Sequence[Column] | None = None
+    ) -> None:
+        self.original, self.made = original, made
         # stored relative to `_NOWHERE`, so that values that are never moved take no memory
-        self._moved = np.zeros(len(given), np.int64)
+        self._moved = np.zeros(len(original), np.int64)
         #: Consecutive references that are consecutive in the new program, too: their starts, in order; and for each
         #: start, the end, and the start in the new program.
         self._firsts: list[int] = []
         self._stretches: dict[int, tuple[int, int]] = {}
         self.note(0, column(inputs))
-        #: References of constants in `made`, indexed by those in `given`; None if they are the same.
+        #: References of constants in `made`, indexed by those in `original`; None if they are the same.
         self._constants: References | None = None
-        count = len(given.constants)
-        if used is None and made.adopt_constants(given):
+        count = len(original.constants)
+        if used is None and made.adopt_constants(original):
             self._add_stretch(-count, Range(-count, 1, count))
             return
         self._constants = np.zeros(count, np.int64)
-        kept = np.ones(count, bool) if used is None else _constants_in(used, count)
-        if kept.any():
-            self._constants[kept] = made.constant_array(given.constants[::-1][kept])
+        is_used = np.ones(count, bool) if used is None else _constants_in(used, count)
+        if is_used.any():
+            self._constants[is_used] = made.constant_array(original.constants[::-1][is_used])
 
     @property
     def has_constants(self) -> bool:
-        """Return True if the given program has constants."""
-        return len(self.given.constants) > 0
+        """Return True if the original program has constants."""
+        return len(self.original.constants) > 0
 
     def note(self, start: int, references: Column) -> None:
-        """Store the references in `made` of consecutive results of `given` from `start` on."""
+        """Store the references in `made` of consecutive results of `original` from `start` on."""
         self._moved[start : start + len(references)] = references_in(references) - _NOWHERE
         if isinstance(references, Range) and references.step == 1:
             self._add_stretch(start, references)
@@ -87,21 +89,21 @@ class Moving:
             insort(self._firsts, start)
         self._stretches[start] = start + references.count, references.start
 
-    def place(self, these: References, references: References) -> None:
-        """Store the references in `made` of any values of `given`."""
+    def note_each(self, these: References, references: References) -> None:
+        """Store the references in `made` of any values of `original`."""
         self._moved[these] = references - _NOWHERE
 
     def at(self, references: References) -> References:
-        """Return the references in `made` of values of `given`."""
+        """Return the references in `made` of values of `original`."""
         constant = references < 0
-        found = self._moved[np.maximum(references, 0)]
-        found += _NOWHERE
+        new = self._moved[np.maximum(references, 0)]
+        new += _NOWHERE
         if constant.any():
-            found[constant] = references[constant] if self._constants is None else self._constants[references[constant]]
-        return found
+            new[constant] = references[constant] if self._constants is None else self._constants[references[constant]]
+        return new
 
     def column_at(self, operands: Column) -> Column:
-        """Return the column in `made` for a column of `given`."""
+        """Return the column in `made` for a column of `original`."""
         if isinstance(operands, Range) and operands.step == 0:
             return Range(int(self.at(np.array([operands.start]))[0]), 0, operands.count)
         if isinstance(operands, Range):
@@ -119,8 +121,8 @@ class Moving:
             assert body is not None
 
             def operands(results: list[Range]) -> list[Column]:
-                for k, found in enumerate(results):
-                    self.note(block.start + k * block.count, found)
+                for k, range_ in enumerate(results):
+                    self.note(block.start + k * block.count, range_)
                 return [self.column_at(each) for each in block.operands]
 
             operands(made.scan(body, operands, block.steps))  # again, since `scan` may return an equal earlier block
@@ -136,22 +138,22 @@ class Moving:
 
 def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
     """Return True for each of `count` constants that columns refer to, the last constant first."""
-    found = np.zeros(count, bool)
+    is_used = np.zeros(count, bool)
     for operands in used:
         if isinstance(operands, Range) and operands.start >= 0 and operands.start + operands.step * len(operands) >= 0:
             continue
         references = references_in(operands)
-        found[references[references < 0]] = True
-    return found
+        is_used[references[references < 0]] = True
+    return is_used
 
 
-def replayed_blocks(program: Program, made: Program, given: References) -> References:
+def replayed_blocks(program: Program, made: Program, inputs: References) -> References:
     """Add a program's blocks to another program, and return the references of its outputs there.
 
     Args:
         program: program over arrays.
         made: program to add its blocks to.
-        given: references in `made` of the program's inputs.
+        inputs: references in `made` of the program's inputs.
 
     >>> program, made = Program(2), Program(1)
     >>> program.outputs = np.array([program.apply("multiply", 0, 1)])
@@ -162,7 +164,7 @@ def replayed_blocks(program: Program, made: Program, given: References) -> Refer
     """
     chosen = np.flatnonzero(program.needed()).tolist()
     used = [column(program.outputs), *(each for position in chosen for each in program.blocks[position].operands)]
-    moving = Moving(program, made, given, used)
+    moving = Moving(program, made, inputs, used)
     for position in chosen:
         with made.located(program.lines[position]):
             moving.copy(program.blocks[position])
@@ -225,14 +227,14 @@ def narrowed(tape: Program) -> Program:
             if part.block.steps is not None:
                 _write_recurrence(part, moving)
                 continue
-            given = [moving.at(each) for each in part.operands]
+            operands = [moving.at(each) for each in part.operands]
             if part.offsets is not None:
-                results = made.sums(given[0], part.offsets)
+                results = made.sums(operands[0], part.offsets)
             elif part.shape is not None:
-                results = made.of_matrices(part.block.code, part.shape, given, part.block.opaque)
+                results = made.of_matrices(part.block.code, part.shape, operands, part.block.opaque)
             else:
-                results = made.apply_code(part.block.code, [column(each) for each in given]).references
-            moving.place(part.results, results)
+                results = made.apply_code(part.block.code, [column(each) for each in operands]).references
+            moving.note_each(part.results, results)
     made.outputs = moving.at(tape.outputs)
     return made
 
@@ -244,10 +246,10 @@ def _parts(tape: Program) -> tuple[list[tuple[int, _Part]], list[Column]]:
     parts: list[tuple[int, _Part]] = []
     for position in reversed(range(len(tape.blocks))):
         block = tape.blocks[position]
-        own = needed[block.start : block.start + block.size]
-        if not own.any():
+        needed_results = needed[block.start : block.start + block.size]
+        if not needed_results.any():
             continue
-        part = _part(block, own)
+        part = _part(block, needed_results)
         parts.append((position, part))
         for references in part.operands:
             needed[references[references >= 0]] = True
@@ -292,9 +294,9 @@ def _write_recurrence(part: _Part, moving: Moving) -> None:
     results = part.results.reshape(len(block.body.outputs), -1)
     steps = block.steps[block.steps <= results.shape[1]]
 
-    def operands(found: list[Range]) -> list[Column]:
-        for these, references in zip(results, found, strict=True):
-            moving.place(these, references.references)
+    def operands(ranges: list[Range]) -> list[Column]:
+        for these, references in zip(results, ranges, strict=True):
+            moving.note_each(these, references.references)
         return [column(moving.at(each)) for each in part.operands]
 
     operands(moving.made.scan(block.body, operands, steps))  # again, since `scan` may return an equal earlier block
@@ -325,15 +327,15 @@ def unroll(program: Program) -> Tape:
     parts, used = _parts(program)
     #: References on the tape of the program's constants, indexed by their references in the program.
     constants = np.zeros(len(program.constants), np.int64)
-    kept = _constants_in(used, len(constants))
-    constants[kept] = [tape.constant(value) for value in program.constants[::-1][kept].tolist()]
+    is_used = _constants_in(used, len(constants))
+    constants[is_used] = [tape.constant(value) for value in program.constants[::-1][is_used].tolist()]
 
     def at(references: NDArray[np.int64]) -> list[int]:
-        found = values[np.maximum(references, 0)]
+        new = values[np.maximum(references, 0)]
         constant = references < 0
         if constant.any():
-            found[constant] = constants[references[constant]]
-        return found.tolist()  # type: ignore[no-any-return]
+            new[constant] = constants[references[constant]]
+        return new.tolist()  # type: ignore[no-any-return]
 
     for _, part in parts:
         _write(tape, part, at, values)
@@ -368,24 +370,24 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
         )
     if block.code in FACTORS:
         raise OpaqueError.of(FACTORISATIONS[block.code].name, _WRITTEN_OUT)
-    found: list[int]
+    instances: list[int]
     if part.offsets is not None:
         terms = at(columns[0])
-        found = [tape.sum(terms[first:last]) for first, last in pairwise(part.offsets.tolist())]
+        instances = [tape.sum(terms[first:last]) for first, last in pairwise(part.offsets.tolist())]
     elif part.shape is not None:
         m, k, n = part.shape
-        left, *others = map(at, columns)
+        left, *rest = map(at, columns)
         rows = [left[k * i : k * i + k] for i in range(m)]
         if block.code == LOG_DETERMINANT:
-            found = [*logarithm(tape, rows)]
+            instances = [*logarithm(tape, rows)]
         elif block.code == CHOLESKY:
-            found = [entry for row in lower_factor(tape, rows) for entry in row]
+            instances = [entry for row in lower_factor(tape, rows) for entry in row]
         elif block.code == SOLVE:
-            sides = [others[0][n * i : n * i + n] for i in range(k)]
-            found = [entry for row in solutions(tape, rows, sides) for entry in row]
+            sides = [rest[0][n * i : n * i + n] for i in range(k)]
+            instances = [entry for row in solutions(tape, rows, sides) for entry in row]
         else:
-            lines = [others[0][j::n] for j in range(n)]
-            found = [tape.sum(map(tape.multiply, row, line)) for row in rows for line in lines]
+            lines = [rest[0][j::n] for j in range(n)]
+            instances = [tape.sum(map(tape.multiply, row, line)) for row in rows for line in lines]
     else:
-        found = [applied(tape, block.code, operands) for operands in zip(*map(at, columns), strict=True)]
-    values[part.results] = found
+        instances = [applied(tape, block.code, operands) for operands in zip(*map(at, columns), strict=True)]
+    values[part.results] = instances

@@ -46,10 +46,10 @@ from accumulus.tape.columns import (
     check_steps,
     column,
     fingerprint,
-    own,
     owners_in,
     references_in,
     relative,
+    unshared,
 )
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.live import seeing_zero_signs
@@ -137,7 +137,7 @@ class _Segment(Tape):
         segment.here = {there: here for here, there in enumerate(segment.there)}
         segment.here |= {-k: -k for k in range(1, len(scalars.constants) + 1)}
         segment.lines = [NOWHERE] * len(rows)
-        del segment._known, segment._constant_references  # made again at their first use
+        del segment._operation_references, segment._constant_references  # made again at their first use
         return segment
 
     def enter(self, reference: int) -> int:
@@ -270,7 +270,7 @@ class Program:
         self._constants: NDArray[np.float64] | None = None
         self._references: dict[bytes, int] = {}
         #: Blocks by a key that equal blocks share.
-        self._known: dict[Hashable, list[Block]] = {}
+        self._blocks_by_key: dict[Hashable, list[Block]] = {}
         self._starts: NDArray[np.int64] = np.empty(0, np.int64)
         #: Columns by their identity, and the blocks that they refer to.
         self._owners: dict[int, tuple[Column, list[int]]] = {}
@@ -482,12 +482,12 @@ class Program:
         self._constant_count += 1
         return -self._constant_count
 
-    def adopt_constants(self, given: Program) -> bool:
+    def adopt_constants(self, other: Program) -> bool:
         """Adopt the constants of another program with their references; return False if this program has constants."""
-        if self.scalars is not None or given.scalars is not None or self._constant_count:
+        if self.scalars is not None or other.scalars is not None or self._constant_count:
             return False
-        self._values, self._constant_count = [given.constants], given._constant_count
-        self._references = dict(given._references)
+        self._values, self._constant_count = [other.constants], other._constant_count
+        self._references = dict(other._references)
         return True
 
     def constant_array(self, values: NDArray[np.float64] | np.float64) -> References:
@@ -535,7 +535,7 @@ class Program:
             offsets: position of the first term of each segment, and the end of the last.
         """
         where = np.asarray(offsets, np.int64)
-        return self._append(SUM, (own(terms),), len(where) - 1, where).references
+        return self._append(SUM, (unshared(terms),), len(where) - 1, where).references
 
     def scan(self, body: Tape, operands: Callable[[list[Range]], Sequence[Column]], steps: Any) -> list[Range]:
         """Return a recurrence: a body with many instances, computed step by step.
@@ -567,7 +567,7 @@ class Program:
         offsets = np.unique(np.asarray(steps, np.int64))
         count, outputs = int(offsets[-1]), len(body.outputs)
         listed = operands([_range(self._size + k * count, count) for k in range(outputs)])
-        columns = tuple(own(each) if isinstance(each, np.ndarray) else each for each in listed)
+        columns = tuple(unshared(each) if isinstance(each, np.ndarray) else each for each in listed)
         check_steps(columns, self._size, outputs, offsets, -self._constant_count)
         start = self._append(SCAN, columns, count, None, body, offsets).start
         return [_range(start + k * count, count) for k in range(outputs)]
@@ -691,7 +691,7 @@ class Program:
         count = 2 if code == LOG_DETERMINANT else shape[0] * shape[2]
         if code in FACTORS:
             count = sum(FACTORISATIONS[code].sizes(*shape[:2]))
-        return self._append(code, tuple(map(own, operands)), count, None, shape=shape, opaque=opaque).references
+        return self._append(code, tuple(map(unshared, operands)), count, None, shape=shape, opaque=opaque).references
 
     def map(
         self,
@@ -713,7 +713,7 @@ class Program:
                 f"an operation on arrays of shape {' × '.join(map(str, shape))} that is recorded",
                 "expected smaller arrays, or sums that are written as products of matrices",
             )
-        columns = [own(np.broadcast_to(np.asarray(operand, np.int64), shape)) for operand in operands]
+        columns = [unshared(np.broadcast_to(np.asarray(operand, np.int64), shape)) for operand in operands]
         return references_in(self.compute(build, columns)).reshape(shape)
 
     def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
@@ -767,10 +767,10 @@ class Program:
         block = Block(code, self._size, count, operands, offsets, body, steps, shape, opaque)
         every = _compared(block)
         key = (code, shape, opaque, *map(fingerprint, every), None if body is None else to_bytes(body))
-        for earlier in self._known.setdefault(key, []):
+        for earlier in self._blocks_by_key.setdefault(key, []):
             if self._joins and all(map(are_equal, every, _compared(earlier))):
                 return earlier.results
-        self._known[key].append(block)
+        self._blocks_by_key[key].append(block)
         self._blocks.append(block)
         self._lines.append(NOWHERE if self.locate is None else self.locate())
         self._size += block.size

@@ -139,23 +139,23 @@ class SparseSystem:
         columns: NDArray[np.integer[Any]],
         size: int,
         *,
-        held: Any = None,
+        constant: Any = None,
         order: Any = "COLAMD",
         raises: bool = False,
     ) -> None:
         self.rows, self.columns, self.size, self.raises = rows, columns, size, raises
-        self._held, self._order = held, order
-        self.entries = 1 if held is not None else len(rows)
+        self._constant, self._order = constant, order
+        self.entries = 1 if constant is not None else len(rows)
         self.is_transposed, self.root = False, self
         #: The last factorised matrices, the latest first, with their factors.
-        self._known: tuple[tuple[Floats, Any], ...] = ()
-        if held is None:
+        self._cached: tuple[tuple[Floats, Any], ...] = ()
+        if constant is None:
             self._by_column = np.lexsort((rows, columns))
             self._indices = rows[self._by_column].astype(np.int32)
             self._starts = np.searchsorted(columns[self._by_column], np.arange(size + 1)).astype(np.int32)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_known": ()}  # factors cannot be pickled
+        return {**vars(self), "_cached": ()}  # factors cannot be pickled
 
     @cached_property
     def T(self) -> SparseSystem:  # noqa: N802
@@ -169,17 +169,17 @@ class SparseSystem:
     @property
     def work(self) -> int:
         """Rough number of products of a solution: factors have more entries than the matrix."""
-        stored = self._held.nnz if self._held is not None else len(self.rows)
+        stored = self._constant.nnz if self._constant is not None else len(self.rows)
         return 8 * int(stored)
 
     def matrix(self, data: Floats) -> Any:
         """Return the matrix as a SciPy matrix; None if only factors are known."""
         from scipy.sparse import csc_array
 
-        if self._held is None:
+        if self._constant is None:
             stored: Any = csc_array((data[self._by_column], self._indices, self._starts), (self.size, self.size))
         else:
-            stored = self._held.stored.copy() if isinstance(self._held, SparseMatrix) else None
+            stored = self._constant.stored.copy() if isinstance(self._constant, SparseMatrix) else None
         return stored.T if self.is_transposed and stored is not None else stored
 
     def solve(self, data: Floats, sides: Floats, *, warns: bool = True) -> Floats:
@@ -210,18 +210,18 @@ class SparseSystem:
 
     def factors(self, data: Floats, warns: bool = True) -> Any:
         """Return the factors of a matrix, or None if it is singular or not finite."""
-        for held, cached in self._known:
+        for held, cached in self._cached:
             if np.array_equal(held, data):
                 return cached
         built = self._factorised(data, warns)
-        self._known = ((data.copy(), built), *self._known[: KEPT - 1])
+        self._cached = ((data.copy(), built), *self._cached[: KEPT - 1])
         return built
 
     def _factorised(self, data: Floats, warns: bool) -> Any:
         from scipy.sparse.linalg import MatrixRankWarning, splu
 
-        if self._held is not None and not isinstance(self._held, SparseMatrix):
-            return self._held
+        if self._constant is not None and not isinstance(self._constant, SparseMatrix):
+            return self._constant
         stored = self.matrix(data)
         if not np.isfinite(stored.data).all():
             return None

@@ -74,7 +74,7 @@ class Tape:
 
     __slots__ = (
         "_constant_references",
-        "_known",
+        "_operation_references",
         "codes",
         "constants",
         "first",
@@ -112,7 +112,7 @@ class Tape:
         #: Look-up tables of builders: references of constants by value, and of operations by a key. On tapes that were
         #: not recorded by builders, they are made at their first use.
         self._constant_references: dict[float | str, int] = {}
-        self._known: dict[int, int] = {}
+        self._operation_references: dict[int, int] = {}
 
     @classmethod
     def of_rows(cls, inputs: int, rows: NDArray[np.int64], constants: Sequence[float], outputs: Sequence[int]) -> Tape:
@@ -129,17 +129,17 @@ class Tape:
         return tape
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_known":
-            self._known = self._found_operations()
-            return self._known
+        if name == "_operation_references":
+            self._operation_references = self._operations_by_key()
+            return self._operation_references
         if name == "_constant_references":
             self._constant_references = {_key(value): -k for k, value in enumerate(self.constants, 1)}
             return self._constant_references
         raise AttributeError(f"'Tape' object has no attribute {name!r}")
 
-    def _found_operations(self) -> dict[int, int]:
+    def _operations_by_key(self) -> dict[int, int]:
         codes, first, second, inputs = self.codes, self.first, self.second, self.inputs
-        known = {
+        references = {
             ((a << 32) + b << 8) | code: reference
             for reference, code, a, b in zip(
                 range(inputs, len(codes)), codes[inputs:], first[inputs:], second[inputs:], strict=True
@@ -147,8 +147,8 @@ class Tape:
             if code != SELECT
         }
         for reference, c in self.third.items():
-            known[_select_key(first[reference], second[reference], c)] = reference
-        return known
+            references[_select_key(first[reference], second[reference], c)] = reference
+        return references
 
     # Reading ---------------------------------------------------------------------------------------------------
 
@@ -182,8 +182,8 @@ class Tape:
 
     def values_of(self, references: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the values of constants, in the shape of their references."""
-        known = self.constants
-        return np.array([known[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
+        constants = self.constants
+        return np.array([constants[-1 - r] for r in references.ravel().tolist()], float).reshape(references.shape)
 
     def is_boolean(self, reference: int) -> bool:
         """Return True if `reference` is the result of a comparison or of a logical operation."""
@@ -251,8 +251,8 @@ class Tape:
         bits = np.ascontiguousarray(values).reshape(-1).view(np.int64)
         if len(bits) and (bits == bits[0]).all():  # equal numbers are looked up once
             return np.full(values.shape, self.constant(values.flat[0]), np.int64)
-        found = [self.constant(number) for number in values.ravel().tolist()]
-        return np.array(found, np.int64).reshape(values.shape)
+        references = [self.constant(number) for number in values.ravel().tolist()]
+        return np.array(references, np.int64).reshape(values.shape)
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
         """Return False: operations on entries of arrays are written out, see `Program.in_loops`."""
@@ -342,8 +342,13 @@ class Tape:
             return self._record(SUBTRACT, a, b)
         if a >= 0 and codes[a] == NEGATIVE:
             return self.negative(self.add(self.first[a], b))
-        opposite = self._known.get(((b << 32) + a << 8) | SUBTRACT)
-        if opposite is not None and a >= 0 and a != b and ((a << 32) + b << 8) | SUBTRACT not in self._known:
+        opposite = self._operation_references.get(((b << 32) + a << 8) | SUBTRACT)
+        if (
+            opposite is not None
+            and a >= 0
+            and a != b
+            and ((a << 32) + b << 8) | SUBTRACT not in self._operation_references
+        ):
             return self.negative(opposite)
         return self._record(SUBTRACT, a, b)
 
@@ -429,7 +434,7 @@ class Tape:
         if a == b:
             return a
         key = _select_key(condition, a, b)
-        reference = self._known.get(key)
+        reference = self._operation_references.get(key)
         if reference is None:
             reference = self._append(key, SELECT, condition, a)
             self.third[reference] = b
@@ -495,12 +500,12 @@ class Tape:
 
     def _record(self, code: int, a: int, b: int) -> int:
         key = ((a << 32) + b << 8) | code
-        reference = self._known.get(key)
+        reference = self._operation_references.get(key)
         return self._append(key, code, a, b) if reference is None else reference
 
     def _append(self, key: int, code: int, a: int, b: int) -> int:
         reference = len(self.codes)
-        self._known[key] = reference
+        self._operation_references[key] = reference
         self.codes.append(code)
         self.first.append(a)
         self.second.append(b)
@@ -589,13 +594,13 @@ def from_bytes(content: bytes) -> Tape:
         raise ValueError("the bytes are not those of a tape")
     if len(content) != 8 * (_HEAD + constants + outputs) + 16 * size:
         raise ValueError(f"{len(content)} bytes are more or fewer than a tape has that begins in this way")
-    kept = np.frombuffer(content, "<f8", constants, 8 * _HEAD)
-    found = np.frombuffer(content, "<i8", outputs, 8 * (_HEAD + constants))
+    constants_read = np.frombuffer(content, "<f8", constants, 8 * _HEAD)
+    outputs_read = np.frombuffer(content, "<i8", outputs, 8 * (_HEAD + constants))
     rows = np.frombuffer(content, "<i4", 4 * size, 8 * (_HEAD + constants + outputs)).reshape(-1, 4).astype(np.int64)
     _check_rows(inputs, rows, constants)
-    if outputs and not (found.min() >= -constants and found.max() < size):
+    if outputs and not (outputs_read.min() >= -constants and outputs_read.max() < size):
         raise ValueError("the tape has outputs that are not on it")
-    return Tape.of_rows(inputs, rows, kept.tolist(), found.tolist())
+    return Tape.of_rows(inputs, rows, constants_read.tolist(), outputs_read.tolist())
 
 
 def _check_rows(inputs: int, rows: NDArray[np.int64], constants: int) -> None:

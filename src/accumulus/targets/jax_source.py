@@ -24,7 +24,7 @@ from accumulus.tape.operations import OPERATIONS, helpers
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest
-from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, parameters_of, wrapped
+from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, function_parameters, wrapped_lines
 from accumulus.targets.target import Target
 
 #: Structural zeros are written separately if at most one entry in this many is stored.
@@ -32,7 +32,7 @@ SPARSE: Final = 8
 _LINE: Final = 110
 
 
-def source(unit: Unit, name: str = "f") -> str:
+def jax_module(unit: Unit, name: str = "f") -> str:
     """Return a Python module with the function `name`, from one point's arguments to a tuple of flat arrays.
 
     It computes in the dtype of the arguments, and XLA decides on rounding.
@@ -41,7 +41,7 @@ def source(unit: Unit, name: str = "f") -> str:
         ArgumentError: if `name` is not a Python identifier.
         CompileError: for an operation that JAX does not have.
     """
-    tape, arguments, parameters = unit.tape, unit.shapes, parameters_of(unit.shapes, name)
+    tape, arguments, parameters = unit.tape, unit.shapes, function_parameters(unit.shapes, name)
     lines = []
     first = 0
     for shape, parameter in zip(arguments, parameters, strict=True):
@@ -49,7 +49,7 @@ def source(unit: Unit, name: str = "f") -> str:
         names = [f"x{i}" for i in range(first, first + size)]
         first += size
         if names:
-            lines += wrapped(f"({', '.join(names)},) = jnp.ravel({parameter})", _LINE)
+            lines += wrapped_lines(f"({', '.join(names)},) = jnp.ravel({parameter})", _LINE)
     write = _JaxBodies(tape, [f"x{i}" for i in range(tape.inputs)])
     lines += write.lines()
     results = []
@@ -59,18 +59,20 @@ def source(unit: Unit, name: str = "f") -> str:
         results.append(f"r{k}")
         if values and len(values) * SPARSE < segment.length:
             stored = f"jnp.array([{', '.join(values)}], real)"
-            lines += wrapped(f"r{k} = jnp.zeros({segment.length}, real).at[np.array({places})].set({stored})", _LINE)
+            lines += wrapped_lines(
+                f"r{k} = jnp.zeros({segment.length}, real).at[np.array({places})].set({stored})", _LINE
+            )
             continue
         entry_at = dict(zip(places, values, strict=True))
         entries = ", ".join(entry_at.get(position, "0.0") for position in range(segment.length))
-        lines += wrapped(f"r{k} = jnp.array([{entries}], real)", _LINE)
+        lines += wrapped_lines(f"r{k} = jnp.array([{entries}], real)", _LINE)
     lines.append(f"return ({''.join(f'{each}, ' for each in results)})")
     return _module(name, parameters, [], lines)
 
 
 def _loops(unit: Unit, name: str) -> str:
-    """Return the source of a program over arrays; arguments as for `source`."""
-    parameters = parameters_of(unit.shapes, name)
+    """Return the source of a program over arrays; arguments as for `jax_module`."""
+    parameters = function_parameters(unit.shapes, name)
     return _module(name, parameters, *_JaxArrays(unit, parameters).written())
 
 
@@ -194,4 +196,4 @@ def _compile(*_: Any) -> NoReturn:
     )
 
 
-TARGET: Final = Target(_compile, source, comment="#", loop_source=_loops)
+TARGET: Final = Target(_compile, jax_module, comment="#", loop_source=_loops)

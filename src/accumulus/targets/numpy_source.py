@@ -43,7 +43,7 @@ from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Batch, Segment, Shape, SourceKernel, Unit
 from accumulus.targets.nests import Nest, check_written, nests_of
-from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.schedule import ResultGroup, groups, order
 from accumulus.targets.target import Target
 from accumulus.text import printable
 
@@ -58,7 +58,7 @@ _LINE: Final = 110
 
 
 @dataclass(frozen=True, slots=True)
-class Labels:
+class Comments:
     """Comments in a program, for human readers."""
 
     parameters: tuple[str, ...] = ()  # names of the arguments; x, or a0, a1, … if empty
@@ -72,7 +72,7 @@ class Labels:
         return names[position] if position < len(names) else ""
 
 
-def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
+def numpy_module(unit: Unit, name: str = "f", labels: Comments | None = None) -> str:
     """Return a Python module with the function `name`, as text; it takes x, or a0, a1, … for several arguments.
 
     Args:
@@ -83,8 +83,8 @@ def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
     Raises:
         ArgumentError: if `name` is not a Python identifier.
     """
-    labels = labels or Labels()
-    arrays, parameters = _array_names(unit.segments), parameters_of(unit.shapes, name)
+    labels = labels or Comments()
+    arrays, parameters = _array_names(unit.segments), function_parameters(unit.shapes, name)
     entries = [f"x{i}" for i in range(unit.tape.inputs)]
     if labels.parameters:
         parameters, entries = _named(labels.parameters, unit.shapes, {*arrays, name})
@@ -93,7 +93,7 @@ def source(unit: Unit, name: str = "f", labels: Labels | None = None) -> str:
         body.append(f'{array} = np.zeros(({length}, *points), "{unit.dtype}")')
     write = _PointPrinter(unit.tape, entries, unit.dtype)
     for step in order(unit.tape, groups(unit.tape, unit.segments, 1)):
-        if not isinstance(step, Group):
+        if not isinstance(step, ResultGroup):
             body.append(_commented(write.line(step), labels.values.get(step, "")))
         elif not step.is_zero:
             (reference,) = step.references
@@ -113,7 +113,7 @@ def _imports(*texts: str) -> list[str]:
     return ["import numpy as np", *special]
 
 
-def parameters_of(arguments: Sequence[Shape], name: str) -> list[str]:
+def function_parameters(arguments: Sequence[Shape], name: str) -> list[str]:
     """Return names of the parameters of a function.
 
     Raises:
@@ -125,8 +125,8 @@ def parameters_of(arguments: Sequence[Shape], name: str) -> list[str]:
 
 
 def _loops(unit: Unit, name: str) -> str:
-    """Return the source of a program over arrays at one point; arguments as for `source`."""
-    parameters = parameters_of(unit.shapes, name)
+    """Return the source of a program over arrays at one point; arguments as for `numpy_module`."""
+    parameters = function_parameters(unit.shapes, name)
     tables, lines = ArrayPrinter(unit, parameters).written()
     text = "\n".join(lines)
     called = helpers(text)
@@ -172,7 +172,7 @@ def _unpacked(shapes: Sequence[Shape], parameters: Sequence[str], entries: Seque
         if not shape:
             lines += [f"{names[0]} = {parameter}"] * (names[0] != parameter)
         elif names:
-            *begin, end = wrapped(f"({', '.join(names)}{',' * (size == 1)})")
+            *begin, end = wrapped_lines(f"({', '.join(names)}{',' * (size == 1)})")
             lines += [*begin, f"{end} = {flat}"]  # only within the parentheses may a line end
     axes = [f"np.shape({parameter})[{len(shape)}:]" for shape, parameter in zip(shapes, parameters, strict=True)]
     return [*lines, f"points = {axes[0]}" if len(axes) == 1 else f"points = np.broadcast_shapes({', '.join(axes)})"]
@@ -189,7 +189,7 @@ def _array_names(segments: Iterable[Segment]) -> list[str]:
     return names
 
 
-def wrapped(line: str, width: int = 100) -> list[str]:
+def wrapped_lines(line: str, width: int = 100) -> list[str]:
     """Return a long statement as several lines."""
     return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False)
 
@@ -515,7 +515,7 @@ class ArrayPrinter:
         distinct = np.unique(owners).tolist()
         if len(distinct) == 1:
             name, places = self._names[int(starts[distinct[0]])], references - starts[distinct[0]]
-            return self._part(name, places, isinstance(operands, Range) and operands.step == 0)
+            return self._slice_of(name, places, isinstance(operands, Range) and operands.step == 0)
         pieces = _pieces(references, owners)
         if pieces is not None:
             listed = [
@@ -543,7 +543,7 @@ class ArrayPrinter:
             return joined
         return f"{joined}[{self._table(places)}]"
 
-    def _part(self, name: str, places: NDArray[np.int64], single: bool) -> str:
+    def _slice_of(self, name: str, places: NDArray[np.int64], single: bool) -> str:
         first, last = int(places[0]), int(places[-1])
         if single or len(places) == 1:
             return f"{name}[{first}:{first + 1}]"
@@ -602,7 +602,7 @@ class NumPyKernel(SourceKernel):
     """Kernel that runs the emitted NumPy source, which rounds every operation."""
 
     def _emit(self) -> str:
-        return source(self._unit)
+        return numpy_module(self._unit)
 
     def _compile(self) -> None:
         scope: dict[str, Any] = {"__name__": __name__}
@@ -628,4 +628,4 @@ class NumPyKernel(SourceKernel):
             batch.store(block, results)
 
 
-TARGET: Final = Target(NumPyKernel, source, comment="#", loop_source=_loops)
+TARGET: Final = Target(NumPyKernel, numpy_module, comment="#", loop_source=_loops)

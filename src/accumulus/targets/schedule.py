@@ -5,7 +5,7 @@ point's row. Results are produced group by group, in memory order, and the opera
 before it, depth first. So values are used soon after they are computed: half as many are live as in the order of the
 tape, and fewer have to be spilled from registers to memory.
 
-Long programs are cut into functions of bounded length (`parts`), which pass values through memory.
+Long programs are cut into functions of bounded length (`cut`), which pass values through memory.
 `order_by_registers` reduces the number of live values in programs that compute much before the first result is
 complete.
 
@@ -42,7 +42,7 @@ ARITY: Final = tuple(operation.arity for operation in OPERATIONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ResultGroup:
     """Neighbouring entries of one result array."""
 
     segment: int  # index of the result array
@@ -55,12 +55,12 @@ class Group:
         return all(reference is None for reference in self.references)
 
 
-def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
+def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[ResultGroup]:
     """Return all results in memory order, as groups.
 
     Consecutive groups that only have structural zeros are one long group, which the caller writes.
     """
-    plan: list[Group] = []
+    plan: list[ResultGroup] = []
     for index, segment in enumerate(segments):
         reference_at = {
             position: tape.outputs[output] for output, position in zip(segment.outputs, segment.positions, strict=True)
@@ -70,15 +70,17 @@ def groups(tape: Tape, segments: Sequence[Segment], width: int) -> list[Group]:
         for block in occupied:
             start, stop = block * width, min((block + 1) * width, segment.length)
             if start > end:
-                plan.append(Group(index, end, (None,) * (start - end)))
-            plan.append(Group(index, start, tuple(map(reference_at.get, range(start, stop)))))
+                plan.append(ResultGroup(index, end, (None,) * (start - end)))
+            plan.append(ResultGroup(index, start, tuple(map(reference_at.get, range(start, stop)))))
             end = stop
         if end < segment.length:
-            plan.append(Group(index, end, (None,) * (segment.length - end)))
+            plan.append(ResultGroup(index, end, (None,) * (segment.length - end)))
     return plan
 
 
-def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None) -> Iterator[int | Group]:
+def order(
+    tape: Tape, plan: Sequence[ResultGroup], partners: Mapping[int, int] | None = None
+) -> Iterator[int | ResultGroup]:
     """Yield operations and groups: each operation once, before its first use; each group when it is complete.
 
     Args:
@@ -126,18 +128,18 @@ def order(tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None 
 
 
 def order_by_critical_path(
-    tape: Tape, plan: Sequence[Group], partners: Mapping[int, int] | None = None
-) -> Iterator[int | Group]:
+    tape: Tape, plan: Sequence[ResultGroup], partners: Mapping[int, int] | None = None
+) -> Iterator[int | ResultGroup]:
     """Yield operations as `order` does, except that the start of the longest remaining chain comes first."""
     return order_by_registers(tape, plan, None, partners)
 
 
 def order_by_registers(
     tape: Tape,
-    plan: Sequence[Group],
+    plan: Sequence[ResultGroup],
     registers: int | None,
     partners: Mapping[int, int] | None = None,
-) -> Iterator[int | Group]:
+) -> Iterator[int | ResultGroup]:
     """Yield operations and groups, ordered by the number of live values, in near-linear time.
 
     While all live values fit the registers, the operation at the start of the longest chain comes next, as in
@@ -157,7 +159,7 @@ def order_by_registers(
     partners = {} if partners is None else partners
     inputs = tape.inputs
     # operations are numbered by the usual order
-    references = [step for step in order(tape, plan, partners) if not isinstance(step, Group)]
+    references = [step for step in order(tape, plan, partners) if not isinstance(step, ResultGroup)]
     count = len(references)
     index_of = dict(zip(references, range(count), strict=True))
     arguments = [[index_of[a] for a in set(tape.arguments(r)) if a >= inputs] for r in references]
@@ -252,7 +254,7 @@ def order_by_registers(
                     push(first, user)
 
 
-def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
+def most_alive(tape: Tape, steps: Sequence[int | ResultGroup]) -> int:
     """Return the largest number of live values of operations, in linear time."""
     inputs, first, second, third = tape.inputs, tape.first, tape.second, tape.third
     codes = tape.codes
@@ -260,7 +262,7 @@ def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
     alive = most = 0
     # backwards, a value becomes live at its last use
     for step in reversed(steps):
-        if isinstance(step, Group):
+        if isinstance(step, ResultGroup):
             used: Iterable[int | None] = step.references
         else:
             if seen[step]:
@@ -279,7 +281,7 @@ def most_alive(tape: Tape, steps: Sequence[int | Group]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Stretch:
     """A stretch of a program that becomes one function.
 
     Attributes:
@@ -287,11 +289,11 @@ class Part:
         slots: slot in the frame of each value that is computed in one part and used in another, by reference.
     """
 
-    steps: list[int | Group]
+    steps: list[int | ResultGroup]
     slots: Mapping[int, int]
 
 
-def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tuple[list[Part], int]:
+def cut(tape: Tape, steps: Iterable[int | ResultGroup], size: int, reach: int) -> tuple[list[Stretch], int]:
     """Cut a program into parts of at most `size` steps that pass values through a frame.
 
     Stores count like operations, since compilers take time quadratic in their number. A slot of the frame is reused
@@ -306,13 +308,13 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     Returns:
         The parts, and the number of slots that the frame needs.
     """
-    pieces: list[list[int | Group]] = [[]]
+    pieces: list[list[int | ResultGroup]] = [[]]
     for step in steps:
         if len(pieces[-1]) == size:
             pieces.append([])
         pieces[-1].append(step)
     if len(pieces) == 1:
-        return [Part(pieces[0], {})], 0
+        return [Stretch(pieces[0], {})], 0
 
     # last part that uses each value; constants, whose references are negative, are at the end of the list
     last = [-1] * (len(tape) + len(tape.constants))
@@ -320,7 +322,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     waiting: dict[int, deque[int | None]] = {}
     for index, piece in enumerate(pieces):
         for step in piece:
-            if isinstance(step, Group):
+            if isinstance(step, ResultGroup):
                 # a group may be longer than the reach: waiting values are stored at its beginning
                 late = waiting.setdefault(step.segment, deque(maxlen=reach - 1))
                 for reference in chain(late, step.references):
@@ -341,7 +343,7 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
     ending: list[list[int]] = [[] for _ in pieces]
     for index, piece in enumerate(pieces):
         for step in piece:
-            if not isinstance(step, Group) and last[step] > index:
+            if not isinstance(step, ResultGroup) and last[step] > index:
                 if free:
                     slot = free.pop()
                 else:
@@ -349,12 +351,12 @@ def parts(tape: Tape, steps: Iterable[int | Group], size: int, reach: int) -> tu
                 slots[step] = slot
                 ending[last[step]].append(slot)
         free += ending[index]
-    return [Part(piece, slots) for piece in pieces], count
+    return [Stretch(piece, slots) for piece in pieces], count
 
 
-def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
+def handed_on(tape: Tape, steps: Sequence[int | ResultGroup], size: int) -> int:
     """Return the number of stores and loads of values between parts of `size` steps, in linear time."""
-    places = [position for position, step in enumerate(steps) if not isinstance(step, Group)]
+    places = [position for position, step in enumerate(steps) if not isinstance(step, ResultGroup)]
     operations = np.array([steps[position] for position in places], np.int64)
     part_of = np.zeros(len(tape), np.int64)
     part_of[operations] = np.array(places, np.int64) // size
@@ -362,7 +364,7 @@ def handed_on(tape: Tape, steps: Sequence[int | Group], size: int) -> int:
     first, second = (np.frombuffer(argument, np.intc)[operations] for argument in (tape.first, tape.second))
     referenced, other_users = [], []  # results, and third arguments
     for position, step in enumerate(steps):
-        if isinstance(step, Group):
+        if isinstance(step, ResultGroup):
             also: Iterable[int | None] = step.references
         else:
             also = (tape.third.get(step),)

@@ -164,7 +164,7 @@ class _Flow:
         while nodes[-1] >= 0:
             nodes.append(came_from[nodes[-1]])
         nodes = nodes[-2::-1]
-        amount = min(self._room(a, b) for a, b in pairwise(nodes))
+        amount = min(self._capacity(a, b) for a, b in pairwise(nodes))
         self._add(nodes[0] >> 1, self.start, amount)
         for a, b in pairwise(nodes):
             u, w = a >> 1, b >> 1
@@ -175,7 +175,7 @@ class _Flow:
             else:
                 self._add(w, u, amount)
 
-    def _room(self, a: int, b: int) -> int:
+    def _capacity(self, a: int, b: int) -> int:
         u, w = a >> 1, b >> 1
         if u == w:
             return self.sizes[u] - self.through.get(u, 0) if b & 1 else self.through[u]

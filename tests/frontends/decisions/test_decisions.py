@@ -149,7 +149,7 @@ def test_an_index_has_to_be_whole():
 
 def test_an_order_is_kept_with_ties_and_nan():
     def ordered(x):
-        return x[decisions.order(x.tape, x.references)]
+        return x[decisions.sorting_order(x.tape, x.references)]
 
     points = np.array([[3.0, 1.0, 3.0, np.nan, 2.0], [3.0, 3.0, 3.0, 3.0, 3.0], [np.nan, 1.0, np.nan, 0.0, 2.0]])
     for k, point in enumerate(points):

@@ -9,7 +9,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.frontends.calls import placed
+from accumulus.frontends.calls import positional_call
 
 X = np.array([0.5, 1.25])
 
@@ -31,7 +31,7 @@ def spring(x, k=2.0, shift=1.0, *, damping=0.0):
 def test_keywords_are_arguments_in_their_places(arguments, keywords, expected):
     jac = acc.jacobian(spring)
     np.testing.assert_allclose(jac(*arguments, **keywords), np.diag(expected), rtol=1e-15)
-    program = jac.compile(*placed(spring, arguments, keywords, "spring")[0])
+    program = jac.compile(*positional_call(spring, arguments, keywords, "spring")[0])
     assert jac.compile(*arguments, **keywords).program is program
 
 
@@ -69,7 +69,7 @@ class Model:
 def test_methods_and_partials_have_signatures():
     assert acc.jacobian(Model().force)(X, k=3.0)[0, 0] == 3.0
     assert acc.jacobian(functools.partial(Model.force, Model()))(X, k=3.0)[1, 1] == 3.0
-    assert placed(lambda *x: ..., [1.0, 2.0], {}, "f") == ((1.0, 2.0), {})
+    assert positional_call(lambda *x: ..., [1.0, 2.0], {}, "f") == ((1.0, 2.0), {})
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def check_tree(graph, decomposition):
         inside = set(part.edges)
         assert part.size == len(part.edges)
         inner = {v for e in inside for v in ends[e]} - {part.source, part.sink}
-        assert not inner & {*graph.roots, *graph.terminals, *decomposition.kept}
+        assert not inner & {*graph.roots, *graph.terminals, *decomposition.protected}
         assert all((e in inside) == bool(inner & set(pair)) for e, pair in enumerate(ends) if inner & set(pair))
         if part.shape is Shape.SERIES:
             links = part.children

@@ -26,7 +26,7 @@ from accumulus.frontends.decisions import truth
 from accumulus.frontends.inner import LongBodyError
 from accumulus.frontends.jax.equations import (
     PRIMITIVES,
-    Call,
+    Equation,
     by_jax,
     evaluated,
     inner_jaxprs,
@@ -37,7 +37,7 @@ from accumulus.frontends.jax.equations import (
     value_of,
     values_of,
 )
-from accumulus.frontends.jax.moving import SCATTERS, product
+from accumulus.frontends.jax.moving import SCATTERS, sum_of_products
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.scanning import scan
@@ -64,16 +64,16 @@ _OF_JAX: Final = re.compile(r"[\\/]jax[\\/]_src[\\/]")
 
 
 @records("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_vmap_call")
-def _call(call: Call, *operands: Any) -> Any:
+def _call(call: Equation, *operands: Any) -> Any:
     inner = next(call.params[name] for name in ("jaxpr", "call_jaxpr", "call") if name in call.params)
     jaxpr, constants = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
     if all(map(is_constant, operands)) and not folds_by_numpy(jaxpr):
         return by_jax(call.equation, operands)
-    replacement = known_function(inner)
+    replacement = library_function(inner)
     return evaluated(jaxpr, constants, operands) if replacement is None else [replacement(*operands)]
 
 
-def known_function(function: Any) -> Callable[..., Any] | None:
+def library_function(function: Any) -> Callable[..., Any] | None:
     """Return the NumPy or SciPy function with the name and sampled values of a JAX function; None if there is none."""
     if not isinstance(function, ClosedJaxpr):
         return None
@@ -108,7 +108,7 @@ def folds_by_numpy(jaxpr: Any) -> bool:
 
 
 @records("cond", folds=False)
-def _cond(call: Call, which: Any, *operands: Any) -> Any:
+def _cond(call: Equation, which: Any, *operands: Any) -> Any:
     branches = call.params["branches"]
     if is_constant(which):
         chosen = branches[int(np.clip(int(which), 0, len(branches) - 1))]
@@ -140,7 +140,7 @@ def _truth_of(tape: Any, number: Any) -> Any:
 class _Loop:
     """A loop with a constant number of steps."""
 
-    call: Call
+    call: Equation
     # jaxpr and constants of one step, which takes the shared values, the state, and an entry of `xs`
     jaxpr: Any
     constants: Sequence[Any]
@@ -159,28 +159,28 @@ class _Loop:
 
 
 @records("scan", folds=False)
-def _scan(call: Call, *operands: Any) -> Any:
+def _scan(call: Equation, *operands: Any) -> Any:
     shared, handed = call.params["num_consts"], call.params["num_carry"]
     closed, length = call.params["jaxpr"], call.params["length"]
     parts = list(operands[:shared]), list(operands[shared : shared + handed]), list(operands[shared + handed :])
     loop = _Loop(call, closed.jaxpr, closed.consts, *parts, length, call.params["reverse"], {})
-    independent = _known(closed.jaxpr, *parts)
+    independent = _independent_state(closed.jaxpr, *parts)
     loop.tables.update(_tables(loop, independent))
     return _run(loop)
 
 
 @records("while", folds=False)
-def _while(call: Call, *operands: Any) -> Any:
+def _while(call: Equation, *operands: Any) -> Any:
     of_condition, of_body = call.params["cond_nconsts"], call.params["body_nconsts"]
     condition, body = call.params["cond_jaxpr"], call.params["body_jaxpr"]
     asked, shared = list(operands[:of_condition]), list(operands[of_condition : of_condition + of_body])
     begin = list(operands[of_condition + of_body :])
-    independent = _known(body.jaxpr, shared, begin, [])
+    independent = _independent_state(body.jaxpr, shared, begin, [])
     unknown = _not_constant(condition.jaxpr.invars, asked)
     unknown |= {v for k, v in enumerate(condition.jaxpr.invars[of_condition:]) if k not in independent}
     (answer,) = condition.jaxpr.outvars
     if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
-        return _asked(condition, asked, body, shared, begin)
+        return _run_as_at_point(condition, asked, body, shared, begin)
     used = sorted(independent)
     step = body.jaxpr.replace(outvars=[body.jaxpr.outvars[k] for k in used])
     tables: dict[int, list[Any]] = {k: [begin[k]] for k in used}
@@ -195,7 +195,9 @@ def _while(call: Call, *operands: Any) -> Any:
     return _run(_Loop(call, body.jaxpr, body.consts, shared, begin, [], length, False, tables))
 
 
-def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]) -> Any:
+def _run_as_at_point(
+    condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]
+) -> Any:
     """Return the final state of a loop that runs as many steps as at the given point, which are kept as guards.
 
     If `jax.vmap` runs several loops at once, each continues as long as its own condition holds.
@@ -211,13 +213,13 @@ def _asked(condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: 
         if not holds.any():
             return state
         following = evaluated(body.jaxpr, body.consts, [*shared, *state])
-        state = [_chosen(holds, *pair) for pair in zip(following, state, strict=True)]
+        state = [_continued(holds, *pair) for pair in zip(following, state, strict=True)]
         steps += 1
         if steps > MOST_STEPS:
             raise refuse(f"A while loop makes more than {MOST_STEPS:,} steps, the most that are recorded.")
 
 
-def _chosen(holds: Any, following: Any, before: Any) -> Any:
+def _continued(holds: Any, following: Any, before: Any) -> Any:
     """Return the new state of loops that continue, and the old state of loops that have ended."""
     return (
         following
@@ -226,7 +228,7 @@ def _chosen(holds: Any, following: Any, before: Any) -> Any:
     )
 
 
-def _known(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
+def _independent_state(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
     """Return the positions in the state that do not depend on the function's arguments at any step."""
     handed = jaxpr.invars[len(shared) : len(shared) + len(begin)]
     independent = {k for k, value in enumerate(begin) if is_constant(value)}
@@ -377,7 +379,7 @@ def _asks_for_numbers(equation: Any) -> bool:
     return any(_asks_for_numbers(inner) for jaxpr in inner_jaxprs(equation) for inner in jaxpr.eqns)
 
 
-def _given(loop: _Loop, step: int, entry: int) -> list[Any]:
+def _step_arguments(loop: _Loop, step: int, entry: int) -> list[Any]:
     """Return the known arguments of a step; other parts of the state have their initial values."""
     xs = [
         value_of(loop.call.tape, x[entry], variable.aval)
@@ -391,7 +393,7 @@ def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
     if not equations:
         return []
     body = loop.jaxpr.replace(outvars=[variable for equation in equations for variable in equation.outvars])
-    results = [evaluated(body, loop.constants, _given(loop, k, entry)) for k, entry in enumerate(loop.order)]
+    results = [evaluated(body, loop.constants, _step_arguments(loop, k, entry)) for k, entry in enumerate(loop.order)]
     if loop.reverse:
         results.reverse()
     return [np.stack(column) for column in zip(*results, strict=True)]
@@ -402,7 +404,7 @@ def _written_out(loop: _Loop) -> list[Any]:
     handed, shared = len(loop.begin), len(loop.shared)
     state, outputs = list(loop.begin), []
     for step, entry in enumerate(loop.order):
-        operands = _given(loop, step, entry)
+        operands = _step_arguments(loop, step, entry)
         for k in range(handed):
             if k not in loop.tables:
                 operands[shared + k] = state[k]
@@ -443,13 +445,13 @@ def _within_rule() -> Iterator[None]:
 
 
 @records("custom_jvp_call")
-def _custom_jvp(call: Call, *operands: Any) -> Any:
+def _custom_jvp(call: Equation, *operands: Any) -> Any:
     closed = call.params["call_jaxpr"]
     if all(map(is_constant, operands)):
         if folds_by_numpy(closed.jaxpr):
             return evaluated(closed.jaxpr, closed.consts, operands)
         return by_jax(call.equation, operands)
-    replacement = known_function(closed)
+    replacement = library_function(closed)
     if replacement is not None:
         return [replacement(*operands)]
     results = evaluated(closed.jaxpr, closed.consts, operands)
@@ -470,7 +472,7 @@ def _custom_jvp(call: Call, *operands: Any) -> Any:
 
 
 @records("custom_vjp_call", "custom_vjp_call_jaxpr")
-def _custom_vjp(call: Call, *operands: Any) -> Any:
+def _custom_vjp(call: Equation, *operands: Any) -> Any:
     closed = call.params.get("call_jaxpr", call.params.get("fun_jaxpr"))
     values = evaluated(closed.jaxpr, closed.consts, operands)
     if _WITHIN.rule:
@@ -501,7 +503,7 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
         jacobians = evaluated(rule.jaxpr, rule.consts, active_values)
     for x, row in zip(active_values, jacobians, strict=True):
         flat = np.reshape(row, (count, -1))
-        total = np.add(total, product(call, [(flat, "ab"), (np.reshape(_direction(call, x), -1), "b")], "a"))
+        total = np.add(total, sum_of_products(call, [(flat, "ab"), (np.reshape(_direction(call, x), -1), "b")], "a"))
     first = 0
     for k, size in zip(slopes, sizes, strict=True):
         slope = np.reshape(total[first : first + size], call.shapes[k])
@@ -510,13 +512,13 @@ def _custom_vjp(call: Call, *operands: Any) -> Any:
     return values
 
 
-def _of_all(call: Call, results: list[Any]) -> list[Any]:
+def _of_all(call: Equation, results: list[Any]) -> list[Any]:
     """Return one result for each output of a call; None for unused ones."""
     iterator = iter(results)
     return [next(iterator) if is_used(variable) else None for variable in call.equation.outvars]
 
 
-def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
+def _of_active(call: Equation, operands: Any) -> tuple[Any, list[Any], list[Any]]:
     """Return the call as a function of the traced real operands, and the variables and values of these operands."""
     closed, bindings = single(call.equation), values_of(call.equation, operands)
     active = [v for v in closed.jaxpr.invars if not is_constant(bindings[v]) and v.aval.dtype.kind == "f"]
@@ -533,11 +535,11 @@ def _of_active(call: Call, operands: Any) -> tuple[Any, list[Any], list[Any]]:
     return function, active, [bindings[v] for v in active]
 
 
-def _direction(call: Call, x: Any) -> Any:
+def _direction(call: Equation, x: Any) -> Any:
     """Return zeros with the derivative of x."""
     return apply(call.tape, ELEMENTWISE["attach"], [np.zeros(x.shape), x])
 
 
-def _attached(call: Call, value: Any, slope: Any) -> Any:
+def _attached(call: Equation, value: Any, slope: Any) -> Any:
     """Return a value with the derivative of `slope` in place of its own."""
     return apply(call.tape, ELEMENTWISE["attach"], [value, slope])

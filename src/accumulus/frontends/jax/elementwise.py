@@ -9,13 +9,13 @@ import numpy as np
 from scipy import special
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.jax.equations import PRIMITIVES, Call, is_constant, records
+from accumulus.frontends.jax.equations import PRIMITIVES, Equation, is_constant, records
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.tape.operations import OPERATIONS
 
 
 @records("polygamma", "zeta")
-def _of_order(call: Call, order: Any, x: Any) -> Any:
+def _of_order(call: Equation, order: Any, x: Any) -> Any:
     from accumulus.frontends.scipy import special as recorded  # while something is recorded
 
     return getattr(recorded, call.equation.primitive.name)(call.tape, order, x)
@@ -25,25 +25,25 @@ def _of_order(call: Call, order: Any, x: Any) -> Any:
     *("copy", "copy_p", "device_put", "layout_constraint", "name", "optimization_barrier", "pvary"),
     *("reduce_precision", "reshard", "sharding_constraint"),
 )
-def _same(call: Call, *operands: Any) -> Any:
+def _same(call: Equation, *operands: Any) -> Any:
     """Return operands unchanged: primitives about devices, layout and scheduling do not change values."""
     return list(operands)
 
 
 @records("div")
-def _divide(call: Call, x: Any, y: Any) -> Any:
+def _divide(call: Equation, x: Any, y: Any) -> Any:
     """Return a quotient; quotients of integers are truncated towards zero."""
     return np.divide(x, y) if call.kinds[0] == "f" else (x - np.fmod(x, y)) / y
 
 
 @records("integer_pow")
-def _integer_power(call: Call, x: Any, **_: Any) -> Any:
+def _integer_power(call: Equation, x: Any, **_: Any) -> Any:
     exponent = call.params["y"]
     return np.power(x, exponent if call.kinds[0] in "iu" else float(exponent))
 
 
 @records("round")
-def _round(call: Call, x: Any) -> Any:
+def _round(call: Equation, x: Any) -> Any:
     """Return the nearest integer; halves are rounded to even, or away from zero."""
     if int(call.params["rounding_method"]) == 1:
         return np.rint(x)
@@ -51,7 +51,7 @@ def _round(call: Call, x: Any) -> Any:
 
 
 @records("select_n")
-def _select(call: Call, which: Any, *cases: Any) -> Any:
+def _select(call: Equation, which: Any, *cases: Any) -> Any:
     """Return, entry by entry, the case that `which` selects."""
     result = cases[0]
     for number, case in enumerate(cases[1:], 1):
@@ -61,7 +61,7 @@ def _select(call: Call, which: Any, *cases: Any) -> Any:
 
 
 @records("convert_element_type")
-def _convert(call: Call, x: Any) -> Any:
+def _convert(call: Equation, x: Any) -> Any:
     """Convert values to another kind: reals are truncated to integers, truth values become 0 and 1.
 
     Values are not rounded to narrower types of the same kind.
@@ -86,7 +86,7 @@ def _convert(call: Call, x: Any) -> Any:
 
 
 @records("stop_gradient")
-def _stop_gradient(call: Call, x: Any) -> Any:
+def _stop_gradient(call: Equation, x: Any) -> Any:
     """Return a value whose derivatives of all orders are zero."""
     return x if is_constant(x) or x.boolean else apply(call.tape, ELEMENTWISE["attach"], [x, 1.0])
 
@@ -128,5 +128,5 @@ UFUNCS: Final[dict[str, Callable[..., Any]]] = {
 
 
 @records(*(UFUNCS.keys() - PRIMITIVES.keys()))
-def _apply(call: Call, *operands: Any) -> Any:
+def _apply(call: Equation, *operands: Any) -> Any:
     return UFUNCS[call.name](*operands)

@@ -25,7 +25,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 from accumulus.frontends.active import ACTIVE, refuse
-from accumulus.frontends.location import LIBRARIES, PACKAGE_DIRECTORY, Place
+from accumulus.frontends.location import LIBRARIES, PACKAGE_DIRECTORY, CodePosition
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import concrete, depends, entries_of
 
@@ -50,13 +50,13 @@ def _frame(equation: Any) -> Any:
     return None
 
 
-def _place_of(equation: Any) -> Place | None:
+def _position_of(equation: Any) -> CodePosition | None:
     """Return the position of an equation; None if JAX does not know it."""
     frame = _frame(equation)
     if frame is None:
         return None
     source = linecache.getline(frame.file_name, frame.line_num).strip()
-    return Place(frame.file_name, frame.line_num, frame.function_name, source)
+    return CodePosition(frame.file_name, frame.line_num, frame.function_name, source)
 
 
 def lines_of(equation: Any) -> frozenset[tuple[str, int]]:
@@ -66,7 +66,7 @@ def lines_of(equation: Any) -> frozenset[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Equation:
     """One equation of a jaxpr, without the values of its operands."""
 
     tape: Any  # tape of the recording
@@ -87,7 +87,7 @@ class Call:
         return params
 
 
-class Row(NamedTuple):
+class PrimitiveRow(NamedTuple):
     """Recording of one primitive.
 
     `record` takes the call and the values of the operands; it returns the only result, or a list of all. `folds` is
@@ -100,7 +100,7 @@ class Row(NamedTuple):
 
 
 #: Recorded primitives by name.
-PRIMITIVES: Final[dict[str, Row]] = {}
+PRIMITIVES: Final[dict[str, PrimitiveRow]] = {}
 
 
 def records(
@@ -111,7 +111,7 @@ def records(
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             assert name not in PRIMITIVES, f"{name} has two rows"
-            PRIMITIVES[name] = Row(record, folds, reads)
+            PRIMITIVES[name] = PrimitiveRow(record, folds, reads)
         return record
 
     return enter
@@ -124,9 +124,9 @@ class _At(threading.local):
 _AT: Final = _At()
 
 
-def current_place() -> Place | None:
+def current_position() -> CodePosition | None:
     """Return the position in the user's code of the equation that this thread records, or of an equation around it."""
-    return next(filter(None, map(_place_of, reversed(_AT.equations))), None)
+    return next(filter(None, map(_position_of, reversed(_AT.equations))), None)
 
 
 @contextmanager
@@ -171,7 +171,7 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) ->
     return [read(atom) for atom in jaxpr.outvars]
 
 
-def _read_by(row: Row | None, equation: Any) -> Sequence[Any]:
+def _read_by(row: PrimitiveRow | None, equation: Any) -> Sequence[Any]:
     """Return the operands of an equation that are needed."""
     atoms: Sequence[Any] = equation.invars if row is None or row.reads is None else row.reads(equation)
     return atoms
@@ -190,7 +190,7 @@ def _needed(jaxpr: Any) -> list[Any]:
     return equations[::-1]
 
 
-def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequence[Any]:
+def _results(equation: Any, row: PrimitiveRow | None, operands: Sequence[Any]) -> Sequence[Any]:
     if all(map(is_constant, operands)) and (row is None or not row.folds):
         return by_jax(equation, operands)
     if row is None:
@@ -206,7 +206,7 @@ def _results(equation: Any, row: Row | None, operands: Sequence[Any]) -> Sequenc
             "real and the imaginary part as two real values."
         )
     operand_kinds = tuple(_kind(atom.aval) for atom in _read_by(row, equation))
-    call = Call(ACTIVE.tape, equation, operand_kinds, tuple(tuple(aval.shape) for aval in avals), kinds)
+    call = Equation(ACTIVE.tape, equation, operand_kinds, tuple(tuple(aval.shape) for aval in avals), kinds)
     recorded = row.record(call, *operands)
     results = recorded if isinstance(recorded, list | tuple) else [recorded]
     return [value_of(call.tape, result, aval) for result, aval in zip(results, avals, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.jax.equations import Call, evaluated, records
+from accumulus.frontends.jax.equations import Equation, evaluated, records
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 
@@ -24,7 +24,7 @@ def _of_system(equation: Any) -> list[Any]:
 
 
 @records("custom_linear_solve", folds=False, reads=_of_system)
-def _system(call: Call, *operands: Any) -> Any:
+def _system(call: Equation, *operands: Any) -> Any:
     """Return the solution as an implicit function; products with unit vectors give the columns of the matrix."""
     count = call.params["const_lengths"].matvec
     times = call.params["jaxprs"].matvec
@@ -75,7 +75,7 @@ def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
 
 
 @records("triangular_solve", folds=False)
-def _triangular(call: Call, a: Any, b: Any) -> Any:
+def _triangular(call: Equation, a: Any, b: Any) -> Any:
     """Solve a triangular system by substitution, row by row; only the selected triangle is read."""
     params = call.params
     lower = params["lower"]
@@ -95,7 +95,7 @@ def _triangular(call: Call, a: Any, b: Any) -> Any:
 
 
 @records("lu", folds=False)
-def _lu(call: Call, a: Any) -> Any:
+def _lu(call: Equation, a: Any) -> Any:
     """Eliminate with partial pivoting, where selects exchange rows; return factors, pivots and permutation."""
     height, width = np.shape(a)[-2:]
     if max(height, width) > MOST_ROWS:
@@ -131,7 +131,7 @@ records("cholesky", folds=False)(lambda call, a: np.linalg.cholesky(a))
 
 
 @records("qr", folds=False)
-def _qr(call: Call, a: Any) -> Any:
+def _qr(call: Equation, a: Any) -> Any:
     if call.params.get("pivoting"):
         raise refuse("A factorization Q·R with pivots is not recorded.")
     q, r = np.linalg.qr(a, mode="complete" if call.params["full_matrices"] else "reduced")
@@ -139,13 +139,13 @@ def _qr(call: Call, a: Any) -> Any:
 
 
 @records("eigh", folds=False)
-def _eigh(call: Call, a: Any) -> Any:
+def _eigh(call: Equation, a: Any) -> Any:
     values, vectors = np.linalg.eigh(a, "L" if call.params["lower"] else "U")
     return [vectors, values]
 
 
 @records("svd", folds=False)
-def _svd(call: Call, a: Any) -> Any:
+def _svd(call: Equation, a: Any) -> Any:
     if not call.params["compute_uv"]:
         return [np.linalg.svd(a, compute_uv=False)]
     u, s, vt = np.linalg.svd(a, full_matrices=call.params["full_matrices"])

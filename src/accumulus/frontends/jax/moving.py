@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.decisions import order, whole
-from accumulus.frontends.jax.equations import Call, is_constant, records
+from accumulus.frontends.decisions import sorting_order, whole
+from accumulus.frontends.jax.equations import Equation, is_constant, records
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.lookups import is_lookup
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
@@ -35,7 +35,7 @@ SCATTERS: Final[dict[str, Any]] = {
 MOST_PLACES: Final = 64
 
 
-def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
+def _moved(call: Equation, function: Callable[[Any], Any], x: Any) -> Any:
     """Apply a function that moves entries to an array or to its references; for several results, return a list."""
     if is_constant(x):
         return function(x)
@@ -45,7 +45,7 @@ def _moved(call: Call, function: Callable[[Any], Any], x: Any) -> Any:
     return TracedArray(call.tape, np.asarray(moved), boolean=x.boolean)
 
 
-def _joined(call: Call, parts: Any, function: Callable[[Any], Any]) -> Any:
+def _joined(call: Equation, parts: Any, function: Callable[[Any], Any]) -> Any:
     """Apply a function that moves entries of several arrays to the arrays or to their references."""
     if all(map(is_constant, parts)):
         return function(parts)
@@ -60,14 +60,14 @@ def _spread(entries: Any, shape: tuple[int, ...], axes: Any) -> Any:
     return np.broadcast_to(entries.reshape([lengths.get(k, 1) for k in range(len(shape))]), shape)
 
 
-def _sliced(call: Call, entries: Any) -> Any:
+def _sliced(call: Equation, entries: Any) -> Any:
     begins, ends = call.params["start_indices"], call.params["limit_indices"]
     steps = call.params["strides"] or (1,) * len(begins)
     return entries[tuple(map(slice, begins, ends, steps))]
 
 
 #: Primitives that move the entries of an array → function of the call and of the array or its references.
-MOVES: Final[dict[str, Callable[[Call, Any], Any]]] = {
+MOVES: Final[dict[str, Callable[[Equation, Any], Any]]] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), lambda call, x: x.reshape(call.shapes[0])),
     "transpose": lambda call, x: x.transpose(call.params["permutation"]),
     "rev": lambda call, x: np.flip(x, call.params["dimensions"]),
@@ -78,7 +78,7 @@ MOVES: Final[dict[str, Callable[[Call, Any], Any]]] = {
     "unstack": lambda call, x: list(np.moveaxis(x, call.params["axis"], 0)),
 }
 #: Primitives that join several arrays into one.
-JOINS: Final[dict[str, Callable[[Call, Any], Any]]] = {
+JOINS: Final[dict[str, Callable[[Equation, Any], Any]]] = {
     "concatenate": lambda call, parts: np.concatenate(parts, call.params["dimension"]),
     "stack": lambda call, parts: np.stack(parts, call.params["axis"]),
     "pad": lambda call, parts: _padded(parts[0], parts[1], call.params["padding_config"]),
@@ -86,12 +86,12 @@ JOINS: Final[dict[str, Callable[[Call, Any], Any]]] = {
 
 
 @records(*MOVES)
-def _move(call: Call, x: Any, *_: Any) -> Any:
+def _move(call: Equation, x: Any, *_: Any) -> Any:
     return _moved(call, lambda entries: MOVES[call.name](call, entries), x)
 
 
 @records(*JOINS)
-def _join(call: Call, *parts: Any) -> Any:
+def _join(call: Equation, *parts: Any) -> Any:
     return _joined(call, parts, lambda entries: JOINS[call.name](call, entries))
 
 
@@ -113,7 +113,7 @@ def _padded(entries: Any, filling: Any, config: Any) -> Any:
 
 
 @records("iota")
-def _iota(call: Call, *_: Any) -> Any:
+def _iota(call: Equation, *_: Any) -> Any:
     shape, axis = call.shapes[0], call.params["dimension"]
     return _spread(np.arange(shape[axis]), shape, (axis,))
 
@@ -122,7 +122,7 @@ def _iota(call: Call, *_: Any) -> Any:
 
 
 @records("dynamic_slice", "dynamic_update_slice")
-def _dynamic_slice(call: Call, x: Any, *operands: Any) -> Any:
+def _dynamic_slice(call: Equation, x: Any, *operands: Any) -> Any:
     """Return a window of an array, or the array with the window replaced by `update`."""
     update, starts = (None, operands) if call.name == "dynamic_slice" else (operands[0], operands[1:])
     sizes = call.params["slice_sizes"] if update is None else np.shape(update)
@@ -181,7 +181,7 @@ def _decided(indices: Any) -> NDArray[np.int64]:
 
 
 @records("gather")
-def _gather(call: Call, x: Any, indices: Any) -> Any:
+def _gather(call: Equation, x: Any, indices: Any) -> Any:
     numbers, sizes = call.params["dimension_numbers"], call.params["slice_sizes"]
     windows = _axes_left(np.ndim(x), numbers.collapsed_slice_dims, numbers.operand_batching_dims)
 
@@ -243,7 +243,7 @@ def _looked_up(x: Any, indices: Any, axes: Sequence[int], sizes: Sequence[int], 
         return None
 
 
-def _filling(call: Call) -> Any:
+def _filling(call: Equation) -> Any:
     """Return the value of entries outside of the array."""
     value = call.params["fill_value"]
     if value is not None:
@@ -251,7 +251,7 @@ def _filling(call: Call) -> Any:
     return np.nan if call.kinds[0] == "f" else call.kinds[0] == "b" if call.kinds[0] in "bu" else np.iinfo(np.int64).min
 
 
-def _mode(call: Call) -> str:
+def _mode(call: Equation) -> str:
     return str(call.params["mode"].name)
 
 
@@ -310,7 +310,7 @@ def _positions(
 
 
 @records(*SCATTERS)
-def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
+def _scatter(call: Equation, x: Any, indices: Any, updates: Any) -> Any:
     numbers = call.params["dimension_numbers"]
     windows = _axes_left(np.ndim(x), numbers.inserted_window_dims, numbers.operand_batching_dims)
     of_updates = numbers.update_window_dims
@@ -342,7 +342,7 @@ def _scatter(call: Call, x: Any, indices: Any, updates: Any) -> Any:
     return np.where(_is_inside(which, last), result, x) if _mode(call) != "CLIP" else result
 
 
-def _changed(call: Call, x: Any, places: NDArray[np.int64], values: Any, function: Any) -> Any:
+def _changed(call: Equation, x: Any, places: NDArray[np.int64], values: Any, function: Any) -> Any:
     """Return an array with the entries at some positions replaced by values, or joined with them by `function`."""
     shape = np.shape(x)
     if is_constant(x) and is_constant(values):
@@ -385,7 +385,7 @@ RUNNING: Final[dict[str, np.ufunc]] = {
 
 
 @records(*REDUCTIONS)
-def _reduce(call: Call, x: Any) -> Any:
+def _reduce(call: Equation, x: Any) -> Any:
     ufunc, axes = REDUCTIONS[call.name], tuple(call.params["axes"])
     if call.operands[0] in "iu" and ufunc in (np.logical_and, np.logical_or):
         raise refuse(f"JAX's {call.name} of integers works on their bits, which is not recorded.")
@@ -395,7 +395,7 @@ def _reduce(call: Call, x: Any) -> Any:
 
 
 @records(*RUNNING)
-def _accumulate(call: Call, x: Any) -> Any:
+def _accumulate(call: Equation, x: Any) -> Any:
     ufunc, axis = RUNNING[call.name], call.params["axis"]
     if not call.params["reverse"]:
         return ufunc.accumulate(x, axis=axis)
@@ -403,7 +403,7 @@ def _accumulate(call: Call, x: Any) -> Any:
 
 
 @records("argmax", "argmin", folds=False)
-def _extreme_place(call: Call, x: Any) -> Any:
+def _extreme_position(call: Equation, x: Any) -> Any:
     """Return the position of the first largest or smallest entry, by one comparison for each entry."""
     (axis,) = call.params["axes"]
     entries = np.moveaxis(x, axis, 0)
@@ -420,7 +420,7 @@ def _extreme_place(call: Call, x: Any) -> Any:
 
 
 @records("dot_general", folds=False)
-def _dot_general(call: Call, x: Any, y: Any) -> Any:
+def _dot_general(call: Equation, x: Any, y: Any) -> Any:
     (summed_x, summed_y), (batch_x, batch_y) = call.params["dimension_numbers"]
     letters = iter(string.ascii_letters)
     first = [next(letters) for _ in range(np.ndim(x))]
@@ -430,10 +430,10 @@ def _dot_general(call: Call, x: Any, y: Any) -> Any:
     gone = {first[i] for i in summed_x}
     batch = [first[i] for i in batch_x]
     result = [*batch, *(label for label in (*first, *second) if label not in gone and label not in batch)]
-    return product(call, [(x, "".join(first)), (y, "".join(second))], "".join(result))
+    return sum_of_products(call, [(x, "".join(first)), (y, "".join(second))], "".join(result))
 
 
-def product(call: Call, operands: list[tuple[Any, str]], result: str) -> Any:
+def sum_of_products(call: Equation, operands: list[tuple[Any, str]], result: str) -> Any:
     """Return a sum of products with labelled axes, as ``np.einsum``, summed over all labels outside of `result`."""
     labelled = [(references_of(call.tape, x), labels) for x, labels in operands]
     return TracedArray(call.tape, np.asarray(contract(call.tape, labelled, result), np.int64))
@@ -443,12 +443,12 @@ def product(call: Call, operands: list[tuple[Any, str]], result: str) -> Any:
 
 
 @records("sort", folds=False)
-def _sort(call: Call, *operands: Any) -> Any:
+def _sort(call: Equation, *operands: Any) -> Any:
     return _sorted(operands, call.params["dimension"], call.params["num_keys"])
 
 
 @records("top_k", folds=False)
-def _top_k(call: Call, x: Any) -> Any:
+def _top_k(call: Equation, x: Any) -> Any:
     count = call.params["k"]
     places = np.broadcast_to(np.arange(np.shape(x)[-1]), np.shape(x))
     smallest, order = _sorted((np.negative(x), places), np.ndim(x) - 1, 1)
@@ -480,7 +480,7 @@ def _by_order(operands: Any, axis: int) -> list[Any]:
     keys = np.moveaxis(operands[0].references, axis, -1)
     places = np.empty(keys.shape, np.int64)
     for line in np.ndindex(keys.shape[:-1]):
-        places[line] = order(operands[0].tape, keys[line].tolist())
+        places[line] = sorting_order(operands[0].tape, keys[line].tolist())
     return [np.take_along_axis(x, np.moveaxis(places, -1, axis), axis) for x in operands]
 
 
@@ -504,7 +504,7 @@ WINDOWS: Final[dict[str, tuple[np.ufunc, float]]] = {
 
 
 @records(*WINDOWS, folds=False)
-def _window(call: Call, x: Any) -> Any:
+def _window(call: Equation, x: Any) -> Any:
     params, (ufunc, around) = call.params, WINDOWS[call.name]
     inside = [step - 1 for step in params["base_dilation"]]
     config = [(low, high, between) for (low, high), between in zip(params["padding"], inside, strict=True)]
@@ -528,7 +528,7 @@ def _windows(
 
 
 @records("conv_general_dilated", folds=False)
-def _convolution(call: Call, x: Any, kernel: Any) -> Any:
+def _convolution(call: Equation, x: Any, kernel: Any) -> Any:
     params = call.params
     of_x, of_kernel, of_result = params["dimension_numbers"]
     left = references_of(call.tape, x).transpose(of_x)
@@ -552,6 +552,6 @@ def _convolution(call: Call, x: Any, kernel: Any) -> Any:
     right = right.reshape(groups, right.shape[0] // groups, *right.shape[1:])
     operands = [(patches, first), (right, "xwz" + within)]
     values = [(TracedArray(call.tape, references), labels) for references, labels in operands]
-    result = product(call, values, "yxw" + along)
+    result = sum_of_products(call, values, "yxw" + along)
     references = result.references.reshape(result.shape[0], -1, *result.shape[3:])
     return TracedArray(call.tape, references.transpose(np.argsort(of_result)))

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.calls import function_of
 from accumulus.frontends.jax import control, elementwise, linalg, moving  # noqa: F401  # rows
-from accumulus.frontends.jax.equations import current_place, evaluated, narrows
-from accumulus.frontends.location import Place, is_foreign, user_place
+from accumulus.frontends.jax.equations import current_position, evaluated, narrows
+from accumulus.frontends.location import CodePosition, is_foreign, user_position
 from accumulus.frontends.numpy import tracer as numpy_tracer
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.recorder import Inputs, Recorder, References
@@ -199,9 +199,9 @@ MOST_KEPT: Final = 64
 class _Jaxprs(Recorder):
     def __init__(self) -> None:
         #: By function and shapes: the function, its last trace, and the context in which it was compiled.
-        self._kept: dict[Hashable, tuple[Any, ClosedJaxpr | None, object]] = {}
+        self._traces: dict[Hashable, tuple[Any, ClosedJaxpr | None, object]] = {}
         #: By function and shapes: positions of arguments that must be integers.
-        self._whole: dict[Hashable, frozenset[int]] = {}
+        self._integer_positions: dict[Hashable, frozenset[int]] = {}
 
     def takes(self, function: object) -> bool:
         return is_of_jax(function)
@@ -216,20 +216,22 @@ class _Jaxprs(Recorder):
         self, function: Any, tape: Tape, arguments: Sequence[Any], inputs: Inputs, of_numpy: Callable[..., Any]
     ) -> Any:
         key = _key(function, arguments)
-        _, before, context = self._kept.pop(key, (None, None, None))
+        _, before, context = self._traces.pop(key, (None, None, None))
         token = object()
         with jax.enable_x64(True):
             try:
                 with _within(token):
                     is_traced = [references is not None for references in inputs]
                     try:
-                        closed, structure = _written(function, arguments, is_traced, self._whole.get(key, frozenset()))
+                        closed, structure = _written(
+                            function, arguments, is_traced, self._integer_positions.get(key, frozenset())
+                        )
                     except (TypeError, ValueError) as error:
                         whole = frozenset(k for k, x in enumerate(arguments) if getattr(x, "dtype", _REAL).kind in "iu")
                         if not whole or "integer" not in str(error):
                             raise
                         closed, structure = _written(function, arguments, is_traced, whole)
-                        self._whole[key] = whole
+                        self._integer_positions[key] = whole
             except Exception as error:
                 if not _is_python(function):
                     raise
@@ -238,11 +240,11 @@ class _Jaxprs(Recorder):
                     return of_numpy(function, tape, arguments, inputs)
                 ACTIVE.refusal = refusal
                 raise error from None
-            if len(self._kept) >= MOST_KEPT:
-                oldest = next(iter(self._kept))
-                self._kept.pop(oldest, None)
-                self._whole.pop(oldest, None)
-            self._kept[key] = function, closed, context if before is not None and _is_same(before, closed) else token
+            if len(self._traces) >= MOST_KEPT:
+                oldest = next(iter(self._traces))
+                self._traces.pop(oldest, None)
+                self._integer_positions.pop(oldest, None)
+            self._traces[key] = function, closed, context if before is not None and _is_same(before, closed) else token
             traced = [TracedArray(tape, references) for references in inputs if references is not None]
             results = evaluated(closed.jaxpr, closed.consts, traced)
             return jax.tree.unflatten(structure, results)
@@ -252,7 +254,7 @@ class _Jaxprs(Recorder):
 
     def evaluate(self, function: Any, arguments: Sequence[Any]) -> Any:
         key = _key(function, arguments)
-        token, whole = self._kept.get(key, (None, None, object()))[-1], self._whole.get(key, frozenset())
+        token, whole = self._traces.get(key, (None, None, object()))[-1], self._integer_positions.get(key, frozenset())
         with jax.enable_x64(True), _within(token):
             call, inputs = _call(function, arguments, [_is_number(argument) for argument in arguments], whole)
             try:
@@ -268,8 +270,8 @@ class _Jaxprs(Recorder):
     def holds(self, function: Any) -> object:
         return getattr(function, "__wrapped__", function)
 
-    def place(self) -> Place | None:
-        return current_place() or user_place()
+    def position(self) -> CodePosition | None:
+        return current_position() or user_position()
 
 
 @contextmanager

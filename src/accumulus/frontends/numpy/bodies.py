@@ -77,7 +77,7 @@ def recorded_body(
             references.flags.writeable = False
             parts.append(make(inner, references if shape else int(references), boolean))
         traced.append(unflatten(structure, parts))
-    with recording_on(inner, ACTIVE.place, in_body=True):
+    with recording_on(inner, ACTIVE.position, in_body=True):
         try:
             with patched(function):
                 result = replaced(function)(*traced)

@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.decisions import UnmergeableError, order
+from accumulus.frontends.decisions import UnmergeableError, sorting_order
 from accumulus.frontends.location import PACKAGE_DIRECTORY, dispatchers, is_library_code
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.complex_numbers import make_complex
 from accumulus.frontends.numpy.journal import RecordedAnewError, Site, is_fresh, made, note
-from accumulus.frontends.numpy.merging import MISSING, begin, either, mergeable, outside, truth_of
+from accumulus.frontends.numpy.merging import MISSING, begin_merge, either, mergeable, outside, truth_of
 from accumulus.frontends.numpy.operands import depends, holds_complex, references_of
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
@@ -70,7 +70,7 @@ def _joined(ending: bool, site: Any, first: Any, *later: Later) -> Any:
         truth = truth_of(first)
         if truth.__class__ is not bool:
             rest = functools.partial(_joined_from, ending, site, later[position:])
-            decided = _known(first, ending)
+            decided = _fixed_value(first, ending)
             return either(site, truth, *((decided, rest) if ending else (rest, decided)))
         if truth is ending:
             return first
@@ -82,7 +82,7 @@ def _joined_from(ending: bool, site: Any, later: Sequence[Later]) -> Any:
     return _joined(ending, site, later[0](), *later[1:])
 
 
-def _known(value: Any, truth: bool) -> Later:
+def _fixed_value(value: Any, truth: bool) -> Later:
     """Return a function that returns `value`, or `truth` if the value is a traced truth value."""
     return lambda: truth if getattr(value, "boolean", False) else value
 
@@ -128,7 +128,7 @@ class LongLoopError(RecordedAnewError):
     """Signal that a loop is too long for all of its iterations to be computed at every point."""
 
 
-class Loop:
+class RunningLoop:
     """A loop with early exits while it runs."""
 
     __slots__ = ("_depth", "_ended", "_merges", "_site", "_turns")
@@ -214,9 +214,9 @@ def _sorted(iterable: Iterable[Any], *, key: Any = None, reverse: Any = False) -
     tape = next(item.tape for item in items if isinstance(item, Traced))
     numbers = references_of(tape, items)
     if not reverse:
-        return [items[position] for position in order(tape, numbers)]
+        return [items[position] for position in sorting_order(tape, numbers)]
     # descending order is stable, too
-    return [items[-1 - position] for position in order(tape, numbers[::-1])][::-1]
+    return [items[-1 - position] for position in sorting_order(tape, numbers[::-1])][::-1]
 
 
 def _select(condition: Any, one: Any, other: Any) -> Any:
@@ -336,7 +336,7 @@ def called(function: Any) -> Any:
     if cached is None or cached[0] is not function:
         if ACTIVE.tape is None:
             return function
-        cached = function, *_found(function)
+        cached = function, *_replacement(function)
         if len(_KNOWN) < MOST_KNOWN and type(function) is not MethodType:
             _KNOWN[id(function)] = cached
     if cached[2] or not ACTIVE.merging:
@@ -349,25 +349,25 @@ def forget() -> None:
     _KNOWN.clear()
 
 
-def _found(function: Any) -> tuple[Any, bool]:
+def _replacement(function: Any) -> tuple[Any, bool]:
     """Return the replacement of a function, and True if a branch may call it without a check."""
     kind = type(function)
     if kind in dispatchers():
-        return _found(function.py_func)
+        return _replacement(function.py_func)
     if kind is FunctionType:
         return _function(function)
     if kind is MethodType:
-        target, pure = _found(function.__func__)
+        target, pure = _replacement(function.__func__)
         if isinstance(function.__self__, Traced):
             return function, True
         return (function if target is function.__func__ else MethodType(target, function.__self__)), pure
     if kind is functools.partial:
-        target, pure = _found(function.func)
+        target, pure = _replacement(function.func)
         if target is function.func:
             return function, pure
         return functools.partial(target, *function.args, **function.keywords), pure
     if kind is functools._lru_cache_wrapper:  # traced values have no hash, so the cache is bypassed
-        return _found(function.__wrapped__)
+        return _replacement(function.__wrapped__)
     if kind is BuiltinFunctionType:
         return BUILTINS.get(function, function), function in _HARMLESS
     if isinstance(function, type):
@@ -378,7 +378,7 @@ def _found(function: Any) -> tuple[Any, bool]:
         return vectorized(function, called), True
     call = getattr(kind, "__call__", None)  # noqa: B004  # a function of Python
     if isinstance(call, FunctionType):
-        target, pure = _found(call)
+        target, pure = _replacement(call)
         return (function, pure) if target is call else (MethodType(target, function), pure)
     return function, False
 
@@ -387,7 +387,7 @@ def _function(function: FunctionType) -> tuple[Any, bool]:
     if _is_converted(function):
         return function, True
     if hasattr(function, "py_func") and function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):
-        return _found(function.py_func)
+        return _replacement(function.py_func)
     if function.__code__.co_filename.startswith(PACKAGE_DIRECTORY):  # replacements check their caller
         return function, function.__name__ not in _FILLING
     if is_library_code(function.__code__, function.__globals__) or _is_standard(function):
@@ -574,7 +574,7 @@ def _trying() -> Iterator[None]:
 NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@call": called,  # the function to call in place of another
     "@plain": truth_of,  # plain truth of a value, or the traced value
-    "@begin": begin,  # an `if` on a traced value begins or continues
+    "@begin": begin_merge,  # an `if` on a traced value begins or continues
     "@choose": _choose,  # a conditional expression
     "@and": functools.partial(_joined, False),  # `and` of a value and of functions of further operands
     "@or": functools.partial(_joined, True),  # `or` of the same
@@ -586,7 +586,7 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@owner": _owner,  # an object before an attribute is set
     "@new": _new,  # a new list, dict or set
     "@over": _over,  # the iterable of a loop
-    "@loop": Loop,  # a loop with an early exit
+    "@loop": RunningLoop,  # a loop with an early exit
     "@trying": _trying,  # context of the body of a `try` that catches errors
     "@outside": outside,  # before a global variable is set, or all exceptions are caught
     "@undefined": MISSING,  # value that marks unset variables

@@ -118,7 +118,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         return len(self.values)
 
     def __getitem__(self, item: Any) -> Any:
-        return wrapped(self.values[check_array_indexer(self, item)])
+        return as_columns(self.values[check_array_indexer(self, item)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.values[check_array_indexer(self, key)] = numbers_of(value)
@@ -150,7 +150,7 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
         kind = pd.api.types.pandas_dtype(dtype)
         if isinstance(kind, TracedDtype):
             kind = np.dtype(bool if kind.boolean else float)
-        return wrapped(self.values.astype(kind)) if isinstance(kind, np.dtype) else super().astype(dtype, copy)
+        return as_columns(self.values.astype(kind)) if isinstance(kind, np.dtype) else super().astype(dtype, copy)
 
     def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: Any = no_default) -> Any:
         """Return the traced array; for calls by pandas itself, masks are decided and traced numbers refused."""
@@ -171,11 +171,11 @@ class TracedColumn(NDArrayOperatorsMixin, ExtensionArray):  # type: ignore[misc]
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(isinstance(each, (pd.Series, pd.DataFrame, pd.Index)) for each in inputs):
             return NotImplemented
-        return wrapped(_called(ufunc, method, inputs, keywords))
+        return as_columns(_called(ufunc, method, inputs, keywords))
 
     def round(self, decimals: int = 0) -> Any:
         """Return values rounded to a number of decimals."""
-        return wrapped(np.round(self.values, decimals))
+        return as_columns(np.round(self.values, decimals))
 
     def _reduce(self, name: str, *, skipna: bool = True, keepdims: bool = False, **keywords: Any) -> Any:
         if name not in _REDUCTIONS:
@@ -210,10 +210,10 @@ def _reduced(name: str, values: Any, min_count: int = 0, **keywords: Any) -> Any
     return _REDUCTIONS[name](values, **ddof) if len(values) >= needed else np.nan
 
 
-def wrapped(result: Any) -> Any:
+def as_columns(result: Any) -> Any:
     """Return one-dimensional traced arrays as columns; also inside of a tuple."""
     if isinstance(result, tuple):
-        return tuple(map(wrapped, result))
+        return tuple(map(as_columns, result))
     return TracedColumn(result) if isinstance(result, TracedArray) and result.ndim == 1 else result
 
 
@@ -243,7 +243,7 @@ def numbers_of(value: Any) -> Any:
     return array_in(value)
 
 
-def record(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any]) -> Any:
+def record_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: Mapping[str, Any]) -> Any:
     """Record a universal function of tables and traced values; the result has the labels of the tables.
 
     An array is combined with a table by position, as in pandas.
@@ -286,12 +286,12 @@ def labelled(like: Any, values: Any) -> Any:
             f"{np.shape(values)}, which has no labels. Write .to_numpy() for the values alone."
         )
     if like.ndim == 1:
-        return pd.Series(column(values), like.index, name=like.name, copy=False)
-    table = pd.DataFrame({k: column(values[:, k]) for k in range(like.shape[1])}, like.index, copy=False)
+        return pd.Series(as_column(values), like.index, name=like.name, copy=False)
+    table = pd.DataFrame({k: as_column(values[:, k]) for k in range(like.shape[1])}, like.index, copy=False)
     table.columns = like.columns
     return table
 
 
-def column(values: Any) -> Any:
+def as_column(values: Any) -> Any:
     """Return a one-dimensional traced array as a column; other values unchanged."""
     return TracedColumn(values) if isinstance(values, TracedArray) else values

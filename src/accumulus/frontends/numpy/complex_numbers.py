@@ -240,7 +240,7 @@ class ComplexArray(_Complex, AnyArray):
         self.re.flat[index], self.im.flat[index] = parts_of(self.tape, value)
 
 
-def is_zero(value: Any) -> bool:
+def is_constant_zero(value: Any) -> bool:
     """Return True if a real operand is constant and zero everywhere."""
     return not depends(value) and not np.any(concrete(value))
 
@@ -334,11 +334,11 @@ def _multiply(tape: Tape, a: Pair, b: Pair) -> Pair:
 
 
 def _divide(tape: Tape, a: Pair, b: Pair) -> Pair:
-    if is_zero(b.im):  # Smith's method, as in NumPy, if its branch is known
+    if is_constant_zero(b.im):  # Smith's method, as in NumPy, if its branch is known
         ratio = b.im / b.re
         scale = b.re + b.im * ratio
         return Pair((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale)
-    if is_zero(b.re):
+    if is_constant_zero(b.re):
         ratio = b.re / b.im
         scale = b.im + b.re * ratio
         return Pair((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale)
@@ -348,9 +348,9 @@ def _divide(tape: Tape, a: Pair, b: Pair) -> Pair:
 
 
 def _absolute(tape: Tape, z: Pair) -> Any:
-    if is_zero(z.im):
+    if is_constant_zero(z.im):
         return np.absolute(z.re)
-    return np.absolute(z.im) if is_zero(z.re) else np.hypot(z.re, z.im)
+    return np.absolute(z.im) if is_constant_zero(z.re) else np.hypot(z.re, z.im)
 
 
 def _sign(tape: Tape, z: Pair) -> Pair:
@@ -387,7 +387,7 @@ def _scaled(formula: Formula, before: float = 1.0, after: float = 1.0) -> Formul
 def _sqrt(tape: Tape, z: Pair) -> Pair:
     right = z.re >= 0
     below = _is_negative(tape, z.im)
-    if is_zero(z.im):
+    if is_constant_zero(z.im):
         root = np.sqrt(np.absolute(z.re))
         other: Any = np.float64(0.0)
     else:
@@ -398,7 +398,7 @@ def _sqrt(tape: Tape, z: Pair) -> Pair:
 
 
 def _power(tape: Tape, a: Pair, b: Pair) -> Pair:
-    if not depends(b.re) and not np.ndim(b.re) and is_zero(b.im):
+    if not depends(b.re) and not np.ndim(b.re) and is_constant_zero(b.im):
         exponent = float(concrete(b.re))
         if exponent == 0.5:
             return _sqrt(tape, a)

@@ -281,7 +281,7 @@ def call_block(tape: Any, opaque: Opaque, arguments: References) -> References:
     """
     check_callable(tape, opaque.name)
     decisions = ACTIVE.decisions
-    holds = tape.constant(1.0) if decisions is None or decisions.tape is not tape else decisions.held()
+    holds = tape.constant(1.0) if decisions is None or decisions.tape is not tape else decisions.guard_conjunction()
     results: References = tape.call(opaque, np.concatenate([[holds], arguments]))
     return results
 
@@ -313,11 +313,11 @@ class _Call:
         axes = [results, *[arguments] * order]
         self._size = tuple(sum(map(math.prod, shapes)) for shapes in axes)
         self.result_count = math.prod(self._size)
-        self._given = [*zip(_slices(arguments), arguments, strict=True)]
+        self._argument_slices = [*zip(_slices(arguments), arguments, strict=True)]
         self._products: dict[Any, _Products] = {}
         #: Shapes of the returned arrays, and positions of their entries.
         self._shapes = [sum(shapes, ()) for shapes in product(*axes)]
-        self._places = [*product(*map(_slices, axes))]
+        self._result_slices = [*product(*map(_slices, axes))]
 
     def __call__(self, numbers: Floats) -> Floats:
         """Call the function and return the entries of its results; NaN if the guards do not hold.
@@ -331,7 +331,7 @@ class _Call:
 
     def _split(self, x: Floats) -> list[Any]:
         """Return the arguments as the function receives them; it may store or change them."""
-        return [x[span].reshape(shape)[()] for span, shape in self._given]
+        return [x[span].reshape(shape)[()] for span, shape in self._argument_slices]
 
     def _entries(self, result: Any, name: str) -> Floats:
         """Return the entries of results, or of their derivatives, after checking the shapes."""
@@ -347,7 +347,7 @@ class _Call:
                 f"{name} returned arrays of shapes {_listed(shapes)}; expected {_listed(self._shapes)}: {explanation}"
             )
         entries = np.empty(self._size)
-        for array, span in zip(arrays, self._places, strict=True):
+        for array, span in zip(arrays, self._result_slices, strict=True):
             view = entries[span]
             view[...] = array.reshape(view.shape)
         return entries.reshape(-1)
@@ -464,14 +464,14 @@ class _OfC:
     """A Python function that calls a C function.
 
     Args:
-        held: object that keeps the C function alive.
+        owner: object that keeps the C function alive.
         address: address of the C function.
         shapes: shapes of the results.
         is_tuple: True to return a tuple of results.
     """
 
-    def __init__(self, held: Any, address: int, shapes: Sequence[Shape], is_tuple: bool) -> None:
-        self._held, self._run = held, _C_FUNCTION(address)
+    def __init__(self, owner: Any, address: int, shapes: Sequence[Shape], is_tuple: bool) -> None:
+        self._owner, self._run = owner, _C_FUNCTION(address)
         self._shapes, self._is_tuple = shapes, is_tuple
 
     def __call__(self, *arguments: Any) -> Any:

@@ -257,7 +257,7 @@ def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:
     return make(tape, map_references(tape, row.bind, entries), row.gives_boolean)
 
 
-def applied(tape: Tape, name: str, *operands: Any) -> Any:
+def apply_elementwise(tape: Tape, name: str, *operands: Any) -> Any:
     """Record an operation of the tape on real operands of any kind, which are broadcast, and return the result."""
     entries = [entries_of(tape, operand)[0] for operand in operands]
     return make(tape, map_references(tape, lambda tape: partial(tape.apply, name), entries))

@@ -32,7 +32,7 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.complex_numbers import Pair, is_zero, make_complex, parts_of
+from accumulus.frontends.numpy.complex_numbers import Pair, is_constant_zero, make_complex, parts_of
 from accumulus.frontends.numpy.operands import depends, holds_complex
 from accumulus.frontends.numpy.table import implements
 from accumulus.tape import program as sizes
@@ -93,7 +93,7 @@ def turned(z: Pair, k: int, n: int) -> Pair:
     return Pair(z.re * cosine + z.im * sine, z.im * cosine - z.re * sine)
 
 
-def _coprime_parts(n: int) -> tuple[int, int]:
+def _coprime_factors(n: int) -> tuple[int, int]:
     """Return the largest power of the smallest prime of n, and the rest."""
     p = smallest_prime(n)
     power = p
@@ -102,7 +102,7 @@ def _coprime_parts(n: int) -> tuple[int, int]:
     return power, n // power
 
 
-def _places(a: int, b: int) -> list[list[int]]:
+def _prime_factor_positions(a: int, b: int) -> list[list[int]]:
     """Return the input positions of the prime factor algorithm: (b·i + a·j) mod a·b, for i < a and j < b."""
     return [[(b * i + a * j) % (a * b) for j in range(b)] for i in range(a)]
 
@@ -122,9 +122,9 @@ def complex_transform(x: Sequence[Pair]) -> list[Pair]:
         return list(x)
     if n == 2:
         return [_add(x[0], x[1]), _subtract(x[0], x[1])]
-    power, rest = _coprime_parts(n)
+    power, rest = _coprime_factors(n)
     if rest > 1:
-        rows = [complex_transform([x[k] for k in places]) for places in _places(power, rest)]
+        rows = [complex_transform([x[k] for k in places]) for places in _prime_factor_positions(power, rest)]
         result = list(x)
         for j in range(rest):
             for i, value in enumerate(complex_transform([row[j] for row in rows])):
@@ -195,7 +195,7 @@ def real_transform(x: Sequence[Any]) -> list[Pair]:
         return [Pair(x[0], ZERO)]
     if n == 2:
         return [Pair(x[0] + x[1], ZERO), Pair(x[0] - x[1], ZERO)]
-    power, rest = _coprime_parts(n)
+    power, rest = _coprime_factors(n)
     if rest > 1:
         return _real_coprime(x, power, rest)
     p = smallest_prime(n)
@@ -223,7 +223,7 @@ def _set(result: dict[int, Pair], k: int, value: Pair, n: int) -> None:
 
 
 def _real_coprime(x: Sequence[Any], a: int, b: int) -> list[Pair]:
-    rows = [real_transform([x[k] for k in places]) for places in _places(a, b)]
+    rows = [real_transform([x[k] for k in places]) for places in _prime_factor_positions(a, b)]
     result: dict[int, Pair] = {}
     for j in range(b // 2 + 1):
         column = [row[j] for row in rows]
@@ -274,7 +274,7 @@ def real_inverse(x: Sequence[Pair], n: int) -> list[Any]:
         return [x[0].re]
     if n == 2:
         return [x[0].re + x[1].re, x[0].re - x[1].re]
-    power, rest = _coprime_parts(n)
+    power, rest = _coprime_factors(n)
     if rest > 1:
         return _inverse_coprime(x, power, rest)
     p = smallest_prime(n)
@@ -304,7 +304,7 @@ def _inverse_coprime(x: Sequence[Pair], a: int, b: int) -> list[Any]:
         for row, value in zip(rows, values, strict=True):
             row.append(value)
     result: list[Any] = [None] * n
-    for row, places in zip(rows, _places(a, b), strict=True):
+    for row, places in zip(rows, _prime_factor_positions(a, b), strict=True):
         for position, value in zip(places, real_inverse(row, b), strict=True):
             result[position] = value
     return result
@@ -382,15 +382,15 @@ def padded(a: Any, n: int | None, axis: int) -> Any:
     return np.concatenate([lines, np.zeros((*lines.shape[:-1], length - lines.shape[-1]))], axis=-1)
 
 
-def columns_of(lines: Any) -> list[Any]:
+def last_axis_entries(lines: Any) -> list[Any]:
     """Return the entries along the last axis, each an array over the other axes."""
     return [lines[..., k] for k in range(lines.shape[-1])]
 
 
-def joined(tape: Any, columns: Sequence[Any]) -> Any:
+def stacked_columns(tape: Any, columns: Sequence[Any]) -> Any:
     """Return columns stacked along a new last axis; complex if they are pairs."""
     if isinstance(columns[0], Pair):
-        return make_complex(tape, *(joined(tape, [column[part] for column in columns]) for part in (0, 1)))
+        return make_complex(tape, *(stacked_columns(tape, [column[part] for column in columns]) for part in (0, 1)))
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns))
     return as_array(tape, np.stack([np.broadcast_to(column, shape) for column in columns], axis=-1))
 
@@ -405,7 +405,7 @@ def _is_split(tape: Any, lines: Any, n: int) -> bool:
     return is_split and n > LONGEST_COLUMNS
 
 
-def _parts(tape: Any, lines: Any) -> Pair:
+def _pair_of(tape: Any, lines: Any) -> Pair:
     """Return the real and the imaginary part as arrays."""
     re, im = parts_of(tape, lines)
     return Pair(re, im if np.ndim(im) else np.zeros(re.shape))
@@ -415,15 +415,15 @@ def _forward(tape: Any, lines: Any, half: bool = False) -> Any:
     """Return the transform along the last axis; with `half`, only at the frequencies 0 … n/2."""
     n = lines.shape[-1]
     if _is_split(tape, lines, n):
-        result = make_complex(tape, *_split(_parts(tape, lines)))
+        result = make_complex(tape, *_split(_pair_of(tape, lines)))
         return result[..., : n // 2 + 1] if half else result
     if holds_complex(lines):
-        re, im = (columns_of(part) for part in _parts(tape, lines))
+        re, im = (last_axis_entries(part) for part in _pair_of(tape, lines))
         columns = complex_transform([Pair(*pair) for pair in zip(re, im, strict=True)])
     else:
-        columns = real_transform(columns_of(lines))
+        columns = real_transform(last_axis_entries(lines))
         columns += [Pair(columns[n - k].re, -columns[n - k].im) for k in range(n // 2 + 1, 0 if half else n)]
-    return joined(tape, columns[: n // 2 + 1] if half else columns)
+    return stacked_columns(tape, columns[: n // 2 + 1] if half else columns)
 
 
 def _split(x: Pair) -> Pair:
@@ -443,7 +443,7 @@ def _product(x: Pair, axis: int) -> Pair:
     """Return the transform along one axis as a product with its matrix."""
     n = np.shape(x.re)[axis]
     cosines, sines = _waves(n, n, n)
-    if is_zero(x.im):
+    if is_constant_zero(x.im):
         matrix, parts = np.concatenate([cosines, -sines]), [x.re]
     else:
         matrix, parts = np.block([[cosines, sines], [-sines, cosines]]), [x.re, x.im]
@@ -461,14 +461,14 @@ def _waves(rows: int, columns: int, n: int) -> tuple[Any, Any]:
 
 def inverse_of_half(tape: Any, lines: Any, n: int) -> Any:
     """Return the n real numbers, times n, whose transform at the frequencies 0 … n/2 is on the last axis."""
-    re, im = _parts(tape, lines)
+    re, im = _pair_of(tape, lines)
     if _is_split(tape, re, n):
         rest = slice((n - 1) // 2, 0, -1)
         edge = np.zeros((*re.shape[:-1], 1))
         inner = im[..., 1 : (n - 1) // 2 + 1]
         parts = [edge, -inner, edge, inner[..., ::-1]] if n % 2 == 0 else [edge, -inner, inner[..., ::-1]]
         return _split(Pair(np.concatenate([re, re[..., rest]], axis=-1), np.concatenate(parts, axis=-1))).re
-    return joined(tape, real_inverse([Pair(re[..., k], im[..., k]) for k in range(n // 2 + 1)], n))
+    return stacked_columns(tape, real_inverse([Pair(re[..., k], im[..., k]) for k in range(n // 2 + 1)], n))
 
 
 # One axis ----------------------------------------------------------------------------------------------------------

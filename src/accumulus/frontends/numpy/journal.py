@@ -106,7 +106,7 @@ class MergedWriteError(RecordedAnewError):
     """Signal a change of an array whose entries are in a joined array, which would not see the change."""
 
 
-class Entries(NamedTuple):
+class SavedEntries(NamedTuple):
     """Saved entries of an array: the array, its references, an index, and the references at the index."""
 
     array: Any
@@ -118,7 +118,7 @@ class Entries(NamedTuple):
         """Restore the entries."""
         self.references[self.index] = self.content
 
-    def now(self) -> Entries:
+    def now(self) -> SavedEntries:
         """Return a copy with the present content of the same entries."""
         content = self.references[self.index]
         return self._replace(content=content.copy() if isinstance(content, np.ndarray) else content)
@@ -147,7 +147,7 @@ class Journal:
     __slots__ = ("containers", "entries", "facts", "fresh", "tape")
 
     def __init__(self) -> None:
-        self.entries: list[Entries] = []
+        self.entries: list[SavedEntries] = []
         self.containers: dict[int, WrittenContainer] = {}
         #: Containers and iterators created in the branch, by identity; no other code refers to them.
         self.fresh: dict[int, Any] = {}
@@ -214,7 +214,7 @@ def note(container: Any) -> None:
 def note_entries(array: Any, index: Any) -> None:
     """Save entries of a traced array before a branch changes them."""
     if STATE.journals:
-        STATE.journals[-1].entries.append(Entries(array, array.references, index, None).now())
+        STATE.journals[-1].entries.append(SavedEntries(array, array.references, index, None).now())
 
 
 def known(tape: Any, reference: int) -> bool | None:

@@ -39,7 +39,7 @@ def read(tape: Any, references: References, index: Any) -> References:
         UnmergeableError: in a branch that is recorded next to the other.
     """
     layout = _Layout(tape, references.shape, index)
-    rows = tape.gather(layout.matrix(references)[:, layout.chosen], layout.indices)
+    rows = tape.gather(layout.matrix(references)[:, layout.used_columns], layout.indices)
     return np.asarray(rows[layout.row, layout.column])
 
 
@@ -50,12 +50,12 @@ def add(tape: Any, references: References, index: Any, values: References) -> bo
         IndexError, TypeError, UnmergeableError: see `read`.
     """
     layout = _Layout(tape, references.shape, index)
-    if layout.row.size != len(layout.indices) * len(layout.chosen):
+    if layout.row.size != len(layout.indices) * len(layout.used_columns):
         return False  # constant indices select an entry repeatedly
-    terms = np.empty((len(layout.indices), len(layout.chosen)), np.int64)
+    terms = np.empty((len(layout.indices), len(layout.used_columns)), np.int64)
     terms[layout.row, layout.column] = np.broadcast_to(values, layout.row.shape)
     sums = tape.scatter(terms, layout.indices, layout.count)
-    places = layout.matrix(np.arange(references.size).reshape(references.shape))[:, layout.chosen]
+    places = layout.matrix(np.arange(references.size).reshape(references.shape))[:, layout.used_columns]
     before = references.flat[places]
     is_new = bool((before == tape.constant(0.0)).all())
     references.flat[places] = sums if is_new else tape.apply("add", before, sums)
@@ -72,11 +72,11 @@ class _Axis:
 
     Attributes:
         axis: axis of the array that it indexes.
-        place: position in the tuple of indices.
+        position: position in the tuple of indices.
     """
 
     axis: int
-    place: int
+    position: int
 
 
 class _Layout:
@@ -97,12 +97,12 @@ class _Layout:
         self._axes = _open_axes(parts, len(shape))
         lengths = [shape[each.axis] for each in self._axes]
         self.count, self._shape = math.prod(lengths), shape
-        indices = [parts[each.place].references for each in self._axes]
+        indices = [parts[each.position].references for each in self._axes]
         for references, length in zip(indices, lengths, strict=True):
             in_range(tape, references, length)
         broadcast = np.broadcast_arrays(*indices)
         counter = np.arange(broadcast[0].size).reshape(broadcast[0].shape)
-        axes, places = ([getattr(each, name) for each in self._axes] for name in ("axis", "place"))
+        axes, places = ([getattr(each, name) for each in self._axes] for name in ("axis", "position"))
         zeros = dict.fromkeys(places, np.zeros_like(counter))
         columns = [1 if axis in axes else length for axis, length in enumerate(shape)]
         along = np.arange(counter.size).reshape([-1 if axis == axes[0] else 1 for axis in range(len(shape))])
@@ -111,7 +111,7 @@ class _Layout:
         chosen = np.arange(math.prod(columns)).reshape(columns)[_replaced(index, zeros)]
         is_chosen = np.zeros(math.prod(columns), bool)
         is_chosen[chosen] = True
-        self.chosen, self.column = np.flatnonzero(is_chosen), (np.cumsum(is_chosen) - 1)[chosen]
+        self.used_columns, self.column = np.flatnonzero(is_chosen), (np.cumsum(is_chosen) - 1)[chosen]
         self.indices = _flat_index(tape, broadcast, lengths)
 
     def matrix(self, references: References) -> References:

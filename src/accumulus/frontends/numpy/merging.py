@@ -24,11 +24,11 @@ from accumulus.frontends.decisions import UnmergeableError
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.journal import (
     STATE,
-    Entries,
     Facts,
     Journal,
     MergedWriteError,
     RecordedAnewError,
+    SavedEntries,
     Site,
     WrittenContainer,
     facts_of,
@@ -59,23 +59,23 @@ MISSING: Final = _Missing()
 _ATOMS: Final = (str, bytes, type(None), range, slice, complex, type(Ellipsis))
 
 
-class Kept(NamedTuple):
+class Snapshot(NamedTuple):
     """A mutable object and a copy of its content at the end of a branch."""
 
     value: Any
     content: Any
 
 
-def kept(value: Any) -> Any:
+def snapshot_of(value: Any) -> Any:
     """Return a snapshot of `value`, with a copy of its content if it is mutable."""
     if isinstance(value, TracedArray):
-        return Kept(value, TracedArray(value.tape, value.references.copy(), boolean=value.boolean))
+        return Snapshot(value, TracedArray(value.tape, value.references.copy(), boolean=value.boolean))
     if type(value) is np.ndarray:
-        return Kept(value, value.copy())
+        return Snapshot(value, value.copy())
     if type(value) is list or isinstance(value, tuple):
-        return Kept(value, [kept(item) for item in value])
+        return Snapshot(value, [snapshot_of(item) for item in value])
     if type(value) is dict:
-        return Kept(value, {key: kept(item) for key, item in value.items()})
+        return Snapshot(value, {key: snapshot_of(item) for key, item in value.items()})
     return value
 
 
@@ -92,26 +92,26 @@ class Joiner:
     def __init__(self, condition: TracedBoolean) -> None:
         self.condition = condition
         self.arrays: list[TracedArray] = []
-        self._known: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
+        self._joined_values: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def join(self, one: Any, other: Any) -> Any:
-        """Return the joined value of two snapshots, as `kept` returns them.
+        """Return the joined value of two snapshots, as `snapshot_of` returns them.
 
         Raises:
             MismatchedBranchesError: if they differ in anything but numbers.
         """
-        a = one.value if type(one) is Kept else one
-        b = other.value if type(other) is Kept else other
+        a = one.value if type(one) is Snapshot else one
+        b = other.value if type(other) is Snapshot else other
         if a is b or b is MISSING:
             return a
         if a is MISSING:
             return b
         key = id(a), id(b)
-        if key not in self._known:
-            first = one.content if type(one) is Kept else one
-            second = other.content if type(other) is Kept else other
-            self._known[key] = a, b, self._joined(a, b, first, second)
-        return self._known[key][2]
+        if key not in self._joined_values:
+            first = one.content if type(one) is Snapshot else one
+            second = other.content if type(other) is Snapshot else other
+            self._joined_values[key] = a, b, self._joined(a, b, first, second)
+        return self._joined_values[key][2]
 
     def _joined(self, a: Any, b: Any, first: Any, second: Any) -> Any:
         if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and (a.ndim or b.ndim):
@@ -165,8 +165,8 @@ class Joiner:
         Raises:
             MismatchedBranchesError: if the contents differ in anything but numbers.
         """
-        a = one.content if type(one) is Kept else one
-        b = other.content if type(other) is Kept else other
+        a = one.content if type(one) is Snapshot else one
+        b = other.content if type(other) is Snapshot else other
         if isinstance(a, list) and len(a) == len(b):
             return [self.join(x, y) for x, y in zip(a, b, strict=True)]
         if isinstance(a, dict) and list(a) == list(b):
@@ -189,12 +189,12 @@ class Joiner:
         if not differ.any():
             return a._like(a.references.copy())
         if not differ.shape or differ.all():
-            return a._like(self._chosen(a, b))
+            return a._like(self._selected(a, b))
         references = a.references.copy()
-        references[differ] = self._chosen(a._like(a.references[differ]), b._like(b.references[differ]))
+        references[differ] = self._selected(a._like(a.references[differ]), b._like(b.references[differ]))
         return a._like(references)
 
-    def _chosen(self, a: TracedArray, b: TracedArray) -> Any:
+    def _selected(self, a: TracedArray, b: TracedArray) -> Any:
         chosen = np.where(self.condition, a, b)  # type: ignore[call-overload]
         return references_of(a.tape, chosen, a.boolean).reshape(a.shape)
 
@@ -243,7 +243,7 @@ class Effects:
     __slots__ = ("containers", "entries")
 
     def __init__(self) -> None:
-        self.entries: list[tuple[Entries, Entries]] = []
+        self.entries: list[tuple[SavedEntries, SavedEntries]] = []
         self.containers: dict[int, tuple[WrittenContainer, WrittenContainer]] = {}
 
     @classmethod
@@ -252,7 +252,7 @@ class Effects:
         effects = cls()
         effects.entries = [(entries.now(), entries) for entries in journal.entries]
         for key, before in journal.containers.items():
-            now = WrittenContainer(before.container, kept(before.container.copy()))
+            now = WrittenContainer(before.container, snapshot_of(before.container.copy()))
             effects.containers[key] = now, before
         journal.undo()
         return effects
@@ -271,7 +271,7 @@ class Effects:
             result.containers[key] = before._replace(content=content), before
         return result
 
-    def _at(self, places: list[Entries]) -> list[Entries]:
+    def _at(self, places: list[SavedEntries]) -> list[SavedEntries]:
         """Return the contents that some entries would have after these writes."""
         for now, _ in self.entries:
             now.put()
@@ -287,7 +287,7 @@ class Effects:
             now.put()
         for after, _ in self.containers.values():
             note(after.container)
-            content = after.content.value if type(after.content) is Kept else after.content
+            content = after.content.value if type(after.content) is Snapshot else after.content
             after._replace(content=content).put()
 
 
@@ -335,7 +335,7 @@ class Branches:
         self._length = length
         self._shared_within |= STATE.shared
         STATE.shared = self._shared.copy()
-        outcome = kept(values)
+        outcome = snapshot_of(values)
         self.outcomes.append((outcome, Effects.of(self._journal)))
         self._journal.entries, self._journal.containers = [], {}
         if len(self.outcomes) == len(self.conditions):
@@ -489,7 +489,7 @@ class Merge:
 
 
 def _contents(values: Any) -> Any:
-    return values.content if type(values) is Kept else values
+    return values.content if type(values) is Snapshot else values
 
 
 def mergeable(site: Site) -> bool:
@@ -497,7 +497,7 @@ def mergeable(site: Site) -> bool:
     return ACTIVE.decisions is not None and not STATE.off and STATE.failures.get(site, 0) < MOST_FAILURES
 
 
-def begin(merge: Merge | None, site: Site, variables: dict[str, Any]) -> Merge:
+def begin_merge(merge: Merge | None, site: Site, variables: dict[str, Any]) -> Merge:
     """Return the `Merge` of an `if` on a traced condition: the open one, or a new one."""
     return Merge(site, variables) if merge is None else merge
 
@@ -521,7 +521,7 @@ def either(site: Site, condition: Any, one: Callable[[], Any], other: Callable[[
 
 
 def _one(values: Any) -> Any:
-    return values.content[0] if type(values) is Kept and type(values.value) is list else values
+    return values.content[0] if type(values) is Snapshot and type(values.value) is list else values
 
 
 def recorded(run: Callable[[], Any]) -> Any:

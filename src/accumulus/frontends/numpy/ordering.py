@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.frontends.active import ACTIVE, refuse
-from accumulus.frontends.decisions import apply_each, keep, listed, truth, truths, values_of, whole, wholes
-from accumulus.frontends.decisions import order as find_order
+from accumulus.frontends.decisions import apply_each, keep, listed, truth, truths, values_at_point, whole, wholes
+from accumulus.frontends.decisions import sorting_order as find_order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.lookups import is_lookup
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
@@ -132,7 +132,7 @@ def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any
 
     def find(line: References) -> NDArray[np.intp]:
         find_order(tape, line)
-        return np.argpartition(values_of(tape, line), kth)
+        return np.argpartition(values_at_point(tape, line), kth)
 
     positions = _along(tape, a, axis, find)
     return positions if axis is None else np.moveaxis(positions, -1, axis)
@@ -144,7 +144,7 @@ def _lexsort(tape: Tape, keys: Any, axis: int = -1) -> Any:
     rows = [references_of(tape, key) for key in keys]
     if any(row.ndim > 1 for row in rows):
         raise refuse("np.lexsort is recorded for keys of one dimension.")
-    numbers = [values_of(tape, row) for row in rows]
+    numbers = [values_at_point(tape, row) for row in rows]
     if any(np.isnan(row).any() for row in numbers):
         raise refuse("np.lexsort: a key is NaN at the given point.")
     places = np.lexsort(numbers)
@@ -176,7 +176,7 @@ def _unique(
         raise refuse("np.unique(…, axis=…) is not recorded.")
     shape = np.shape(ar)
     references = references_of(tape, ar).reshape(-1)
-    if np.isnan(values_of(tape, references)).any():
+    if np.isnan(values_at_point(tape, references)).any():
         raise refuse("np.unique: an entry is NaN at the given point.")
     places = np.array(find_order(tape, references), np.int64)
     sorted_references = references[places]
@@ -202,7 +202,7 @@ def _enter_extreme(function: Callable[..., Any], greatest: bool) -> None:
     @_decides(function)
     def record(tape: Tape, a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
         def find(line: References) -> int:
-            values = values_of(tape, line)
+            values = values_at_point(tape, line)
             position = int(function(values))
             before, best, after = line[:position], line[position : position + 1], line[position + 1 :]
             if np.isnan(values[position]):
@@ -234,7 +234,7 @@ def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = 
     if sorter is not None:
         ordered = ordered[concrete(sorter)]
     queries = references_of(tape, v)
-    ends, numbers = values_of(tape, ordered), values_of(tape, queries)
+    ends, numbers = values_at_point(tape, ordered), values_at_point(tape, queries)
     if np.isnan(ends).any() or (np.diff(ends) < 0).any():
         raise refuse("np.searchsorted: the entries to search among are not sorted at the given point.")
     places = np.asarray(np.searchsorted(ends, numbers, side))  # type: ignore[call-overload]
@@ -255,7 +255,7 @@ def _searchsorted(tape: Tape, a: Any, v: Any, side: str = "left", sorter: Any = 
 def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
     """Return the bin of each number."""
     ends = references_of(tape, bins)
-    numbers = values_of(tape, ends)
+    numbers = values_at_point(tape, ends)
     side = "left" if right else "right"
     if (np.diff(numbers) >= 0).all():
         return _searchsorted(tape, bins, x, side)
@@ -265,7 +265,7 @@ def _digitize(tape: Tape, x: Any, bins: Any, right: bool = False) -> Any:
 @_decides(np.bincount)
 def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """Return the number of occurrences of each integer, or sums of weights."""
-    if weights is not None and is_lookup(tape, x) and np.max(values_of(tape, references_of(tape, x))) < minlength:
+    if weights is not None and is_lookup(tape, x) and np.max(values_at_point(tape, references_of(tape, x))) < minlength:
         sums = as_array(tape, np.zeros(minlength))
         np.add.at(sums, x, weights)
         return sums
@@ -280,14 +280,14 @@ def _bincount(tape: Tape, x: Any, weights: Any = None, minlength: int = 0) -> An
 # Selections ----------------------------------------------------------------------------------------------------------
 
 
-def _enter_places(function: Callable[..., Any]) -> None:
+def _enter_mask_positions(function: Callable[..., Any]) -> None:
     @_decides(function)
     def record(tape: Tape, a: Any) -> Any:
         return function(_mask(tape, a))
 
 
 for _function in (np.nonzero, np.flatnonzero, np.argwhere):
-    _enter_places(_function)
+    _enter_mask_positions(_function)
 
 
 @implements(np.count_nonzero)
@@ -339,7 +339,7 @@ _ELEMENTWISE: Final = frozenset({np.clip, np.round, np.around, np.nan_to_num, np
 _ATTRIBUTES: Final = {np.ndim: "ndim", np.shape: "shape", np.size: "size"}
 
 
-class Selection(TracedArray):
+class MaskedEntries(TracedArray):
     """Entries of an array that a traced mask selects, ``u[u > 0]``, without deciding which ones these are.
 
     The number of entries depends on values, but operations on them often do not: ``du[m] = g(u[m])`` and
@@ -411,7 +411,7 @@ class Selection(TracedArray):
         """Return a copy that can be written to."""
         return self._with(self.everything.copy()) if self.is_open else super().copy(order)
 
-    def chosen_by(self, mask: References) -> bool:
+    def is_selection_by(self, mask: References) -> bool:
         """Return True if this is an open selection by the given mask."""
         return self.is_open and (self.mask is mask or np.array_equal(self.mask, mask))
 
@@ -423,9 +423,9 @@ class Selection(TracedArray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         out = keywords.pop("out", ())
-        first = next((x for x in inputs if isinstance(x, Selection)), self)
+        first = next((x for x in inputs if isinstance(x, MaskedEntries)), self)
         targets = [x for x in out if x is not None]
-        if ufunc is np.matmul and isinstance(inputs[0], Selection) and not (out or keywords):
+        if ufunc is np.matmul and isinstance(inputs[0], MaskedEntries) and not (out or keywords):
             product = inputs[0].without_deciding(np.dot, inputs, {})
             if product is not NotImplemented:
                 return product
@@ -435,10 +435,10 @@ class Selection(TracedArray):
             or keywords
             or ACTIVE.merging
             or not all(map(first._goes_with, inputs))
-            or not all(isinstance(x, Selection) and x.chosen_by(first.mask) for x in targets)
+            or not all(isinstance(x, MaskedEntries) and x.is_selection_by(first.mask) for x in targets)
         ):
             return super().__array_ufunc__(ufunc, method, *inputs, **keywords, **({"out": out} if targets else {}))
-        result = ufunc(*(x.everything if isinstance(x, Selection) else x for x in inputs))
+        result = ufunc(*(x.everything if isinstance(x, MaskedEntries) else x for x in inputs))
         if targets:
             (target,) = targets
             target.everything = result
@@ -452,11 +452,13 @@ class Selection(TracedArray):
         if ACTIVE.merging or not all(map(self._goes_with, arguments)):
             return NotImplemented
         if function in _ELEMENTWISE and all(map(self._goes_with, keywords.values())):
-            operands = [x.everything if isinstance(x, Selection) else x for x in arguments]
+            operands = [x.everything if isinstance(x, MaskedEntries) else x for x in arguments]
             return self._with(function(*operands, **keywords))
         if function in _PRODUCTS and len(arguments) == 2 and not keywords:
             one, other = arguments
-            return np.sum(one * other) if isinstance(other, Selection) and one.everything.ndim == 1 else NotImplemented
+            return (
+                np.sum(one * other) if isinstance(other, MaskedEntries) and one.everything.ndim == 1 else NotImplemented
+            )
         fold = _FOLDS.get(function)
         if fold is None or len(arguments) > 1 or keywords or self.everything.ndim > self.mask.ndim:
             return NotImplemented
@@ -464,12 +466,12 @@ class Selection(TracedArray):
 
     def _goes_with(self, operand: Any) -> bool:
         """Return True if an operand is selected by the same mask, or is constant along the selected axes."""
-        if isinstance(operand, Selection):
-            return operand.chosen_by(self.mask)
+        if isinstance(operand, MaskedEntries):
+            return operand.is_selection_by(self.mask)
         return self.is_open and np.ndim(operand) <= self.everything.ndim - self.mask.ndim
 
-    def _with(self, everything: Any) -> Selection:
-        return Selection(everything, self.mask)
+    def _with(self, everything: Any) -> MaskedEntries:
+        return MaskedEntries(everything, self.mask)
 
     def _count(self) -> int:
         """Return the number of selected entries at the given point, and keep it as a guard."""
@@ -477,12 +479,12 @@ class Selection(TracedArray):
         return whole(self.tape, count.entries, "index")
 
 
-def _filled(selection: Selection, mask: TracedArray, neutral: float) -> Any:
+def _filled(selection: MaskedEntries, mask: TracedArray, neutral: float) -> Any:
     return np.where(mask, selection.everything, neutral)
 
 
-def _extreme_of_selected(function: Callable[[Any], Any], neutral: float) -> Callable[[Selection, TracedArray], Any]:
-    def fold(selection: Selection, mask: TracedArray) -> Any:
+def _extreme_of_selected(function: Callable[[Any], Any], neutral: float) -> Callable[[MaskedEntries, TracedArray], Any]:
+    def fold(selection: MaskedEntries, mask: TracedArray) -> Any:
         some: Any = np.any(mask)
         if not (truth(selection.tape, some.entries) if depends(some) else some):  # NumPy raises for none
             return function(np.zeros(0))
@@ -492,7 +494,7 @@ def _extreme_of_selected(function: Callable[[Any], Any], neutral: float) -> Call
 
 
 #: Reductions of all entries, as functions of the selection and its mask.
-_FOLDS: Final[dict[Any, Callable[[Selection, TracedArray], Any]]] = {
+_FOLDS: Final[dict[Any, Callable[[MaskedEntries, TracedArray], Any]]] = {
     np.sum: lambda selection, mask: np.sum(_filled(selection, mask, 0.0)),
     np.prod: lambda selection, mask: np.prod(_filled(selection, mask, 1.0)),
     np.mean: lambda selection, mask: np.sum(_filled(selection, mask, 0.0)) / np.sum(mask),
@@ -506,8 +508,8 @@ _FOLDS: Final[dict[Any, Callable[[Selection, TracedArray], Any]]] = {
 }
 
 
-def _make_selection(tape: Tape, everything: TracedArray, mask: References, keywords: Any) -> Selection:
-    return Selection(everything.copy(), mask)
+def _make_selection(tape: Tape, everything: TracedArray, mask: References, keywords: Any) -> MaskedEntries:
+    return MaskedEntries(everything.copy(), mask)
 
 
 def _without_deciding(tape: Tape, function: Any, arguments: Any, keywords: Any) -> Any:

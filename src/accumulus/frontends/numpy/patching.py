@@ -37,7 +37,14 @@ from typing import Any, Final, NamedTuple
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in
-from accumulus.frontends.numpy.replacements import METHODS, REPLACEMENTS, bound, newly_loaded, stand_in, stand_in_types
+from accumulus.frontends.numpy.replacements import (
+    METHODS,
+    REPLACEMENTS,
+    bound,
+    newly_loaded,
+    replacement_of,
+    stand_in_types,
+)
 
 _LOCK: Final = threading.RLock()
 #: Functions that restore the originals, in the order of the replacements.
@@ -82,7 +89,7 @@ def replaced(value: Any) -> Any:
     if type(value) is MethodType:
         return bound(value)
     if type(value) is BuiltinMethodType or type(value) in stand_in_types():
-        return stand_in(value)
+        return replacement_of(value)
     return value
 
 
@@ -122,7 +129,7 @@ def _enter(function: object) -> None:
     _borrow()
     if _recordings == 1 or ACTIVE.tape is None or _listed.is_outdated():  # otherwise all modules are patched already
         _replace_in_modules(untouched=_recordings == 1)
-    for holder in list(_parts(function)):
+    for holder in list(_reachable(function)):
         if isinstance(holder, FunctionType):
             _replace_in(holder.__globals__)
             _replace_defaults(holder)
@@ -225,7 +232,7 @@ def _leave() -> None:
             _restorers.pop()()
 
 
-def _forget_others() -> None:
+def _forget_other_threads() -> None:
     """Undo the replacements of threads that do not exist in a forked child."""
     global _recordings  # noqa: PLW0603
     _recordings = min(_recordings, 1)
@@ -233,7 +240,7 @@ def _forget_others() -> None:
         _leave()
 
 
-held_in_forks(_LOCK, _forget_others)
+held_in_forks(_LOCK, _forget_other_threads)
 
 
 def _is_users(name: str, module: object) -> bool:
@@ -315,7 +322,7 @@ def _is_loading(namespace: Mapping[str, Any]) -> bool:
     return bool(getattr(namespace.get("__spec__"), "_initializing", False))
 
 
-def _parts(function: object) -> Iterator[Any]:
+def _reachable(function: object) -> Iterator[Any]:
     """Yield the Python functions and objects that `function` reaches: through methods, decorators, closures, names."""
     seen: set[int] = set()
     waiting = [function]

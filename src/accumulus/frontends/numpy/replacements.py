@@ -79,12 +79,12 @@ def _contains_traced(value: Any) -> bool:
 def _record(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Record a registered function, for which lists of traced values count as arrays; else call the original."""
     is_traced = original in FUNCTIONS and any(map(_contains_traced, (*arguments, *keywords.values())))
-    if not is_traced or _is_of_others(original, arguments):
+    if not is_traced or _is_delegated(original, arguments):
         return original(*arguments, **keywords)
     return PROTOCOLS["__array_function__"](tape, original, tuple(map(array_in, arguments)), keywords)
 
 
-def _is_of_others(function: Any, arguments: Sequence[Any]) -> bool:
+def _is_delegated(function: Any, arguments: Sequence[Any]) -> bool:
     """Return True if NumPy delegates a call to its arguments: quantities, and methods of series and data arrays."""
     first = arguments[0] if arguments else None
     if array_in(first) is not first:
@@ -360,7 +360,7 @@ class BorrowedFunction(NamedTuple):
     replacement: Callable[..., Any]
 
 
-class Method(NamedTuple):
+class ReplacedMethod(NamedTuple):
     """A method by class and name, and its replacement during recordings."""
 
     owner: type
@@ -393,7 +393,7 @@ def stand_in_types() -> frozenset[type]:
     return frozenset(each for each in types if each is not None)
 
 
-def stand_in(value: Any) -> Any:
+def replacement_of(value: Any) -> Any:
     """Return the replacement for an object of a compiled class, or for its method; other values unchanged."""
     owner = value.__self__ if type(value) is BuiltinMethodType else value
     for (module, name), make in OBJECTS.items():
@@ -405,7 +405,7 @@ def stand_in(value: Any) -> Any:
 #: Type flag of immutable classes, such as compiled ones in older versions of SciPy; their methods are not replaced.
 IMMUTABLE: Final = 1 << 8
 #: Replaced methods of loaded classes.
-METHODS: Final[list[Method]] = []
+METHODS: Final[list[ReplacedMethod]] = []
 
 
 def newly_loaded() -> Iterator[tuple[ModuleType, list[BorrowedFunction]]]:
@@ -456,9 +456,9 @@ def _enter_method(owner: type, name: str, record: Callable[..., Any]) -> None:
         return
     original = vars(holder)[name]
     if isinstance(original, classmethod | staticmethod):
-        METHODS.append(Method(owner, name, type(original)(_function(original.__func__, record))))
+        METHODS.append(ReplacedMethod(owner, name, type(original)(_function(original.__func__, record))))
     else:
-        METHODS.append(Method(owner, name, _function(original, record)))
+        METHODS.append(ReplacedMethod(owner, name, _function(original, record)))
 
 
 def _function(original: Callable[..., Any], record: Callable[..., Any]) -> Callable[..., Any]:
@@ -477,6 +477,6 @@ def _function(original: Callable[..., Any], record: Callable[..., Any]) -> Calla
         if record in CALLING and (recorded := row(tape, arguments, keywords)) is not NotImplemented:
             return recorded
         result = original(*map(concrete, arguments), **concrete(keywords))
-        return result if in_library(sys._getframe(1)) else stand_in(as_constant(tape, result))
+        return result if in_library(sys._getframe(1)) else replacement_of(as_constant(tape, result))
 
     return functools.update_wrapper(function, original)

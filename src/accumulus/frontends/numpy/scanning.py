@@ -19,7 +19,7 @@ from accumulus.frontends.numpy.bodies import Body, as_numbers, recorded_body
 from accumulus.frontends.numpy.operands import depends, entries_of, references_of
 from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
-from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, opened, paths, unflatten
+from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, leaf_paths, opened, unflatten
 from accumulus.tape.columns import Column, Range, column
 from accumulus.tape.interpreter import Copies
 from accumulus.tape.program import LONG
@@ -92,7 +92,7 @@ class _Steps:
     name: str  # of the function
     # structures of the state and of an entry; None if there are no entries
     carry: Structure
-    given: Structure | None
+    entry: Structure | None
     begin: list[tuple[str, Any]]  # leaves of the initial state, each with its path
     leaves: list[Any]  # leaves of the entries of all steps
     order: range  # indices of the entries, in the order of the steps
@@ -153,7 +153,7 @@ class _Steps:
             )
         if structure.parts[0] != self.carry:
             expected = unflatten(self.carry, [np.shape(leaf) for _, leaf in self.begin])
-            left = unflatten(structure.parts[0], list(shapes[: len(list(paths(structure.parts[0])))]))
+            left = unflatten(structure.parts[0], list(shapes[: len(list(leaf_paths(structure.parts[0])))]))
             raise ArgumentError(
                 f"{self.name} received the state {expected} and returned {left} (shapes); expected one structure at "
                 "all steps"
@@ -172,13 +172,13 @@ class _Steps:
         if not self.count:
             body = self.body(f, tape)
             empty = [np.empty((0, *dimensions), bool if boolean else float) for dimensions, boolean in body.results]
-            return self._tree(self.carry, [leaf for _, leaf in self.begin]), self._own(body.structure, empty)
+            return self._tree(self.carry, [leaf for _, leaf in self.begin]), self._all_results(body.structure, empty)
         results: list[Any] = []
         carry, form, shape = self._tree(self.carry, [leaf for _, leaf in self.begin]), None, None
         with patched(f):
             step = replaced(f)
             for index in self.order:
-                result = step(carry, self._tree(self.given, [leaf[index] for leaf in self.leaves]))
+                result = step(carry, self._tree(self.entry, [leaf[index] for leaf in self.leaves]))
                 if _form(result) != form:
                     form, shape = _form(result), self._checked(result, shape)
                 carry = result[0]
@@ -192,7 +192,7 @@ class _Steps:
             return carry, shape.parts[1].value
         rows = [[leaf for _, leaf in flatten(each)[1]] for each in results] if results[0] is not None else []
         stacked = [_stacked(tape, each) for each in zip(*rows, strict=True)]
-        return carry, self._own(shape, [None] * len(self.begin) + stacked)
+        return carry, self._all_results(shape, [None] * len(self.begin) + stacked)
 
     def _tree(self, structure: Structure | None, leaves: Sequence[Any]) -> Any:
         """Return leaves in a structure; None without one."""
@@ -216,7 +216,7 @@ class _Steps:
                 as_numbers(leaf, path)
         return structure
 
-    def _own(self, structure: Structure, leaves: Sequence[Any]) -> Any:
+    def _all_results(self, structure: Structure, leaves: Sequence[Any]) -> Any:
         """Return the results of all steps in their structure, from the leaves of states and results."""
         assert isinstance(structure, Branch)
         return unflatten(structure.parts[1], leaves[len(self.begin) :])
@@ -233,13 +233,13 @@ class _Steps:
         kinds = [_is_truth(leaf) for _, leaf in self.begin]
         places = [(np.shape(leaf), kind) for (_, leaf), kind in zip(self.begin, kinds, strict=True)]
         arguments = [(self.carry, places)]
-        if self.given is not None:
+        if self.entry is not None:
             kinds = list(map(_is_truth, self.leaves))
             entries = [(np.shape(leaf)[1:], kind) for leaf, kind in zip(self.leaves, kinds, strict=True)]
-            arguments.append((self.given, entries))
+            arguments.append((self.entry, entries))
 
         def step(*arguments: Any) -> Any:
-            return replaced(f)(*arguments, *([None] if self.given is None else []))
+            return replaced(f)(*arguments, *([None] if self.entry is None else []))
 
         with patched(f):
             body = recorded_body(step, arguments, tape)
@@ -276,7 +276,7 @@ class _Steps:
             entries = rows[first : first + size].T.reshape(self.count, *shape).copy()
             leaves.append(TracedArray(tape, entries, boolean=boolean))
             first += size
-        return unflatten(self.carry, carry), self._own(body.structure, [None] * len(self.begin) + leaves)
+        return unflatten(self.carry, carry), self._all_results(body.structure, [None] * len(self.begin) + leaves)
 
     def references(self, tape: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return references of the initial state, and of the entries in step order, (entries, steps)."""

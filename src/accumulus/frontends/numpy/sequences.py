@@ -88,7 +88,7 @@ def _convolve(tape: Tape, a: Any, v: Any, mode: str = "full") -> Any:
         raise ValueError("convolve: a vector is empty")
     if long.size < short.size:
         long, short = short, long
-    return part_of(_full(tape, long, short), long.size, short.size, mode)
+    return convolution_part(_full(tape, long, short), long.size, short.size, mode)
 
 
 def _full(tape: Tape, long: Any, short: Any) -> Any:
@@ -98,7 +98,7 @@ def _full(tape: Tape, long: Any, short: Any) -> Any:
     return result
 
 
-def part_of(full: Any, long: int, short: int, mode: str) -> Any:
+def convolution_part(full: Any, long: int, short: int, mode: str) -> Any:
     """Return the part of a full convolution that `mode` selects."""
     if mode == "full":
         return full
@@ -113,8 +113,8 @@ def _correlate(tape: Tape, a: Any, v: Any, mode: str = "valid") -> Any:
     """Return the correlation of two vectors: the convolution with the reversed second one."""
     a, v = np.atleast_1d(as_array(tape, a)), np.conjugate(np.atleast_1d(as_array(tape, v)))
     if v.size > a.size:  # NumPy swaps and reverses here
-        return part_of(np.convolve(v, a[::-1]), v.size, a.size, mode)[::-1]
-    return part_of(np.convolve(a, v[::-1]), a.size, v.size, mode)
+        return convolution_part(np.convolve(v, a[::-1]), v.size, a.size, mode)[::-1]
+    return convolution_part(np.convolve(a, v[::-1]), a.size, v.size, mode)
 
 
 # Polynomials ----------------------------------------------------------------------------------------------------------

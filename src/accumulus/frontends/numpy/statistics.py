@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from accumulus.frontends.active import refuse
-from accumulus.frontends.decisions import order
+from accumulus.frontends.decisions import sorting_order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
@@ -188,7 +188,7 @@ def in_order(tape: Tape, lines: Any) -> Any:
     if count > MOST_EXCHANGED:
         references = references_of(tape, lines).copy()
         for k in np.ndindex(references.shape[:-1]):
-            references[k] = references[k][order(tape, references[k])]
+            references[k] = references[k][sorting_order(tape, references[k])]
         ordered: Any = TracedArray(tape, references)
         return np.where(np.isnan(ordered[..., -1:]), np.nan, ordered)
     columns = exchanged([lines[..., k] for k in range(count)], lambda one, other: other < one)

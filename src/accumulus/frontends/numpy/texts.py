@@ -28,7 +28,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE, no_number, refuse
-from accumulus.frontends.decisions import keep, point_at, truth, values_of
+from accumulus.frontends.decisions import keep, point_at, truth, values_at_point
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.location import in_library
 from accumulus.frontends.numpy.operands import Operand, concrete, depends
@@ -102,7 +102,7 @@ def in_full(value: Operand, name: str, how: Callable[[Any], str] = str) -> str:
     if ACTIVE.decisions is not None and not isinstance(ACTIVE.tape, InnerTape):
         # code that catches the error, as `reprlib` does, takes another path: the recording holds only for these numbers
         references = np.ravel(value.entries)
-        pairs = zip(references, values_of(value.tape, references), strict=True)
+        pairs = zip(references, values_at_point(value.tape, references), strict=True)
         keep(value.tape, np.array([value.tape.apply("equal", r, value.tape.constant(x)) for r, x in pairs]), "text")
     raise error
 
@@ -117,7 +117,7 @@ def printed_number(value: Operand) -> float | None:
 
 def _guard(tape: Any, reference: int, text: Callable[[float], str]) -> None:
     """Keep as a guard that the text of a number is unchanged."""
-    number = float(values_of(tape, np.array(reference)))
+    number = float(values_at_point(tape, np.array(reference)))
     zero = tape.constant(0.0)
     if number == 0.0:  # zeros of both signs are equal, but have different texts
         sign = tape.apply("divide", tape.constant(1.0), reference)

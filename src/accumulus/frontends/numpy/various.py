@@ -12,7 +12,7 @@ import numpy as np
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import truths
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
-from accumulus.frontends.numpy.elementwise import applied, apply, composed, near_zero, operation
+from accumulus.frontends.numpy.elementwise import apply, apply_elementwise, composed, near_zero, operation
 from accumulus.frontends.numpy.operands import (
     concrete,
     depends,
@@ -275,7 +275,7 @@ def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: An
 #: Functions → formulas, which take the tape and the arguments of NumPy's function.
 FORMULAS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     np.sinc: lambda tape, x: sine_by_argument(np.pi * as_array(tape, x)),
-    np.i0: lambda tape, x: applied(tape, "i0", x),
+    np.i0: lambda tape, x: apply_elementwise(tape, "i0", x),
     np.fix: lambda tape, x, out=None: np.trunc(as_array(tape, x)),
     np.real: lambda tape, a: a,  # nothing is complex
     np.real_if_close: lambda tape, a: a,

@@ -30,7 +30,7 @@ from accumulus.tape.tape import Tape
 Reals = NDArray[np.float64]
 
 
-class _Place:
+class _PieceSelector:
     """The piece of an axis that contains a point, found by bisection.
 
     Args:
@@ -46,14 +46,14 @@ class _Place:
         knots = [*inner, *(math.inf,) * (2**levels - 1 - len(inner))]
         for level in range(levels):
             step = 2 ** (levels - 1 - level)
-            knot = self._chosen([tape.constant(knots[k - 1]) for k in range(step, 2**levels, 2 * step)])
+            knot = self._select([tape.constant(knots[k - 1]) for k in range(step, 2**levels, 2 * step)])
             self._bits.append(tape.apply("less", knot, x) if holds_left else tape.apply("less_equal", knot, x))
 
     def choose(self, values: Sequence[int]) -> int:
         """Return the value of the piece that contains the point, given references of one value for each piece."""
-        return self._chosen([*values, *(values[-1],) * (2 ** len(self._bits) - len(values))])
+        return self._select([*values, *(values[-1],) * (2 ** len(self._bits) - len(values))])
 
-    def _chosen(self, values: Sequence[int]) -> int:
+    def _select(self, values: Sequence[int]) -> int:
         bits = self._bits[: len(values).bit_length() - 1]
         for bit in reversed(bits):
             values = [
@@ -83,7 +83,7 @@ def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left
             rows = [[tape.constant(c) for c in row] for row in component.tolist()]
 
             def value(point: int) -> int:
-                place = _Place(tape, point, inner, holds_left)
+                place = _PieceSelector(tape, point, inner, holds_left)
                 distance = tape.subtract(point, place.choose([tape.constant(start) for start in starts]))
                 total = place.choose(rows[0])
                 for row in rows[1:]:
@@ -275,12 +275,12 @@ def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Calla
 
     def bind(tape: Tape) -> Callable[..., int]:
         def value(*point: int) -> int:
-            places = [_Place(tape, x, axis[1:-1].tolist()) for x, axis in zip(point, axes, strict=True)]
+            places = [_PieceSelector(tape, x, axis[1:-1].tolist()) for x, axis in zip(point, axes, strict=True)]
             distances = [
                 tape.subtract(x, place.choose([tape.constant(start) for start in axis[:-1].tolist()]))
                 for x, place, axis in zip(point, places, axes, strict=True)
             ]
-            terms = [_chosen(tape, places, cell) for cell in cells]
+            terms = [_table_entry(tape, places, cell) for cell in cells]
             for distance in reversed(distances):
                 terms = [
                     tape.add(low, tape.multiply(slope, distance))
@@ -299,15 +299,15 @@ def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[
     def bind(tape: Tape) -> Callable[..., int]:
         def value(*point: int) -> int:
             halves = [(axis[:-1] + 0.5 * np.diff(axis)).tolist() for axis in axes]
-            places = [_Place(tape, x, half, holds_left=True) for x, half in zip(point, halves, strict=True)]
-            return _chosen(tape, places, values)
+            places = [_PieceSelector(tape, x, half, holds_left=True) for x, half in zip(point, halves, strict=True)]
+            return _table_entry(tape, places, values)
 
         return value
 
     return bind
 
 
-def _chosen(tape: Tape, places: Sequence[_Place], table: Reals) -> int:
+def _table_entry(tape: Tape, places: Sequence[_PieceSelector], table: Reals) -> int:
     """Return the entry of a table at positions along all its axes, selected along the last axis first."""
     references = [tape.constant(value) for value in table.ravel().tolist()]
     for place, length in zip(reversed(places), reversed(table.shape), strict=True):

@@ -20,6 +20,7 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.linalg import factorisations, spectral, systems
 from accumulus.frontends.numpy.linalg.factorisations import (
+    array_of_zeros,
     attached,
     check_constant,
     constant_matrix,
@@ -28,7 +29,6 @@ from accumulus.frontends.numpy.linalg.factorisations import (
     matrices_of,
     plain,
     square_of,
-    zeros,
 )
 from accumulus.frontends.numpy.linalg.spectral import singular
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
@@ -241,7 +241,7 @@ def _solve_banded(tape: Tape, l_and_u: Any, ab: Any, b: Any) -> Any:
     bands = as_array(tape, ab)
     if bands.ndim != 2 or len(bands) != lower + upper + 1:
         raise ValueError(f"solve_banded: {lower} + {upper} + 1 diagonals, and an array of shape {bands.shape}")
-    matrix = zeros(tape, bands.shape[1], bands.shape[1])
+    matrix = array_of_zeros(tape, bands.shape[1], bands.shape[1])
     for i, j in np.ndindex(matrix.shape):
         if -lower <= j - i <= upper:
             matrix[i, j] = bands[upper + i - j, j]
@@ -253,7 +253,7 @@ def _solveh_banded(tape: Tape, ab: Any, b: Any, lower: bool = False) -> Any:
     """Return the solutions for a positive definite banded matrix in SciPy's diagonal form, by Cholesky's factor."""
     bands = as_array(tape, ab)
     width, n = len(bands) - 1, bands.shape[1]
-    matrix = zeros(tape, n, n)
+    matrix = array_of_zeros(tape, n, n)
     for i, j in np.ndindex(n, n):
         if 0 <= i - j <= width:
             matrix[i, j] = bands[i - j, j] if lower else bands[width + j - i, i]
@@ -267,7 +267,7 @@ def _factored(tape: Tape, a: Any) -> tuple[Any, Any]:
     """Return stacked L, below the diagonal, and U in one array, and the row that each row was exchanged with."""
     a = a.copy()
     m, n = a.shape[1:]
-    pivots = zeros(tape, len(a), min(m, n))
+    pivots = array_of_zeros(tape, len(a), min(m, n))
     for k in range(min(m, n)):
         pivot, greatest = as_array(tape, np.full(len(a), float(k))), abs(a[:, k, k])
         for i in range(k + 1, m):
@@ -425,13 +425,13 @@ def _turning(tape: Tape, p: Any, skew: Any) -> Any:
     """Return the skew-symmetric Ω with Ω·p + p·Ω = `skew`, for symmetric p."""
     pairs = list(combinations(range(p.shape[-1]), 2))
     index_of = {pair: k for k, pair in enumerate(pairs)}
-    matrix = zeros(tape, len(p), len(pairs), len(pairs))
+    matrix = array_of_zeros(tape, len(p), len(pairs), len(pairs))
     for (i, j), k in product(pairs, range(p.shape[-1])):
         for row, column, factor in ((i, k, p[:, k, j]), (k, j, p[:, i, k])):
             if row != column:
                 sign = 1.0 if row < column else -1.0
                 matrix[:, index_of[i, j], index_of[min(row, column), max(row, column)]] += sign * factor
-    result = zeros(tape, *p.shape)
+    result = array_of_zeros(tape, *p.shape)
     if pairs:
         solution = np.linalg.solve(matrix, np.stack([skew[:, i, j] for i, j in pairs], axis=-1)[..., np.newaxis])
         for (i, j), k in index_of.items():
@@ -447,7 +447,7 @@ def _block_diag(tape: Tape, *arrs: Any) -> Any:
     """Return a matrix with blocks along the diagonal, and zeros elsewhere."""
     blocks = [np.atleast_2d(as_array(tape, block)) for block in arrs]
     ends = np.cumsum([block.shape for block in blocks], axis=0).tolist()
-    result = zeros(tape, *ends[-1])
+    result = array_of_zeros(tape, *ends[-1])
     for block, (row, column) in zip(blocks, ends, strict=True):
         result[row - block.shape[0] : row, column - block.shape[1] : column] = block
     return result

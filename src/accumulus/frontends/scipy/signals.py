@@ -26,17 +26,17 @@ from accumulus.frontends.numpy.complex_numbers import Pair
 from accumulus.frontends.numpy.fourier import (
     TRANSFORMS,
     ZERO,
-    columns_of,
     complex_transform,
     divisor,
-    joined,
+    last_axis_entries,
     padded,
     real_inverse,
     real_transform,
+    stacked_columns,
     turned,
 )
 from accumulus.frontends.numpy.operands import holds_complex
-from accumulus.frontends.numpy.sequences import part_of
+from accumulus.frontends.numpy.sequences import convolution_part
 from accumulus.frontends.numpy.table import borrows, by_name
 from accumulus.tape.tape import Tape
 
@@ -126,7 +126,7 @@ def _transform(
     length = lines.shape[-1]
     if inverse:
         kind = _INVERSE[kind - 1]
-    columns: Any = columns_of(lines)
+    columns: Any = last_axis_entries(lines)
     scaled = norm == "ortho" if orthogonal is None else orthogonal
     if scaled:
         columns = _orthogonal(columns, sines, kind, True)
@@ -134,7 +134,7 @@ def _transform(
     if scaled:
         columns = _orthogonal(columns, sines, kind, False)
     period = 2 * (length + (0 if kind != 1 else 1 if sines else -1))
-    return np.moveaxis(joined(tape, columns), -1, axis) / divisor(norm, period, inverse)
+    return np.moveaxis(stacked_columns(tape, columns), -1, axis) / divisor(norm, period, inverse)
 
 
 def _enter_both(name: str, sines: bool, inverse: bool) -> None:
@@ -197,7 +197,7 @@ def _centred(tape: Tape, in1: Any, in2: Any, mode: str) -> Any:
         raise refuse("scipy.signal's convolutions are recorded of vectors; write those of images as sums of slices.")
     full = np.convolve(a, b)
     if mode != "same":
-        return part_of(full, max(a.size, b.size), min(a.size, b.size), mode)
+        return convolution_part(full, max(a.size, b.size), min(a.size, b.size), mode)
     start = (full.size - a.size) // 2
     return full[start : start + a.size]
 

@@ -32,16 +32,16 @@ from accumulus.tape.tape import Tape
 #: Maximum number of rows of a system whose products are counted, to decide if it is written out.
 MOST_ROWS: Final = 64
 #: Systems of constant matrices by matrix, order of columns, and True if they raise; equal matrices are factorised once.
-_HELD: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()
+_CONSTANT_SYSTEMS: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()
 
 
-def _held(matrix: Any, order: str, raises: bool) -> SparseSystem:
+def _constant_system(matrix: Any, order: str, raises: bool) -> SparseSystem:
     """Return the system of a constant matrix."""
     stored, none = SparseMatrix.of(matrix), np.empty(0, np.int64)
-    system = _HELD.get((stored, order, raises))
+    system = _CONSTANT_SYSTEMS.get((stored, order, raises))
     if system is None:
-        system = SparseSystem(none, none, stored.shape[0], held=stored, order=order, raises=raises)
-        _HELD[stored, order, raises] = system
+        system = SparseSystem(none, none, stored.shape[0], constant=stored, order=order, raises=raises)
+        _CONSTANT_SYSTEMS[stored, order, raises] = system
     return system
 
 
@@ -59,7 +59,7 @@ class Factors:
         self._original, self._matrix, self._data = original, matrix, None
         none = np.empty(0, np.int64)
         if matrix is None:
-            self._system = SparseSystem(none, none, original.shape[0], held=original)
+            self._system = SparseSystem(none, none, original.shape[0], constant=original)
         elif isinstance(matrix, SparseEntries):
             self._matrix = stored = matrix.summed()
             _check_square(stored.shape)
@@ -69,7 +69,7 @@ class Factors:
             _check_square(matrix.shape)
             if matrix.dtype.kind not in "fiub":
                 raise refuse(NO_REALS)
-            self._system = _held(matrix, order, raises)
+            self._system = _constant_system(matrix, order, raises)
 
     def __getattr__(self, name: str) -> Any:
         if self._original is None or name.startswith("__"):
@@ -129,7 +129,7 @@ def _check_square(shape: tuple[int, ...]) -> None:
         raise ValueError(f"matrix must be square (has shape {tuple(shape)})")
 
 
-def _given(tape: Tape, a: Any) -> Any:
+def _as_matrix(tape: Tape, a: Any) -> Any:
     """Return a matrix in a form that `Factors` accepts."""
     return a if isinstance(a, SparseEntries) or not depends(a) else sparse_of(tape, a)
 
@@ -138,7 +138,7 @@ def _given(tape: Tape, a: Any) -> Any:
 @by_name
 def _spsolve(tape: Tape, A: Any, b: Any, permc_spec: Any = None, use_umfpack: Any = True) -> Any:
     """Return the solutions; a single column is returned as a vector, as in SciPy."""
-    solutions = Factors(_given(tape, A), order=permc_spec or "COLAMD", raises=False).solve(b)
+    solutions = Factors(_as_matrix(tape, A), order=permc_spec or "COLAMD", raises=False).solve(b)
     return solutions.ravel() if solutions.ndim == 2 and solutions.shape[1] == 1 else solutions
 
 
@@ -153,13 +153,13 @@ def _splu(
     panel_size: Any = None,
     options: Any = None,
 ) -> Factors:
-    return Factors(_given(tape, A), order=permc_spec or "COLAMD")
+    return Factors(_as_matrix(tape, A), order=permc_spec or "COLAMD")
 
 
 @borrows("scipy.sparse.linalg", "factorized")
 @by_name
 def _factorized(tape: Tape, A: Any) -> Factors:
-    return Factors(_given(tape, A))
+    return Factors(_as_matrix(tape, A))
 
 
 @borrows("scipy.sparse.linalg", "spilu")

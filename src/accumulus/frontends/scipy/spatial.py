@@ -28,13 +28,13 @@ from accumulus.frontends.numpy.table import borrows
 from accumulus.frontends.quaternions import (
     angle_by_sine,
     canonical_form,
-    composed,
     from_matrix,
     half_angle,
     normalised,
     note_perturbed,
     perturbation,
     perturbed_matrix,
+    quaternion_product,
 )
 from accumulus.frontends.scipy.linear_algebra import orthogonal_factor
 from accumulus.tape.tape import Tape
@@ -211,7 +211,7 @@ class TracedRotation(Operand):
         if (perturbed := perturbation(self.quaternions)) is not None:
             base, delta, order = perturbed
             return perturbed_matrix(self._like(base).as_matrix(), delta, order)
-        x, y, z, w = _parts(self.quaternions)
+        x, y, z, w = _components(self.quaternions)
         rows = (
             (x * x - y * y - z * z + w * w, 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)),
             (2.0 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2.0 * (y * z - x * w)),
@@ -240,7 +240,7 @@ class TracedRotation(Operand):
         if symmetric:
             k = 3 - i - j
         sign = float((i - j) * (j - k) * (k - i) // 2)
-        q = _parts(self.quaternions)
+        q = _components(self.quaternions)
         a, b, c, d = q[3], q[i], q[j], q[k] * sign
         if not symmetric:
             a, b, c, d = a - c, b + d, c + a, d - b
@@ -285,7 +285,7 @@ class TracedRotation(Operand):
         return 2.0 * np.arctan2(np.sqrt(np.sum(axis * axis, axis=-1)), abs(self.quaternions[..., 3]))
 
 
-def _parts(quaternions: Any) -> list[Any]:
+def _components(quaternions: Any) -> list[Any]:
     return [quaternions[..., k] for k in range(4)]
 
 
@@ -330,7 +330,7 @@ def _product(tape: Tape, self: Any, other: Any) -> Any:
     """Return the composition: rotation by `other`, followed by `self`."""
     if not _is_rotation(other):
         return NotImplemented
-    return _normalised(tape, composed(_quaternions(tape, self), _quaternions(tape, other)))
+    return _normalised(tape, quaternion_product(_quaternions(tape, self), _quaternions(tape, other)))
 
 
 # constant rotations, applied to traced vectors or raised to traced powers
@@ -394,7 +394,7 @@ def _from_euler(tape: Tape, seq: str, angles: Any, degrees: bool = False) -> Tra
         if result is None:
             result = quaternion
         else:
-            result = composed(quaternion, result) if extrinsic else composed(result, quaternion)
+            result = quaternion_product(quaternion, result) if extrinsic else quaternion_product(result, quaternion)
     return TracedRotation(tape, result)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.elementwise import applied, apply, composed, near_zero, of_special, operation
+from accumulus.frontends.numpy.elementwise import apply, apply_elementwise, composed, near_zero, of_special, operation
 from accumulus.frontends.numpy.operands import concrete, depends
 from accumulus.frontends.numpy.table import borrows
 from accumulus.tape.tape import Tape
@@ -68,7 +68,7 @@ def _record_zeta(tape: Tape, x: Any, q: Any = None) -> Any:
             "scipy.special.zeta: the derivative with respect to its first argument is unknown, so that argument has "
             "to be a constant."
         )
-    return applied(tape, "zeta", np.asarray(concrete(x), float), 1.0 if q is None else q)
+    return apply_elementwise(tape, "zeta", np.asarray(concrete(x), float), 1.0 if q is None else q)
 
 
 @borrows("scipy.special", "polygamma")
@@ -80,10 +80,12 @@ def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
     if np.any((orders < 0) | (orders != np.round(orders))):
         raise ValueError(f"polygamma: the order is {n!r}; expected an integer of at least 0")
     factor = np.where(orders % 2, 1.0, -1.0) * np.vectorize(math.gamma)(orders + 1.0)
-    higher = factor * applied(tape, "zeta", np.where(orders > 0, orders, 1.0) + 1.0, x) if orders.any() else 0.0
+    higher = (
+        factor * apply_elementwise(tape, "zeta", np.where(orders > 0, orders, 1.0) + 1.0, x) if orders.any() else 0.0
+    )
     if (orders > 0).all():
         return higher
-    return np.where(orders > 0, higher, applied(tape, "digamma", x))
+    return np.where(orders > 0, higher, apply_elementwise(tape, "digamma", x))
 
 
 @borrows("scipy.special", "spherical_jn")
@@ -126,13 +128,13 @@ def _multigammaln(tape: Tape, a: Any, d: Any) -> Any:
     a = as_array(tape, a)
     total: Any = 0.25 * dimension * (dimension - 1) * math.log(math.pi)
     for j in range(dimension):
-        total = total + applied(tape, "gammaln", a - 0.5 * j)
+        total = total + apply_elementwise(tape, "gammaln", a - 0.5 * j)
     return np.where(a > 0.5 * (dimension - 1), total, np.nan)
 
 
 def _fixed(tape: Tape, value: Any) -> Any:
     """Return the same values with zero derivatives of all orders."""
-    return applied(tape, "attach", value, 1.0)
+    return apply_elementwise(tape, "attach", value, 1.0)
 
 
 # Distributions --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Final
 
 from accumulus.frontends.source.exits import in_scope
-from accumulus.frontends.source.nodes import MARK, copied, located
+from accumulus.frontends.source.nodes import MARK, copied_tree, located
 from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
 
 #: Cache of transformed code, by original code, file, and True if no harmless builtin is shadowed; None: unchanged.
@@ -90,7 +90,7 @@ def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeTyp
         def builtin(name: str, names: set[str] = names) -> bool:
             return hasattr(builtins, name) and name not in names and name not in function.__globals__
 
-        new = Transformer(builtin, code.co_filename).function(copied(node))
+        new = Transformer(builtin, code.co_filename).function(copied_tree(node))
         transformed = _compiled(new, around, code, imported, tuple(runtime))
         return None if transformed is None else _named(transformed, code.co_name, code.co_qualname)
     return None
@@ -142,7 +142,7 @@ def _compiled(
     def nothing(_: object) -> ast.expr:
         return ast.copy_location(ast.Constant(None), node)
 
-    arguments: ast.arguments = copied(node.args)
+    arguments: ast.arguments = copied_tree(node.args)
     for argument in ast.iter_child_nodes(arguments):
         if isinstance(argument, ast.arg):
             argument.annotation = None
@@ -159,7 +159,7 @@ def _compiled(
         body = [ast.ClassDef(owner, [], [], body, [])]
     free = [ast.arg(name) for name in (*(n for n in code.co_freevars if n != "__class__"), *injected)]
     factory = ast.FunctionDef("factory", ast.arguments([], free, None, [], [], None, []), body, [])
-    module = ast.Module([located(copied(imported), node), located(factory, node)], [])
+    module = ast.Module([located(copied_tree(imported), node), located(factory, node)], [])
     made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
     name = code.co_name if isinstance(node, ast.Lambda) else _NAME
     for candidate in _codes(made):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from accumulus.frontends.source.nodes import assigned, constant_node, copied, located, method_of, variable
+from accumulus.frontends.source.nodes import assigned, constant_tuple, copied_tree, located, method_call, variable
 
 # Exits at the ends of branches ----------------------------------------------------------------------------------------
 #
@@ -58,7 +58,7 @@ def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
             if not _leaves(other, kind) and rest:  # an exit deeper inside: the rest follows both branches
                 if sum(1 for each in rest for _ in ast.walk(each)) > MOST_COPIED:
                     return block
-                other = other + copied(rest)
+                other = other + copied_tree(rest)
             then = then + rest
         elif not _leaves(other, kind):
             other = other + rest
@@ -160,7 +160,7 @@ def with_flags(block: Sequence[ast.stmt], file: str, numbers: Iterator[int] | No
     return statements
 
 
-def is_own_call(function: ast.expr) -> bool:
+def is_loop_method_call(function: ast.expr) -> bool:
     """Return True if the called function is a method of a `@loop` object."""
     return (
         isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and is_temporary(function.value.id)
@@ -177,7 +177,7 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
     waits = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in in_scope([loop]))
     if waits or all(isinstance(n, ast.Continue) for n in exits):
         return [loop]
-    body = moved_into_branches(copied(loop.body), EXITS)
+    body = moved_into_branches(copied_tree(loop.body), EXITS)
     if not {id(n) for n in _exits_of_loop(body)} <= exits_at_end(body, EXITS):
         return [loop]
     number = next(numbers)
@@ -203,12 +203,12 @@ def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]
                 return block
         return [*rest, *(located(statement, last) for statement in new)]
 
-    leave = method_of(name, "leave")
+    leave = method_call(name, "leave")
     assignment = ast.Assign([loop.target], variable(item))
     inside = [located(assigned(stop, ast.Constant(False)), loop), located(assignment, loop.target), *without(body)]
     turn = ast.If(variable(stop), [assigned(stop, ast.Constant(True))], inside)
-    ends = ast.If(method_of(name, "ends", variable(stop)), [ast.Break()], [])
-    site = constant_node((file, loop.lineno, loop.col_offset))
+    ends = ast.If(method_call(name, "ends", variable(stop)), [ast.Break()], [])
+    site = constant_tuple((file, loop.lineno, loop.col_offset))
     new: list[ast.stmt] = [
         assigned(name, ast.Call(variable("@loop"), [site], [])),
         assigned(stop, ast.Constant(False)),

@@ -12,14 +12,14 @@ MARK: Final = "@"
 Node = TypeVar("Node", bound=ast.AST)
 
 
-def copied(value: Any) -> Any:
+def copied_tree(value: Any) -> Any:
     """Return a copy of a syntax tree, or of a list of trees."""
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return [copied_tree(item) for item in value]
     if not isinstance(value, ast.AST) or not value._fields:  # nodes without fields are shared by Python, too
         return value
     new = value.__class__()
-    vars(new).update({name: copied(item) for name, item in vars(value).items()})
+    vars(new).update({name: copied_tree(item) for name, item in vars(value).items()})
     return new
 
 
@@ -90,7 +90,7 @@ def call_of(name: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(variable(name), list(arguments), [])
 
 
-def method_of(owner: str, name: str, *arguments: ast.expr) -> ast.expr:
+def method_call(owner: str, name: str, *arguments: ast.expr) -> ast.expr:
     """Return ``owner.name(*arguments)``."""
     return ast.Call(ast.Attribute(variable(owner), name, ast.Load()), list(arguments), [])
 
@@ -126,7 +126,7 @@ def run_over(iterable: ast.expr) -> ast.expr:
     return iterable
 
 
-def constant_node(value: tuple[str | int, ...]) -> ast.expr:
+def constant_tuple(value: tuple[str | int, ...]) -> ast.expr:
     """Return a constant tuple."""
     node = ast.Constant(None)
     node.value = value  # type: ignore[assignment]  # the compiler accepts tuples

@@ -45,7 +45,7 @@ from accumulus.frontends.source.exits import (
     exits_at_end,
     exits_outside,
     in_scope,
-    is_own_call,
+    is_loop_method_call,
     is_temporary,
     moved_into_branches,
     with_flags,
@@ -56,13 +56,13 @@ from accumulus.frontends.source.nodes import (
     assigned_in,
     call_of,
     chain_of,
-    constant_node,
+    constant_tuple,
     is_bool,
     is_bound_to_scope,
     is_none,
     is_truth,
     located,
-    method_of,
+    method_call,
     postponed,
     run_over,
     variable,
@@ -128,7 +128,7 @@ class Transformer(ast.NodeTransformer):
         return False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if is_own_call(node.func):
+        if is_loop_method_call(node.func):
             return node
         self.generic_visit(node)
         if not (isinstance(node.func, ast.Name) and node.func.id in HARMLESS and self.builtin(node.func.id)):
@@ -176,7 +176,7 @@ class Transformer(ast.NodeTransformer):
         return located(call_of("@compare", *parts), node)
 
     def _site(self, node: ast.expr) -> ast.expr:
-        return constant_node((self.file, node.lineno, node.col_offset))
+        return constant_tuple((self.file, node.lineno, node.col_offset))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -379,7 +379,7 @@ class Transformer(ast.NodeTransformer):
         """Return the condition of an ``if``: its plain truth, or the answer of the merge."""
         tested = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
         asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
-        begun = call_of("@begin", variable(merge), constant_node(site), call_of("@locals"))
+        begun = call_of("@begin", variable(merge), constant_tuple(site), call_of("@locals"))
         answer = ast.IfExp(
             ast.BoolOp(ast.Or(), [is_bool(tested), is_bool(asked)]),
             variable("@truth"),
@@ -389,16 +389,16 @@ class Transformer(ast.NodeTransformer):
                 [],
             ),
         )
-        opens = method_of(merge, "opens", ast.Constant(index))
+        opens = method_call(merge, "opens", ast.Constant(index))
         first = ast.BoolOp(ast.Or(), [is_none(merge), opens])
         return located(ast.IfExp(first, answer, ast.Attribute(variable(merge), "answer", ast.Load())), test)
 
     def _loop(self, node: ast.If, merge: str, names: Sequence[str], chain: ast.stmt) -> list[ast.stmt]:
         """Return the loop around an ``if`` that runs it once, or once for each branch."""
         done = ast.If(
-            ast.BoolOp(ast.Or(), [is_none(merge), method_of(merge, "done", call_of("@locals"))]), [ast.Break()], []
+            ast.BoolOp(ast.Or(), [is_none(merge), method_call(merge, "done", call_of("@locals"))]), [ast.Break()], []
         )
-        again = ast.UnaryOp(ast.Not(), method_of(merge, "caught", variable("@e")))
+        again = ast.UnaryOp(ast.Not(), method_call(merge, "caught", variable("@e")))
         handler = ast.ExceptHandler(
             variable("@error"), "@e", [ast.If(ast.BoolOp(ast.Or(), [is_none(merge), again]), [ast.Raise()], [])]
         )

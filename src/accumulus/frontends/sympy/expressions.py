@@ -14,8 +14,8 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 
 from accumulus.errors import VerificationError
 from accumulus.frontends.kinds import Spread
-from accumulus.frontends.sympy.model import SYMBOLS, Model, Places, named_row
-from accumulus.frontends.sympy.writing import FORMULAS, Nodes, Writer, bottom_up
+from accumulus.frontends.sympy.model import SYMBOLS, Model, SymbolReferences, named_row
+from accumulus.frontends.sympy.writing import FORMULAS, ExpressionWriter, Nodes, bottom_up
 from accumulus.tape.error_bounds import equal
 from accumulus.tape.interpreter import Domain, values
 from accumulus.tape.live import needed
@@ -26,7 +26,7 @@ from accumulus.tape.tape import Tape
 _FRACTIONS: Final = 1024.0
 
 
-def expressions(
+def sympy_expressions(
     tape: Tape, inputs: Sequence[Any], names: Iterator[Any], numbers: Mapping[float, Any]
 ) -> tuple[list[tuple[Any, Any]], list[Any]]:
     """Return the results of a tape as SymPy expressions.
@@ -43,7 +43,7 @@ def expressions(
     >>> from sympy.abc import x, y
     >>> tape = Tape(2)
     >>> tape.outputs = [tape.apply("sin", product := tape.multiply(0, 1)), tape.add(0, product)]
-    >>> expressions(tape, [x, y], iter(sp.symbols("t:9")), {})
+    >>> sympy_expressions(tape, [x, y], iter(sp.symbols("t:9")), {})
     ([(t0, x*y)], [sin(t0), t0 + x])
     """
     domain = _Expressions(tape, names, numbers)
@@ -90,8 +90,8 @@ def verify_expressions(
         VerificationError: if the values differ by more than rounding explains.
     """
     other = Tape(tape.inputs)
-    places = Places(Model([list(inputs)], []), [np.arange(tape.inputs)])
-    writer = Writer(other, places)
+    places = SymbolReferences(Model([list(inputs)], []), [np.arange(tape.inputs)])
+    writer = ExpressionWriter(other, places)
     for name, expression in replacements:
         places.add(name, writer.references([expression])[0])
     other.outputs = writer.references(outputs)
@@ -102,7 +102,7 @@ def verify_expressions(
         raise VerificationError(f"entry {wrong} of the expressions differs from the program that they were made from")
 
 
-class _Collecting(Places):
+class _Collecting(SymbolReferences):
     """Places in which every symbol stands for itself; undefined functions that name an operation are no symbols."""
 
     def __init__(self) -> None:

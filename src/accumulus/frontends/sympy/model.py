@@ -179,7 +179,7 @@ def _structured(results: Any) -> Any:
     if isinstance(results, np.ndarray):
         return Array(results.shape, tuple(map(_expression, results.ravel().tolist())))
     if isinstance(results, list | tuple | sp.Tuple):
-        if results and not any(map(_has_parts, results)):
+        if results and not any(map(_is_container, results)):
             return Array((len(results),), tuple(map(_expression, results)))
         parts = [_structured(item) for item in results]
         return (
@@ -192,7 +192,7 @@ def _flat(array: Any) -> Any:
     return array.reshape(len(array)) if array.rank() else [array[()]]
 
 
-def _has_parts(item: Any) -> bool:
+def _is_container(item: Any) -> bool:
     return isinstance(item, dict | list | tuple | sp.Tuple | sp.MatrixBase | sp.MatrixExpr | NDimArray | np.ndarray)
 
 
@@ -232,7 +232,7 @@ def named_row(node: Any) -> Operation | None:
     return row if row is not None and row.arity == len(node.args) else None
 
 
-class Places:
+class SymbolReferences:
     """Lookup of the references, or numbers, of a model's symbols.
 
     Args:

@@ -18,8 +18,8 @@ from sympy.printing.pycode import PythonCodePrinter
 
 from accumulus.frontends.calls import as_called
 from accumulus.frontends.recorder import Inputs, Recorder, References
-from accumulus.frontends.sympy.model import SYMBOLS, Model, Places, named_row
-from accumulus.frontends.sympy.writing import UNDONE, Nodes, Writer, bottom_up, constant
+from accumulus.frontends.sympy.model import SYMBOLS, Model, SymbolReferences, named_row
+from accumulus.frontends.sympy.writing import UNDONE, ExpressionWriter, Nodes, bottom_up, constant
 from accumulus.tape.tape import Tape
 
 # Expressions on numbers -----------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ def _evaluated(model: Model, arguments: Sequence[Any]) -> Any:
     >>> _evaluated(Model([x, y], [x * y, x / 2]), [3.0, 2.0])
     array([6. , 1.5])
     """
-    nodes = Nodes(Places(model, [np.asarray(argument, float) for argument in arguments]))
+    nodes = Nodes(SymbolReferences(model, [np.asarray(argument, float) for argument in arguments]))
     cache: dict[int, Any] = {}
 
     def make(node: Any, parts: list[Any]) -> Any:
@@ -48,7 +48,7 @@ class _Constant(float):
     """The value of an expression without symbols, distinguished from values that depend on arguments."""
 
 
-def _value(places: Places, node: Any, parts: list[Any]) -> Any:
+def _value(places: SymbolReferences, node: Any, parts: list[Any]) -> Any:
     if parts and (row := named_row(node)) is not None:
         return float(row.evaluate(*parts))
     if isinstance(node, _NAMED) and not (parts and hasattr(node, "_imp_")):
@@ -137,7 +137,7 @@ class _Expressions(Recorder):
             np.asarray(argument, float) if references is None else references
             for argument, references in zip(arguments, inputs, strict=True)
         ]
-        writer = Writer(tape, Places(model, arrays))
+        writer = ExpressionWriter(tape, SymbolReferences(model, arrays))
         return model.map(lambda entries: np.array(writer.references(entries), np.int64))
 
     def references(self, tape: Tape, leaf: Any) -> References | None:

@@ -24,7 +24,7 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.elementwise import of_special
 from accumulus.frontends.numpy.scalars import as_real, as_truth, by_formula
-from accumulus.frontends.sympy.model import SYMBOLS, Places, named_row
+from accumulus.frontends.sympy.model import SYMBOLS, SymbolReferences, named_row
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
@@ -81,7 +81,7 @@ class Nodes:
         places: references of the symbols.
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: SymbolReferences) -> None:
         self.places = places
         #: Expressions created here, kept alive since `bottom_up` uses their identities.
         self._made: list[Sequence[Any]] = []
@@ -102,13 +102,13 @@ class Nodes:
         if kind is None:
             return parts
         if kind is sp.Piecewise:
-            return self._keep([operand for pair in node.args for operand in pair.args])
+            return self._hold_alive([operand for pair in node.args for operand in pair.args])
         if kind in (sp.Sum, sp.Product):
-            return self._keep(self._terms(node))
+            return self._hold_alive(self._terms(node))
         if self.places.of(node) is not None:
             return ()
         if isinstance(node, UNDONE):
-            return self._keep(self._done(node))
+            return self._hold_alive(self._done(node))
         if hasattr(node, "_imp_") or named_row(node) is not None:
             return parts
         raise refuse(
@@ -116,7 +116,7 @@ class Nodes:
             "them, or put a number in its place."
         )
 
-    def _keep(self, parts: Sequence[Any]) -> Sequence[Any]:
+    def _hold_alive(self, parts: Sequence[Any]) -> Sequence[Any]:
         self._made.append(parts)
         return parts
 
@@ -255,17 +255,17 @@ FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
 }
 
 
-class Writer(Nodes):
+class ExpressionWriter(Nodes):
     """Translator of expressions to operations on a tape.
 
     SymPy evaluates constant subexpressions, such as ``sqrt(2)*pi/4``, which are rounded once. A product is the product
     of factors with positive exponents divided by the product of the others, as SymPy prints it.
     """
 
-    def __init__(self, tape: Tape, places: Places) -> None:
+    def __init__(self, tape: Tape, places: SymbolReferences) -> None:
         super().__init__(places)
         self._tape = tape
-        self._known: dict[int, int] = {}
+        self._references: dict[int, int] = {}
         #: Expressions of recorded constants, by value.
         self.numbers: dict[float, Any] = {}
         self._writers: dict[type, Callable[[Any, list[int]], int]] = {
@@ -276,7 +276,7 @@ class Writer(Nodes):
 
     def references(self, expressions: Sequence[Any]) -> list[int]:
         """Return the references of expressions, as numbers; truth values become 1 and 0."""
-        written = bottom_up(expressions, self.parts, self._make, self._known)
+        written = bottom_up(expressions, self.parts, self._make, self._references)
         return [self._real(reference) for reference in written]
 
     def parts(self, node: Any) -> Sequence[Any]:

@@ -35,7 +35,7 @@ from accumulus.targets.c.c_header import Result, function_text
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Writer
 from accumulus.targets.llvm.special_functions import OF_ORDER, OF_POSIX, SPECIAL_FUNCTIONS
-from accumulus.targets.schedule import WITHOUT_PRODUCT, Group, Part, fuse_products, groups, order, parts
+from accumulus.targets.schedule import WITHOUT_PRODUCT, ResultGroup, Stretch, cut, fuse_products, groups, order
 
 # Expressions ----------------------------------------------------------------------------------------------------------
 
@@ -48,10 +48,10 @@ class Fused:
     first: bool
 
 
-def fusible(tape: Tape, steps: Iterable[int | Group], exact: Collection[int]) -> dict[int, Fused]:
+def fusible(tape: Tape, steps: Iterable[int | ResultGroup], exact: Collection[int]) -> dict[int, Fused]:
     """Return the products that may be fused, by their only user, a sum or difference."""
     rows = rows_of(tape)
-    order = np.array([step for step in steps if not isinstance(step, Group)], np.int64)
+    order = np.array([step for step in steps if not isinstance(step, ResultGroup)], np.int64)
     outputs = np.array(sorted(set(tape.outputs)), np.int64)
     gone = fuse_products(rows, order, outputs, exact)
     sums = order[rows[order, 0] >= len(OPERATIONS)].tolist()
@@ -143,7 +143,7 @@ class Expressions:
 # Statements -----------------------------------------------------------------------------------------------------------
 
 
-class Body:
+class WrittenBody:
     """A tape's operations and results in C's order, with products fused with sums, cut into functions.
 
     Args:
@@ -176,10 +176,10 @@ class Body:
         steps = list(order(tape, groups(tape, stored, 1)))
         rounded = np.flatnonzero(np.frombuffer(as_written(tape, sensitive), np.uint8)[tape.inputs :]) + tape.inputs
         self._fused = fusible(tape, steps, {*rounded.tolist(), *exact})
-        all_parts, self.slots = parts(tape, steps, longest, 1)
+        all_parts, self.slots = cut(tape, steps, longest, 1)
         self.parts = [part for part in all_parts if part.steps]
 
-    def statements(self, part: Part, at: Callable[[str, int], str]) -> tuple[list[str], set[str]]:
+    def statements(self, part: Stretch, at: Callable[[str, int], str]) -> tuple[list[str], set[str]]:
         """Return the statements of a part, and the arrays that they need.
 
         Args:
@@ -187,7 +187,7 @@ class Body:
             at: function that returns the position of a row in an array, or in the frame.
         """
         tape, slots, mathematics = self._tape, part.slots, self._mathematics
-        here = {step for step in part.steps if not isinstance(step, Group)}
+        here = {step for step in part.steps if not isinstance(step, ResultGroup)}
         within = {s: f for s, f in self._fused.items() if s in here and f.product in here}
         left_out = {f.product for f in within.values()}
         write = Expressions(tape, mathematics, within)
@@ -210,7 +210,7 @@ class Body:
             declare(reference, f"{at(array, row)} != {zero}" if tape.is_boolean(reference) else at(array, row))
 
         for step in part.steps:
-            if isinstance(step, Group):
+            if isinstance(step, ResultGroup):
                 (reference,) = step.references
                 assert reference is not None
                 need(reference)
@@ -439,7 +439,7 @@ _FOR_VECTORS: Final = {
 }
 
 
-def definition(head: str, name: str, multiply_add: str) -> str:
+def function_definition(head: str, name: str, multiply_add: str) -> str:
     """Return the definition of a special function of doubles; `head` precedes its arguments."""
     function = SPECIAL_FUNCTIONS[name]
     w = CWriter(multiply_add)
@@ -532,7 +532,7 @@ class Mathematics:
             "",
             *self._elementary(),
             *self._vectors([function for function in self._called if function not in self.elementary]),
-            *self._own(),
+            *self._missing_functions(),
         ]
 
     def _elementary(self) -> list[str]:
@@ -581,7 +581,7 @@ class Mathematics:
             "",
         ]
 
-    def _own(self) -> list[str]:
+    def _missing_functions(self) -> list[str]:
         """Return definitions of functions that the C library does not have."""
         lines = []
         if self._special and self._suffix:
@@ -604,7 +604,7 @@ class Mathematics:
         for name in self._special:
             symbol = f"{self._name}_{name}"
             wide = f"{symbol}_double" if self._suffix else symbol
-            lines.append(definition(f"{self.qualifier} double {wide}", name, multiply_add))
+            lines.append(function_definition(f"{self.qualifier} double {wide}", name, multiply_add))
             if self._suffix:
                 parameters = ("x", "y")[: SPECIAL_FUNCTIONS[name].arity]
                 head = f"{self.qualifier} float {symbol}({', '.join(f'float {each}' for each in parameters)})"

@@ -71,7 +71,7 @@ def array_names(segments: Iterable[Segment], taken: Collection[str]) -> list[str
     return names
 
 
-class Array:
+class ArrayParameter:
     """A parameter of the program's functions.
 
     Attributes:
@@ -89,7 +89,7 @@ class Array:
         return self.length
 
 
-class Result(Array):
+class Result(ArrayParameter):
     """A result array.
 
     Attributes:
@@ -157,17 +157,17 @@ class Source:
         self,
         unit: Unit,
         name: str,
-        result: Callable[[str, Segment], Array],
+        result: Callable[[str, Segment], ArrayParameter],
         taken: Sequence[str] = (),
         work: str = "",
     ) -> None:
         self._name, self._macro, self._work = check_name(name), name.upper(), work
         self._dtype, self._real = unit.dtype, REALS[unit.dtype]
         inputs = argument_names(unit.shapes)
-        self._arguments = [Array(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
+        self._arguments = [ArrayParameter(*pair) for pair in zip(inputs, unit.shapes, strict=True)]
         names = array_names(unit.segments, (*inputs, *taken))
         self._results: list[Any] = [result(*pair) for pair in zip(names, unit.segments, strict=True)]
-        self._arrays: list[Array] = [*self._arguments, *self._results]
+        self._arrays: list[ArrayParameter] = [*self._arguments, *self._results]
 
     @property
     def text(self) -> str:

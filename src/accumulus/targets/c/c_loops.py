@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, ORTHOGONAL, SCATTER
 from accumulus.tape.sparse_systems import SparseMatrix
-from accumulus.targets.c.c_expressions import Body, Mathematics
+from accumulus.targets.c.c_expressions import Mathematics, WrittenBody
 from accumulus.targets.c.c_header import (
     BYTES,
     COMPILED,
-    Array,
+    ArrayParameter,
     Result,
     Source,
     framed,
@@ -36,8 +36,8 @@ from accumulus.targets.c.c_places import (
     INDEX_TYPES,
     MOST_STRETCHES,
     WORK,
-    Places,
-    Reading,
+    ArrayPlaces,
+    OperandPlace,
     affine,
     moves,
     place_at,
@@ -177,15 +177,15 @@ class LoopSource(Source):
     """
 
     def __init__(self, unit: Unit, name: str = "f", mathematics: Mathematics | None = None, *, lanes: int = 0) -> None:
-        super().__init__(unit, name, lambda each, segment: Array(each, (segment.length,)), _TAKEN, WORK)
+        super().__init__(unit, name, lambda each, segment: ArrayParameter(each, (segment.length,)), _TAKEN, WORK)
         inputs = [array.name for array in self._arguments]
         self._nests = Nests(unit)
         check_written(self._nests.every, "C or CUDA")
         columns = [column for nest in self._nests.every for column in nest.loads]
         lengths = list(zip(inputs, map(prod, unit.shapes), strict=True))
-        self._places = Places(name, unit.tape, lengths, self._nests.kept, columns)
+        self._places = ArrayPlaces(name, unit.tape, lengths, self._nests.kept, columns)
         self._mathematics = mathematics or Mathematics(name, "float64")
-        self._given = frozenset(inputs)  # read-only arrays
+        self._inputs = frozenset(inputs)  # read-only arrays
         self._loops: list[str] = []
         self._calls: list[str] = []
         self._stack = 0  # largest number of numbers that a loop needs on the stack
@@ -229,7 +229,7 @@ class LoopSource(Source):
         else:
             self._write_body(nest, loads, stores)
 
-    def _copied(self, nest: Nest, source: Reading, result: Reading) -> bool:
+    def _copied(self, nest: Nest, source: OperandPlace, result: OperandPlace) -> bool:
         """Copy a returned result without a table if that would be long; return True if a few stretches suffice."""
         is_table = not source.array or source.array.startswith(f"{self._name}_values")
         if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
@@ -239,14 +239,14 @@ class LoopSource(Source):
         positions = (every if nest.positions is None else nest.positions.astype(np.int64)) + result.start
         return self._copy(source, places, result.array, positions)
 
-    def _result(self, store: int | Place) -> Reading:
+    def _result(self, store: int | Place) -> OperandPlace:
         if isinstance(store, Place):
-            return Reading(self._results[store.segment].name, store.offset)
-        return Reading(WORK, self._places.place(store))
+            return OperandPlace(self._results[store.segment].name, store.offset)
+        return OperandPlace(WORK, self._places.work_offset(store))
 
     # Bodies --------------------------------------------------------------------------------------------------------
 
-    def _write_body(self, nest: Nest, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
+    def _write_body(self, nest: Nest, loads: Sequence[OperandPlace], stores: Sequence[OperandPlace]) -> None:
         """Write a body, or a recurrence."""
         body, count, steps = nest.body, nest.count, nest.steps
         assert body is not None
@@ -257,9 +257,9 @@ class LoopSource(Source):
                 return
         before: list[str] = []
         sources, loads = loads, [self._together(reading, nest, before) for reading in loads]
-        moved = [reading.array for reading in (*sources, Reading(WORK)) if before]
+        moved = [reading.array for reading in (*sources, OperandPlace(WORK)) if before]
         results = [Result(f"r{k}", Segment(1, (k,), (0,))) for k in range(len(body.outputs))]
-        written = Body(
+        written = WrittenBody(
             body,
             [(f"p{k}", 0) for k in range(body.inputs)],
             results,
@@ -296,7 +296,9 @@ class LoopSource(Source):
             return
         self._tiled(description, nest, texts, written.slots, moved, before)
 
-    def _write_table(self, table: TableBody, count: int, loads: Sequence[Reading], stores: Sequence[Reading]) -> None:
+    def _write_table(
+        self, table: TableBody, count: int, loads: Sequence[OperandPlace], stores: Sequence[OperandPlace]
+    ) -> None:
         """Write a long body as a table of operations."""
         lanes, places, fixed = self._lanes, self._places, len(table.constants)
         key = table.kind, table.codes
@@ -337,7 +339,7 @@ class LoopSource(Source):
         arrays = [*(each.array for each in (*loads, *stores)), WORK]
         self._function(f"{count} instances of {len(table.operations)} operations in a table", arrays, [*lines, "}"])
 
-    def _together(self, reading: Reading, nest: Nest, before: list[str]) -> Reading:
+    def _together(self, reading: OperandPlace, nest: Nest, before: list[str]) -> OperandPlace:
         """Return an operand without a long table if it lies in a few stretches: they are copied together before.
 
         Recurrences, which use their own results, read the stretches in place; those with wide steps use a table.
@@ -351,7 +353,7 @@ class LoopSource(Source):
             if lines is None:
                 return reading
             before += lines
-            return Reading(WORK, self._places.reserve(len(places)))
+            return OperandPlace(WORK, self._places.reserve(len(places)))
         ranges = stretches([places], MOST_PIECES) if np.diff(nest.steps).max(initial=0) < WIDE else None
         if ranges is None:
             return reading
@@ -420,7 +422,7 @@ class LoopSource(Source):
 
     # Sums, products, copies ----------------------------------------------------------------------------------------
 
-    def _sums(self, nest: Nest, terms: Reading, result: Reading) -> None:
+    def _sums(self, nest: Nest, terms: OperandPlace, result: OperandPlace) -> None:
         """Write sums over segments of a column."""
         offsets = nest.offsets
         assert offsets is not None
@@ -441,7 +443,7 @@ class LoopSource(Source):
         arrays += [WORK] if before else []
         self._function(f"{count} sums of {int(offsets[-1])} terms", arrays, [*before, *body])
 
-    def _short_sums(self, terms: Reading, width: int, count: int, result: Reading) -> bool:
+    def _short_sums(self, terms: OperandPlace, width: int, count: int, result: OperandPlace) -> bool:
         """Write sums of a few terms each without a table, if these lie in a few stretches; return True if so."""
         assert terms.places is not None
         columns = [terms.places[k::width] for k in range(width)]
@@ -455,7 +457,7 @@ class LoopSource(Source):
             self._function(f"{count} sums of {len(terms.places)} terms", [terms.array, result.array], lines)
         return bool(lines)
 
-    def _sum(self, terms: Reading, first: str, length: str) -> str:
+    def _sum(self, terms: OperandPlace, first: str, length: str) -> str:
         """Return the expression of a sum of `length` terms, beginning with `first`."""
         if not terms.array:
             return f"{terms.at('')} * (double)({length})"
@@ -477,7 +479,9 @@ class LoopSource(Source):
             text = text.replace(f"TERM({turn})", term.replace("AT", turn))
         self._helpers[which] = text.replace("NAME", self._macro).replace("name_", f"{self._name}_")
 
-    def _product(self, shape: tuple[int, int, int], left: Reading, right: Reading, result: Reading) -> None:
+    def _product(
+        self, shape: tuple[int, int, int], left: OperandPlace, right: OperandPlace, result: OperandPlace
+    ) -> None:
         """Write a product of an m × k and a k × n matrix; rows of the result are consecutive."""
         m, k, n = shape
         description = f"product of {m} x {k} and {k} x {n}"
@@ -511,7 +515,7 @@ class LoopSource(Source):
         ]
         self._function(description, arrays, [*opening, *loops])
 
-    def _factor(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
+    def _factor(self, shape: tuple[int, int, int], matrix: OperandPlace, result: OperandPlace) -> None:
         """Write code for the Cholesky factor of a symmetric matrix, in place."""
         n = shape[0]
         to = f"{result.array} + {result.start}"
@@ -530,7 +534,9 @@ class LoopSource(Source):
         arrays = list(dict.fromkeys([matrix.array, result.array]))
         self._function(f"factor of {n} x {n}", arrays, lines)
 
-    def _sparse_product(self, matrix: SparseMatrix, shape: tuple[int, int, int], x: Reading, result: Reading) -> None:
+    def _sparse_product(
+        self, matrix: SparseMatrix, shape: tuple[int, int, int], x: OperandPlace, result: OperandPlace
+    ) -> None:
         """Write a product with a constant sparse matrix, whose entries are in tables."""
         m, k, n = shape
         starts, columns = (self._places.indices(each.astype(np.int64))[0] for each in (matrix.starts, matrix.columns))
@@ -549,7 +555,9 @@ class LoopSource(Source):
         arrays = list(dict.fromkeys([*([x.array] if x.array else []), entries, result.array]))
         self._function(f"product of a sparse {m} x {k} and {k} x {n}", arrays, lines)
 
-    def _by_indices(self, code: int, shape: tuple[int, int, int], operands: Sequence[Reading], result: Reading) -> None:
+    def _by_indices(
+        self, code: int, shape: tuple[int, int, int], operands: Sequence[OperandPlace], result: OperandPlace
+    ) -> None:
         """Write a gather or scatter of rows; indices are taken modulo the number of rows."""
         m, k, n = shape
         (matrix, indices), counts, rows = operands, *((k, m) if code == GATHER else (m, k))
@@ -569,7 +577,7 @@ class LoopSource(Source):
         arrays = list(dict.fromkeys([*(each.array for each in operands if each.array), result.array]))
         self._function(f"{m} rows by indices", arrays, lines)
 
-    def _orthogonal(self, shape: tuple[int, int, int], matrix: Reading, result: Reading) -> None:
+    def _orthogonal(self, shape: tuple[int, int, int], matrix: OperandPlace, result: OperandPlace) -> None:
         """Write code for R and Q of a matrix with at least as many rows as columns."""
         m, n, _ = shape
         self._helpers["orthogonal"] = _ORTHOGONAL.replace("NAME", self._macro).replace("name_", f"{self._name}_")
@@ -583,7 +591,7 @@ class LoopSource(Source):
         self._function(f"R and Q of {m} x {n}", arrays, lines)
 
     def _system(
-        self, shape: tuple[int, int, int], matrices: Sequence[Reading], result: Reading, is_logarithm: bool
+        self, shape: tuple[int, int, int], matrices: Sequence[OperandPlace], result: OperandPlace, is_logarithm: bool
     ) -> None:
         """Write the solution of a system; without right-hand sides the determinant, or its sign and logarithm."""
         n, _, m = shape
@@ -618,7 +626,7 @@ class LoopSource(Source):
         arrays = list(dict.fromkeys([*(each.array for each in matrices), result.array, WORK]))
         self._function(f"system of {n} equations" if sides else f"determinant of {n} x {n}", arrays, lines)
 
-    def _matrix(self, reading: Reading, shape: tuple[int, int], opening: list[str]) -> tuple[str, int, int]:
+    def _matrix(self, reading: OperandPlace, shape: tuple[int, int], opening: list[str]) -> tuple[str, int, int]:
         """Return the beginning of a matrix, and its strides; scattered entries are gathered first."""
         rows, columns = shape
         if reading.places is None:
@@ -633,14 +641,14 @@ class LoopSource(Source):
         opening.append(f"for (ptrdiff_t i = 0; i < {rows * columns}; i++) {WORK}[{at} + i] = {reading.at('i')};")
         return f"{WORK} + {at}", columns, 1
 
-    def _copy(self, source: Reading, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
+    def _copy(self, source: OperandPlace, places: NDArray[np.int64], result: str, positions: NDArray[np.int64]) -> bool:
         """Copy numbers from places to positions in a few stretches; return False if there would be too many."""
         lines = moves(source.array, places, result, positions)
         if lines is not None:
             self._function(f"{len(places)} numbers that are returned", [source.array, result], lines)
         return lines is not None
 
-    def _scatter(self, count: int, source: Reading, result: str, table: tuple[str, str]) -> None:
+    def _scatter(self, count: int, source: OperandPlace, result: str, table: tuple[str, str]) -> None:
         """Write code that moves numbers to the positions of a table."""
         line = f"for (ptrdiff_t i = 0; i < {count}; i++) {result}[{table[0]}[i]] = {source.at('i')};"
         self._function(f"{count} numbers that are returned", [source.array, result], [line])
@@ -648,7 +656,7 @@ class LoopSource(Source):
     # Functions -------------------------------------------------------------------------------------------------------
 
     def _parameter(self, array: str) -> str:
-        return f"{'const ' * (array in self._given)}double *restrict {array}"
+        return f"{'const ' * (array in self._inputs)}double *restrict {array}"
 
     def _function(self, description: str, arrays: Sequence[str], lines: Sequence[str]) -> None:
         name = f"{self._name}_loop{len(self._calls)}"
@@ -766,7 +774,7 @@ def hidden(table: str, macro: str) -> list[str]:
     return [f"const double *{table}_here = {table};", f"{macro}_HIDDEN({table}_here);"]
 
 
-def _rows(stores: Sequence[Reading], registers: Sequence[int]) -> list[tuple[list[int], str, int, int]]:
+def _rows(stores: Sequence[OperandPlace], registers: Sequence[int]) -> list[tuple[list[int], str, int, int]]:
     """Return runs of consecutive results: their registers, the array, the first place, and a distance.
 
     The distance is from one result to the next; for a single result, from one instance to the next.

@@ -35,7 +35,7 @@ _WORK: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OperandPlace:
     """Place of an operand in an array for the instances of a loop: start + step · instance, or from a table."""
 
     array: str  # a parameter of the program, the work space, or a table of constants; empty for one number
@@ -68,7 +68,7 @@ def place_at(start: int, step: int, instance: str) -> str:
     return f"{start} - {factor}" if step < 0 else f"{f'{start} + ' * bool(start)}{factor}"
 
 
-class Places:
+class ArrayPlaces:
     """The arrays of a program, and the places of references in them.
 
     Args:
@@ -97,7 +97,7 @@ class Places:
         self._names = [argument for argument, _ in arguments]
         self._firsts = np.cumsum([0, *(length for _, length in arguments)])[:-1]
         self._inputs = tape.inputs
-        self._kept = np.array(sorted(stored), np.int64)
+        self._stored = np.array(sorted(stored), np.int64)
         self._tables: dict[tuple[str, bytes], str] = {}
         self._texts: list[str] = []
         constants: list[NDArray[np.int64]] = []
@@ -117,20 +117,20 @@ class Places:
             self.staged[argument] = self.size
             self.size += lengths[argument]
         counts = np.array([stored[start] for start in sorted(stored)], np.int64)
-        self._places = self.size + np.cumsum(counts) - counts
+        self._offsets = self.size + np.cumsum(counts) - counts
         self.size += int(counts.sum())
 
-    def place(self, reference: int) -> int:
+    def work_offset(self, reference: int) -> int:
         """Return the place of a result in the work space."""
-        array = int(np.searchsorted(self._kept, reference, side="right")) - 1
-        return int(self._places[array]) + reference - int(self._kept[array])
+        array = int(np.searchsorted(self._stored, reference, side="right")) - 1
+        return int(self._offsets[array]) + reference - int(self._stored[array])
 
     def reserve(self, count: int) -> int:
         """Reserve `count` numbers in the work space, and return the first place."""
         self.size += count
         return self.size - count
 
-    def reading(self, column: Column, *, single: bool = True) -> Reading:
+    def reading(self, column: Column, *, single: bool = True) -> OperandPlace:
         """Return the reading of a column.
 
         Args:
@@ -142,22 +142,22 @@ class Places:
             array = self._array_of(low)
             if array == self._array_of(high):
                 name, shift = self._in(*array)
-                return Reading(name, column.start + shift, column.step)
+                return OperandPlace(name, column.start + shift, column.step)
         references = references_in(column)
         if (references < 0).all():
             values = self._values[-1 - references]
             if single and len(values) and (values.view(np.int64) == values[:1].view(np.int64)).all():
-                return Reading("", value=float(values[0]))
-            return Reading(self.table("values", "double", values))
+                return OperandPlace("", value=float(values[0]))
+            return OperandPlace(self.table("values", "double", values))
         name, places = self._all(references)
         start, step = int(places[0]), int(places[1] - places[0]) if len(places) > 1 else 0
         if np.array_equal(places, start + step * np.arange(len(places))):
-            return Reading(name, start, step)
-        return Reading(name, table=self.indices(places), places=places)
+            return OperandPlace(name, start, step)
+        return OperandPlace(name, table=self.indices(places), places=places)
 
-    def reading_of_constants(self) -> Reading:
+    def reading_of_constants(self) -> OperandPlace:
         """Return the reading of the constants at the beginning of the work space, from a table."""
-        return Reading(self.numbers(self.constants))
+        return OperandPlace(self.numbers(self.constants))
 
     def numbers(self, values: NDArray[np.float64]) -> str:
         """Return the name of a table of numbers."""
@@ -205,13 +205,13 @@ class Places:
         if reference < 0:
             return _CONSTANT, 0
         if reference >= self._inputs:
-            return _WORK, int(np.searchsorted(self._kept, reference, side="right")) - 1
+            return _WORK, int(np.searchsorted(self._stored, reference, side="right")) - 1
         return int(np.searchsorted(self._firsts, reference, side="right")) - 1, 0
 
     def _in(self, owner: int, array: int) -> tuple[str, int]:
         """Return the name of an array, and the offset of its references."""
         if owner == _WORK:
-            return WORK, int(self._places[array] - self._kept[array])
+            return WORK, int(self._offsets[array] - self._stored[array])
         return self._names[owner], -int(self._firsts[owner])
 
     def _all(self, references: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
@@ -228,8 +228,8 @@ class Places:
             if owner == _CONSTANT:
                 places[of_owner] = np.searchsorted(self._constants, some)
             elif owner == _WORK:
-                arrays = np.searchsorted(self._kept, some, side="right") - 1
-                places[of_owner] = some + (self._places - self._kept)[arrays]
+                arrays = np.searchsorted(self._stored, some, side="right") - 1
+                places[of_owner] = some + (self._offsets - self._stored)[arrays]
             else:
                 places[of_owner] = some - self._firsts[owner] + self.staged[owner]
         return WORK, places

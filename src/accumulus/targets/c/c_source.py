@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from accumulus.tape.live import as_written
-from accumulus.targets.c.c_expressions import Body, Mathematics, literal
+from accumulus.targets.c.c_expressions import Mathematics, WrittenBody, literal
 from accumulus.targets.c.c_header import BYTES, COMPILED, Result, Source, framed, function_text, only_if, table_text
 from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Unit
-from accumulus.targets.schedule import Part
+from accumulus.targets.schedule import Stretch
 
 #: Largest number of operations and stores of a function. Compilers give up vectorising loops with many more.
 LONGEST_PART: Final = 400
@@ -42,11 +42,13 @@ class CSource(Source):
         dtype, self._compact = unit.dtype, unit.compact
         self._mathematics = Mathematics(name, dtype, in_tiles=not unit.compact)
         entries = [(array.name, k) for array in self._arguments for k in range(array.rows)]
-        self._body = Body(unit.tape, entries, self._results, self._mathematics, exact=unit.exact, longest=LONGEST_PART)
+        self._body = WrittenBody(
+            unit.tape, entries, self._results, self._mathematics, exact=unit.exact, longest=LONGEST_PART
+        )
         self._slots = self._body.slots
         #: Text of each part, its arrays, and True if it reports points that its functions do not cover.
         table = self._table(unit) if unit.compact else None
-        self._parts = [self._part(number, part) for number, part in enumerate(self._body.parts)]
+        self._parts = [self._write_function(number, part) for number, part in enumerate(self._body.parts)]
         if table is not None:
             self._slots, self._parts = 0, [table]
         self.tile, stack = TILE[dtype], self._stack()
@@ -127,7 +129,7 @@ class CSource(Source):
 
     # The program itself ------------------------------------------------------------------------------------------
 
-    def _part(self, number: int, part: Part) -> tuple[str, list[str], bool]:
+    def _write_function(self, number: int, part: Stretch) -> tuple[str, list[str], bool]:
         """Return one part as a function of a row of points, its arrays, and True if it reports unfit points."""
         lines, used = self._body.statements(part, _of_point if self._compact else _at)
         arrays = [array.name for array in self._arrays]
@@ -145,12 +147,12 @@ class CSource(Source):
             kind, first = "int", [f"uint64_t unfit_at[{self._macro}_TILE], any = 0;"]
             lines = ["uint64_t unfit = 0;", *lines, "unfit_at[k] = unfit;"]
             last = ["for (ptrdiff_t k = 0; k < S; k++) any |= unfit_at[k];", "return any != 0;"]
-        head = f"{self._macro}_INLINE {kind} {self._name}_part{number}"
+        head = f"{self._macro}_INLINE {kind} {self._name}_write_function{number}"
         loop = ["for (ptrdiff_t k = 0; k < S; k++) {", *(f"    {line}" for line in lines), "}"]
         text = [function_text(f"{head}({', '.join([*parameters, 'const ptrdiff_t S'])})", [*first, *loop, *last])]
         # compiled separately for a point and for a tile
         for of, size in (("point", "1"), ("tile", f"{self._macro}_TILE")):
-            call = f"{self._name}_part{number}({', '.join([*names, size])});"
+            call = f"{self._name}_write_function{number}({', '.join([*names, size])});"
             kind, answer = ("int", "return ") if checked and of == "tile" else ("void", "(void)" * checked)
             head = f"{self._macro}_APART {kind} {self._name}_{of}{number}({', '.join(parameters)})"
             text.append(function_text(head, [f"{answer}{call}"]))

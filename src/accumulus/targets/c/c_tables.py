@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
-from accumulus.targets.c.c_expressions import Body, Mathematics
+from accumulus.targets.c.c_expressions import Mathematics, WrittenBody
 from accumulus.targets.c.c_header import Result
 from accumulus.targets.kernel import Segment
-from accumulus.targets.schedule import Group, groups, order
+from accumulus.targets.schedule import ResultGroup, groups, order
 from accumulus.targets.target import Compilable
 
 #: Largest number of arguments of an operation in a table.
@@ -70,7 +70,7 @@ class TableBody:
     def of(cls, body: Tape) -> TableBody | None:
         """Return the table of a body; None if it has truth values, or operations with more arguments."""
         stored = [Segment(1, (k,), (0,)) for k in range(len(body.outputs))]
-        references = [step for step in order(body, groups(body, stored, 1)) if not isinstance(step, Group)]
+        references = [step for step in order(body, groups(body, stored, 1)) if not isinstance(step, ResultGroup)]
         rows = {code: OPERATIONS[code] for code in set(body.codes[body.inputs :])}
         if any(
             row.result != "real" or row.arity > MOST_ARGUMENTS or set(row.arguments) != {"real"}
@@ -105,15 +105,15 @@ def written_size(body: Tape) -> int:
     return WRITTEN * (body.operations + len(body.outputs))
 
 
-def size_of(code: Compilable) -> int:
+def code_size(code: Compilable) -> int:
     """Return the approximate number of bytes of machine code and constant data of compact C."""
     if code.maps is None:
-        return _least(code.tape)
+        return _smallest_size(code.tape)
     sizes = [LOOP + OF_ARRAY * (len(each.operands(code.tape)) + len(each.arrays(code.tape))) for each in code.maps]
-    return sum(sizes) + sum(map(_least, code.bodies))
+    return sum(sizes) + sum(map(_smallest_size, code.bodies))
 
 
-def _least(body: Tape) -> int:
+def _smallest_size(body: Tape) -> int:
     table = TableBody.of(body)
     return written_size(body) if table is None else min(table.size, written_size(body))
 
@@ -132,7 +132,7 @@ def follower(name: str, macro: str, table: TableBody, lanes: int, mathematics: M
         tape = Tape(OPERATIONS[code].arity)
         tape.outputs = [tape.apply_code(code, [*range(tape.inputs)])]
         results = [Result("result", Segment(1, (0,), (0,)))]
-        written = Body(tape, [("a", 0), ("b", 0)][: tape.inputs], results, mathematics)
+        written = WrittenBody(tape, [("a", 0), ("b", 0)][: tape.inputs], results, mathematics)
         statements, _ = written.statements(written.parts[0], lambda array, _: f"{array}[k]")
         label = "default:" if number == len(table.codes) - 1 else f"case {number}:"
         if lanes == 1:

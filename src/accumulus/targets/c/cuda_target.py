@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import CompileError
-from accumulus.targets.c.c_expressions import Body, Mathematics
+from accumulus.targets.c.c_expressions import Mathematics, WrittenBody
 from accumulus.targets.c.c_header import REALS, Result, argument_names, array_names, check_name, function_text
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_places import WORK
@@ -67,7 +67,7 @@ class _Mathematics(Mathematics):
 # Scalar programs ------------------------------------------------------------------------------------------------------
 
 
-def source(unit: Unit, name: str = "f") -> str:
+def cuda_source(unit: Unit, name: str = "f") -> str:
     """Return a file with one kernel, for nvcc, NVRTC or CuPy's ``RawModule``.
 
     Raises:
@@ -80,7 +80,7 @@ def source(unit: Unit, name: str = "f") -> str:
         result.whole = True  # without tiles, entries are stored directly in place
     mathematics = _Mathematics(name, dtype)
     places = [(each, k) for each, shape in zip(inputs, unit.shapes, strict=True) for k in range(prod(shape))]
-    written = Body(unit.tape, places, results, mathematics, exact=unit.exact)
+    written = WrittenBody(unit.tape, places, results, mathematics, exact=unit.exact)
     lines: list[str] = []
     for part in written.parts:
         lines += written.statements(part, lambda array, row: f"{array}[{row} * {array}_entry]")[0]
@@ -325,7 +325,7 @@ class CudaKernel(SourceKernel):
     """Kernel on the GPU for a program without loops; CuPy caches its code."""
 
     def _emit(self) -> str:
-        return source(self._unit)
+        return cuda_source(self._unit)
 
     def _compile(self) -> None:
         self.device = OnDevice(self.source, self._unit, None)
@@ -376,7 +376,7 @@ def device_of(kernel: Kernel) -> OnDevice:
 
 TARGET: Final = Target(
     CudaKernel,
-    source,
+    cuda_source,
     comment="//",
     loops=CudaLoops,
     loop_source=lambda unit, name: _LoopSource(unit, name).text,

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.cache import digest
+from accumulus.cache import digest_of_parts
 from accumulus.forks import Lock
 from accumulus.native.machine import kernel
 from accumulus.tape.live import needed
@@ -30,7 +30,7 @@ from accumulus.targets.compiled.slots_kernel import SlotsState
 from accumulus.targets.kernel import Batch, Kernel, Unit, aligned
 from accumulus.targets.llvm.host import compile_ir, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
-from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
+from accumulus.targets.llvm.library import Code, Library, load_code, objects, store_code, version
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors, unless, when
@@ -240,13 +240,13 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
 @cache
 def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> tuple[_Run, Library]:
     """Return the function that runs tables of operations, with special functions if requested, and its library."""
-    key = digest([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
-    code = load(key) if cached else None
+    key = digest_of_parts([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
+    code = load_code(key) if cached else None
     if code is None:
         lines, functions = _text(lanes, dtype, special)
         code = Code(((compile_ir(in_module(lines)), ()),), tuple(sorted(functions.imported)), {})
         if cached:
-            store(key, code)
+            store_code(key, code)
     library = Library(code, ["run"], objects(np.dtype(dtype)))
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     return prototype(library.addresses["run"]), library

@@ -32,7 +32,7 @@ class Callback:
     signature: str  # as SciPy writes it
     head: str  # head of the function in LLVM IR; the inputs are `x`, and `n` is their number
     count: str  # type of `n`
-    found: tuple[str, ...]  # instructions that return the number `value`
+    success: tuple[str, ...]  # instructions that return the number `value`
     failed: str  # instructions that report a failure
 
 
@@ -95,7 +95,7 @@ def callback(
         "found:",
         f"%value.at = getelementptr double, ptr %results, i64 {entry}",
         "%value = load double, ptr %value.at",
-        *kind.found,
+        *kind.success,
         "failed:",
         kind.failed,
         "}",

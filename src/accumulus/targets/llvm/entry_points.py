@@ -343,7 +343,7 @@ ret i1 %both
 }}"""
 
 
-def _given(name: str, index: int) -> list[str]:
+def _load_argument(name: str, index: int) -> list[str]:
     """Return instructions that load the argument %name.object at an index."""
     return [
         f"%{name}.slot = getelementptr ptr, ptr %objects, i64 {index}",
@@ -351,7 +351,7 @@ def _given(name: str, index: int) -> list[str]:
     ]
 
 
-def _found(name: str, call: str) -> list[str]:
+def _address_or_refuse(name: str, call: str) -> list[str]:
     """Return instructions that define %name as the address of an object's entries, or return NotImplemented."""
     return [
         f"%{name} = call ptr {call}",
@@ -370,7 +370,7 @@ def _arguments(signature: Signature, points: Iterable[str]) -> list[str]:
             call = f"@argument_of(ptr %x{k}.object, i32 {len(shape)}, ptr {lengths}, i64 {count})"
         else:
             call = f"@number_of(ptr %x{k}.object, ptr %x{k}.number)"
-        lines += [*_given(f"x{k}", k), *_found(f"x{k}", call)]
+        lines += [*_load_argument(f"x{k}", k), *_address_or_refuse(f"x{k}", call)]
     return lines
 
 
@@ -409,14 +409,16 @@ def _batch(signature: Signature, transposed: bool) -> list[str]:
         f"%all = icmp eq i64 %given, {count}",
         f"%some.of.them = icmp eq i64 %given, {count + 2}",
         *when("enough", "or i1 %all, %some.of.them", "counted", "refuse"),
-        *_given("first.array", signature.shared.index(False)),
+        *_load_argument("first.array", signature.shared.index(False)),
         f"%points = call i64 @length_of(ptr %first.array.object, i1 {last})",
         *unless("no.points", "icmp slt i64 %points, 0", "refuse", "points.known"),
         *_arguments(signature, ["-1" if shared else "%points" for shared in signature.shared]),
     ]
     for k, (name, length) in enumerate(zip(results, signature.lengths, strict=True), len(arguments)):
-        lines += [f"%{name}.entries = mul i64 %points, {length}", *_given(name, k)]
-        lines += _found(name, f"@result_of(ptr %{name}.object, i64 %{name}.entries, i64 %points, i1 {last})")
+        lines += [f"%{name}.entries = mul i64 %points, {length}", *_load_argument(name, k)]
+        lines += _address_or_refuse(
+            name, f"@result_of(ptr %{name}.object, i64 %{name}.entries, i64 %points, i1 {last})"
+        )
     lengths = [*map(prod, signature.shapes), *signature.lengths]
     for name, length in zip(signature.names, lengths, strict=True):
         points = "%points" if name in signature.moving else "1"
@@ -434,8 +436,8 @@ def _batch(signature: Signature, transposed: bool) -> list[str]:
         "whole:",
         "br label %start",
         "range:",
-        *_given("first", count),
-        *_given("last", count + 1),
+        *_load_argument("first", count),
+        *_load_argument("last", count + 1),
         "%first.given = call i64 @PyLong_AsSsize_t(ptr %first.object)",
         "%last.given = call i64 @PyLong_AsSsize_t(ptr %last.object)",
         "br label %start",
@@ -491,8 +493,8 @@ def _point(signature: Signature) -> list[str]:
         *_arguments(signature, ["-1"] * len(signature.shapes)),
     ]
     for k, (name, length) in enumerate(zip(signature.results, signature.lengths, strict=True), len(signature.shapes)):
-        lines += _given(name, k)
-        lines += _found(name, f"@result_of(ptr %{name}.object, i64 {length}, i64 -1, i1 false)")
+        lines += _load_argument(name, k)
+        lines += _address_or_refuse(name, f"@result_of(ptr %{name}.object, i64 {length}, i64 -1, i1 false)")
     return [*lines, *_run_on_point(signature)]
 
 

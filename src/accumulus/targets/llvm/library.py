@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus import cache
-from accumulus.cache import digest, processor
+from accumulus.cache import digest_of_parts, processor
 from accumulus.errors import CompileError
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.tape.tape import to_bytes
@@ -210,14 +210,14 @@ def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], na
     return LinkedByLLVM(image, exports, imports, names)
 
 
-def key_of(unit: Unit, changes: Mapping[str, object]) -> str:
+def code_key(unit: Unit, changes: Mapping[str, object]) -> str:
     """Return the key of a program's code for one purpose.
 
     Args:
         unit: program to compile.
         changes: attributes in which its variant differs from the tuned one, by name.
     """
-    return digest(
+    return digest_of_parts(
         [
             version(),
             to_bytes(unit.tape),
@@ -232,7 +232,7 @@ def key_of(unit: Unit, changes: Mapping[str, object]) -> str:
     )
 
 
-def load(key: str) -> Code | None:
+def load_code(key: str) -> Code | None:
     """Return the code in the cache under a key; None if there is none."""
     content = cache.load("programs", key)
     try:
@@ -241,7 +241,7 @@ def load(key: str) -> Code | None:
         return None
 
 
-def store(key: str, code: Code) -> None:
+def store_code(key: str, code: Code) -> None:
     """Store code in the cache, if the cache can be used."""
     cache.store("programs", key, code.to_bytes())
 

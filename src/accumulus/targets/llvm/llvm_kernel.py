@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.cache import digest
+from accumulus.cache import digest_of_parts
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.targets.kernel import Batch, Call, Kernel, Unit
@@ -29,10 +29,10 @@ from accumulus.targets.llvm.library import (
     Library,
     builtin,
     check_supported,
-    key_of,
-    load,
+    code_key,
+    load_code,
     objects,
-    store,
+    store_code,
     version,
 )
 
@@ -62,8 +62,8 @@ def _library(dtype: np.dtype[Any]) -> Library:
     name = str(dtype)
     with _LOCK:
         if name not in _LOADED:
-            key = digest([version(), f"shared by programs of {name}".encode()])
-            cached = load(key)
+            key = digest_of_parts([version(), f"shared by programs of {name}".encode()])
+            cached = load_code(key)
             library = None
             if cached is not None:
                 with suppress(CompileError):  # a library that it imports from is missing
@@ -71,7 +71,7 @@ def _library(dtype: np.dtype[Any]) -> Library:
             if library is None:
                 code = _compiled(dtype)
                 library = _linked(code, dtype)
-                store(key, code)
+                store_code(key, code)
             _LOADED[name] = library
         return _LOADED[name]
 
@@ -113,7 +113,7 @@ class _Compiled:
     batch: Callable[..., Any]  # function that Python calls
     library: Library  # memory of the code
     changes: dict[str, Any]  # differences from the variant that suits the program
-    others: list[Library]  # code with the same order for other alignments of the results
+    realigned: list[Library]  # code with the same order for other alignments of the results
     slow_entries: int = 0  # number of entries stored without such code where it would have been faster
 
 
@@ -135,7 +135,7 @@ class LLVMKernel(Kernel):
         super().__init__(unit)
         self.seconds["load"] = 0.0
         self._lock = Lock()
-        self._given = variant
+        self._fixed_variant = variant
         self._cache = unit.cache and variant is None
         self._none_shared = (False,) * len(self.arguments)
         #: Code of batches, by (shared arguments, transposed, zeroed).
@@ -156,7 +156,7 @@ class LLVMKernel(Kernel):
     def _suited(self, transposed: bool, single: bool = False) -> Variant:
         from accumulus.targets.llvm.module import tune
 
-        suited = self._given or tune(self._tape, self.segments, self._unit.dtype, transposed, single=single)
+        suited = self._fixed_variant or tune(self._tape, self.segments, self._unit.dtype, transposed, single=single)
         return replace(suited, exact=suited.exact.union(self._unit.exact))
 
     @property
@@ -298,7 +298,7 @@ class LLVMKernel(Kernel):
         if not self._cache:
             return None
         start = time.perf_counter()
-        code = load(key_of(self._unit, changes))
+        code = load_code(code_key(self._unit, changes))
         library = None
         if code is not None:
             with suppress(CompileError):  # a library that it imports from is missing
@@ -324,20 +324,20 @@ class LLVMKernel(Kernel):
         self.seconds["emit"] += middle - start
         self.seconds["compile"] += time.perf_counter() - middle
         if self._cache:
-            store(key_of(self._unit, changes), code)
+            store_code(code_key(self._unit, changes), code)
         return library
 
     def _note_misaligned(self, compiled: _Compiled, out: Sequence[NDArray[Any]], points: int) -> None:
         """Count results stored across vector boundaries, and compile code for their alignment once that pays."""
         with self._lock:
             compiled.slow_entries += points * max(self._lengths)
-            if compiled.slow_entries < ENTRIES_BEFORE_REALIGNMENT or compiled.others:
+            if compiled.slow_entries < ENTRIES_BEFORE_REALIGNMENT or compiled.realigned:
                 return
             lanes, size = self._variant.lanes, self._variant.size
             offsets = tuple(array.ctypes.data // size % lanes for array in out)
             changes = compiled.changes | {"offsets": offsets}
             library = self._loaded(("run",), changes) or self._compile(("run",), changes)
-            compiled.others.append(library)
+            compiled.realigned.append(library)
             pointer = ctypes.c_void_p.from_address(compiled.library.addresses["other"])
             pointer.value = library.addresses["run"]
 

@@ -21,7 +21,7 @@ LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
 WIDTH_OF_LOOPS: Final = 64
 
 
-def source(unit: Unit, name: str) -> str:
+def llvm_source(unit: Unit, name: str) -> str:
     """Return the LLVM IR that a kernel compiles for C-ordered batches; `name` does not occur in it."""
     from accumulus.targets.llvm.module import module, tune
 
@@ -52,4 +52,4 @@ def _seconds(operations: int) -> float:
     return operations * (8e-5 if operations <= LONGEST_STRAIGHT_LINE else 5e-6)
 
 
-TARGET: Final = Target(_compile, source, comment=";", loops=_loops, seconds=_seconds)
+TARGET: Final = Target(_compile, llvm_source, comment=";", loops=_loops, seconds=_seconds)

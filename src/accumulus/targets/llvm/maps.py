@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.cache import digest
+from accumulus.cache import digest_of_parts
 from accumulus.tape.blocks import GATHER, SCATTER, SPARSE_PRODUCT, operand_shapes
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.live import as_written, time_of
@@ -51,7 +51,7 @@ from accumulus.targets.kernel import (
 )
 from accumulus.targets.llvm.host import compile_modules, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
-from accumulus.targets.llvm.library import Code, Library, load, objects, store, version
+from accumulus.targets.llvm.library import Code, Library, load_code, objects, store_code, version
 from accumulus.targets.llvm.module import Text
 from accumulus.targets.llvm.rows import (
     ARGUMENTS,
@@ -117,7 +117,7 @@ def _gathered(lanes: int, places: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class BodyFunction:
     """A body to compile, once for all loops over it."""
 
     name: str  # name of the function
@@ -159,7 +159,7 @@ class Body:
         return opening, results
 
 
-def _loop(body: Body, functions: Functions) -> list[str]:
+def _loop(body: BodyFunction, functions: Functions) -> list[str]:
     """Return a function that computes instances, at least as many as a vector has lanes; the last two may overlap."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = body.written(vectors, _load, functions)
@@ -316,7 +316,7 @@ def driver() -> list[str]:
     ]
 
 
-def compiled(bodies: Sequence[Body], lanes: int, cache: bool, functions: Collection[str]) -> Library:
+def compile_loops(bodies: Sequence[BodyFunction], lanes: int, cache: bool, functions: Collection[str]) -> Library:
     """Return a library of loops over bodies, sums, lookups and sparse products, with the driver that calls them."""
     kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(functions)
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
@@ -336,9 +336,9 @@ def compiled(bodies: Sequence[Body], lanes: int, cache: bool, functions: Collect
 
 def library_of(
     kind: str,
-    bodies: Sequence[Body],
+    bodies: Sequence[BodyFunction],
     lanes: int,
-    loop: Callable[[Body, Functions], list[str]],
+    loop: Callable[[BodyFunction, Functions], list[str]],
     cache: bool,
     names: Sequence[str],
     declarations: Sequence[str],
@@ -359,14 +359,14 @@ def library_of(
     functions = Functions(lanes, "float64")
     parts = [repr((lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()]
     parts += [to_bytes(body.tape) for body in bodies]
-    key = digest([version(), kind.encode(), *parts])
-    code = load(key) if cache else None
+    key = digest_of_parts([version(), kind.encode(), *parts])
+    code = load_code(key) if cache else None
     if code is None:
         loops = {body.name: loop(body, functions) for body in bodies}
         images = compile_modules(Text([*functions.text(), *declarations], loops, [*sums, *driver()]).modules())
         code = Code(images, tuple(sorted(functions.imported)), {})
         if cache:
-            store(key, code)
+            store_code(key, code)
     return Library(code, [*(body.name for body in bodies), *names, DRIVER], objects(np.dtype(float)))
 
 
@@ -457,7 +457,7 @@ def _entry(v: Vectors, table: str) -> str:
     return v.let(f"load i32, ptr {v.let(f'getelementptr i32, ptr {table}, i64 %i')}, align 4")
 
 
-def _loop_over_points(body: Body, functions: Functions) -> list[str]:
+def _loop_over_points(body: BodyFunction, functions: Functions) -> list[str]:
     """Return a function that computes one instance at a time, for as many points as a vector has lanes."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = body.written(vectors, _load_points, functions)
@@ -494,8 +494,8 @@ def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[st
     return summing(name, v, partial, [v] * partial, wide, joined, term(v, "oy", "%k", table))
 
 
-def compiled_for_points(bodies: Sequence[Body], lanes: int, cache: bool, is_sparse: bool) -> Library:
-    """Return the library of `compiled` for batches of points."""
+def compiled_for_points(bodies: Sequence[BodyFunction], lanes: int, cache: bool, is_sparse: bool) -> Library:
+    """Return the library of `compile_loops` for batches of points."""
     sums = [
         line
         for (name, is_wide), function in POINT_SUMS.items()
@@ -586,7 +586,7 @@ class LLVMLoops(CompiledLoops):
         nests = Nests(unit)
         self.cleared = nests.cleared
         self._layout = WorkspaceLayout(unit.tape, nests.kept)
-        self._bodies: dict[object, Body] = {}
+        self._bodies: dict[object, BodyFunction] = {}
         self._steps: list[_Step] = []
         #: Columns that sparse matrices are multiplied with, by step.
         self._sparse: dict[int, list[tuple[int, NDArray[np.int32], int]]] = {}
@@ -600,7 +600,7 @@ class LLVMLoops(CompiledLoops):
             functions = {step.function for step in loops if (step.parts(self._lanes)[1] == is_wide).any()}
             if functions:
                 bodies = [body for body in self._bodies.values() if body.name in functions]
-                self._libraries[is_wide] = compiled(bodies, width, unit.cache, functions)
+                self._libraries[is_wide] = compile_loops(bodies, width, unit.cache, functions)
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
@@ -614,7 +614,7 @@ class LLVMLoops(CompiledLoops):
         operations = sum(body.tape.operations for body in self._bodies.values())
         #: Number of points whose computation takes as long as compiling for points in lanes, which is then done.
         self._enough = (LANES + LANES_AN_OPERATION * operations) / (CALL + sum(step.seconds for step in self._steps))
-        self._asked_for = 0
+        self._points_requested = 0
         self._library: Library | None = None
         self._unused: list[_Memory] = []
 
@@ -627,7 +627,7 @@ class LLVMLoops(CompiledLoops):
             stores = (FORWARD if nest.positions is None else SCATTERED,) * len(nest.stores)
             key = (to_bytes(nest.body), kinds, stores, nest.sensitive)
             name = f"map{len(self._bodies)}"
-            body = self._bodies.setdefault(key, Body(name, nest.body, kinds, stores, nest.sensitive))
+            body = self._bodies.setdefault(key, BodyFunction(name, nest.body, kinds, stores, nest.sensitive))
             moving = sum(MOVING if isinstance(column, Range) else FINDING for column in nest.loads)
             moving += MOVING * len(nest.stores)
             self._steps.append(_Step(body.name, nest, nest.count * (SECONDS * time_of(nest.body) + moving)))
@@ -701,7 +701,7 @@ class LLVMLoops(CompiledLoops):
         assert nest.shape is not None
         shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))
         (_, matrix, steps, _), (_, indices, apart, _) = (
-            placed(self._places(each, self._layout.table(each)), shape)
+            placed(self._operand_entries(each, self._layout.table(each)), shape)
             for each, shape in zip(nest.loads, shapes, strict=True)
         )
         if not (steps and apart):
@@ -711,10 +711,10 @@ class LLVMLoops(CompiledLoops):
 
     def _of_matrices(self, step: _Step) -> OfMatrices:
         constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
-        places = [self._places(operands, self._tables[id(operands)]) for operands in step.nest.loads]
+        places = [self._operand_entries(operands, self._tables[id(operands)]) for operands in step.nest.loads]
         return OfMatrices(step.nest, places, constant)
 
-    def _places(self, operands: Column, table: NDArray[np.int32] | None) -> Entries:
+    def _operand_entries(self, operands: Column, table: NDArray[np.int32] | None) -> Entries:
         if isinstance(operands, Range):
             return self._layout.place(operands.start), operands.step
         assert table is not None
@@ -891,8 +891,8 @@ class LLVMLoops(CompiledLoops):
     def run(self, batch: Batch, first: int, last: int) -> int:
         """Compute points from `first` on while they fill lanes; return the point after these."""
         lanes, transposed = self._lanes, batch.transposed
-        self._asked_for += last - first
-        if not self._may_be_in_lanes or self._asked_for < self._enough or last - first < lanes:
+        self._points_requested += last - first
+        if not self._may_be_in_lanes or self._points_requested < self._enough or last - first < lanes:
             return first
         memory = taken(self._unused, self._memory)
         rows, begin = [], self._layout.first

@@ -49,19 +49,19 @@ from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
-from accumulus.targets.llvm.tables import Slotted, by_tables, loops, places, scatter
+from accumulus.targets.llvm.tables import Slotted, by_tables, loop_functions, result_sources, scatter_function
 from accumulus.targets.llvm.vectors import ATTRIBUTES, Columns, Layout, Rows, Signature, Vectors, unless
 from accumulus.targets.schedule import (
-    Group,
-    Part,
+    ResultGroup,
     Runs,
+    Stretch,
+    cut,
     groups,
     handed_on,
     most_alive,
     order,
     order_by_critical_path,
     order_by_registers,
-    parts,
     width,
 )
 from accumulus.targets.schedule import runs as sorted_into_runs
@@ -85,7 +85,9 @@ class Variant:
     exact: frozenset[int] = frozenset()  # references of operations that may not be fused
     part_size: int = 0  # operations and stores in one function; 0 for the default of the program's length
     critical_path: bool = False  # True for the order of the critical path, False for the order of results
-    steps: tuple[int | Group, ...] | None = None  # operations and results in another order; None for one of these two
+    steps: tuple[int | ResultGroup, ...] | None = (
+        None  # operations and results in another order; None for one of these two
+    )
     single: bool = False  # True for one point at a time, without batches
     shared: tuple[bool, ...] = ()  # for each argument, True if all points share it; all False if empty
 
@@ -94,25 +96,25 @@ class Variant:
         """Bytes of a number."""
         return 8 if self.dtype == "float64" else 4
 
-    def parts(self, tape: Tape, segments: Sequence[Segment]) -> tuple[list[Part], int]:
+    def parts(self, tape: Tape, segments: Sequence[Segment]) -> tuple[list[Stretch], int]:
         """Return operations and results in order, cut into functions; and the number of slots in the frame."""
         results = results_of(tape, segments)
         if self.steps is not None:
-            steps: Sequence[int | Group] = self.steps
+            steps: Sequence[int | ResultGroup] = self.steps
         elif self.critical_path:
             steps = list(order_by_critical_path(tape, results, sines_and_cosines(tape)))
         else:
             steps = list(order(tape, results, sines_and_cosines(tape)))
         uncut = max(len(results), len(steps) - len(results)) <= LARGEST_UNCUT
         size = self.part_size or (len(steps) if uncut else PART_SIZE)
-        return parts(tape, steps, size, 1 if self.transposed else self.lanes)
+        return cut(tape, steps, size, 1 if self.transposed else self.lanes)
 
 
-def results_of(tape: Tape, segments: Sequence[Segment]) -> list[Group]:
+def results_of(tape: Tape, segments: Sequence[Segment]) -> list[ResultGroup]:
     """Return the stored results in order: entries of result arrays, or the distinct values as one array."""
     if not by_tables(segments):
         return groups(tape, segments, 1)
-    return [Group(0, slot, (reference,)) for slot, reference in enumerate(places(tape, segments)[1])]
+    return [ResultGroup(0, slot, (reference,)) for slot, reference in enumerate(result_sources(tape, segments)[1])]
 
 
 def sines_and_cosines(tape: Tape) -> dict[int, int]:
@@ -378,10 +380,10 @@ def _straight_line(
     scattered = None
     if by_tables(segments):
         layout = Slotted(layout, slots)
-        arrays, distinct = places(tape, segments)
+        arrays, distinct = result_sources(tape, segments)
         at = np.arange(slots, slots + len(distinct))
         slots += len(distinct)
-        scattered = scatter(arrays, at, variant.lanes, variant.dtype, tile, variant.zeroed)
+        scattered = scatter_function(arrays, at, variant.lanes, variant.dtype, tile, variant.zeroed)
     bodies = [_body(tape, piece, layout, functions, variant) for piece in pieces]
 
     text: dict[str, list[str]] = {}
@@ -409,10 +411,10 @@ def _in_loops(
     tile: int,
 ) -> _Block:
     """Return code with a loop for each kind of operation."""
-    made = loops(runs, tape.constants, signature, functions, tile)
-    arrays, distinct = places(tape, segments)
+    made = loop_functions(runs, tape.constants, signature, functions, tile)
+    arrays, distinct = result_sources(tape, segments)
     at = runs.slot_of[np.array(distinct, np.int64)]
-    scattered = scatter(arrays, at, variant.lanes, variant.dtype, tile, variant.zeroed)
+    scattered = scatter_function(arrays, at, variant.lanes, variant.dtype, tile, variant.zeroed)
     body = [
         _call("inputs", [*signature.arguments, "frame"]),
         _call("operations", ["frame"]),
@@ -427,9 +429,9 @@ def _runs(tape: Tape, segments: Sequence[Segment], variant: Variant) -> Runs | N
         return None
     if width(tape) < SHORTEST_RUN:  # sorting by kind makes runs shorter still
         return None
-    distinct = places(tape, segments)[1]
-    results = [Group(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
-    steps = [step for step in order(tape, results) if not isinstance(step, Group)]
+    distinct = result_sources(tape, segments)[1]
+    results = [ResultGroup(0, slot, (reference,)) for slot, reference in enumerate(distinct)]
+    steps = [step for step in order(tape, results) if not isinstance(step, ResultGroup)]
     if len(steps) <= LARGEST_STRAIGHT_LINE:
         return None
     runs = sorted_into_runs(tape, steps, distinct, variant.exact, fuse=variant.contract and host().fused)
@@ -459,12 +461,12 @@ def _tile(signature: Signature, lanes: int) -> int:
     return tile
 
 
-def _body(tape: Tape, part: Part, layout: Layout, functions: Functions, variant: Variant) -> list[str]:
+def _body(tape: Tape, part: Stretch, layout: Layout, functions: Functions, variant: Variant) -> list[str]:
     vectors = Vectors(variant.lanes, variant.dtype)
     instructions = Instructions(tape, vectors, layout.load, functions, part.slots, variant.contract, variant.exact)
     layout.begin(vectors, instructions.value)
     for step in part.steps:
-        if isinstance(step, Group):
+        if isinstance(step, ResultGroup):
             layout.store(step)
         else:
             instructions.operation(step)

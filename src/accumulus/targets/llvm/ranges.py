@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature, again, unless, when
-from accumulus.targets.schedule import Group
+from accumulus.targets.schedule import ResultGroup
 
 #: Scratch memory beyond this number of bytes is on the heap.
 LARGEST_ON_STACK: Final = 1 << 16
@@ -213,7 +213,7 @@ def _skipped_rows(signature: Signature, lanes: int, offsets: Sequence[int]) -> l
 
 
 def run_columns(
-    signature: Signature, results: Sequence[Group], slots: int, lanes: int, tile: int, zeroed: bool, direct: bool
+    signature: Signature, results: Sequence[ResultGroup], slots: int, lanes: int, tile: int, zeroed: bool, direct: bool
 ) -> list[str]:
     """Return the function that computes a range of points, for transposed batches.
 
@@ -370,7 +370,7 @@ _CLEAR: Final = (
 )
 
 
-def _runs(results: Sequence[Group], zeroed: bool) -> list[tuple[int, int, int]]:
+def _runs(results: Sequence[ResultGroup], zeroed: bool) -> list[tuple[int, int, int]]:
     """Return segment, start and length of each run of neighbouring entries to copy."""
     runs: list[tuple[int, int, int]] = []
     for group in results:

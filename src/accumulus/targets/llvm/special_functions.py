@@ -24,7 +24,7 @@ from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, Term, VectorFun
 from accumulus.targets.llvm.special_coefficients import Fit
 
 
-def polynomial(fit: Fit, x: Term) -> Term:
+def fit_value(fit: Fit, x: Term) -> Term:
     """Return the value of a fit at x."""
     low, high, coefficients = fit
     scale = 2.0 / (high - low)
@@ -57,7 +57,7 @@ def _sine_and_cosine(x: Term) -> tuple[Term, Term, Term]:
     nearest = np.rint(x)
     r = x - nearest
     z = r * r
-    return r * polynomial(fits.SINPI, z), (0.5 - r) * (0.5 + r) * polynomial(fits.COSPI, z), nearest
+    return r * fit_value(fits.SINPI, z), (0.5 - r) * (0.5 + r) * fit_value(fits.COSPI, z), nearest
 
 
 def gammaln(x: Term) -> Term:
@@ -66,12 +66,12 @@ def gammaln(x: Term) -> Term:
     y = where(negative, 1.0 - x, x)
     small = y < 1.0
     above = where(small, y + 1.0, y)
-    middle = where(small, y, y - 1.0) * where(small, y - 1.0, y - 2.0) * polynomial(fits.GAMMALN_MIDDLE, above)
+    middle = where(small, y, y - 1.0) * where(small, y - 1.0, y - 2.0) * fit_value(fits.GAMMALN_MIDDLE, above)
     logarithm = np.log(y)
     inverse = 1.0 / y
     tail = (y - 0.5) * (logarithm - 1.0) + (_HALF_LOG_TWO_PI - 0.5)
-    tail = tail + inverse * polynomial(fits.GAMMALN_TAIL, inverse * inverse)
-    value = where(y < 3.0, middle, where(y < 8.0, (y - 2.0) * polynomial(fits.GAMMALN_UPPER, y), tail))
+    tail = tail + inverse * fit_value(fits.GAMMALN_TAIL, inverse * inverse)
+    value = where(y < 3.0, middle, where(y < 8.0, (y - 2.0) * fit_value(fits.GAMMALN_UPPER, y), tail))
     value = where(small, value - logarithm, value)
     sine = _sine_and_cosine(x)[0]
     reflected = -np.log(abs(sine) * (1.0 / math.pi)) - value
@@ -85,11 +85,11 @@ def digamma(x: Term) -> Term:
     small = y < 1.0
     above = where(small, y + 1.0, y)
     root, rest = fits.DIGAMMA_ROOT
-    middle = ((above - root) - rest) * polynomial(fits.DIGAMMA_MIDDLE, above)
+    middle = ((above - root) - rest) * fit_value(fits.DIGAMMA_MIDDLE, above)
     inverse = 1.0 / y
     square = inverse * inverse
-    tail = np.log(y) - 0.5 * inverse - square * polynomial(fits.DIGAMMA_TAIL, square)
-    value = where(y < 3.0, middle, where(y < 8.0, polynomial(fits.DIGAMMA_UPPER, y), tail))
+    tail = np.log(y) - 0.5 * inverse - square * fit_value(fits.DIGAMMA_TAIL, square)
+    value = where(y < 3.0, middle, where(y < 8.0, fit_value(fits.DIGAMMA_UPPER, y), tail))
     value = where(small, value - inverse, value)
     sine, cosine, _ = _sine_and_cosine(x)
     reflected = where(sine == 0.0, math.nan, value - math.pi * cosine / sine)
@@ -106,11 +106,11 @@ def gamma(x: Term) -> Term:
         large = 3.0 <= base
         base = where(large, base - 1.0, base)
         product = where(large, product * base, product)
-    middle = product * polynomial(fits.GAMMA_MIDDLE, base)
+    middle = product * fit_value(fits.GAMMA_MIDDLE, base)
     finite = where(200.0 < y, 200.0, y)
     # y^y exp(-y) as a square: it overflows only where Γ does
     root = finite ** (0.5 * finite) * np.exp(-0.5 * finite)
-    tail = root * polynomial(fits.GAMMA_TAIL, 1.0 / finite) / np.sqrt(finite) * root
+    tail = root * fit_value(fits.GAMMA_TAIL, 1.0 / finite) / np.sqrt(finite) * root
     value = where(y < 8.0, middle, tail)
     sine, _, nearest = _sine_and_cosine(x)
     odd = nearest - 2.0 * np.floor(0.5 * nearest)
@@ -138,9 +138,9 @@ def zeta(s: Term, q: Term) -> Term:
 def _inverse_of_error(w: Term) -> Term:
     """Return erfinv(z) / z, with w = -log(1 - z²) (M. Giles, Approximating the erfinv function, 2010)."""
     root = np.sqrt(w)
-    upper = where(root < 9.0, polynomial(fits.ERFINV_UPPER, root), polynomial(fits.ERFINV_TAIL, root))
-    upper = where(root < 4.0, polynomial(fits.ERFINV_MIDDLE, root), upper)
-    return where(w < 4.0, polynomial(fits.ERFINV_LOWER, w), where(w == math.inf, math.inf, upper))
+    upper = where(root < 9.0, fit_value(fits.ERFINV_UPPER, root), fit_value(fits.ERFINV_TAIL, root))
+    upper = where(root < 4.0, fit_value(fits.ERFINV_MIDDLE, root), upper)
+    return where(w < 4.0, fit_value(fits.ERFINV_LOWER, w), where(w == math.inf, math.inf, upper))
 
 
 def erfinv(z: Term) -> Any:
@@ -155,7 +155,7 @@ def erfcinv(y: Term) -> Any:
 
 def _right_erfcx(x: Term) -> Any:
     """Return erfcx for x ≥ 0."""
-    return polynomial(fits.ERFCX, 1.0 - 7.5 / (x + 3.75)) / (1.0 + 2.0 * x)
+    return fit_value(fits.ERFCX, 1.0 - 7.5 / (x + 3.75)) / (1.0 + 2.0 * x)
 
 
 def _twice_exp_of_square(x: Term) -> Any:
@@ -176,7 +176,7 @@ def i1erfcx(x: Term) -> Term:
     """Return exp(x²) i¹erfc x, on which derivatives of erfcx depend; for negative x it adds -2x exp(x²)."""
     a = abs(x)
     inverse = 1.0 / (1.0 + 2.0 * a)
-    right = polynomial(fits.I1ERFCX, 1.0 - 7.5 / (a + 3.75)) * inverse * inverse
+    right = fit_value(fits.I1ERFCX, 1.0 - 7.5 / (a + 3.75)) * inverse * inverse
     return where(x < 0.0, a * _twice_exp_of_square(x) + right, right)
 
 
@@ -194,7 +194,7 @@ def ierfcx(order: Term, x: Term) -> Term:
     step = 1.0 / (near + root)
     slope, square = (near + near) * step, step * step
     scale = where(far, 0.5 / a, step)
-    after = polynomial(fits.IERFCX, near / root)
+    after = fit_value(fits.IERFCX, near / root)
     # value of the highest order, scaled: 1 for every x
     now = where(a < 0.0, 0.0, 1.0)
     right = now
@@ -231,14 +231,14 @@ def log_ndtr(x: Term) -> Term:
 def i0e(x: Term) -> Term:
     """Return exp(-|x|) I₀(x)."""
     a = abs(x)
-    return where(a < 8.0, polynomial(fits.I0E_LOWER, a), polynomial(fits.I0E_UPPER, 8.0 / a) / np.sqrt(a))
+    return where(a < 8.0, fit_value(fits.I0E_LOWER, a), fit_value(fits.I0E_UPPER, 8.0 / a) / np.sqrt(a))
 
 
 def i1e(x: Term) -> Term:
     """Return exp(-|x|) I₁(x)."""
     a = abs(x)
-    upper = polynomial(fits.I1E_UPPER, 8.0 / a) / np.sqrt(a)
-    return where(a < 8.0, x / (1.0 + a) * polynomial(fits.I1E_LOWER, a), where(x < 0.0, -upper, upper))
+    upper = fit_value(fits.I1E_UPPER, 8.0 / a) / np.sqrt(a)
+    return where(a < 8.0, x / (1.0 + a) * fit_value(fits.I1E_LOWER, a), where(x < 0.0, -upper, upper))
 
 
 def _root_of_exp(x: Term) -> Any:
@@ -289,17 +289,17 @@ def iv(order: Term, x: Term) -> Any:
 
 def _k0_near_zero(x: Term) -> Any:
     square = x * x
-    return polynomial(fits.K0_LOWER, square) - np.log(0.5 * x) * polynomial(fits.I0_LOW, square)
+    return fit_value(fits.K0_LOWER, square) - np.log(0.5 * x) * fit_value(fits.I0_LOW, square)
 
 
 def _k1_near_zero(x: Term) -> Any:
     square = x * x
     logarithm = where(x == 0.0, 0.0, np.log(0.5 * x))
-    return polynomial(fits.K1_LOWER, square) / x + logarithm * (x * polynomial(fits.I1_LOW, square))
+    return fit_value(fits.K1_LOWER, square) / x + logarithm * (x * fit_value(fits.I1_LOW, square))
 
 
 def _k_far(fit: fits.Fit, x: Term) -> Any:
-    return polynomial(fit, 2.0 / x) / np.sqrt(x)
+    return fit_value(fit, 2.0 / x) / np.sqrt(x)
 
 
 def _at_most_two(x: Term) -> Term:

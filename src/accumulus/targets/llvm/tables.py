@@ -28,7 +28,7 @@ from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Segment
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.vectors import ATTRIBUTES, POISON, Layout, Signature, Vectors, again
-from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, Group, Runs
+from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, ResultGroup, Runs
 
 # Results --------------------------------------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ class WithTables:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ResultSources:
     """Sources of the entries of one result array."""
 
     length: int  # number of entries of the array
@@ -73,7 +73,7 @@ def by_tables(segments: Sequence[Segment]) -> bool:
     return count > LARGEST_WRITTEN_OUT
 
 
-def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[int]]:
+def result_sources(tape: Tape, segments: Sequence[Segment]) -> tuple[list[ResultSources], list[int]]:
     """Return sources of the results, and references of the distinct values, ordered by first position."""
     outputs = np.array(tape.outputs, np.int64)
     constants = np.array(tape.constants, np.float64)
@@ -91,7 +91,7 @@ def places(tape: Tape, segments: Sequence[Segment]) -> tuple[list[Places], list[
     for segment, (positions, references) in zip(segments, arrays, strict=True):
         computed = references >= 0
         sources.append(
-            Places(
+            ResultSources(
                 segment.length,
                 positions[computed],
                 slot[np.searchsorted(distinct, references[computed])],
@@ -118,7 +118,7 @@ class Slotted(Layout):
         """Load entries as the other layout does."""
         return self._layout.load_entries(argument, entry)
 
-    def store(self, group: Group) -> None:
+    def store(self, group: ResultGroup) -> None:
         """Store values in their slots."""
         v = self.vectors
         for slot, reference in enumerate(group.references, self._first + group.start):
@@ -126,8 +126,8 @@ class Slotted(Layout):
                 v.store(self.value(reference), "%frame", slot * v.lanes, v.lanes * v.bytes)
 
 
-def scatter(
-    arrays: Sequence[Places], slots: NDArray[np.int64], lanes: int, dtype: str, tile: int, zeroed: bool
+def scatter_function(
+    arrays: Sequence[ResultSources], slots: NDArray[np.int64], lanes: int, dtype: str, tile: int, zeroed: bool
 ) -> WithTables:
     """Return the function ``scatter(%o0, …, %frame)``, which moves the results of a block to their positions.
 
@@ -239,7 +239,7 @@ BEGUN: Final = 4
 WIDTH: Final = 4
 
 
-def loops(
+def loop_functions(
     program: Runs, constants: Sequence[float], signature: Signature, functions: Functions, tile: int
 ) -> WithTables:
     """Return the functions ``inputs(%x0, …, %frame)`` and ``operations(%frame)``; the frame has one additional slot.

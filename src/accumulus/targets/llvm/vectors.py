@@ -20,7 +20,7 @@ from math import prod
 from typing import Final
 
 from accumulus.targets.kernel import Shape
-from accumulus.targets.schedule import Group
+from accumulus.targets.schedule import ResultGroup
 
 # Vectors --------------------------------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class Layout(ABC):
         """Load an entry of an argument that is not shared, and its neighbours if that is cheaper."""
 
     @abstractmethod
-    def store(self, group: Group) -> None:
+    def store(self, group: ResultGroup) -> None:
         """Store a result, or a run of structural zeros."""
 
 
@@ -312,7 +312,7 @@ class Rows(Layout):
         columns = v.load_columns(self._rows[f"%x{argument}"], start, count)
         return {start + k: column for k, column in enumerate(columns)}
 
-    def store(self, group: Group) -> None:
+    def store(self, group: ResultGroup) -> None:
         """Store columns, each once its neighbours are complete."""
         if not group.is_zero:
             for column, reference in enumerate(group.references, group.start):
@@ -403,7 +403,7 @@ class Columns(Layout):
         """Return the vector of one entry."""
         return {entry: self.vectors.load(self._at(f"%x{argument}", entry), 0)}
 
-    def store(self, group: Group) -> None:
+    def store(self, group: ResultGroup) -> None:
         """Store one vector for each result; structural zeros are cleared elsewhere, once for all blocks."""
         for entry, reference in enumerate(group.references, group.start):
             if reference is not None:

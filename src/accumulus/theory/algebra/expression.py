@@ -54,7 +54,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.compiled.residues_kernel import PRIME
-from accumulus.arrays.residues import matrix_product, reduced
+from accumulus.arrays.residues import matrix_product, residues_of
 from accumulus.errors import ExpressionError
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.text import fresh, printable
@@ -581,7 +581,7 @@ def expand(expression: Expression, references: Definitions | None = None, limit:
     def label(name: str) -> Counter[Word]:
         return Counter({(name,): 1})
 
-    return _values([expression], definitions, label, multiplied_out, added_up)[expression]
+    return _values([expression], definitions, label, expanded_product, added_up)[expression]
 
 
 def added_up(summands: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
@@ -592,7 +592,7 @@ def added_up(summands: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...
     return value
 
 
-def multiplied_out(factors: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
+def expanded_product(factors: Iterable[Counter[tuple[T, ...]]]) -> Counter[tuple[T, ...]]:
     """Return the product of polynomials: each word of a factor followed by each word of the next."""
     value: Counter[tuple[T, ...]] = Counter({(): 1})
     for factor in factors:
@@ -670,7 +670,7 @@ def _evaluate(expression: Expression, references: Definitions, k: int, seed: str
         else:
             value, *rest = (values[operand] for operand in operands(node))
             for other in rest:
-                value = matrix_product(value, other) if isinstance(node, Product) else reduced(value + other)
+                value = matrix_product(value, other) if isinstance(node, Product) else residues_of(value + other)
             values[node] = value
         for child in inside(node, references):
             uses[child] -= 1

@@ -51,9 +51,9 @@ from accumulus.theory.algebra.expression import (
     Symbol,
     added_up,
     edge_names,
+    expanded_product,
     folded,
     fresh_names,
-    multiplied_out,
     natural,
     nodes,
     plain_name,
@@ -229,7 +229,7 @@ class Matching:
                 edge = self.edge(inner)
                 values[inner] = Counter([() if self._units[edge] else (edge,)])
             else:
-                values[inner] = (multiplied_out if isinstance(inner[0], Product) else added_up)(parts)
+                values[inner] = (expanded_product if isinstance(inner[0], Product) else added_up)(parts)
         return values[where]
 
     def _find(self, node: Expression) -> frozenset[Pair]:

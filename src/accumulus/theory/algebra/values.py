@@ -363,7 +363,7 @@ class _Run:
     """State of a greedy computation of a program, and the same program in the order of computation."""
 
     def __init__(self, program: ValueProgram, preference: Preference) -> None:
-        self.given = program
+        self.original = program
         self.preference = preference
         self.result = ValueProgram(program.graph)
         self.live = program.live()
@@ -390,8 +390,8 @@ class _Run:
         complete = not (self.lists or self.sums)
         if not complete:
             self._force()
-        self.result.entries = {key: self.value[v] for key, v in self.given.entries.items()}
-        for v, name in self.given.names.items():
+        self.result.entries = {key: self.value[v] for key, v in self.original.entries.items()}
+        for v, name in self.original.names.items():
             if v in self.value:
                 self.result.names.setdefault(self.value[v], name)
         return RunningOrder(self.result, complete, done)

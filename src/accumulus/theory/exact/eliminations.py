@@ -48,7 +48,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.machine import prepare
 from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.search.vertex_orders import vertex
 from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
 from accumulus.theory.exact.orders import LARGE_BLOCK, MOST_VERTICES, SMALL_BLOCK, OrderSearch
@@ -293,7 +293,7 @@ _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
 def _register(level: Level) -> None:
-    @register(f"exact-{level}")
+    @register_method(f"exact-{level}")
     def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
         best = _BASES[level](graph, context.part(_SHARE))
         if best.interrupted or context.options.objective.on_tape or not context.options.searches or context.passed:

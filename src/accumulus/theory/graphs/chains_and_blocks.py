@@ -109,7 +109,7 @@ class Reduction:
     """
 
     def __init__(self, graph: DifferentiationGraph, edges: Iterable[int], protected: Iterable[int] = ()) -> None:
-        self.kept: Final = frozenset(protected)
+        self.protected: Final = frozenset(protected)
         self.source: Final[list[int]] = []
         self.sink: Final[list[int]] = []
         #: Current parts by source and sink, and by sink and source.
@@ -236,7 +236,7 @@ class Reduction:
 
     def _reduce(self, pending: list[int]) -> None:
         """Apply series reductions, and the resulting parallel ones, until there are no more."""
-        for v in series_vertices(self.into, self.out, pending, lambda v: v not in self.kept and v in self.out):
+        for v in series_vertices(self.into, self.out, pending, lambda v: v not in self.protected and v in self.out):
             (above,) = self.into[v].values()
             (below,) = self.out[v].values()
             self._remove(above)
@@ -263,7 +263,7 @@ class Reduction:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PathBlock:
     """Block b⟨source,sink⟩ of definition 3.1: all paths from its source to its sink.
 
     Attributes:
@@ -298,7 +298,7 @@ class Decomposition:
 
     graph: DifferentiationGraph
     parts: tuple[Part, ...]
-    kept: frozenset[int] = field(default_factory=frozenset)
+    protected: frozenset[int] = field(default_factory=frozenset)
 
     def walk(self) -> Iterator[Part]:
         """Yield all parts at all depths, outer parts before nested ones."""
@@ -345,7 +345,7 @@ def decompose(graph: DifferentiationGraph, keep: Iterable[int] = ()) -> Decompos
     return Decomposition(graph, _reduced(graph, range(len(graph.sources)), protected), protected)
 
 
-def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
+def block(graph: DifferentiationGraph, source: int, sink: int) -> PathBlock | None:
     """Return the block of definition 3.1 from one vertex to another, or None if there is none.
 
     Raises:
@@ -363,7 +363,7 @@ def block(graph: DifferentiationGraph, source: int, sink: int) -> Block | None:
     if not all(among.issuperset((*graph.in_edges[v], *graph.out_edges[v])) for v in inside - {source, sink}):
         return None
     (part,) = _reduced(graph, edges, frozenset())
-    return Block(source, sink, tuple(sorted(inside)), tuple(edges), part) if part.is_block else None
+    return PathBlock(source, sink, tuple(sorted(inside)), tuple(edges), part) if part.is_block else None
 
 
 def block_degrees(graph: DifferentiationGraph) -> tuple[list[int], list[int]]:

@@ -63,7 +63,7 @@ from accumulus.elimination.compiled.labels_kernel import PRIME
 from accumulus.errors import unknown_name
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.theory.graphs.dominators import dominators, postdominators
 
 _ABSENT = -1
@@ -84,7 +84,7 @@ class Trees:
         self._weights: list[int] = []
         self._children: list[set[int]] = []
         #: For each pair the nodes that form it with their parents, and the number of leaves below all of these.
-        self._places: dict[Pair, set[int]] = {}
+        self._nodes_of_pair: dict[Pair, set[int]] = {}
         self._counts: dict[Pair, int] = {}
 
     def add(self, label: int) -> int:
@@ -117,7 +117,7 @@ class Trees:
                 continue
             made: set[Pair] = set()
             label = product(*pair)
-            for node in self._places.pop(pair):
+            for node in self._nodes_of_pair.pop(pair):
                 self._join(node, label, made)
             del self._counts[pair]
             for new in made:
@@ -157,7 +157,7 @@ class Trees:
         children[parent].discard(node)
         weights[parent] -= weights[node]
         if weights[parent] == 0 and above != _ABSENT:
-            self._places[pair].discard(parent)
+            self._nodes_of_pair[pair].discard(parent)
             children[above].discard(parent)
             if not self._counts[pair]:
                 del self._counts[pair]
@@ -174,14 +174,14 @@ class Trees:
 
     def _enter(self, node: int) -> Pair:
         pair = self._pair(node)
-        self._places.setdefault(pair, set()).add(node)
+        self._nodes_of_pair.setdefault(pair, set()).add(node)
         self._counts[pair] = self._counts.get(pair, 0) + self._weights[node]
         return pair
 
     def _leave(self, node: int) -> None:
         pair = self._pair(node)
         self._counts[pair] -= self._weights[node]
-        self._places[pair].discard(node)
+        self._nodes_of_pair[pair].discard(node)
         if not self._counts[pair]:
             del self._counts[pair]
 
@@ -540,6 +540,6 @@ def _bits(entries: int) -> Iterator[int]:
     yield from bits.nonzero()[0].tolist()
 
 
-@register("dstar", seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges)
+@register_method("dstar", seconds=lambda work: 7e-6 * (work.forward + work.reverse) + 4e-6 * work.edges)
 def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
     return SearchResult(graph, "dstar", _accumulation=dstar(graph, deadline=context))

@@ -39,7 +39,7 @@ from accumulus.native.machine import kernel, prepare
 from accumulus.native.state import zeros
 from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.search.vertex_orders import DEAREST, vertex
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled import mixed_kernel as mixed
@@ -312,13 +312,13 @@ _EFFORTS: Final = {
 _EDGES: Final = 0.25
 
 
-@register("edge")
+@register_method("edge")
 def edge(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for an edge sequence that is better than the best vertex order."""
     return _search(graph, context, ("edge",))
 
 
-@register("face")
+@register_method("face")
 def face(graph: DifferentiationGraph, context: Context) -> SearchResult:
     """Search for an edge sequence, then for a face sequence that is even better."""
     return _search(graph, context, ("edge", "face"))
@@ -330,7 +330,7 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     if best.interrupted or not options.searches or context.passed:
         return best
     products = best.accumulation.steps.is_product.count(1)
-    if products > _EFFORTS[options.effort].most or _is_least(best, options.objective, context):
+    if products > _EFFORTS[options.effort].most or _meets_lower_bound(best, options.objective, context):
         return best
     if graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
         return best
@@ -358,12 +358,12 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
             best = candidate
         if interrupted:
             return replace(best, interrupted=True)
-        if context.passed or _is_least(best, options.objective, context):
+        if context.passed or _meets_lower_bound(best, options.objective, context):
             break
     return best
 
 
-def _is_least(result: SearchResult, objective: Objective, deadline: Deadline) -> bool:
+def _meets_lower_bound(result: SearchResult, objective: Objective, deadline: Deadline) -> bool:
     """Return True if the result's products meet a lower bound that can be computed before the deadline."""
     # there is no bound on operations, but fewer operations than the plan's are unlikely without fewer products
     counted = objective.of_eliminations
@@ -437,7 +437,7 @@ def fill_in(elimination: FaceElimination, i: int, j: int, k: int) -> int:
     """
     elimination.check_face(i, j)
     _check_vertex(elimination, k)
-    if not _part_off(elimination, k, i, j):
+    if not _split_off(elimination, k, i, j):
         expected = "P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j"
         raise _misfit(elimination, i, j, k, "fill in", expected)
     return elimination.eliminate(i, j)
@@ -456,7 +456,7 @@ def merge_equal(elimination: FaceElimination, i: int, k: int) -> int:
     """
     _check_vertex(elimination, i)
     _check_vertex(elimination, k)
-    if not _part_off(elimination, k, i, i):
+    if not _split_off(elimination, k, i, i):
         raise OrderError(
             f"cannot merge {elimination.name(k)} with {elimination.name(i)}: expected another vertex with P_k ⊃ P_i "
             "and S_k = S_i, or P_k = P_i and S_k ⊃ S_i"
@@ -464,7 +464,7 @@ def merge_equal(elimination: FaceElimination, i: int, k: int) -> int:
     return elimination.resolve(i)
 
 
-def _part_off(elimination: FaceElimination, k: int, i: int, j: int) -> bool:
+def _split_off(elimination: FaceElimination, k: int, i: int, j: int) -> bool:
     """Split k so that one part has P_i and S_j; return False, without a split, if k does not fit.
 
     k fits if P_k = P_i and S_k ⊃ S_j, or P_k ⊃ P_i and S_k = S_j.

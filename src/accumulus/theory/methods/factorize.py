@@ -42,7 +42,7 @@ from accumulus.elimination.edges_and_faces import (
 from accumulus.errors import GraphError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.elimination import Workload
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.theory.graphs.traversal import longest_ways, series_vertices
 
 Direction = Literal["forward", "backward", "both", "middle"]
@@ -329,7 +329,7 @@ def _register(name: str, direction: Direction) -> None:
         products = {"forward": work.reverse, "backward": work.forward}.get(direction, work.forward + work.reverse)
         return 3e-6 * products + 4e-6 * work.edges
 
-    @register(name, seconds)
+    @register_method(name, seconds)
     def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
         return SearchResult(graph, name, _accumulation=factorize(graph, direction, deadline=context))
 

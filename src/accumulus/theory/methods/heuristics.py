@@ -40,7 +40,7 @@ from accumulus.elimination.vertex import Limit, markowitz_order
 from accumulus.graph.degrees import index_domains, index_ranges
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Objective
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.search.vertex_orders import markowitz
 
 Step = tuple[Any, ...]
@@ -131,14 +131,14 @@ class _VertexChoices(_Choices):
         edges = EdgeElimination(graph)
         self._P, self._S = list(map(set, edges.predecessors)), list(map(set, edges.successors))
         self._up, self._down = _views(graph, self._P, self._S)
-        self._score, self._place = score, _places(graph)
+        self._score, self._rank = score, _tie_ranks(graph)
         self._left = dict.fromkeys(graph.intermediates)
         self.first: list[Step] = [(k,) for k in self._left]
         self.steps: list[int] = []
 
     def score(self, step: Step) -> tuple[int, int] | None:
         (k,) = step
-        return (self._score(self._up, self._down, k), self._place[k]) if k in self._left else None
+        return (self._score(self._up, self._down, k), self._rank[k]) if k in self._left else None
 
     def take(self, step: Step) -> list[Step]:
         (k,) = step
@@ -166,7 +166,7 @@ class _EdgeChoices(_Choices):
     def __init__(self, graph: DifferentiationGraph, score: Callable[[SideView, int, int], int]) -> None:
         state = self.elimination = EdgeElimination(graph)
         self._front, self._back = _views(graph, state.predecessors, state.successors)
-        self._score, self._place = score, _places(graph)
+        self._score, self._rank = score, _tie_ranks(graph)
         self.first = [step for edge in state.edges() for step in _sides(state, *edge)]
         self.steps = state.steps
 
@@ -175,8 +175,8 @@ class _EdgeChoices(_Choices):
         if i not in self.elimination.successors[j]:
             return None
         if side == "front":
-            return self._score(self._front, j, i), self._place[j]
-        return self._score(self._back, i, j), self._place[i]
+            return self._score(self._front, j, i), self._rank[j]
+        return self._score(self._back, i, j), self._rank[i]
 
     def take(self, step: Step) -> list[Step]:
         j, i, side = step
@@ -227,7 +227,7 @@ class _FaceDegrees(_Choices):
     def __init__(self, graph: DifferentiationGraph) -> None:
         state = self.elimination = FaceElimination(graph)
         self.steps = state.steps
-        self._place = _places(graph)
+        self._rank = _tie_ranks(graph)
         self._ends = {e: (int(graph.sources[e]), int(graph.targets[e])) for e in state.vertices()}
         #: Vertices of the line graph by the end of their labels; some may no longer exist.
         self._into: list[dict[int, None]] = [{} for _ in graph.vertices]
@@ -241,7 +241,7 @@ class _FaceDegrees(_Choices):
         for gone in [i for i in into if i not in state or self._ends[i][1] != v]:
             del into[gone]
         faces = sum(map(state.inner_successors, into))
-        return (faces, self._place[v]) if faces else None
+        return (faces, self._rank[v]) if faces else None
 
     def take(self, step: Step) -> list[Step]:
         state = self.elimination
@@ -255,7 +255,7 @@ class _FaceDegrees(_Choices):
         return [step, (start,), (end,)]
 
 
-def _places(graph: DifferentiationGraph) -> dict[int, int]:
+def _tie_ranks(graph: DifferentiationGraph) -> dict[int, int]:
     """Return the rank of each vertex among ties: vertices nearest to the roots come first."""
     return {v: -position for position, v in enumerate(graph.topological_order)}
 
@@ -356,7 +356,7 @@ HEURISTICS: Final = (
 
 
 def _register(row: Heuristic) -> None:
-    @register(row.name, lambda work: row.seconds * (work.fewest + work.edges))
+    @register_method(row.name, lambda work: row.seconds * (work.fewest + work.edges))
     def find(graph: DifferentiationGraph, context: Context) -> SearchResult:
         if row.level == "vertex":
             vertices = _VertexChoices(graph, row.score)

@@ -41,7 +41,7 @@ from accumulus.elimination.edges_and_faces import EdgeElimination, edges_of_vert
 from accumulus.errors import ArgumentError, OrderError, unknown_name
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.elimination import Workload
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.theory.graphs.traversal import UnionFind, eliminate_series, longest_ways
 
 Side = Literal["tail", "head"]
@@ -620,7 +620,7 @@ def bracketing_seconds(work: Workload) -> float:
     return 17e-6 * bracketings + 5e-6 * work.segments + 4e-6 * work.fewest
 
 
-@register("local-jacobians", bracketing_seconds)
+@register_method("local-jacobians", bracketing_seconds)
 def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
     accumulation = local_jacobians(graph, unit_products=context.options.objective.every_product, deadline=context)
     return SearchResult(graph, "local-jacobians", _accumulation=accumulation)

@@ -39,7 +39,7 @@ from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, SharedSteps, Steps
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.elimination import Workload
-from accumulus.search.registry import SearchResult, register
+from accumulus.search.registry import SearchResult, register_method
 from accumulus.theory.graphs.traversal import longest_ways, reached, series_vertices, topological_order
 from accumulus.theory.methods.local_jacobians import accumulate_edges, bracketing_seconds
 
@@ -103,19 +103,19 @@ class Page:
         return sorted(v for v in self.successors if v not in self._fixed)
 
     @property
-    def own_roots(self) -> list[int]:
+    def active_roots(self) -> list[int]:
         """Roots that have edges on this page."""
         return [root for root in self.roots if self.successors.get(root)]
 
     @property
-    def own_terminals(self) -> list[int]:
+    def active_terminals(self) -> list[int]:
         """Terminals that have edges on this page."""
         return [terminal for terminal in self.terminals if self.predecessors.get(terminal)]
 
     @property
     def pairs(self) -> int:
         """Number of roots times number of terminals, of those with edges on this page."""
-        return len(self.own_roots) * len(self.own_terminals)
+        return len(self.active_roots) * len(self.active_terminals)
 
     def reduce(self) -> bool:
         """Step 1: replace simple chains and blocks by edges; return True if there are any."""
@@ -137,11 +137,11 @@ class Page:
         end = _unequalled([v for v in inner if v in reach], level, self._sets(upwards=True), first=False, of=inner)
         return None if end is None else (start, end)
 
-    def part(self, start: int, end: int) -> tuple[list[Page], str]:
+    def partition(self, start: int, end: int) -> tuple[list[Page], str]:
         """Return the pages into which steps 3 and 4 partition this page, and the rule; no pages if step 5 is next."""
         above = reached([start], self.predecessors.__getitem__)
         below = reached([end], self.successors.__getitem__)
-        roots, terminals = self.own_roots, self.own_terminals
+        roots, terminals = self.active_roots, self.active_terminals
         reaching, met = [r for r in roots if r in above], [t for t in terminals if t in below]
         if len(reaching) < len(roots) or len(met) < len(terminals):
             unreached = [t for t in terminals if t not in below]
@@ -169,7 +169,7 @@ class Page:
             lower,
         )
         nested_ends = nested.ends()
-        if nested_ends is not None and not nested.part(*nested_ends)[0]:
+        if nested_ends is not None and not nested.partition(*nested_ends)[0]:
             inside = nested._strictly_between(*nested._level_sets(*nested_ends))
         level = self.levels()
         left = dict.fromkeys(sorted(inside, key=lambda v: (level[v], v)))
@@ -188,12 +188,12 @@ class Page:
         """Return the level of each vertex: the length of the longest path from a root; terminals on the last level."""
         level = longest_ways(self._order(), self.successors.__getitem__)
         last = max(level.values(), default=0)
-        level.update((t, last) for t in self.own_terminals)
+        level.update((t, last) for t in self.active_terminals)
         return level
 
     def _separate(self, start: int, end: int, level: dict[int, int]) -> tuple[list[Page], str]:
         """Step 4: separate pairs of roots and terminals; return the pages and the rule."""
-        roots, terminals = self.own_roots, self.own_terminals
+        roots, terminals = self.active_roots, self.active_terminals
         last = max(level.values())
         out = {(j, i): level[i] for j in roots for i in self.successors[j]}
         into = {(j, i): last - level[j] for i in terminals for j in self.predecessors[i]}
@@ -201,8 +201,8 @@ class Page:
         if crossed > 1:
             side, ends, lengths = (0, roots, out) if max(out.values()) == crossed else (1, terminals, into)
             chosen = {edge for edge, length in lengths.items() if length == crossed}
-            rest = self._kept(lambda edge: edge not in chosen)
-            through = self._kept(lambda edge: edge[side] not in ends or edge in chosen)
+            rest = self._paths_within(lambda edge: edge not in chosen)
+            through = self._paths_within(lambda edge: edge[side] not in ends or edge in chosen)
             return self._nonempty(through, rest), "cross-level"
         above, below = level[start], last - level[end]
         by_roots = above > below or (above == below and len(roots) <= len(terminals))
@@ -245,7 +245,7 @@ class Page:
 
     def _sets(self, *, upwards: bool) -> dict[int, int]:
         """Return the t-degree of each vertex if `upwards`, else its r-degree."""
-        ends = self.own_terminals if upwards else self.own_roots
+        ends = self.active_terminals if upwards else self.active_roots
         bits = dict.fromkeys(self.successors, 0)
         for k, end in enumerate(ends):
             bits[end] = 1 << k
@@ -260,13 +260,13 @@ class Page:
 
     def _between(self, roots: list[int], terminals: list[int]) -> Page:
         ends = {*roots, *terminals}
-        return self._kept(lambda edge: all(v in ends or v not in self._fixed for v in edge))
+        return self._paths_within(lambda edge: all(v in ends or v not in self._fixed for v in edge))
 
-    def _kept(self, selected: Callable[[Pair], bool]) -> Page:
+    def _paths_within(self, selected: Callable[[Pair], bool]) -> Page:
         """Return the page of the paths whose edges are all selected."""
         page = self._restricted({edge: label for edge, label in self.edges() if selected(edge)})
-        live = reached(page.own_roots, page.successors.__getitem__) & reached(
-            page.own_terminals, page.predecessors.__getitem__
+        live = reached(page.active_roots, page.successors.__getitem__) & reached(
+            page.active_terminals, page.predecessors.__getitem__
         )
         return self._restricted({(j, i): label for (j, i), label in page.edges() if j in live and i in live})
 
@@ -432,7 +432,7 @@ class _Strategy:
             ends = page.ends() if page.pairs > 1 and page.pairs * page.size <= self.limit else None
             if ends is None:
                 return self._whole(page)
-            parts, reason = page.part(*ends)
+            parts, reason = page.partition(*ends)
             if parts:
                 break
             page.factorize(*ends)
@@ -470,7 +470,7 @@ def _seconds(work: Workload) -> float:
     return whole if work.pairs * work.edges > _LIMIT else 14 * whole + 3e-4 * work.pairs
 
 
-@register("pages", _seconds)
+@register_method("pages", _seconds)
 def _method(graph: DifferentiationGraph, context: Context) -> SearchResult:
     accumulation = pages(graph, unit_products=context.options.objective.every_product, deadline=context)
     return SearchResult(graph, "pages", _accumulation=accumulation)

@@ -194,7 +194,7 @@ def true_minimum(graph: DifferentiationGraph, below: int | None = None, steps: i
     """
     words = Words(graph)
     search = _Pairs(words, steps)
-    number = search.least()
+    number = search.lower_bound()
     while below is None or number < below:
         try:
             products = search.run(number)
@@ -277,17 +277,17 @@ class _Cover:
                 self.cuts.setdefault(cut, []).append((word.bit, masks))
                 for mask in masks:
                     self.relevant |= mask
-        self._known: dict[int, int] = {}
+        self._smallest: dict[int, int] = {}
         self._hits: dict[int, list[int]] = {}
 
-    def least(self, allowed: int) -> int:
+    def smallest_cut(self, allowed: int) -> int:
         """Return the smallest number of vertices that cut all words of the pair; `_NEVER` if no set does."""
         key = allowed & self.relevant
-        if key not in self._known:
-            self._known[key] = self.least_of(allowed, self.products)
-        return self._known[key]
+        if key not in self._smallest:
+            self._smallest[key] = self.smallest_cut_of(allowed, self.products)
+        return self._smallest[key]
 
-    def least_of(self, allowed: int, target: int) -> int:
+    def smallest_cut_of(self, allowed: int, target: int) -> int:
         """Return the smallest number of vertices that cut the words in `target`; `_NEVER` if no set does."""
         if not target:
             return 0
@@ -315,7 +315,7 @@ class _Pairs:
 
     def __init__(self, words: Words, steps: int) -> None:
         self.words = words
-        self.left = self.given = steps
+        self.left = self.budget = steps
         #: Bit of every inner pair.
         self.bit = {p: 1 << k for k, p in enumerate(words.inner)}
         self.everything = (1 << len(words.inner)) - 1
@@ -325,14 +325,14 @@ class _Pairs:
         for number in sorted(range(len(words.words)), key=lambda k: len(words.words[k].path)):
             ways: set[int] = set()
             for cut, before, after in words.words[number].cuts:
-                masks = _least(
-                    one | other | self._own(before) | self._own(after)
+                masks = _minimal_sets(
+                    one | other | self._pair_bit(before) | self._pair_bit(after)
                     for one in trees[before]
                     for other in trees[after]
                 )
                 of_cut[number, cut] = masks
                 ways.update(masks)
-            trees[number] = _least(ways) if ways else (0,)
+            trees[number] = _minimal_sets(ways) if ways else (0,)
         self.trees = trees
         self.covers = {p: _Cover(words, p, of_cut) for p in (*words.outputs, *words.inner)}
         self.paths = [number for p in words.outputs for number in words.pairs[p].words if words.words[number].cuts]
@@ -340,13 +340,13 @@ class _Pairs:
     @property
     def steps(self) -> int:
         """Number of nodes so far."""
-        return self.given - self.left
+        return self.budget - self.left
 
-    def _own(self, word: int) -> int:
+    def _pair_bit(self, word: int) -> int:
         """Return the bit of a word's pair; 0 for a word of one edge."""
         return self.bit[self.words.words[word].pair] if self.words.words[word].cuts else 0
 
-    def least(self) -> int:
+    def lower_bound(self) -> int:
         """Return a lower bound on the number of products of any program."""
         return self._bound(0, self.everything)
 
@@ -355,7 +355,7 @@ class _Pairs:
         return self._decide(0, self.everything, number)
 
     def _outputs(self, allowed: int) -> int:
-        return sum(self.covers[p].least(allowed) for p in self.words.outputs)
+        return sum(self.covers[p].smallest_cut(allowed) for p in self.words.outputs)
 
     def _bound(self, chosen: int, allowed: int) -> int:
         """Return a lower bound on products: for chosen pairs, outputs, and disjoint sets of pairs that paths need."""
@@ -403,7 +403,7 @@ class _Pairs:
         return self._decide(chosen | pick, allowed, number) or self._decide(chosen, allowed & ~pick, number)
 
 
-def _least(masks: Iterator[int] | set[int]) -> tuple[int, ...]:
+def _minimal_sets(masks: Iterator[int] | set[int]) -> tuple[int, ...]:
     """Return the minimal sets, which include no other set."""
     minimal: list[int] = []
     for mask in sorted(set(masks), key=int.bit_count):
@@ -423,10 +423,10 @@ class _Products:
         #: Words that can be bracketed, as bits by pair.
         self.possible: dict[int, int] = {}
         for number_, word in enumerate(words.words):
-            pair_bit = search._own(number_) if not words.pairs[word.pair].is_output else 0
+            pair_bit = search._pair_bit(number_) if not words.pairs[word.pair].is_output else 0
             if any(not (mask | pair_bit) & ~chosen for mask in search.trees[number_]):
                 self.possible[word.pair] = self.possible.get(word.pair, 0) | word.bit
-        self.static = {p: search.covers[p].least(chosen) if words.pairs[p].is_output else 1 for p in self.order}
+        self.static = {p: search.covers[p].smallest_cut(chosen) if words.pairs[p].is_output else 1 for p in self.order}
         self.seen: dict[tuple[int, frozenset[tuple[int, frozenset[int]]]], int] = {}
 
     def run(self) -> list[Product] | None:
@@ -442,8 +442,8 @@ class _Products:
             raise OutOfStepsError
         bounds = []
         for p in self.order[at:]:
-            least_of = search.covers[p].least_of
-            bounds.append(max(self.static[p], *(least_of(self.chosen, value) for value in needs.get(p, ())), 0))
+            smallest_cut_of = search.covers[p].smallest_cut_of
+            bounds.append(max(self.static[p], *(smallest_cut_of(self.chosen, value) for value in needs.get(p, ())), 0))
         if len(made) + sum(bounds) > self.number:
             return None
         if at == len(self.order):

@@ -204,11 +204,11 @@ def _with_inner(k: int, inner_edges: int, outer: int) -> Iterator[ReducedGraph]:
                     if any(a == 1 == b for a, b in zip(in_degrees, out_degrees, strict=True)):
                         continue
                     graph = ReducedGraph(k, inner, one, other)
-                    if _is_least(graph, ways) and _connected(graph) and graph <= graph.reversed().canonical():
+                    if _is_canonical(graph, ways) and _connected(graph) and graph <= graph.reversed().canonical():
                         yield graph
 
 
-def _is_least(graph: ReducedGraph, ways: Sequence[tuple[int, ...]]) -> bool:
+def _is_canonical(graph: ReducedGraph, ways: Sequence[tuple[int, ...]]) -> bool:
     """Return True if no automorphism of the inner edges gives a smaller pair of roots and terminals."""
     for way in ways:
         roots = tuple(sorted(_image(s, way) for s in graph.roots))

@@ -48,7 +48,7 @@ def plain(tape: Tape, value: Any) -> Any:
     return TracedArray(tape, np.array(references, np.int64).reshape(entries.shape))
 
 
-def zeros(tape: Tape, *shape: int) -> Any:
+def array_of_zeros(tape: Tape, *shape: int) -> Any:
     """Return an array of zeros that can be filled."""
     return as_array(tape, np.zeros(shape))
 
@@ -120,14 +120,14 @@ def cholesky(tape: Tape, a: Any, /, *, upper: bool = False) -> Any:
             factors = [tape.cholesky(each) for each in references_of(tape, lower)]
             factor: Any = TracedArray(tape, np.array(factors, np.int64).reshape(matrices.shape))
         else:
-            factor = lower_factor(tape, lower)
+            factor = cholesky_factors(tape, lower)
         return (factor.mT if upper else factor).reshape(*stack, *matrices.shape[1:])
 
 
-def lower_factor(tape: Tape, matrices: Any) -> Any:
+def cholesky_factors(tape: Tape, matrices: Any) -> Any:
     """Return Cholesky's factors of a stack of matrices, whose lower triangles are read, column by column."""
     n = matrices.shape[-1]
-    factor = zeros(tape, *matrices.shape)
+    factor = array_of_zeros(tape, *matrices.shape)
     for j in range(n):
         left = matrices[:, j:, j]
         if j:
@@ -187,9 +187,9 @@ def householder(tape: Tape, a: Any) -> tuple[Any, list[tuple[Any, Any]]]:
     reflections: list[tuple[Any, Any]] = []
     for k in range(min(m - 1, n)):
         first, below = a[:, k, k], a[:, k + 1 :, k]
-        vector = zeros(tape, len(a), m - k)
+        vector = array_of_zeros(tape, len(a), m - k)
         if is_structural_zero(below):
-            reflections.append((zeros(tape, len(a)), vector))
+            reflections.append((array_of_zeros(tape, len(a)), vector))
             continue
         squares = np.sum(below * below, axis=-1)
         length = np.sqrt(first * first + squares)
@@ -234,7 +234,7 @@ def _by_rule(tape: Tape, a: Any, q: Any, r: Any) -> tuple[Any, Any]:
 def solve_triangular(tape: Tape, a: Any, b: Any, *, lower: bool = False, unit: bool = False) -> Any:
     """Return the solutions of stacked triangular systems; the other triangle is not read."""
     n = a.shape[-1]
-    result = zeros(tape, *b.shape)
+    result = array_of_zeros(tape, *b.shape)
     for i in range(n) if lower else reversed(range(n)):
         solved = slice(0, i) if lower else slice(i + 1, n)
         row = b[:, i]

@@ -42,6 +42,7 @@ import numpy as np
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.linalg.factorisations import (
+    array_of_zeros,
     attached,
     by_lapack,
     check_constant,
@@ -54,7 +55,6 @@ from accumulus.frontends.numpy.linalg.factorisations import (
     reflected,
     result_type,
     square_of,
-    zeros,
 )
 from accumulus.frontends.numpy.linalg.systems import is_equation
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
@@ -205,7 +205,7 @@ def _make_positive(columns: Any, matrices: list[Any]) -> None:
 
 def _values_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
     """Return eigenvalues with their derivatives as implicit functions; each pair of symmetric entries counts twice."""
-    derivative = zeros(tape, *values.shape)
+    derivative = array_of_zeros(tape, *values.shape)
     n = a.shape[-1]
     for i in range(n):
         for j in range(i + 1):
@@ -217,7 +217,7 @@ def _values_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
 def _vectors_by_rule(tape: Tape, a: Any, values: Any, vectors: Any) -> Any:
     """Return eigenvectors with their derivatives as implicit functions."""
     products = vectors.mT @ (a @ vectors)
-    turning = zeros(tape, *a.shape)
+    turning = array_of_zeros(tape, *a.shape)
     for i, j in combinations(range(a.shape[-1]), 2):
         angle = products[:, i, j] / (values[:, j] - values[:, i])
         turning[:, i, j], turning[:, j, i] = angle, -angle
@@ -314,7 +314,7 @@ def _tall_by_rule(tape: Tape, a: Any, left: Any, values: Any, right: Any, full: 
     m, n = a.shape[1:]
     scaled = a @ right
     products = left.mT @ scaled
-    turning_left, turning_right = zeros(tape, len(a), n, n), zeros(tape, len(a), n, n)
+    turning_left, turning_right = array_of_zeros(tape, len(a), n, n), array_of_zeros(tape, len(a), n, n)
     for i, j in combinations(range(n), 2):
         s, t = values[:, i], values[:, j]
         gap = (t - s) * (t + s)

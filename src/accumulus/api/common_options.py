@@ -7,11 +7,11 @@ from typing import Any, Final, TypedDict, TypeVar
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
-from accumulus.options import Given, Options, with_parameters
+from accumulus.options import OptionKeywords, Options, with_parameters
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import Kind
-from accumulus.programs.selection import Chosen
+from accumulus.programs.selection import SelectionRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,14 +23,14 @@ MANIFOLDS: Final[dict[str, Any]] = {"on": None, "into": None}
 CHOICE: Final[dict[str, Any]] = {"rows": None, "columns": None, "entries": None, "banded": None}
 
 
-class GivenOnManifolds(Given, total=False):
+class ManifoldOptions(OptionKeywords, total=False):
     """Options and manifolds."""
 
     on: Any
     into: Any
 
 
-class Asked(GivenOnManifolds, total=False):
+class DerivativeOptions(ManifoldOptions, total=False):
     """Options, manifolds, and the selection of arguments other than `argnums`."""
 
     argnames: str | Sequence[str] | None
@@ -47,16 +47,16 @@ class Choice(TypedDict, total=False):
     banded: tuple[int, int] | None
 
 
-class AskedOfMatrix(Asked, Choice, total=False):
+class MatrixOptions(DerivativeOptions, Choice, total=False):
     """Options and selections of arguments and entries, for derivatives that are matrices."""
 
 
-class GivenOfMatrix(Given, Choice, total=False):
+class SelectionOptions(OptionKeywords, Choice, total=False):
     """Options, and the selection of rows, columns or entries."""
 
 
 def shows_arguments(function: F) -> F:
-    """Show options, arguments and manifolds in the signature of a function of ``**asked``."""
+    """Show options, arguments and manifolds in the signature of a function of ``**keywords``."""
     return with_parameters(function, ARGUMENTS | MANIFOLDS)
 
 
@@ -76,14 +76,14 @@ def shows_choice(function: F) -> F:
 
 
 def derivative(
-    f: Callable[..., Any], kind: Kind, argnums: int | Sequence[int] | None, asked: Asked | AskedOfMatrix
+    f: Callable[..., Any], kind: Kind, argnums: int | Sequence[int] | None, keywords: DerivativeOptions | MatrixOptions
 ) -> Derivative:
     """Return a derivative of `f` with respect to the arguments at `argnums` and those named in the options.
 
     Raises:
         ArgumentError, UnknownNameError: for an unknown argument or option, or an invalid value.
     """
-    options = dict[str, Any](asked)
+    options = dict[str, Any](keywords)
     named = [options.pop(name, default) for name, default in ARGUMENTS.items()]
     on, into = manifolds_in(options)
     settled = options_and_choice(kind, options, [*ARGUMENTS, *MANIFOLDS])
@@ -101,7 +101,7 @@ def manifolds_in(options: dict[str, Any]) -> list[Any]:
 
 def options_and_choice(
     kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()
-) -> tuple[Options, Chosen | None]:
+) -> tuple[Options, SelectionRequest | None]:
     """Return options and the selection of a matrix, None for all; `beside` holds further names that the caller accepts.
 
     Raises:
@@ -112,7 +112,7 @@ def options_and_choice(
     choice = {name: keywords.get(name) for name in CHOICE}
     if all(value is None for value in choice.values()):
         return options, None
-    return options, Chosen(**choice, sparse=options.sparse is not None)
+    return options, SelectionRequest(**choice, sparse=options.sparse is not None)
 
 
 def dense(kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
