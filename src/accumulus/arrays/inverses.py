@@ -56,20 +56,22 @@ class Inverse:
         return replace(self, is_transposed=not self.is_transposed)
 
     @property
-    def given(self) -> Integers:
+    def operand(self) -> Integers:
         """References of the inverted matrix; for a sparse matrix, of its stored entries."""
         return self.matrix.T if self.is_transposed and self.system is None else self.matrix
 
     @property
     def direct(self) -> SparseSystem | None:
-        """Positions of the stored entries of the matrix `given`; None if it is dense."""
+        """Positions of the stored entries of the matrix `operand`; None if it is dense."""
         return self.system.T if self.is_transposed and self.system is not None else self.system
 
     def times(self, sides: Integers) -> Integers:
         """Return the product with a matrix of references: the solutions of a system."""
         system = self.direct
         return (
-            self.tape.solve(self.given, sides) if system is None else self.tape.sparse_solve(system, self.given, sides)
+            self.tape.solve(self.operand, sides)
+            if system is None
+            else self.tape.sparse_solve(system, self.operand, sides)
         )
 
     @property
@@ -95,24 +97,24 @@ class ConstantMatrix:
 
     Attributes:
         tape: the program.
-        given: the matrix before transposition.
-        is_transposed: True if this is the transpose of `given`.
+        untransposed: the matrix before transposition.
+        is_transposed: True if this is the transpose of `untransposed`.
     """
 
     tape: Program
-    given: SparseMatrix
+    untransposed: SparseMatrix
     is_transposed: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""
-        m, k = self.given.shape
+        m, k = self.untransposed.shape
         return (k, m) if self.is_transposed else (m, k)
 
     @property
     def work(self) -> int:
         """Number of products that a product with a vector takes."""
-        return self.given.nnz
+        return self.untransposed.nnz
 
     @property
     def T(self) -> ConstantMatrix:  # noqa: N802
@@ -122,7 +124,7 @@ class ConstantMatrix:
     @property
     def matrix(self) -> SparseMatrix:
         """The matrix, transposed if this is."""
-        return self.given.T if self.is_transposed else self.given
+        return self.untransposed.T if self.is_transposed else self.untransposed
 
     def times(self, x: Integers) -> Integers:
         """Return the product with a matrix of references."""

@@ -87,7 +87,7 @@ class Dense:
         """The edge as single entries."""
         p, m, q = self.heads.shape
         if isinstance(self.factor, ConstantMatrix):
-            held = self.factor.given
+            held = self.factor.untransposed
             values = self.factor.tape.constant_array(held.entries)[np.newaxis, :, np.newaxis]
             rows, columns = (held.columns, held.rows) if self.factor.is_transposed else (held.rows, held.columns)
             heads, tails = self.heads[:, rows], self.tails[:, columns]
@@ -586,11 +586,13 @@ class Structured:
                 continue  # LAPACK raises for singular matrices; all that depends on any other bad inverse is NaN
             if guarded.is_factor or self.products.guard(guarded.values) is None:
                 continue
-            held = factor.factor
-            if isinstance(held, Slopes):
+            matrix = factor.factor
+            if isinstance(matrix, Slopes):
                 return True
             if not (
-                held.given.is_finite if isinstance(held, ConstantMatrix) else self._intervals.is_finite(factor.values)
+                matrix.untransposed.is_finite
+                if isinstance(matrix, ConstantMatrix)
+                else self._intervals.is_finite(factor.values)
             ):
                 return True
         return False

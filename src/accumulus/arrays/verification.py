@@ -143,7 +143,7 @@ def _tangents(
             elif isinstance(each.factor, ConstantMatrix):
                 products = inverses.product(each.factor.matrix, taken)
             elif isinstance(each.factor, Unformed):
-                products = inverses.times(each.factor.given, each.factor.direct, taken)
+                products = inverses.times(each.factor.operand, each.factor.direct, taken)
             else:
                 products = matrix_product(values[each.factor], taken)
             places = each.heads.transpose(1, 0, 2).reshape(m, -1) - begin

@@ -47,7 +47,7 @@ from accumulus.elimination.compiled.labels_kernel import (
     LabelsState,
 )
 from accumulus.errors import VerificationError
-from accumulus.graph.graph import DifferentiationGraph, Kind, are_wanted, mirrored_edges
+from accumulus.graph.graph import DifferentiationGraph, Kind, are_selected, mirrored_edges
 from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.tape.passes import spread
@@ -352,7 +352,7 @@ def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integer
             f"entry {row, column} is reference {reference}; expected an entry of {bounds[0]} × {bounds[1]} and a "
             f"reference below {bounds[2]}"
         )
-    unwanted = ~are_wanted(graph, places)
+    unwanted = ~are_selected(graph, places)
     if unwanted.any():
         raise VerificationError(
             f"entry {tuple(places[unwanted.argmax()].tolist())} was not requested; expected only the entries that the "
@@ -496,7 +496,7 @@ class Accumulation:
         if self.graph.wants_all:
             return self
         places, references = columns_of(self.entries)
-        selected = are_wanted(self.graph, places)
+        selected = are_selected(self.graph, places)
         places, references = places[selected], references[selected]
         edges, (is_product, left, right) = self.steps.edges, self.steps.columns()
         needed = np.zeros(edges + len(self.steps), bool)

@@ -261,7 +261,7 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
 
 
 #: Solutions that are held constant in a written value.
-Held = frozenset[int]
+Constants = frozenset[int]
 
 
 def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequence[int]) -> Tape | None:
@@ -314,13 +314,13 @@ class _Writer:
         self._marked = bytearray(len(tape))
         for k in range(tape.inputs, len(tape)):
             self._marked[k] = k in self._markers or any(a >= 0 and self._marked[a] for a in tape.arguments(k))
-        self._systems: dict[int, Held] = {}
-        self._around: dict[int, Held] = {}
-        self._written: dict[tuple[int, Held], int] = {}
+        self._systems: dict[int, Constants] = {}
+        self._around: dict[int, Constants] = {}
+        self._written: dict[tuple[int, Constants], int] = {}
 
-    def write(self, value: int, held: Held = frozenset()) -> int:
+    def write(self, value: int, constants: Constants = frozenset()) -> int:
         """Write a value in which some solutions are held constant, and return its reference."""
-        written, waiting = self._written, [(value, held)]
+        written, waiting = self._written, [(value, constants)]
         while waiting:
             at = waiting[-1]
             missing = [one for one in self._operands(*at) if one[0] >= 0 and one not in written]
@@ -329,42 +329,42 @@ class _Writer:
             if not missing:
                 waiting.pop()
             waiting += missing
-        return written[value, held]
+        return written[value, constants]
 
-    def _operands(self, k: int, held: Held) -> list[tuple[int, Held]]:
+    def _operands(self, k: int, constants: Constants) -> list[tuple[int, Constants]]:
         """Return the operands of a written value, each with the solutions that are held constant in it."""
         tape = self._tape
         if k < tape.inputs or not self._marked[k]:
             return []
         if k in self._solutions:
-            return [self._computed(k, held), (tape.second[k], held | self._system(k))]
+            return [self._computed(k, constants), (tape.second[k], constants | self._system(k))]
         if k in self._markers:
-            is_held = self._steps[k] in held if k in self._steps else bool(held)
+            is_constant = self._steps[k] in constants if k in self._steps else bool(constants)
             if k in self._steps:
-                return [self._computed(k, held) if is_held else (self._steps[k], held)]
-            return [(tape.first[k], held)]
-        return [(a, held) for a in tape.arguments(k)]
+                return [self._computed(k, constants) if is_constant else (self._steps[k], constants)]
+            return [(tape.first[k], constants)]
+        return [(a, constants) for a in tape.arguments(k)]
 
-    def _computed(self, k: int, held: Held) -> tuple[int, Held]:
-        """Return the computed value of a solution, and the held solutions on whose fixed copies it depends."""
+    def _computed(self, k: int, constants: Constants) -> tuple[int, Constants]:
+        """Return the computed value of a solution, and the constant solutions on whose fixed copies it depends."""
         x = self._tape.first[k]
         if x not in self._around:
             need = needed(self._tape, [x])
             self._around[x] = frozenset(solution for marker, solution in self._steps.items() if need[marker])
-        return x, held & self._around[x]
+        return x, constants & self._around[x]
 
-    def _apply(self, k: int, held: Held) -> int:
+    def _apply(self, k: int, constants: Constants) -> int:
         """Write a value whose operands are written, and return its reference."""
         tape, result = self._tape, self.result
         if k < tape.inputs or not self._marked[k]:
             return k
-        operands = [self._written[one] if one[0] >= 0 else one[0] for one in self._operands(k, held)]
+        operands = [self._written[one] if one[0] >= 0 else one[0] for one in self._operands(k, constants)]
         if k not in self._markers:
             return int(result.apply_code(tape.codes[k], operands))
-        is_held = self._steps[k] in held if k in self._steps else bool(held)
-        return int(result.apply("attach", operands[0], result.constant(0.0))) if is_held else operands[0]
+        is_constant = self._steps[k] in constants if k in self._steps else bool(constants)
+        return int(result.apply("attach", operands[0], result.constant(0.0))) if is_constant else operands[0]
 
-    def _system(self, solution: int) -> Held:
+    def _system(self, solution: int) -> Constants:
         """Return the solutions of the same system of equations, which are held constant in this solution's step."""
         if solution not in self._systems:
             tape, system, seen = self._tape, {solution}, set()

@@ -352,12 +352,12 @@ class _Walk:
         self.names.append(path)
         return Leaf(written)
 
-    def _branch(self, value: Any, container: Container, held: Sequence[Any], path: str) -> Structure:
+    def _branch(self, value: Any, container: Container, items: Sequence[Any], path: str) -> Structure:
         entered(value, path, self._above)
         parts = tuple(
             [
                 self.constant(item, path + label) if fixed else self.structure(item, path + label)
-                for item, label, fixed in zip(held, container.labels, container.fixed, strict=True)
+                for item, label, fixed in zip(items, container.labels, container.fixed, strict=True)
             ]
         )
         self._above.pop()
@@ -371,9 +371,9 @@ class _Walk:
             contents = opened(value)
             if contents is None:
                 raise
-        container, held = contents
+        container, items = contents
         entered(value, path, self._above)
-        parts = tuple([self.constant(item, path + each) for item, each in zip(held, container.labels, strict=True)])
+        parts = tuple([self.constant(item, path + each) for item, each in zip(items, container.labels, strict=True)])
         self._above.pop()
         return Branch(container, parts)
 

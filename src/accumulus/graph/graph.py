@@ -389,7 +389,7 @@ class DifferentiationGraph:
         below, above = spread(below, targets, sources), spread(above, sources[::-1], targets[::-1])
         live: NDArray[np.bool_] = above[self.sources] & below[self.targets]
         if self.wanted is not None:
-            live[live] = on_wanted_paths(self, np.flatnonzero(live))
+            live[live] = on_selected_paths(self, np.flatnonzero(live))
         return live
 
     @cached_property
@@ -557,7 +557,7 @@ def sorted_places(entries: Sequence[Sequence[int]] | NDArray[Any], rows: int, co
     return np.unique(places.astype(np.int64), axis=0)
 
 
-def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool_]:
+def are_selected(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool_]:
     """Return True for each place (root, terminal) of a selected entry; `places` has shape (n, 2), the result (n,)."""
     selected = np.ones(len(places), bool)
     if graph.mirror is not None:
@@ -569,7 +569,7 @@ def are_wanted(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bool
     return selected
 
 
-def on_wanted_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
+def on_selected_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[np.bool_]:
     """Return True for each edge on a path from the root to the terminal of a selected entry, (edges,).
 
     Time: O(edges + selected entries) operations on bit sets with one bit for each terminal.

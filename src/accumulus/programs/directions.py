@@ -30,27 +30,27 @@ class Directed(Restructured):
         primals = user_call.positional[0]
         assert isinstance(primals, Branch)
         super().__init__(function, primals.parts, {}, user_call.names)
-        self._as_given = user_call
+        self._user_call = user_call
 
     @property
     def user_call(self) -> Restructured:
         """The call with primals and seeds."""
-        return self._as_given
+        return self._user_call
 
     @property
     def key(self) -> Hashable:
         """Return a key that identifies the structure of the call."""
-        return self._as_given.key
+        return self._user_call.key
 
     @property
     def seeds(self) -> Structure:
         """The structure of the directions or weights."""
-        return self._as_given.positional[1]
+        return self._user_call.positional[1]
 
     def with_arrays(self) -> Directed:
         """Return the call with arrays in place of lists of numbers among the primals."""
-        primals, seeds = self._as_given.positional
-        call = Restructured(self._as_given.function, (without_lists(primals), seeds), {}, self.names)
+        primals, seeds = self._user_call.positional
+        call = Restructured(self._user_call.function, (without_lists(primals), seeds), {}, self.names)
         return Directed(call, self.function)
 
 

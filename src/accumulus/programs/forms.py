@@ -145,7 +145,7 @@ class Forms:
         if any(not isinstance(each, _StandIn) for each in order):
             return None  # it is a default, which may change
         structures: Sequence[Structure] = [Leaf()] * len(order) if call is None else call.parts
-        return reader(structures, [each.place for each in order])
+        return reader(structures, [each.key for each in order])
 
     def selection(self, call: Restructured) -> Selection:
         """Return the differentiated arguments among the numbers of a call."""
@@ -190,7 +190,7 @@ def settled_function(function: Callable[..., Any], numbers: Sequence[Any], *, ch
 class _StandIn:
     """Stand-in for an argument if only its place matters."""
 
-    place: int | str
+    key: int | str
 
 
 def stands_for(value: Any) -> bool:

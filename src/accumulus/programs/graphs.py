@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from accumulus.context import Context
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
-from accumulus.graph.graph import DifferentiationGraph, are_wanted
+from accumulus.graph.graph import DifferentiationGraph, are_selected
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.machine import prepare
 from accumulus.options import Options
@@ -320,7 +320,7 @@ def connected(linearization: Linearization) -> list[tuple[int, int]]:
         columns = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
         pairs.append(np.stack([np.full(len(columns), row), columns], axis=1))
     places = np.concatenate([*pairs, np.zeros((0, 2), np.int64)]).astype(np.int64)
-    return [(row, column) for row, column in places[are_wanted(graph, places)].tolist()]
+    return [(row, column) for row, column in places[are_selected(graph, places)].tolist()]
 
 
 def starts_of(

@@ -217,7 +217,7 @@ def note_entries(array: Any, index: Any) -> None:
         STATE.journals[-1].entries.append(SavedEntries(array, array.references, index, None).now())
 
 
-def known(tape: Any, reference: int) -> bool | None:
+def implied_truth(tape: Any, reference: int) -> bool | None:
     """Return the truth of a value that the facts of open branches imply; None if they imply none."""
     if not STATE.journals:
         return None

@@ -32,7 +32,7 @@ from accumulus.frontends.numpy.journal import (
     Site,
     WrittenContainer,
     facts_of,
-    known,
+    implied_truth,
     memory_of,
     note,
     note_entries,
@@ -224,7 +224,7 @@ def truth_of(value: Any) -> Any:
             truth = scalar if scalar.boolean else scalar != 0.0
             if not isinstance(truth, TracedBoolean):
                 return bool(truth)
-            answer = known(truth.tape, truth.reference)
+            answer = implied_truth(truth.tape, truth.reference)
             return truth if answer is None else answer
     return bool(value)
 

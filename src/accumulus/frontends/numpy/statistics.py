@@ -130,7 +130,7 @@ def _ptp(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 # Statistics that ignore NaN -------------------------------------------------------------------------------------------
 
 
-def _enter_known_sum(function: Callable[..., Any], of_all: Callable[..., Any], neutral: float) -> None:
+def _enter_nan_sum(function: Callable[..., Any], of_all: Callable[..., Any], neutral: float) -> None:
     @implements(function)
     def record(tape: Tape, a: Any, *arguments: Any, **keywords: Any) -> Any:
         a = as_array(tape, a)
@@ -143,10 +143,10 @@ for _function, _of_all, _neutral in (
     (np.nancumsum, np.cumsum, 0.0),
     (np.nancumprod, np.cumprod, 1.0),
 ):
-    _enter_known_sum(_function, _of_all, _neutral)
+    _enter_nan_sum(_function, _of_all, _neutral)
 
 
-def _enter_known_mean(function: Callable[..., Any], of_all: Callable[..., Any]) -> None:
+def _enter_nan_mean(function: Callable[..., Any], of_all: Callable[..., Any]) -> None:
     @implements(function)
     def record(tape: Tape, a: Any, *arguments: Any, where: Any = True, **keywords: Any) -> Any:
         a = as_array(tape, a)
@@ -156,12 +156,12 @@ def _enter_known_mean(function: Callable[..., Any], of_all: Callable[..., Any]) 
         return of_all(np.where(there, a, 0.0), *arguments, where=there, **keywords)
 
 
-_enter_known_mean(np.nanmean, np.mean)
-_enter_known_mean(np.nanvar, np.var)
-_enter_known_mean(np.nanstd, np.std)
+_enter_nan_mean(np.nanmean, np.mean)
+_enter_nan_mean(np.nanvar, np.var)
+_enter_nan_mean(np.nanstd, np.std)
 
 
-def _enter_known_extreme(function: Callable[..., Any], of_all: Callable[..., Any], worst: float) -> None:
+def _enter_nan_extreme(function: Callable[..., Any], of_all: Callable[..., Any], worst: float) -> None:
     @implements(function)
     @by_name
     def record(tape: Tape, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
@@ -172,8 +172,8 @@ def _enter_known_extreme(function: Callable[..., Any], of_all: Callable[..., Any
         return extreme if initial is not None else np.where(np.all(missing, **options), np.nan, extreme)
 
 
-_enter_known_extreme(np.nanmax, np.max, -np.inf)
-_enter_known_extreme(np.nanmin, np.min, np.inf)
+_enter_nan_extreme(np.nanmax, np.max, -np.inf)
+_enter_nan_extreme(np.nanmin, np.min, np.inf)
 
 
 # Orders ---------------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ class ValueProgram:
         self.entries: dict[tuple[int, int], int] = {}
         #: Names of the values that references denote.
         self.names: dict[int, str] = {}
-        self._known: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._numbers_by_operation: dict[tuple[int, tuple[int, ...]], int] = {}
         self._expressions: list[Expression] = []
         self._shared: set[int] = set()
 
@@ -203,7 +203,7 @@ class ValueProgram:
         return product_of_factors(parts) if self.kinds[value] == PRODUCT else sum_of_terms(parts)
 
     def _value(self, kind: int, operands: tuple[int, ...], ends: tuple[int, int], units: bool) -> int:
-        number = self._known.setdefault((kind, operands), len(self))
+        number = self._numbers_by_operation.setdefault((kind, operands), len(self))
         if number == len(self):
             self.kinds.append(kind)
             self.operands.append(operands)

@@ -255,12 +255,12 @@ class _Siblings:
             self.targets[c].append(w)
             self.neighbours[c].append(w)
             self.neighbours[w].append(c)
-        self.place: dict[int, int] = {}
+        self.visit_number: dict[int, int] = {}
 
     def regions(self) -> list[Region]:
         collected = []
         for start in self.children:
-            if start not in self.place:
+            if start not in self.visit_number:
                 visited, above = self._search(start)
                 if len(visited) > 1:
                     collected.extend(self._in_component(visited, above))
@@ -270,7 +270,7 @@ class _Siblings:
         """Return the vertices of a component in depth-first order, and the parent of each in the search tree."""
         visited = [start]
         above: dict[int, int] = {}
-        self.place[start] = 0
+        self.visit_number[start] = 0
         open_lists = [iter(self.neighbours[start])]
         path = [start]
         while path:
@@ -278,8 +278,8 @@ class _Siblings:
             if w is None:
                 open_lists.pop()
                 path.pop()
-            elif w not in self.place:
-                self.place[w] = len(visited)
+            elif w not in self.visit_number:
+                self.visit_number[w] = len(visited)
                 visited.append(w)
                 above[w] = path[-1]
                 path.append(w)
@@ -287,7 +287,7 @@ class _Siblings:
         return visited, above
 
     def _in_component(self, visited: list[int], above: dict[int, int]) -> list[Region]:
-        position = self.place
+        position = self.visit_number
         count = dict.fromkeys(visited, 1)
         weight = {v: self.weights[v] for v in visited}
         leaving = {v: int(bool(self.ways[v])) for v in visited}

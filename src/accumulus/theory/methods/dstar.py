@@ -283,7 +283,7 @@ class _Derivatives:
         rng = random.Random(_SEED)
         #: Values of all references at random labels, which distinguish forms.
         self._residues = [rng.randrange(PRIME) for _ in range(len(graph.sources))]
-        self._known: dict[tuple[int, int, int], int] = {}
+        self._labels: dict[tuple[int, int, int], int] = {}
         entries_of = self._entries_of_edges()
         between: dict[tuple[int, int], int] = {}
         sources, targets = graph.sources.tolist(), graph.targets.tolist()
@@ -428,9 +428,9 @@ class _Derivatives:
             self._deadline.check()
             edges, entries = self._form(b, c, rest, above)
             value = self._residue(b, c, edges)
-            label = self._known.get((b, c, value))
+            label = self._labels.get((b, c, value))
             if label is None:
-                label = self._known[b, c, value] = self._accumulate(b, c, edges)
+                label = self._labels[b, c, value] = self._accumulate(b, c, edges)
             made[label] = made.get(label, 0) | entries
             rest &= ~entries
         upwards: dict[int, int] = {}
