@@ -88,7 +88,7 @@ def test_a_line_without_a_loop_or_without_source_says_nothing() -> None:
 def test_the_report_says_why_a_long_loop_was_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
     line = other_operations.__code__.co_firstlineno + 3
     monkeypatch.setattr(roll, "FEWEST_IN_RECURRENCES", 5)
-    monkeypatch.setattr(BusiestLine, "found", (__file__, line, "other_operations"))
+    monkeypatch.setattr(BusiestLine, "busiest", (__file__, line, "other_operations"))
     report = acc.gradient(other_operations).compile(1.5).report()
     assert "Turns 2 and 3" in report.written_out
     assert "Written out turn by turn: Turns 2 and 3 of the loop" in str(report)

@@ -321,12 +321,12 @@ def test_points_of_many_cases_are_parted_first(options):
             found = np.moveaxis(found, -1, 0)
         np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
     (cases,) = jac._programs.values()
-    assert cases.parts
+    assert cases.is_partitioned
     assert len(cases.programs) == 7
     assert sum(program.ran.points for program in cases.programs) == 4 * 3000
     few = np.column_stack([np.full(3000, 2.5), X[:, 1]])
     jac.batch(few)
-    assert not cases.parts
+    assert not cases.is_partitioned
 
 
 def test_the_report_lists_the_cases():

@@ -108,13 +108,13 @@ def test_all_that_there_are_by_plain_python(program, seed):
         return
     values, check = values_of(tape, seed)
     helped = with_helpers(values, values.base, seed)
-    nodes = sorted({abs(n) for n in values.base.meanings} & set(values.told.tolist()) - {0, *values.numbers})
+    nodes = sorted({abs(n) for n in values.base.meanings} & set(values.sampled.tolist()) - {0, *values.numbers})
     real, imaginary = values.at_complex_point(np.array(nodes, np.int64), seed)
     at = dict(zip(nodes, (real + 1j * imaginary).tolist(), strict=True))
     divisors = {abs(each.arguments[1]) for each in values.definitions if each.code == DIVIDE}
     wishes: dict[int, set[int]] = {}
     for v, k in itertools.permutations(at, 2):
-        if not values.is_given[v]:
+        if not values.is_leaf[v]:
             wished = [at[v] - at[k], at[v] + at[k], at[v] / at[k]] + [at[v] * at[k]] * (k in divisors)
             for key in keys([z.real for z in wished]):
                 wishes.setdefault(key, set()).add(v)

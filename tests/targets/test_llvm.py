@@ -273,7 +273,7 @@ def test_code_for_other_alignments_is_compiled_when_it_pays(monkeypatch):
         kernel.batch(X, out=(guard.array,))
         guard.check()
         np.testing.assert_array_equal(guard.array, X + np.arange(2 * width))
-        assert len(compiled.others) == (turn >= 1)
+        assert len(compiled.realigned) == (turn >= 1)
     before = compiled.slow_entries
     kernel.batch(X, out=(guard.array,))
     assert compiled.slow_entries == before
