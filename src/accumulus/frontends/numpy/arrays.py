@@ -335,7 +335,7 @@ class TracedArray(AnyArray):
             TraceError: if the condition would be decided, and decisions are refused.
         """
         if index.boolean and isinstance(value, TracedArray) and value.is_open:
-            return bool(value.chosen_by(index.entries) and value.everything.shape == self.shape)
+            return bool(value.is_selection_by(index.entries) and value.everything.shape == self.shape)
         if index.boolean and np.ndim(value) == 0:
             return True
         if ACTIVE.decisions is None:
