@@ -56,7 +56,7 @@ class SelectionOptions(OptionKeywords, Choice, total=False):
 
 
 def shows_arguments(function: F) -> F:
-    """Show options, arguments and manifolds in the signature of a function of ``**keywords``."""
+    """Show options, arguments and manifolds in the signature of a function of ``**options``."""
     return with_parameters(function, ARGUMENTS | MANIFOLDS)
 
 

@@ -410,7 +410,7 @@ class ByValue:
     """Tests and proofs of a rewritten program against the original one.
 
     Args:
-        given: tape before rewriting.
+        original: tape before rewriting.
         tape: tape after rewriting.
         kept_outputs: number of leading outputs whose operations stay unchanged.
     """

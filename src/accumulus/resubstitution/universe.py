@@ -252,7 +252,7 @@ class Divisors:
 
     Args:
         values: known values and their definitions.
-        known: number of leading definitions that belong to programs.
+        of_programs: number of leading definitions that belong to programs.
     """
 
     def __init__(self, values: Values, of_programs: int) -> None:
@@ -322,7 +322,7 @@ class Candidates:
     Args:
         values: known values and their definitions.
         start: reading of the cheapest program.
-        known: number of leading definitions that belong to programs.
+        of_programs: number of leading definitions that belong to programs.
 
     Attributes:
         rounding: errors of programs and definitions.

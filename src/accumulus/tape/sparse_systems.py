@@ -123,7 +123,7 @@ class SparseSystem:
     Args:
         rows, columns: row and column of each stored entry, without duplicates; the values are an operand.
         size: number of rows of the matrix.
-        held: constant matrix, or SuperLU factors, instead of an operand; the operand is then one number that is
+        constant: constant matrix, or SuperLU factors, instead of an operand; the operand is then one number that is
             ignored.
         order: order of columns in the elimination, as for `scipy.sparse.linalg.splu`.
         raises: if True, a singular matrix raises `RuntimeError` at a call, as in `splu`; else the solutions are NaN

@@ -88,8 +88,8 @@ class _Layout:
     Attributes:
     count: number of rows of the matrix.
     indices: references of the row indices.
-    chosen: columns that are read from each row.
-    row, column: for each entry of the result, its position among `indices`, and among `chosen`.
+    used_columns: columns that are read from each row.
+    row, column: for each entry of the result, its position among `indices`, and among `used_columns`.
     """
 
     def __init__(self, tape: Any, shape: tuple[int, ...], index: Any) -> None:

@@ -147,12 +147,12 @@ class CSource(Source):
             kind, first = "int", [f"uint64_t unfit_at[{self._macro}_TILE], any = 0;"]
             lines = ["uint64_t unfit = 0;", *lines, "unfit_at[k] = unfit;"]
             last = ["for (ptrdiff_t k = 0; k < S; k++) any |= unfit_at[k];", "return any != 0;"]
-        head = f"{self._macro}_INLINE {kind} {self._name}_write_function{number}"
+        head = f"{self._macro}_INLINE {kind} {self._name}_part{number}"
         loop = ["for (ptrdiff_t k = 0; k < S; k++) {", *(f"    {line}" for line in lines), "}"]
         text = [function_text(f"{head}({', '.join([*parameters, 'const ptrdiff_t S'])})", [*first, *loop, *last])]
         # compiled separately for a point and for a tile
         for of, size in (("point", "1"), ("tile", f"{self._macro}_TILE")):
-            call = f"{self._name}_write_function{number}({', '.join([*names, size])});"
+            call = f"{self._name}_part{number}({', '.join([*names, size])});"
             kind, answer = ("int", "return ") if checked and of == "tile" else ("void", "(void)" * checked)
             head = f"{self._macro}_APART {kind} {self._name}_{of}{number}({', '.join(parameters)})"
             text.append(function_text(head, [f"{answer}{call}"]))

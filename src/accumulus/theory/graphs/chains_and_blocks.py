@@ -293,7 +293,7 @@ class Decomposition:
         graph: the graph.
         parts: the outermost parts, ordered by first edges; a single part if the whole graph is a chain or block from
             its root to its terminal.
-        kept: vertices that had to stay outside all parts.
+        protected: vertices that had to stay outside all parts.
     """
 
     graph: DifferentiationGraph
