@@ -62,7 +62,7 @@ class Traced(Operand):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(map(_role, map(type, inputs))):
             is_held = any(_role(kind) == "holds" for kind in map(type, inputs))
-            return NotImplemented if is_held else columns().record(ufunc, method, inputs, keywords)
+            return NotImplemented if is_held else columns().record_ufunc(ufunc, method, inputs, keywords)
         record = PROTOCOLS.get(method)
         if record is None:
             raise refuse(f"np.{ufunc.__name__}.{method} cannot be recorded.")

@@ -21,7 +21,7 @@ _RECORDED: Final = {
 
 def _recording(name: str) -> Callable[..., Any]:
     def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
-        return import_module("accumulus.api.scipy_solvers").recorded(name, tape, arguments, keywords)
+        return import_module("accumulus.api.scipy_solvers").record_solver_call(name, tape, arguments, keywords)
 
     CALLING.add(record)
     return record
