@@ -283,7 +283,7 @@ def with_call(program: Program, loop: Loop, results: Opaque) -> Program:
         if position == loop.first:
             with made.located(frozenset().union(*loop.body.lines)):
                 numbers = np.append(made.constant(1.0), moving.at(loop.arguments))
-                moving.place(loop.results, made.call(results, numbers))
+                moving.note_each(loop.results, made.call(results, numbers))
         elif not loop.first < position < loop.last:
             with made.located(program.lines[position]):
                 moving.copy(block)

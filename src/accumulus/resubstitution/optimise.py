@@ -168,7 +168,7 @@ def rewrite(
             stages.append(("rules and resubstitution", made.operations))
             return made
         result = rewritten("balanced", tape, 0)
-        stages.append(("rules", found.operations))
+        stages.append(("rules", result.operations))
         if is_short(tape, kept_outputs, rounds, context):
             multiplied = from_polynomials(tape, result, context.having(effort="balanced"))
             if multiplied is not None:
@@ -176,7 +176,7 @@ def rewrite(
                 if effort == "balanced":
                     notes["multiplied"] = not is_refused
                 result = result if is_refused else multiplied
-                stages.append(("multiplied out, and rules", found.operations))
+                stages.append(("multiplied out, and rules", result.operations))
         return result
 
     if effort == "balanced":

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from accumulus.elimination.accumulation import Accumulation, Labels
 from accumulus.elimination.emit import emit
-from accumulus.frontends.names import NamedValues, entry_of, named_values, recognised
+from accumulus.frontends.names import NamedValues, entry_name, named_values, recognised
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.show.report import kind_counted
 from accumulus.show.tables import Compiled
@@ -256,7 +256,7 @@ def _groups(program: Compiled, parameters: Sequence[str]) -> list[tuple[str, lis
         starts.append(len(names))
         name = _argument(parameters, k) if by_column else _result(program, k)
         shape = recording.argument_shapes[k] if by_column else recording.result_shapes[k]
-        names += [entry_of(name, index) for index in np.ndindex(*(shape or ()))]
+        names += [entry_name(name, index) for index in np.ndindex(*(shape or ()))]
     of_output: dict[int, int] = {}
     for b, block in enumerate(blocks):
         places = block.columns + starts[b] if by_column else block.rows + starts[max(block.result, 0)]

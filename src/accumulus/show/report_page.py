@@ -131,7 +131,13 @@ def _identities(report: Report) -> dict[str, Any] | None:
     return {
         "words": [f"{name}: {words}" for name, words in facts.rows() if name],
         "rows": [
-            [printable(each.given), printable(each.now), [*map(printable, each.where)], each.times, each.is_proved]
+            [
+                printable(each.original),
+                printable(each.rewritten),
+                [*map(printable, each.where)],
+                each.times,
+                each.is_proved,
+            ]
             for each in facts.identities
         ],
     }
