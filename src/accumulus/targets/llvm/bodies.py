@@ -1,0 +1,474 @@
+"""Functions that programs over arrays call: a loop for each body, sums, and the drivers that make all calls.
+
+A body is compiled once for each combination of kinds of columns, for all lengths and places: every call passes the
+addresses of operands, of tables of indices and of results. Lanes of vectors are instances, or, for batches, points.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from accumulus.cache import digest_of_parts
+from accumulus.tape.live import as_written
+from accumulus.tape.tape import Tape, to_bytes
+from accumulus.targets.llvm.host import compile_modules
+from accumulus.targets.llvm.instructions import Functions, Instructions
+from accumulus.targets.llvm.library import Code, Library, load_code, objects, store_code, version
+from accumulus.targets.llvm.module import Text
+from accumulus.targets.llvm.rows import (
+    ARGUMENTS,
+    LOOKUPS,
+    SMALLER,
+    SPARSE_LANES,
+    SPARSE_ROWS,
+    rows_by_indices,
+    sparse_rows,
+)
+from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
+
+# Loops and sums -------------------------------------------------------------------------------------------------------
+
+#: Functions that sum consecutive terms, and terms that a table locates.
+SUMS: Final = ("sums_next", "sums_table")
+#: Function that makes calls, each a row of four words: function, addresses, first instance, instance after the last.
+DRIVER: Final = "run"
+#: Function that makes these calls for several iterations, see `repeating`.
+REPEAT: Final = "repeat"
+#: Words of a row that says what an iteration moves: target, source, numbers, steps of both in bytes, and 1 to add.
+MOVE: Final = 6
+#: Numbers that it moves together.
+MOVED_TOGETHER: Final = 4
+#: Kinds of operands of a body: consecutive for its instances, backwards, the same for all, or located by a table.
+FORWARD: Final = "forward"
+BACKWARD: Final = "backward"
+UNIFORM: Final = "uniform"
+TABLE: Final = "table"
+#: Kind of a result that each instance stores at a position from a table.
+SCATTERED: Final = "scattered"
+
+
+def _load(v: Vectors, kind: str, variable: int) -> str:
+    """Return the vector of one input of a body."""
+    if kind == UNIFORM:
+        return v.splat(f"%p{variable}", 0)
+    if kind == FORWARD:
+        return v.load(v.let(f"getelementptr double, ptr %p{variable}, i64 %i"), 0)
+    if kind == BACKWARD:
+        back = v.let(f"sub i64 {1 - v.lanes}, %i")
+        loaded = v.load(v.let(f"getelementptr double, ptr %p{variable}, i64 {back}"), 0)
+        reverse = ", ".join(f"i32 {k}" for k in reversed(range(v.lanes)))
+        return v.let(f"shufflevector {v.type} {loaded}, {v.type} {POISON}, <{v.lanes} x i32> <{reverse}>")
+    table = v.let(f"getelementptr i32, ptr %p{variable}, i64 %i")
+    if v.lanes == 1:
+        index = v.let(f"load i32, ptr {table}, align 4")
+        return v.load(v.let(f"getelementptr double, ptr %w, i32 {index}"), 0)
+    indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
+    places = v.let(f"getelementptr double, ptr %w, <{v.lanes} x i32> {indices}")
+    return v.let(f"call {_gathered(v.lanes, places)}")
+
+
+def _gathered(lanes: int, places: str = "") -> str:
+    """Return the declaration of the function that gathers a vector of numbers, or a call of it with `places`."""
+    vector, mask = f"<{lanes} x double>", f"<{lanes} x i1>"
+    arguments = f"<{lanes} x ptr>, i32, {mask}, {vector}"
+    if places:
+        every = ", ".join(["i1 true"] * lanes)
+        arguments = f"<{lanes} x ptr> {places}, i32 8, {mask} <{every}>, {vector} {POISON}"
+    return f"{vector} @llvm.masked.gather.v{lanes}f64.v{lanes}p0({arguments})"
+
+
+@dataclass(frozen=True, slots=True)
+class BodyFunction:
+    """A body to compile, once for all loops over it."""
+
+    name: str  # name of the function
+    tape: Tape  # operations of one instance
+    kinds: tuple[str, ...]  # kinds of its operands
+    stores: tuple[str, ...]  # kinds of its results
+    sensitive: int  # number of leading results that are computed operation by operation as recorded
+
+    def written(
+        self, vectors: Vectors, load: Callable[[Vectors, str, int], str], functions: Functions
+    ) -> tuple[list[str], list[str]]:
+        """Write the operations of instances; return instructions that load addresses, and the names of results.
+
+        Args:
+            vectors: writer of vector instructions.
+            load: function that writes the load of an input.
+            functions: mathematical functions.
+        """
+        body = self.tape
+
+        def loaded(variable: int) -> dict[int, str]:
+            return {variable: load(vectors, self.kinds[variable], variable)}
+
+        exact = frozenset(reference for reference, mark in enumerate(as_written(body, self.sensitive)) if mark)
+        instructions = Instructions(body, vectors, loaded, functions, contract=True, exact=exact)
+        for reference in range(body.inputs, len(body)):
+            instructions.operation(reference)
+        results = []
+        for output in body.outputs:
+            value = instructions.value(output)
+            if body.is_boolean(output):
+                value = vectors.let(f"uitofp {vectors.mask} {value} to {vectors.type}")
+            results.append(value)
+        pointers = [f"p{k}" for k in range(body.inputs)] + [f"r{k}x" for k in range(len(body.outputs))]
+        pointers += [f"t{k}x" for k, kind in enumerate(self.stores) if kind == SCATTERED]
+        opening = ["%w = load ptr, ptr %at"]
+        for k, pointer in enumerate(pointers, 1):
+            opening += [f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}"]
+        return opening, results
+
+
+def _loop(body: BodyFunction, functions: Functions) -> list[str]:
+    """Return a function that computes instances, at least as many as a vector has lanes; the last two may overlap."""
+    vectors = Vectors(functions.lanes, "float64")
+    opening, results = body.written(vectors, _load, functions)
+    for k, value in enumerate(results):
+        _store(vectors, body.stores[k], k, value)
+    lanes = functions.lanes
+    return [
+        f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        *opening,
+        f"%last = sub i64 %stop, {lanes}",
+        "br label %loop",
+        "loop:",
+        "%i = phi i64 [ %first, %start ], [ %following, %next ]",
+        *vectors.lines,
+        "br label %next",
+        "next:",
+        # the last vector ends with the last instance; instances that are computed twice have the same results
+        f"%on = add i64 %i, {lanes}",
+        "%beyond = icmp sgt i64 %on, %last",
+        "%following = select i1 %beyond, i64 %last, i64 %on",
+        *when("over", "icmp eq i64 %i, %last", "done", "loop"),
+        "ret void",
+        "}",
+    ]
+
+
+def _store(vectors: Vectors, kind: str, k: int, value: str) -> None:
+    """Write the store of one result's vector."""
+    v = vectors
+    if kind == FORWARD:
+        v.store(value, v.let(f"getelementptr double, ptr %r{k}x, i64 %i"), 0)
+        return
+    table = v.let(f"getelementptr i32, ptr %t{k}x, i64 %i")
+    indices = v.let(f"load <{v.lanes} x i32>, ptr {table}, align 4")
+    for lane in range(v.lanes):
+        index = v.let(f"extractelement <{v.lanes} x i32> {indices}, i32 {lane}")
+        at = v.let(f"getelementptr double, ptr %r{k}x, i32 {index}")
+        entry = v.let(f"extractelement {v.type} {value}, i32 {lane}")
+        v.lines.append(f"store double {entry}, ptr {at}, align 8")
+
+
+def _sums(name: str, lanes: int, table: bool) -> list[str]:
+    """Return a function that sums segments of terms, consecutive ones or terms that a table locates."""
+    v = f"<{lanes} x double>"
+    if table:
+        several = [
+            "%t = getelementptr i32, ptr %terms, i64 %j",
+            f"%x = load <{lanes} x i32>, ptr %t, align 4",
+            f"%p = getelementptr double, ptr %w, <{lanes} x i32> %x",
+            f"%y = call {_gathered(lanes, '%p')}",
+        ]
+    else:
+        several = ["%p = getelementptr double, ptr %terms, i64 %j", f"%y = load {v}, ptr %p, align 8"]
+    joined, left, half = [], "%sum0.next", lanes // 2
+    while half:  # an explicit order, the same on every machine: add one half to the other
+        whole = f"<{2 * half} x double>"
+        for side, first in (("low", 0), ("high", half)):
+            chosen = ", ".join(f"i32 {k}" for k in range(first, first + half))
+            joined.append(f"%{side}{half} = shufflevector {whole} {left}, {whole} poison, <{half} x i32> <{chosen}>")
+        joined.append(f"%left{half} = fadd <{half} x double> %low{half}, %high{half}")
+        left, half = f"%left{half}", half // 2
+    joined.append(f"%left = extractelement <1 x double> {left}, i32 0")
+    wide = [*several, f"%sum0.next = fadd {v} %sum0, %y"]
+    return summing(name, "double", lanes, [v], wide, joined, term("double", "oy", "%k", table))
+
+
+def term(kind: str, name: str, index: str, table: bool) -> list[str]:
+    """Return instructions that load the term of an index: a number, or the vector of many points."""
+    lines = [f"%{name}.p = getelementptr {kind}, ptr %terms, i64 {index}"]
+    if table:
+        lines = [
+            f"%{name}.t = getelementptr i32, ptr %terms, i64 {index}",
+            f"%{name}.x = load i32, ptr %{name}.t, align 4",
+            f"%{name}.p = getelementptr {kind}, ptr %w, i32 %{name}.x",
+        ]
+    return [*lines, f"%{name} = load {kind}, ptr %{name}.p, align 8"]
+
+
+def summing(
+    name: str, kind: str, step: int, partial: Sequence[str], wide: list[str], joined: list[str], one: list[str]
+) -> list[str]:
+    """Return a function that sums segments: `step` terms at a time in partial sums, then the remaining terms.
+
+    Args:
+        name: name of the function.
+        kind: type of a sum: a number, or the vector of many points.
+        step: number of terms of an iteration.
+        partial: types of the partial sums, ``%sum0``, ``%sum1``, ….
+        wide: instructions that add the terms from ``%j`` on to these, as ``%sum0.next``, ….
+        joined: instructions that add these up, as ``%left``.
+        one: instructions that load term ``%k``, as ``%oy``.
+    """
+    pointers = [
+        line
+        for k, pointer in enumerate(("terms", "offsets", "results"), 1)
+        for line in (f"%at{k} = getelementptr ptr, ptr %at, i64 {k}", f"%{pointer} = load ptr, ptr %at{k}")
+    ]
+    return [
+        f'define void @{name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        "%w = load ptr, ptr %at",
+        *pointers,
+        "br label %segment",
+        "segment:",
+        "%s = phi i64 [ %first, %start ], [ %s.next, %closed ]",
+        "%o = getelementptr i64, ptr %offsets, i64 %s",
+        "%begin = load i64, ptr %o",
+        "%s.next = add i64 %s, 1",
+        "%o.next = getelementptr i64, ptr %offsets, i64 %s.next",
+        "%end = load i64, ptr %o.next",
+        "%length = sub i64 %end, %begin",
+        f"%whole = and i64 %length, {-step}",
+        "%vectors.end = add i64 %begin, %whole",
+        *when("some", "icmp ne i64 %whole, 0", "wide", "narrow"),
+        "%j = phi i64 [ %begin, %segment ], [ %j.next, %wide ]",
+        *(f"%sum{k} = phi {v} [ zeroinitializer, %segment ], [ %sum{k}.next, %wide ]" for k, v in enumerate(partial)),
+        *wide,
+        *again("j", f"{step}", "%vectors.end", "more", "wide", "joined"),
+        *joined,
+        f"%joint = fadd {kind} zeroinitializer, %left",
+        "br label %narrow",
+        "narrow:",
+        f"%before = phi {kind} [ zeroinitializer, %segment ], [ %joint, %joined ]",
+        *when("rest", "icmp slt i64 %vectors.end, %end", "single", "closed"),
+        "%k = phi i64 [ %vectors.end, %narrow ], [ %k.next, %single ]",
+        f"%so.far = phi {kind} [ %before, %narrow ], [ %so.next, %single ]",
+        *one,
+        f"%so.next = fadd {kind} %so.far, %oy",
+        *again("k", "1", "%end", "further", "single", "closed"),
+        f"%total = phi {kind} [ %before, %narrow ], [ %so.next, %single ]",
+        f"%r = getelementptr {kind}, ptr %results, i64 %s",
+        f"store {kind} %total, ptr %r, align 8",
+        *when("ends", "icmp eq i64 %s.next, %stop", "done", "segment"),
+        "ret void",
+        "}",
+    ]
+
+
+def driver() -> list[str]:
+    """Return a function that makes `%count` calls in turn, each a row: function, addresses, instances."""
+    return [
+        f"define void @{DRIVER}(ptr %calls, i64 %count) nounwind {{",
+        "start:",
+        *when("some", "icmp sgt i64 %count, 0", "call", "done"),
+        "%k = phi i64 [ 0, %start ], [ %k.next, %call ]",
+        "%row = getelementptr { ptr, ptr, i64, i64 }, ptr %calls, i64 %k",
+        "%words = load { ptr, ptr, i64, i64 }, ptr %row, align 8",
+        *(f"%word{k} = extractvalue {{ ptr, ptr, i64, i64 }} %words, {k}" for k in range(4)),
+        "call void %word0(ptr %word1, i64 %word2, i64 %word3)",
+        *again("k", "1", "%count", "more", "call", "done"),
+        "ret void",
+        "}",
+    ]
+
+
+def compile_loops(bodies: Sequence[BodyFunction], lanes: int, cache: bool, functions: Collection[str]) -> Library:
+    """Return a library of loops over bodies, sums, lookups and sparse products, with the driver that calls them."""
+    kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(functions)
+    sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
+    declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
+    if lookups:
+        sums += [line for code in LOOKUPS for line in rows_by_indices(code)]
+        declarations.append("declare i64 @llvm.fptosi.sat.i64.f64(double)")
+        names += LOOKUPS.values()
+        kind += " by indices"
+    if not {SPARSE_ROWS, SPARSE_LANES}.isdisjoint(functions):
+        sums += [*sparse_rows(SPARSE_ROWS, 1), *sparse_rows(SPARSE_LANES, lanes)]
+        declarations.append(SMALLER)
+        names += [SPARSE_ROWS, SPARSE_LANES]
+        kind += " sparse"
+    return library_of(kind, bodies, lanes, _loop, cache, names, declarations, sums)
+
+
+def library_of(
+    kind: str,
+    bodies: Sequence[BodyFunction],
+    lanes: int,
+    loop: Callable[[BodyFunction, Functions], list[str]],
+    cache: bool,
+    names: Sequence[str],
+    declarations: Sequence[str],
+    sums: Sequence[str],
+) -> Library:
+    """Compile a function for each body, and the given functions for sums, or load them from the cache.
+
+    Args:
+        kind: kind of the functions, part of the cache's key.
+        bodies: bodies of the loops.
+        lanes: entries of a vector.
+        loop: function that writes a body's loop.
+        cache: if True, use the cache.
+        names: names of the functions for sums.
+        declarations: declarations that these need.
+        sums: their code.
+    """
+    functions = Functions(lanes, "float64")
+    parts = [repr((lanes, [(body.name, body.kinds, body.stores, body.sensitive) for body in bodies])).encode()]
+    parts += [to_bytes(body.tape) for body in bodies]
+    key = digest_of_parts([version(), kind.encode(), *parts])
+    code = load_code(key) if cache else None
+    if code is None:
+        loops = {body.name: loop(body, functions) for body in bodies}
+        images = compile_modules(Text([*functions.text(), *declarations], loops, [*sums, *driver()]).modules())
+        code = Code(images, tuple(sorted(functions.imported)), {})
+        if cache:
+            store_code(key, code)
+    return Library(code, [*(body.name for body in bodies), *names, DRIVER], objects(np.dtype(float)))
+
+
+def _moved(kind: str, index: str) -> list[str]:
+    """Return instructions that move one number, or a vector, from %word1 to %word0 at an index, or add it there."""
+    return [
+        f"%to.{index} = getelementptr double, ptr %word0, i64 %{index}",
+        f"%from.{index} = getelementptr double, ptr %word1, i64 %{index}",
+        f"%new.{index} = load {kind}, ptr %from.{index}, align 8",
+        f"%old.{index} = load {kind}, ptr %to.{index}, align 8",
+        f"%sum.{index} = fadd {kind} %old.{index}, %new.{index}",
+        f"%stored.{index} = select i1 %adds, {kind} %sum.{index}, {kind} %new.{index}",
+        f"store {kind} %stored.{index}, ptr %to.{index}, align 8",
+    ]
+
+
+@functools.cache
+def repeating(cache: bool) -> Library:
+    """Return a function that makes the calls of `driver` again and again, and moves numbers before and after these.
+
+    Each move is a row: target, source, numbers, the steps in bytes to target and source of the next iteration, and 1 if
+    numbers are added to the target. The first `%before` rows are moved before the calls, `%after` more after them.
+    """
+    row = "{ ptr, ptr, i64, i64, i64, i64 }"
+    code = [
+        "define internal void @move(ptr %moves, i64 %first, i64 %stop) nounwind {",
+        "start:",
+        *when("some", "icmp slt i64 %first, %stop", "move", "done"),
+        "%k = phi i64 [ %first, %start ], [ %k.next, %moved ]",
+        f"%row = getelementptr {row}, ptr %moves, i64 %k",
+        f"%words = load {row}, ptr %row, align 8",
+        *(f"%word{k} = extractvalue {row} %words, {k}" for k in range(MOVE)),
+        "%adds = icmp ne i64 %word5, 0",
+        f"%whole = and i64 %word2, {-MOVED_TOGETHER}",
+        *when("any", "icmp sgt i64 %whole, 0", "vector", "rest"),
+        "%j = phi i64 [ 0, %move ], [ %j.next, %vector ]",
+        *_moved(f"<{MOVED_TOGETHER} x double>", "j"),
+        *again("j", f"{MOVED_TOGETHER}", "%whole", "more.vectors", "vector", "rest"),
+        *when("left", "icmp slt i64 %whole, %word2", "number", "moved"),
+        "%i = phi i64 [ %whole, %rest ], [ %i.next, %number ]",
+        *_moved("double", "i"),
+        *again("i", "1", "%word2", "more.numbers", "number", "moved"),
+        "%to.next = getelementptr i8, ptr %word0, i64 %word3",
+        "store ptr %to.next, ptr %row, align 8",
+        f"%source = getelementptr {row}, ptr %row, i64 0, i32 1",
+        "%from.next = getelementptr i8, ptr %word1, i64 %word4",
+        "store ptr %from.next, ptr %source, align 8",
+        *again("k", "1", "%stop", "more.moves", "move", "done"),
+        "ret void",
+        "}",
+        f"define void @{REPEAT}(ptr %calls, i64 %count, ptr %moves, i64 %before, i64 %after, i64 %turns) nounwind {{",
+        "start:",
+        "%stop = add i64 %before, %after",
+        *when("some", "icmp sgt i64 %turns, 0", "turn", "done"),
+        "%t = phi i64 [ 0, %start ], [ %t.next, %turn ]",
+        "call void @move(ptr %moves, i64 0, i64 %before)",
+        f"call void @{DRIVER}(ptr %calls, i64 %count)",
+        "call void @move(ptr %moves, i64 %before, i64 %stop)",
+        *again("t", "1", "%turns", "more", "turn", "done"),
+        "ret void",
+        "}",
+    ]
+    return library_of("repeat", [], 1, _loop, cache, [REPEAT], [], code)
+
+
+# Batches: lanes are points, and instances are computed one after the other --------------------------------------------
+
+#: Names of the functions that sum for many points, by the name in `SUMS`, and True if these use vectors for one point.
+POINT_SUMS: Final = {
+    (name, is_wide): f"{name}_{'wide' if is_wide else 'narrow'}" for name in SUMS for is_wide in (True, False)
+}
+
+
+def _load_points(v: Vectors, kind: str, variable: int) -> str:
+    """Return the vector of one input of a body, for all points."""
+    base = f"%p{variable}"
+    if kind == UNIFORM:
+        return v.load(base, 0, 8)
+    if kind in (FORWARD, BACKWARD):
+        index = "%i" if kind == FORWARD else v.let("sub i64 0, %i")
+    else:
+        index, base = v.let(f"sext i32 {_entry(v, base)} to i64"), "%w"
+    return v.load(v.let(f"getelementptr {v.type}, ptr {base}, i64 {index}"), 0, 8)
+
+
+def _entry(v: Vectors, table: str) -> str:
+    """Return the entry of a table for the current instance."""
+    return v.let(f"load i32, ptr {v.let(f'getelementptr i32, ptr {table}, i64 %i')}, align 4")
+
+
+def _loop_over_points(body: BodyFunction, functions: Functions) -> list[str]:
+    """Return a function that computes one instance at a time, for as many points as a vector has lanes."""
+    vectors = Vectors(functions.lanes, "float64")
+    opening, results = body.written(vectors, _load_points, functions)
+    for k, (value, kind) in enumerate(zip(results, body.stores, strict=True)):
+        index = vectors.let(f"sext i32 {_entry(vectors, f'%t{k}x')} to i64") if kind == SCATTERED else "%i"
+        vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %r{k}x, i64 {index}"), 0, 8)
+    return [
+        f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        "start:",
+        *opening,
+        "br label %loop",
+        "loop:",
+        "%i = phi i64 [ %first, %start ], [ %following, %loop ]",
+        *vectors.lines,
+        "%following = add i64 %i, 1",
+        *unless("more", "icmp slt i64 %following, %stop", "loop", "done"),
+        "ret void",
+        "}",
+    ]
+
+
+def _sums_of_points(name: str, lanes: int, partial: int, table: bool) -> list[str]:
+    """Return a function that sums segments for many points, in as many partial sums as lanes are used for one point."""
+    v = f"<{lanes} x double>"
+    wide, joined = [], []
+    for k in range(partial):
+        wide += [f"%j{k} = add i64 %j, {k}", *term(v, f"y{k}", f"%j{k}", table)]
+        wide.append(f"%sum{k}.next = fadd {v} %sum{k}, %y{k}")
+    names, half = [f"%sum{k}.next" for k in range(partial)], partial // 2
+    while half:
+        joined += [f"%left{half}.{k} = fadd {v} {names[k]}, {names[k + half]}" for k in range(half)]
+        names, half = [f"%left{half}.{k}" for k in range(half)], half // 2
+    joined.append(f"%left = select i1 true, {v} {names[0]}, {v} {names[0]}")
+    return summing(name, v, partial, [v] * partial, wide, joined, term(v, "oy", "%k", table))
+
+
+def compiled_for_points(bodies: Sequence[BodyFunction], lanes: int, cache: bool, is_sparse: bool) -> Library:
+    """Return the library of `compile_loops` for batches of points."""
+    sums = [
+        line
+        for (name, is_wide), function in POINT_SUMS.items()
+        for line in _sums_of_points(function, lanes, lanes if is_wide else 1, name == SUMS[1])
+    ]
+    names, declarations, kind = [*POINT_SUMS.values()], [], "lanes"
+    if is_sparse:
+        sums += sparse_rows(SPARSE_ROWS, lanes)
+        names, declarations, kind = [*names, SPARSE_ROWS], [SMALLER], "lanes sparse"
+    return library_of(kind, bodies, lanes, _loop_over_points, cache, names, declarations, sums)
