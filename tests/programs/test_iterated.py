@@ -211,7 +211,7 @@ FORCES = ARGUMENTS[2]
 
 
 def test_a_backward_run_that_differs_is_not_used(monkeypatch):
-    monkeypatch.setattr(iterated.Products, "agrees", lambda self, arguments: False)
+    monkeypatch.setattr(iterated.LoopProducts, "agrees", lambda self, arguments: False)
     derivative = acc.gradient(number, ALL, cache=False)
     agree(derivative(*ARGUMENTS), GRADIENT(*ARGUMENTS))
     assert not has_calls(derivative, *ARGUMENTS)

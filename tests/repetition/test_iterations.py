@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rolling import iterating
 
 from accumulus.options import Options
-from accumulus.programs.iterated import Loop
-from accumulus.repetition.iterations import loop_of, with_call
+from accumulus.programs.iterated import LoopCall
+from accumulus.repetition.iterations import iterations_of, with_call
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import expanded
 from accumulus.tape.program import Program
@@ -43,7 +43,7 @@ def test_a_loop_has_a_carry_varying_and_common_values():
         scaled = program.apply("multiply", x, program.constant(1.5 + k))  # differs from one iteration to the next
         return program.apply("add", np.roll(scaled, 1), np.arange(SIZE, 2 * SIZE))  # the same in all
 
-    loop = loop_of(program_of(step, 20, inputs=2 * SIZE))
+    loop = iterations_of(program_of(step, 20, inputs=2 * SIZE))
     assert (loop.count, len(loop.body.blocks)) == (20, 2)
     np.testing.assert_array_equal(loop.carry, np.arange(SIZE))
     np.testing.assert_array_equal(loop.common, np.arange(SIZE, 2 * SIZE))
@@ -53,7 +53,7 @@ def test_a_loop_has_a_carry_varying_and_common_values():
 
 
 def test_values_used_outside_are_returned_for_every_iteration():
-    loop = loop_of(program_of(squared, 20, every=True))
+    loop = iterations_of(program_of(squared, 20, every=True))
     assert loop.every.shape == (20, SIZE)
     assert not len(loop.final)
 
@@ -63,7 +63,7 @@ def test_the_begin_of_an_iteration_hands_on_the_fewest_values():
         wide = program.apply("sin", np.concatenate([x, x[::-1], x]))
         return program.sums(program.apply("multiply", wide, wide), np.arange(0, 3 * SIZE + 1, 3))
 
-    assert len(loop_of(program_of(step, 20)).carry) == SIZE
+    assert len(iterations_of(program_of(step, 20)).carry) == SIZE
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_the_begin_of_an_iteration_hands_on_the_fewest_values():
     ids=["other operations", "older values", "other places"],
 )
 def test_iterations_that_differ_are_no_loop(step):
-    assert loop_of(program_of(step, 12)) is None
+    assert iterations_of(program_of(step, 12)) is None
 
 
 def test_programs_of_few_blocks_are_not_searched(monkeypatch):
     monkeypatch.setattr("accumulus.repetition.iterations.FEWEST_BLOCKS", 21)
-    assert loop_of(program_of(squared, 20)) is None
-    assert loop_of(program_of(squared, 21)) is not None
+    assert iterations_of(program_of(squared, 20)) is None
+    assert iterations_of(program_of(squared, 21)) is not None
 
 
 OPERATIONS = st.sampled_from(["sin", "tanh", "multiply", "add", "subtract", "maximum", "sums", "constant", "input"])
@@ -117,9 +117,9 @@ def test_random_loops_are_computed_as_the_blocks_are(operations, count, every, f
     program = program_of(step, count, inputs=4 * SIZE, every=every)
     x = np.random.default_rng(count).uniform(-1.0, 1.0, 4 * SIZE)
     expected = evaluate(program, x)
-    loop = loop_of(program)
+    loop = iterations_of(program)
     assume(loop is not None)
-    made = with_call(program, loop, Loop.of(loop, Options()))
+    made = with_call(program, loop, LoopCall.of(loop, Options()))
     np.testing.assert_allclose(evaluate(made, x), expected, rtol=1e-12, atol=1e-14)
     written = expanded(made)
     assert all(block.opaque is None for block in written.blocks)

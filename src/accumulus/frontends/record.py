@@ -47,7 +47,7 @@ from accumulus.frontends.trees import flatten
 from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, warn_written_out
 from accumulus.repetition.instances import by_instance
-from accumulus.repetition.iterations import loop_of
+from accumulus.repetition.iterations import iterations_of
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
@@ -289,7 +289,7 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
     if loops.calls or loops.has_lookups:
         return recording
     has_loops = any(block.count > 1 or block.offsets is not None or block.shape is not None for block in loops.blocks)
-    has_loops &= len(loops.blocks) <= MANY_BLOCKS or loop_of(loops) is not None
+    has_loops &= len(loops.blocks) <= MANY_BLOCKS or iterations_of(loops) is not None
     if has_loops and (loops.is_long or at_once):
         return recording
     written, results = recording.as_scalars(), recording.results

@@ -1,10 +1,10 @@
 """Loops over arrays as calls: the program of one iteration is compiled, and run again and again.
 
 A loop of many iterations over long arrays has too many blocks to be differentiated one by one. `with_loops` replaces it
-by a call of a `Loop`, whose iteration is a compiled program. Products with its Jacobian are calls, too: `Forward` runs
-products of an iteration along the carries; `Backward` runs the gradient of an iteration backward through the carries,
-which a run forward has stored. All these calls can be written as blocks again, for source text and files. A gradient
-that is differentiated again calls the iterations backward as a loop of its own, with the same products.
+by a call of a `LoopCall`, whose iteration is a compiled program. Products with its Jacobian are calls, too: `Forward`
+runs products of an iteration along the carries; `Backward` runs the gradient of an iteration backward through the
+carries, which a run forward has stored. All these calls can be written as blocks again, for source text and files. A
+gradient that is differentiated again calls the iterations backward as a loop of its own, with the same products.
 
 Source: A. Griewank and A. Walther, Evaluating Derivatives, 2008 (reverse mode of evolutions).
 """
@@ -37,7 +37,7 @@ from accumulus.tape.blocks import Opaque
 from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.moving import expanded, replayed_blocks
 from accumulus.tape.program import Program
-from accumulus.targets.kernel import LoopKernel, Rows, taken
+from accumulus.targets.kernel import CallRows, LoopKernel, reused
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -62,10 +62,10 @@ def with_loops(recording: Recording, kind: Kind, selection: Selection, preparati
     if program is None or points is None or not _suits(recording, kind, selection, preparation.options):
         return None
     with preparation.stage("trace"):
-        found = iterations.loop_of(program)
+        found = iterations.iterations_of(program)
         if found is None:
             return None
-        loop = Loop.of(found, preparation.options)
+        loop = LoopCall.of(found, preparation.options)
         made = iterations.with_call(program, found, loop)
     with preparation.stage("plan"):
         one, other = (outputs_at(each, points) for each in (made, program))
@@ -147,8 +147,8 @@ class _Called:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Memory:
-    """Memory of a run through all iterations; rows are iterations.
+class RunMemory:
+    """RunMemory of a run through all iterations; rows are iterations.
 
     Attributes:
         carries: carries before each iteration, and after the last.
@@ -163,17 +163,17 @@ class Memory:
     used_slopes: Floats
 
     @classmethod
-    def of(cls, loop: Loop) -> Memory:
+    def of(cls, loop: LoopCall) -> RunMemory:
         """Return memory for a loop."""
         carry, used = loop.returned
         return cls(*(np.empty((loop.count + more, size)) for more, size in 2 * [(1, carry), (0, used)]))
 
 
-class Loop(_Called):
+class LoopCall(_Called):
     """Iterations of a loop, as a function of the first carry, the varying and the common values.
 
     Args:
-        body: program of an iteration, see `accumulus.repetition.iterations.Loop`.
+        body: program of an iteration, see `accumulus.repetition.iterations.Iterations`.
         count: number of iterations.
         sizes: sizes of the carry, of the varying values of an iteration, and of the common values.
         used: number of values of each iteration that are results, and of further ones of the last iteration.
@@ -190,16 +190,16 @@ class Loop(_Called):
         self.name, self.title = f"a loop of {self.count:,} iterations", f"{self.count:,} iterations"
         self.argument_count = sizes[0] + count * sizes[1] + sizes[2]
         self.result_count = count * self.every + self.final
-        self._products: dict[tuple[tuple[int, ...], int, bool], Products] = {}
+        self._products: dict[tuple[tuple[int, ...], int, bool], LoopProducts] = {}
         self._matrices: dict[tuple[int, ...], Matrix] = {}
         #: Arguments at which backward runs are compared with differences.
         self.example = np.zeros(self.argument_count)
         #: Arguments and memory of the last call, until a backward run takes them; and memory that no call uses.
-        self._last: list[tuple[Floats, Memory]] = []
-        self._unused: list[Memory] = []
+        self._last: list[tuple[Floats, RunMemory]] = []
+        self._unused: list[RunMemory] = []
 
     @classmethod
-    def of(cls, found: iterations.Loop, options: Options) -> Loop:
+    def of(cls, found: iterations.Iterations, options: Options) -> LoopCall:
         """Return the loop that was found in a program."""
         sizes = len(found.carry), found.varying.shape[1], len(found.common)
         return cls(found.body, found.count, sizes, (found.every.shape[1], len(found.final)), options)
@@ -250,13 +250,13 @@ class Loop(_Called):
         used[:, : self.every] = results[: self.count * self.every].reshape(self.count, -1)
         used[-1, self.every :] = results[self.count * self.every :]
 
-    def _ran(self, numbers: Floats) -> Memory:
+    def _ran(self, numbers: Floats) -> RunMemory:
         """Run all iterations, and return the memory with their results."""
         carry, varying, common = self.split(numbers)
-        memory = taken(self._unused, lambda: Memory.of(self))
+        memory = reused(self._unused, lambda: RunMemory.of(self))
         memory.carries[0] = carry
-        arguments = [Rows(memory.carries), Rows(varying), Rows(common, step=0)]
-        self.forward.kernel.repeat(self.count, arguments, [Rows(memory.carries, 1), Rows(memory.used)])
+        arguments = [CallRows(memory.carries), CallRows(varying), CallRows(common, step=0)]
+        self.forward.kernel.repeat(self.count, arguments, [CallRows(memory.carries, 1), CallRows(memory.used)])
         return memory
 
     def forget(self) -> Floats | None:
@@ -268,7 +268,7 @@ class Loop(_Called):
         self.rest(memory)
         return numbers
 
-    def carried(self, numbers: Floats) -> Memory:
+    def carried(self, numbers: Floats) -> RunMemory:
         """Return the memory with the carries for some arguments, which the caller hands back by `rest`.
 
         The results of the last call are used once if it had these arguments, as the values of a program before its
@@ -281,11 +281,11 @@ class Loop(_Called):
             self.rest(memory)
         return self._ran(numbers)
 
-    def rest(self, memory: Memory) -> None:
+    def rest(self, memory: RunMemory) -> None:
         """Take back memory for another call."""
         self._unused.append(memory)
 
-    def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> Products | None:
+    def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> LoopProducts | None:
         """Return the products with some rows of weights, or of directions; None for too many, see `Opaque`.
 
         Raises:
@@ -319,12 +319,12 @@ class Loop(_Called):
         return self.replayed(made, numbers[1:])[1]
 
     @cached_property
-    def with_carries(self) -> Loop:
+    def with_carries(self) -> LoopCall:
         """The loop that also returns the next carry of each iteration, before its own results."""
         body, carry = Program(self.body.inputs), self.sizes[0]
         outputs = replayed_blocks(self.body, body, np.arange(body.inputs))
         body.outputs = np.concatenate([outputs[:carry], outputs])
-        return Loop(body, self.count, self.sizes, (carry + self.every, self.final), self.options)
+        return LoopCall(body, self.count, self.sizes, (carry + self.every, self.final), self.options)
 
     def reopen(self, made: Program, numbers: Integers) -> Integers:
         """Write a call of the loop that can be differentiated again and again, and return references of its results."""
@@ -349,7 +349,7 @@ class Loop(_Called):
         return carries, self.gathered(np.stack(rows))
 
 
-class Products(_Called):
+class LoopProducts(_Called):
     """Products of the Jacobian of a loop: with directions of the arguments, or with weights of the results.
 
     Args:
@@ -360,7 +360,7 @@ class Products(_Called):
         way: "forward" or "backward".
     """
 
-    def __init__(self, loop: Loop, by: tuple[int, ...], count: int, sizes: tuple[int, int], way: str) -> None:
+    def __init__(self, loop: LoopCall, by: tuple[int, ...], count: int, sizes: tuple[int, int], way: str) -> None:
         self.loop, self.by, self.count = loop, np.array(by, np.int64), count
         self.name, self.title = f"the {way} run of {loop.name}", f"{loop.title}, {way}"
         self.argument_count, self.result_count = loop.argument_count + count * sizes[0], count * sizes[1]
@@ -393,7 +393,7 @@ class Products(_Called):
         loop.rest(memory)
         return np.concatenate(products)
 
-    def run(self, factors: Floats, memory: Memory, varying: Floats, common: Floats) -> Floats:
+    def run(self, factors: Floats, memory: RunMemory, varying: Floats, common: Floats) -> Floats:
         """Return the product with a row of factors, after a run of the loop that has filled the memory."""
         raise NotImplementedError
 
@@ -444,10 +444,10 @@ class Products(_Called):
         raise NotImplementedError
 
 
-class Backward(Products):
+class Backward(LoopProducts):
     """Weights times the Jacobian of a loop: the gradient of an iteration runs backward through the stored carries."""
 
-    def __init__(self, loop: Loop, by: tuple[int, ...], count: int) -> None:
+    def __init__(self, loop: LoopCall, by: tuple[int, ...], count: int) -> None:
         super().__init__(loop, by, count, (loop.result_count, len(by)), "backward")
 
     @cached_property
@@ -468,19 +468,19 @@ class Backward(Products):
         program.outputs = program.sums(products, [0, size])
         return program
 
-    def run(self, factors: Floats, memory: Memory, varying: Floats, common: Floats) -> Floats:
+    def run(self, factors: Floats, memory: RunMemory, varying: Floats, common: Floats) -> Floats:
         """Return derivatives of the weighted sum of all results."""
         loop, last, slopes = self.loop, self.loop.count - 1, memory.slopes
         by_varying, by_common = np.empty_like(varying), np.zeros_like(common)
         slopes[-1] = 0.0
         loop.spread(factors, memory.used_slopes, 0.0)
-        results = [Rows(slopes, last, -1), Rows(by_varying, last, -1), Rows(by_common, step=0, adds=True)]
+        results = [CallRows(slopes, last, -1), CallRows(by_varying, last, -1), CallRows(by_common, step=0, adds=True)]
         arguments = [
-            Rows(memory.carries, last, -1),
-            Rows(varying, last, -1),
-            Rows(common, step=0),
-            Rows(slopes, last + 1, -1),
-            Rows(memory.used_slopes, last, -1),
+            CallRows(memory.carries, last, -1),
+            CallRows(varying, last, -1),
+            CallRows(common, step=0),
+            CallRows(slopes, last + 1, -1),
+            CallRows(memory.used_slopes, last, -1),
         ]
         self.step.kernel.repeat(loop.count, arguments, [results[k] for k in self.taken])
         whole = np.zeros(loop.argument_count)
@@ -505,7 +505,7 @@ class Backward(Products):
         return np.concatenate([each.reshape(-1) for each in slopes])[self.by]
 
     @cached_property
-    def as_loop(self) -> Loop:
+    def as_loop(self) -> LoopCall:
         """The iterations backward, as a loop.
 
         Its carry has derivatives with respect to the carry, and sums of those with respect to the common values. Its
@@ -534,7 +534,7 @@ class Backward(Products):
         following = np.concatenate([by_carry, by_common])
         body.outputs = np.concatenate([following, by_varying, following])
         sizes = carry + sums, carry + varying + used, common
-        return Loop(body, loop.count, sizes, (len(by_varying), carry + sums), loop.options)
+        return LoopCall(body, loop.count, sizes, (len(by_varying), carry + sums), loop.options)
 
     def reopen(self, made: Program, numbers: Integers) -> Integers:
         """Write calls of loops that can be differentiated again and again, and return references of the products."""
@@ -564,10 +564,10 @@ class Backward(Products):
         return self.computed(np.concatenate([arguments, weights.reshape(-1)])).reshape(self.count, -1) * directions
 
 
-class Forward(Products):
+class Forward(LoopProducts):
     """The Jacobian of a loop times directions: the products of an iteration run forward along the carries."""
 
-    def __init__(self, loop: Loop, by: tuple[int, ...], count: int) -> None:
+    def __init__(self, loop: LoopCall, by: tuple[int, ...], count: int) -> None:
         super().__init__(loop, by, count, (len(by), loop.result_count), "forward")
 
     @cached_property
@@ -581,15 +581,20 @@ class Forward(Products):
         kind = replace(JVP, values=False)
         return _compiled(program, sizes, loop.returned, kind, selection, loop.options, self.name)
 
-    def run(self, factors: Floats, memory: Memory, varying: Floats, common: Floats) -> Floats:
+    def run(self, factors: Floats, memory: RunMemory, varying: Floats, common: Floats) -> Floats:
         """Return derivatives of all results along a direction."""
         loop, slopes = self.loop, memory.slopes
         whole = np.zeros(loop.argument_count)
         whole[self.by] = factors
         slopes[0], along_varying, along_common = loop.split(whole)
-        directions = [Rows(slopes), Rows(along_varying), Rows(along_common, step=0)]
-        arguments = [Rows(memory.carries), Rows(varying), Rows(common, step=0), *(directions[k] for k in self.taken)]
-        self.step.kernel.repeat(loop.count, arguments, [Rows(slopes, 1), Rows(memory.used_slopes)])
+        directions = [CallRows(slopes), CallRows(along_varying), CallRows(along_common, step=0)]
+        arguments = [
+            CallRows(memory.carries),
+            CallRows(varying),
+            CallRows(common, step=0),
+            *(directions[k] for k in self.taken),
+        ]
+        self.step.kernel.repeat(loop.count, arguments, [CallRows(slopes, 1), CallRows(memory.used_slopes)])
         return loop.gathered(memory.used_slopes)
 
     def written(self, made: Program, factors: Integers, inputs: list[Integers]) -> Integers:
@@ -616,7 +621,7 @@ class Matrix(_Called):
         products: products with as many rows of weights as there are results, or of directions as there are columns.
     """
 
-    def __init__(self, products: Products) -> None:
+    def __init__(self, products: LoopProducts) -> None:
         self.products, self.name = products, f"the Jacobian of {products.loop.name}"
         self.title = products.title
         self.argument_count, self.result_count = products.loop.argument_count, products.result_count

@@ -36,7 +36,7 @@ MOST_PERIODS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loop:
+class Iterations:
     """A loop in a program over arrays.
 
     Attributes:
@@ -72,7 +72,7 @@ class Loop:
         return np.concatenate([self.every.reshape(-1), self.final])
 
 
-def loop_of(program: Program) -> Loop | None:
+def iterations_of(program: Program) -> Iterations | None:
     """Return the longest loop of a program over arrays; None if there is none.
 
     >>> program = Program(100)
@@ -80,7 +80,7 @@ def loop_of(program: Program) -> Loop | None:
     >>> for _ in range(300):
     ...     x = program.apply("sin", program.apply("multiply", x, np.roll(x, 1)))
     >>> program.outputs = x
-    >>> loop = loop_of(program)
+    >>> loop = iterations_of(program)
     >>> loop.count, len(loop.body.blocks), len(loop.carry)
     (300, 2, 100)
     """
@@ -162,7 +162,7 @@ class _Finding:
         self._varying: dict[bytes, int] = {}
         self._rows: list[Integers] = []
 
-    def loop(self) -> Loop | None:
+    def loop(self) -> Iterations | None:
         """Return the loop; None if iterations differ."""
         if not self.is_regular:
             return None
@@ -190,7 +190,9 @@ class _Finding:
         varying = np.array(self._rows, np.int64).reshape(-1, self.count).T
         last = self.first + self.period * self.count
         every_reference = self.bases[:, np.newaxis] + every
-        return Loop(body, self.count, self.first, last, carry, varying, common, every_reference, self.bases[-1] + final)
+        return Iterations(
+            body, self.count, self.first, last, carry, varying, common, every_reference, self.bases[-1] + final
+        )
 
     def _compared(self, columns: Sequence[Column]) -> _Operand | None:
         """Return the common form of an operand's columns in all iterations; None if they differ."""
@@ -269,7 +271,7 @@ class _Finding:
         return every, np.setdiff1d(local[iteration == self.count - 1], every)
 
 
-def with_call(program: Program, loop: Loop, results: Opaque) -> Program:
+def with_call(program: Program, loop: Iterations, results: Opaque) -> Program:
     """Return the program with one call in place of a loop.
 
     Args:

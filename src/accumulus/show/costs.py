@@ -46,7 +46,7 @@ MOST_GROUPS, MOST_BLOCKS = 16, 60
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CostBlock:
     """The derivatives of one result with respect to one argument.
 
     Attributes:
@@ -81,7 +81,7 @@ class Costs:
 
     by_line: Counter[tuple[Line | None, str, str]]
     by_output: Counter[tuple[str, Line | None]]
-    blocks: tuple[Block, ...]
+    blocks: tuple[CostBlock, ...]
 
     @classmethod
     def of(cls, program: Compiled, function: Callable[..., Any], parameters: Sequence[str]) -> Costs:
@@ -285,7 +285,7 @@ def _argument(parameters: Sequence[str], k: int) -> str:
     return re.sub(r"^argument \d+ \((\w+)\)", r"\1", parameters[k]) if 0 <= k < len(parameters) else f"argument {k + 1}"
 
 
-def _blocks(program: Compiled, parameters: Sequence[str]) -> tuple[Block, ...]:
+def _blocks(program: Compiled, parameters: Sequence[str]) -> tuple[CostBlock, ...]:
     """Return the blocks of the Jacobian, with the operations that they and their nonzeros need."""
     blocks, tape = program.blocks(), program.code.tape
     if len(blocks) > MOST_BLOCKS:
@@ -297,7 +297,7 @@ def _blocks(program: Compiled, parameters: Sequence[str]) -> tuple[Block, ...]:
     for k, block in enumerate(blocks):
         each = None if needed is None else _needed(tape, [[output] for output in of_blocks[k]])
         found.append(
-            Block(
+            CostBlock(
                 _result(program, block.result) if block.result >= 0 else "selected entries",
                 _argument(parameters, block.argument) if block.argument >= 0 else "",
                 block.shape,

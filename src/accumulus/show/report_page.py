@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.show.costs import Block, Costs, Line, named, source_of
+from accumulus.show.costs import CostBlock, Costs, Line, named, source_of
 from accumulus.show.explorer import Inline, html_page, parameters_of, shown
 from accumulus.show.report import Report, Shown, chosen_because
 from accumulus.show.structure import StructureReport
@@ -227,7 +227,7 @@ def _rank(part: Any) -> Any:
 # The pattern ---------------------------------------------------------------------------------------------------------
 
 
-def _pattern(blocks: Sequence[Block]) -> dict[str, Any] | None:
+def _pattern(blocks: Sequence[CostBlock]) -> dict[str, Any] | None:
     """Return the structural nonzeros in cells, with the operations that they need, and a row for each block."""
     if not blocks:
         return None
@@ -258,7 +258,7 @@ def _pattern(blocks: Sequence[Block]) -> dict[str, Any] | None:
     }
 
 
-def _block_name(block: Block) -> str:
+def _block_name(block: CostBlock) -> str:
     return f"∂ {printable(block.result)} / ∂ {printable(block.argument)}" if block.argument else block.result
 
 

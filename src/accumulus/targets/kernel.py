@@ -446,8 +446,8 @@ class SourceKernel(Kernel):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """Rows of an array that consecutive calls read or write.
+class CallRows:
+    """CallRows of an array that consecutive calls read or write.
 
     Attributes:
         array: C-contiguous array, (rows, numbers of a row).
@@ -498,7 +498,7 @@ class CompiledLoops(ABC):
         """Compute points of a batch from `first` on; return the first point that is left to the caller."""
         return first
 
-    def repeat(self, count: int, arguments: Sequence[Rows], results: Sequence[Rows]) -> None:
+    def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
         """Make `count` calls in turn, each with its rows; a call may read what earlier calls have written.
 
         Args:
@@ -565,7 +565,7 @@ class LoopKernel(Kernel):
         self._loops(point, results, self._threads)
         return results
 
-    def repeat(self, count: int, arguments: Sequence[Rows], results: Sequence[Rows]) -> None:
+    def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
         """Make calls in turn; see `CompiledLoops.repeat`."""
         self._loops.repeat(count, arguments, results)
 
@@ -635,7 +635,7 @@ def aligned(shape: Shape, dtype: np.dtype[Any]) -> NDArray[Any]:
     return memory[start : start + entries].reshape(shape)
 
 
-def taken(unused: list[T], make: Callable[[], T]) -> T:
+def reused(unused: list[T], make: Callable[[], T]) -> T:
     """Return an object that no thread uses, or a new one if there is none."""
     try:
         return unused.pop()

@@ -26,7 +26,7 @@ from accumulus.deadline import interruptible
 from accumulus.errors import CompileError
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_source import CSource
-from accumulus.targets.kernel import Batch, CompiledLoops, Floats, SourceKernel, Unit, taken
+from accumulus.targets.kernel import Batch, CompiledLoops, Floats, SourceKernel, Unit, reused
 from accumulus.targets.target import Target
 
 
@@ -100,7 +100,7 @@ class CLoops(CompiledLoops):
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point on one thread; see `accumulus.targets.kernel.CompiledLoops`."""
-        work = taken(self._idle, lambda: np.empty(self._work))
+        work = reused(self._idle, lambda: np.empty(self._work))
         self._one(*(array.__array_interface__["data"][0] for array in (*arguments, *results, work)))
         self._idle.append(work)
 

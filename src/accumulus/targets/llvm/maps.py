@@ -38,13 +38,13 @@ from accumulus.targets.kernel import (
     MINIMUM_WORK,
     MOVING,
     Batch,
+    CallRows,
     CompiledLoops,
     Floats,
-    Rows,
     Unit,
     aligned,
     pool,
-    taken,
+    reused,
 )
 from accumulus.targets.llvm.bodies import (
     BACKWARD,
@@ -280,7 +280,7 @@ class LLVMLoops(CompiledLoops):
 
     def __call__(self, arguments: Sequence[Floats], results: Sequence[Floats], threads: int = 1) -> None:
         """Compute one point; see `accumulus.targets.kernel.CompiledLoops`."""
-        workspace = taken(self._idle, self._workspace)
+        workspace = reused(self._idle, self._workspace)
         at = self._layout.first
         for argument in arguments:
             end = at + argument.size
@@ -300,12 +300,12 @@ class LLVMLoops(CompiledLoops):
                 self._run(calls, rows)
         self._idle.append(workspace)
 
-    def repeat(self, count: int, arguments: Sequence[Rows], results: Sequence[Rows]) -> None:
+    def repeat(self, count: int, arguments: Sequence[CallRows], results: Sequence[CallRows]) -> None:
         """Make calls in turn; see `accumulus.targets.kernel.CompiledLoops`."""
         if self._products:
             super().repeat(count, arguments, results)
             return
-        workspace = taken(self._idle, self._workspace)
+        workspace = reused(self._idle, self._workspace)
         made = [np.zeros(rows.array.shape[1]) for rows in results]
         for index, segment, offset in workspace.returned:
             workspace.addresses[index] = _address(made[segment]) + offset
@@ -450,7 +450,7 @@ class LLVMLoops(CompiledLoops):
         self._points_requested += last - first
         if not self._may_be_in_lanes or self._points_requested < self._enough or last - first < lanes:
             return first
-        memory = taken(self._unused, self._memory)
+        memory = reused(self._unused, self._memory)
         rows, begin = [], self._layout.first
         for x, same in zip(batch.X, batch.shared, strict=True):
             size = x.size if same else x.size // x.shape[-1 if transposed else 0]
