@@ -141,6 +141,34 @@ def test_products_with_hessians(monkeypatch):
     assert all(len(gradient.program.calls) >= 2 for gradient in calls)
 
 
+def test_products_with_hessians_where_zeros_have_no_value(monkeypatch):
+    gradients = []
+    again = choice.gradient_by_loops
+    monkeypatch.setattr(choice, "gradient_by_loops", lambda *x: gradients.append(again(*x)) or gradients[-1])
+
+    def f(u, k):
+        total = 0.0
+        for _ in range(STEPS):
+            u = u + 0.1 * np.log(u) * np.roll(u, 1) + k / u
+            total = total + np.sum(np.sqrt(u))
+        return total
+
+    def f_in_jax(u, k):
+        def body(state, _):
+            u, total = state
+            u = u + 0.1 * jnp.log(u) * jnp.roll(u, 1) + k / u
+            return (u, total + jnp.sum(jnp.sqrt(u))), None
+
+        return jax.lax.scan(body, (u, 0.0), None, STEPS)[0][1]
+
+    at, along = (np.linspace(1.0, 2.0, SIZE), 0.3), (np.ones(SIZE), -0.5)
+    expected = jax.jit(lambda at, along: jax.jvp(jax.grad(f_in_jax, (0, 1)), at, along)[1])(at, along)
+    derivative = acc.hvp(f, cache=False)
+    agree(derivative(at, along), expected, 1e-9)
+    assert gradients[0] is not None
+    assert "forward" in str(derivative.report())
+
+
 def test_other_derivatives_are_written_out():
     derivative = acc.hessian(lambda u: number(u, *ARGUMENTS[1:]), cache=False)
     agree(derivative(ARGUMENTS[0]), jax.jit(jax.jacfwd(curved))(ARGUMENTS[0]))

@@ -65,7 +65,7 @@ def with_loops(recording: Recording, kind: Kind, selection: Selection, preparati
         found = iterations.iterations_of(program)
         if found is None:
             return None
-        loop = LoopCall.of(found, preparation.options)
+        loop = LoopCall.of(found, preparation.options, _is_backward(recording, kind, selection))
         made = iterations.with_call(program, found, loop)
     with preparation.stage("plan"):
         one, other = (outputs_at(each, points) for each in (made, program))
@@ -104,8 +104,18 @@ def _suits(recording: Recording, kind: Kind, selection: Selection, options: Opti
         return False
     if kind.has_seeds:
         return selection.seed_count <= MOST_FACTORS
-    columns = sum(math.prod(recording.argument_shapes[k] or ()) for k in selection.positions)
-    return not kind.derivatives or min(recording.results, columns) <= MOST_FACTORS
+    return not kind.derivatives or min(recording.results, _columns(recording, selection)) <= MOST_FACTORS
+
+
+def _is_backward(recording: Recording, kind: Kind, selection: Selection) -> bool:
+    """Return True if derivatives take fewer products with weights than with directions."""
+    if kind.has_seeds:
+        return kind.seeds is Seeds.COTANGENTS
+    return recording.results <= _columns(recording, selection)
+
+
+def _columns(recording: Recording, selection: Selection) -> int:
+    return sum(math.prod(recording.argument_shapes[k] or ()) for k in selection.positions)
 
 
 class _Compiled(NamedTuple):
@@ -148,7 +158,7 @@ class _Called:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunMemory:
-    """RunMemory of a run through all iterations; rows are iterations.
+    """Memory of a run through all iterations; rows are iterations.
 
     Attributes:
         carries: carries before each iteration, and after the last.
@@ -178,19 +188,27 @@ class LoopCall(_Called):
         sizes: sizes of the carry, of the varying values of an iteration, and of the common values.
         used: number of values of each iteration that are results, and of further ones of the last iteration.
         options: options of the derivative.
+        is_backward: True if its products are with weights, False if they are with directions.
     """
 
     def __init__(
-        self, body: Program, count: int, sizes: tuple[int, int, int], used: tuple[int, int], options: Options
+        self,
+        body: Program,
+        count: int,
+        sizes: tuple[int, int, int],
+        used: tuple[int, int],
+        options: Options,
+        is_backward: bool = False,
     ) -> None:
         self.body, self.count, self.sizes, (self.every, self.final) = body, count, sizes, used
+        self.is_backward = is_backward
         self.options = replace(
             options.alone, progress=False, check=False, watch=False, sparse=None, check_finite=False, threads=1
         )
         self.name, self.title = f"a loop of {self.count:,} iterations", f"{self.count:,} iterations"
         self.argument_count = sizes[0] + count * sizes[1] + sizes[2]
         self.result_count = count * self.every + self.final
-        self._products: dict[tuple[tuple[int, ...], int, bool], LoopProducts] = {}
+        self._products: dict[tuple[tuple[int, ...], int], LoopProducts] = {}
         self._matrices: dict[tuple[int, ...], Matrix] = {}
         #: Arguments at which backward runs are compared with differences.
         self.example = np.zeros(self.argument_count)
@@ -199,10 +217,10 @@ class LoopCall(_Called):
         self._unused: list[RunMemory] = []
 
     @classmethod
-    def of(cls, found: iterations.Iterations, options: Options) -> LoopCall:
+    def of(cls, found: iterations.Iterations, options: Options, is_backward: bool = True) -> LoopCall:
         """Return the loop that was found in a program."""
         sizes = len(found.carry), found.varying.shape[1], len(found.common)
-        return cls(found.body, found.count, sizes, (found.every.shape[1], len(found.final)), options)
+        return cls(found.body, found.count, sizes, (found.every.shape[1], len(found.final)), options, is_backward)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
@@ -286,25 +304,24 @@ class LoopCall(_Called):
         self._unused.append(memory)
 
     def product(self, by: tuple[int, ...], count: int, is_transposed: bool) -> LoopProducts | None:
-        """Return the products with some rows of weights, or of directions; None for too many, see `Opaque`.
+        """Return the products with some rows of weights, or of directions; None for others and for too many.
 
         Raises:
             SizeError: if they differ from differences.
         """
-        if count > MOST_FACTORS:
+        if count > MOST_FACTORS or is_transposed != self.is_backward:
             return None
-        key = by, count, is_transposed
-        products = self._products.get(key)
+        products = self._products.get((by, count))
         if products is None:
-            products = self._products[key] = (Backward if is_transposed else Forward)(self, by, count)
+            products = self._products[by, count] = (Backward if is_transposed else Forward)(self, by, count)
             if not products.agrees(self.example):
                 raise SizeError(f"{products.name} differs from differences; expected a loop that is written out")
         return products
 
     def derivative_by(self, columns: tuple[int, ...]) -> Opaque:
         """Return the function of some columns of the Jacobian, by products with unit weights or directions."""
-        is_transposed = self.result_count <= len(columns)
-        products = self.product(columns, min(self.result_count, len(columns)), is_transposed)
+        count = self.result_count if self.is_backward else len(columns)
+        products = self.product(columns, count, self.is_backward)
         if products is None:
             return super().derivative_by(columns)
         return self._matrices.setdefault(columns, Matrix(products))
@@ -324,7 +341,9 @@ class LoopCall(_Called):
         body, carry = Program(self.body.inputs), self.sizes[0]
         outputs = replayed_blocks(self.body, body, np.arange(body.inputs))
         body.outputs = np.concatenate([outputs[:carry], outputs])
-        return LoopCall(body, self.count, self.sizes, (carry + self.every, self.final), self.options)
+        call = LoopCall(body, self.count, self.sizes, (carry + self.every, self.final), self.options)
+        call.example = self.example
+        return call
 
     def reopen(self, made: Program, numbers: Integers) -> Integers:
         """Write a call of the loop that can be differentiated again and again, and return references of its results."""
@@ -524,17 +543,22 @@ class Backward(LoopProducts):
         sums = common * (2 in self.taken)
         starts = np.cumsum([0, carry, sums, carry, varying, used, common])
         body = Program(int(starts[-1]))
-        weights, before, carried, values, outside, same = (
+        weights, before, carried, varied, outside, shared = (
             np.arange(first, last) for first, last in pairwise(starts.tolist())
         )
-        outputs = replayed_blocks(gradient.program, body, np.concatenate([carried, values, same, weights, outside]))
+        outputs = replayed_blocks(gradient.program, body, np.concatenate([carried, varied, shared, weights, outside]))
         by_carry, by_varying, by_common = np.split(outputs, np.cumsum([carry, varying * (1 in self.taken)]))
         if sums:
             by_common = body.apply("add", before, by_common)
         following = np.concatenate([by_carry, by_common])
         body.outputs = np.concatenate([following, by_varying, following])
         sizes = carry + sums, carry + varying + used, common
-        return LoopCall(body, loop.count, sizes, (len(by_varying), carry + sums), loop.options)
+        call = LoopCall(body, loop.count, sizes, (len(by_varying), carry + sums), loop.options)
+        memory, (_, values, same) = loop.carried(loop.example), loop.split(loop.example)
+        rows = np.concatenate([memory.carries[:-1], values, np.ones((loop.count, used))], axis=1)[::-1]
+        call.example = np.concatenate([np.zeros(carry + sums), rows.reshape(-1), same[0]])
+        loop.rest(memory)
+        return call
 
     def reopen(self, made: Program, numbers: Integers) -> Integers:
         """Write calls of loops that can be differentiated again and again, and return references of the products."""
