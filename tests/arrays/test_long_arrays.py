@@ -559,3 +559,20 @@ def test_any_program_of_arrays(steps, seed, sparse):
     x = np.random.default_rng(seed).uniform(-1.0, 1.0, 24)
     _, found, expected = both(f, x, sparse=sparse, effort="fast")
     assert_same(found, expected)
+
+
+def test_reports_of_many_loops_list_the_first_and_the_last():
+    def shifted(x):
+        for k in range(20):
+            x = np.sin(x) * np.roll(x, k)
+        return np.sum(x)
+
+    with unrolled(0):
+        derivative = acc.gradient(shifted, cache=False)
+        derivative(np.ones(70))
+    report = derivative.report()
+    assert len(report.bodies) > 30
+    text = str(report)
+    assert f"… {len(report.bodies) - 30} more" in text
+    assert f"\n{len(report.bodies)} " in text
+    assert "\n25 " not in text

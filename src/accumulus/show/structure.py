@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from accumulus.show.report import CaseFacts, Shown, Subject, cases_table, operations_by_kind
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from accumulus.programs.measured import Speed
     from accumulus.show.tables import Compiled
+
+
+#: Number of loops that a report lists, and of these the last ones.
+MOST_ROWS: Final = 30
+LAST_ROWS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +231,12 @@ class StructureReport(Shown):
             )
             for k, body in enumerate(self.bodies, 1)
         ]
+        if len(loops) > MOST_ROWS:
+            skipped = len(loops) - MOST_ROWS
+            between = self.bodies[MOST_ROWS - LAST_ROWS : -LAST_ROWS]
+            left = sum(body.operations * (body.instances if body.by_kind else 1) for body in between)
+            more = (f"… {skipped:,} more", "", amount(left) + " in all", "", "", "")
+            loops = [*loops[: MOST_ROWS - LAST_ROWS], more, *loops[-LAST_ROWS:]]
         headings = ("loop", "instances", "operations each", "operands", "results", "from")
         cases: tuple[RenderableType, ...] = ("", cases_table(self.cases)) if self.cases else ()
         return Group(
