@@ -563,7 +563,7 @@ def test_any_program_of_arrays(steps, seed, sparse):
 
 def test_reports_of_many_loops_list_the_first_and_the_last():
     def shifted(x):
-        for k in range(20):
+        for k in range(40):
             x = np.sin(x) * np.roll(x, k)
         return np.sum(x)
 
