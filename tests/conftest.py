@@ -49,6 +49,9 @@ settings.register_profile(
 settings.register_profile("fuzz", settings.get_profile("default"), max_examples=2000)
 settings.load_profile("default")
 
+#: A program of its own, which `make wheel` runs.
+collect_ignore = ["smoke.py"]
+
 
 def import_everything():
     """Import all of accumulus, and let Hypothesis look at nothing else.

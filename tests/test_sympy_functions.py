@@ -78,7 +78,7 @@ def test_mistakes_are_told():
     with pytest.raises(ArgumentError, match="wrt holds z; expected symbols among the arguments: x, y"):
         acc.sympy.lambdify([x, y], x, wrt=z)
     f = acc.sympy.lambdify([x, [y, z]], x)
-    with pytest.raises(ArgumentError, match="1 arguments are given; expected 2"):
+    with pytest.raises(ArgumentError, match="1 arguments were given; expected 2"):
         f(1.0)
     with pytest.raises(ArgumentError, match=r"argument 1 has shape \(3,\); expected 2 entries, for \[y, z\]"):
         f(1.0, [1.0, 2.0, 3.0])

@@ -46,7 +46,7 @@ class Formulas(Recorder):
     def holds(self, function):
         return ()
 
-    def place(self):
+    def position(self):
         return CodePosition("formula", 1, "formula", self._text)
 
     @staticmethod

@@ -351,7 +351,7 @@ def test_errors_name_what_cannot_be_recorded(expression, message):
 @pytest.mark.parametrize(
     ("arguments", "results", "message"),
     [
-        ([x, x], x, "x is an argument twice"),
+        ([x, x], x, "x appears twice among the arguments"),
         ([x, 2], x, "argument 1 holds 2"),
         ([x + y], x, r"argument 0 holds x \+ y"),
         (x, "x", "a result is x"),

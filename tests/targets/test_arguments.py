@@ -188,7 +188,7 @@ def test_arguments_of_a_wrong_shape_are_named(target):
         ((t, X[0]), {"shared": (False, False)}, "argument 1"),
         ((t, X), {"shared": (True, False)}, "argument 0"),
         ((np.array(1.0), X[0]), {"shared": (True, True)}, "all arguments are shared"),
-        ((t, X), {"shared": (True,)}, "marked"),
+        ((t, X), {"shared": (True,)}, "marks for shared ones"),
         ((t, X), {"transposed": True}, "argument 1"),
     ]
     for given_arguments, options, message in cases:

@@ -192,7 +192,8 @@ def elsewhere(recording: Recording, name: str, arguments: Sequence[Any], where: 
 def warn_of_nan(program: Any, arrays: Sequence[NDArray[Any]], arguments: Sequence[Any], where: str) -> None:
     """Issue a `NaNWarning` if a whole array of results is NaN, except for zeros.
 
-    Looking takes one pass over the arrays, so it is done once for each program, in its first call.
+    Looking takes one pass over the arrays, so it is done once for each program, in its first call. There is no warning
+    if the program calls a solver that returns NaN where it fails, since the user has asked for that.
 
     Args:
         program: the `CompiledProgram`.
@@ -200,6 +201,8 @@ def warn_of_nan(program: Any, arrays: Sequence[NDArray[Any]], arguments: Sequenc
         arguments: arguments of the program at that point.
         where: description of the call, for the message.
     """
+    if any(getattr(each, "returns_nan", False) for each in getattr(program.tape, "calls", ())):
+        return
     names = [
         name
         for name, array in zip(program.array_names, arrays, strict=False)

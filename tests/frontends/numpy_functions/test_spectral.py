@@ -209,7 +209,7 @@ def test_signs_of_vectors_that_are_not_those_of_lapack_are_noticed():
 
 def test_large_matrices_are_refused():
     for f in (np.linalg.eigh, np.linalg.eigvalsh, np.linalg.svd, np.linalg.pinv, lambda a: np.linalg.norm(a, 2)):
-        with pytest.raises(TraceError, match="up to 8×8"):
+        with pytest.raises(TraceError, match="at most 8 rows or 8 columns"):
             record(f, [np.eye(9)])
     assert record(np.linalg.svdvals, [np.ones((40, 2))]).scalars.operations < 3_000
     with pytest.raises(TraceError, match="complex"):
