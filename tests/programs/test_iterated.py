@@ -280,6 +280,30 @@ def test_other_targets_have_the_blocks():
         agree(derivative(*ARGUMENTS), GRADIENT(*ARGUMENTS))
 
 
+def test_sparse_jacobians_have_the_nonzeros_of_the_blocks():
+    def apart(u):
+        for _ in range(STEPS):
+            u = 1.1 * np.sin(u)
+        return u[:3]
+
+    derivative = acc.jacobian(apart, sparse="csr", cache=False)
+    assert derivative(ARGUMENTS[0]).nnz == 3
+
+
+def test_opaque_functions_in_an_iteration():
+    square = acc.custom(np.square, vjp=lambda arguments, weights: 2.0 * arguments[0] * weights)
+
+    def f(u):
+        for _ in range(STEPS):
+            u = 0.3 * square(u) + 0.5 * np.roll(u, 1)
+        return np.sum(u)
+
+    derivative, u, h = acc.gradient(f, cache=False), np.linspace(0.2, 0.9, SIZE), 1e-6
+    differences = [(f(u + h * e) - f(u - h * e)) / (2.0 * h) for e in np.eye(SIZE)]
+    np.testing.assert_allclose(derivative(u), differences, rtol=1e-6)
+    assert has_calls(derivative, u)
+
+
 def test_reports_say_how_many_iterations_there_are():
     derivative = acc.gradient(number, cache=False)
     derivative(*ARGUMENTS)
