@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -63,3 +64,23 @@ def test_what_is_still_done_is_not_waited_for():
         assert pool.submit(os.getpid).result() > 0
     assert set(multiprocessing.active_children()) <= others
     assert not endless.done() or endless.exception() is not None
+
+
+def test_a_status_that_the_pools_thread_collects_is_waited_for(monkeypatch):
+    """Both threads wait for a process; the one that comes second learns nothing until the first one has stored it."""
+    waitpid = os.waitpid
+
+    def slow_in_other_threads(*arguments):
+        status = waitpid(*arguments)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.3)
+        return status
+
+    monkeypatch.setattr(os, "waitpid", slow_in_other_threads)
+    others = set(multiprocessing.active_children())
+    with processes(2) as pool:
+        pool.submit(os.getpid).result()
+        pool.submit(time.sleep, 1e6)
+        # the pool's thread is woken by this, and waits for the other process, too
+        next(iter(set(multiprocessing.active_children()) - others)).terminate()
+    assert set(multiprocessing.active_children()) <= others
