@@ -274,6 +274,16 @@ def test_values_that_are_not_numbers_stay_so():
     assert np.isnan(derivative(np.full(SIZE, 0.01))).all()
 
 
+@pytest.mark.filterwarnings("error", "ignore::accumulus.errors.NaNWarning")
+def test_values_that_overflow_where_products_are_compared_are_no_warnings():
+    def f(u):
+        for _ in range(STEPS):
+            u = u * u + np.roll(u, 1)
+        return np.sum(u)
+
+    assert not np.isfinite(acc.gradient(f, cache=False)(np.full(SIZE, 3.0))).any()
+
+
 def test_other_targets_have_the_blocks():
     for options in ({"target": "numpy"}, {"exact_order": True}):
         derivative = acc.gradient(number, ALL, cache=False, **options)

@@ -443,6 +443,10 @@ class LoopProducts(_Called):
 
     def agrees(self, arguments: Floats) -> bool:
         """Return True if the products agree with differences of the loop's results, at these arguments."""
+        with np.errstate(all="ignore"):  # where values are not finite, the products do not agree
+            return self._agrees(arguments)
+
+    def _agrees(self, arguments: Floats) -> bool:
         loop, draw = self.loop, np.random.default_rng(0)
         weights = draw.uniform(0.5, 1.0, (self.count, loop.result_count))
         directions = np.zeros((self.count, len(arguments)))
