@@ -109,6 +109,13 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
     return found
 
 
+def copying() -> Tape:
+    """Return the body of a loop that copies."""
+    body = Tape(1)
+    body.outputs = [0]
+    return body
+
+
 def _with_zeros_in_memory(tape: Program, operands: Column) -> Column:
     """Return a column without constants if they are the zeros beside Cholesky's factor in memory.
 
@@ -184,11 +191,10 @@ class Nests:
         self.every = [
             replace(nest, stores=tuple(self._places.get(start, start) for start in nest.starts)) for nest in computed
         ]
-        copying = Tape(1)
-        copying.outputs = [0]
+        body = copying()
         for source, place, positions in self._copies:
             if len(source):
-                self.every.append(Nest(len(source), (source,), (), (place,), body=copying, positions=positions))
+                self.every.append(Nest(len(source), (source,), (), (place,), body=body, positions=positions))
 
     def _returned(self, unit: Unit, taken: set[int]) -> list[tuple[Place, Range]]:
         """Return results as stretches of references; other results become copies, whose sources count as taken."""
@@ -283,7 +289,26 @@ class WorkspaceLayout:
         places = self.first + tape.inputs + np.cumsum(counts) - counts
         #: Offset of places from references, from each start on.
         self._shifts = np.concatenate([[self.first], places - self._starts[1:]])
-        self.size = self.first + tape.inputs + int(counts.sum())
+        self.size = self.first + tape.inputs
+        self._grow(int(counts.sum()))
+        #: First reference that no value of the program has.
+        self._unused = len(tape)
+
+    def reserve(self, count: int) -> int:
+        """Add an array at the end; return a reference of its first number, which no other value has.
+
+        Raises:
+            SizeError: if there are too many numbers.
+        """
+        start = self._unused
+        self._unused += count
+        self._starts = np.append(self._starts, start)
+        self._shifts = np.append(self._shifts, self.size - start)
+        self._grow(count)
+        return start
+
+    def _grow(self, count: int) -> None:
+        self.size += count
         if self.size >= MOST:
             raise SizeError(f"{self.size:,} numbers between loops; index tables have room for {MOST:,}")
 

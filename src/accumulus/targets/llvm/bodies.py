@@ -20,6 +20,7 @@ from accumulus.targets.llvm.host import compile_modules
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load_code, objects, store_code, version
 from accumulus.targets.llvm.module import Text
+from accumulus.targets.llvm.products import PRODUCTS, product_functions
 from accumulus.targets.llvm.rows import (
     ARGUMENTS,
     LOOKUPS,
@@ -283,7 +284,7 @@ def driver() -> list[str]:
 
 
 def compile_loops(bodies: Sequence[BodyFunction], lanes: int, cache: bool, functions: Collection[str]) -> Library:
-    """Return a library of loops over bodies, sums, lookups and sparse products, with the driver that calls them."""
+    """Return a library of loops over bodies, sums, lookups and products, with the driver that calls them."""
     kind, lookups = "maps", not {*LOOKUPS.values()}.isdisjoint(functions)
     sums = [*_sums(SUMS[0], lanes, table=False), *_sums(SUMS[1], lanes, table=True)]
     declarations, names = [f"declare {_gathered(lanes)}"], [*SUMS]
@@ -292,6 +293,10 @@ def compile_loops(bodies: Sequence[BodyFunction], lanes: int, cache: bool, funct
         declarations.append("declare i64 @llvm.fptosi.sat.i64.f64(double)")
         names += LOOKUPS.values()
         kind += " by indices"
+    if not {*PRODUCTS}.isdisjoint(functions):
+        sums += product_functions(lanes)
+        names += PRODUCTS
+        kind += " products"
     if not {SPARSE_ROWS, SPARSE_LANES}.isdisjoint(functions):
         sums += [*sparse_rows(SPARSE_ROWS, 1), *sparse_rows(SPARSE_LANES, lanes)]
         declarations.append(SMALLER)

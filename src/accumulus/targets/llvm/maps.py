@@ -6,8 +6,8 @@ use are in one array of numbers, the workspace; other results are stored in the 
 Sums are separate loops; terms of a sum are added lane by lane, and the lanes at the end. Recurrences are computed step
 by step: in vectors where a step has enough instances; consecutive narrow steps are one call, one instance after the
 other. One function calls all loops, from a table of calls; several threads may each compute a part of long loops. BLAS
-computes products of matrices, and opaque functions are called, between loops. Products with constant sparse matrices
-are loops over rows, several products with one matrix together.
+computes products of matrices. Python calls LAPACK and opaque functions between loops. Products with constant sparse
+matrices are loops over rows, several products with one matrix together.
 
 For one point, lanes are instances. For as many points as a vector has lanes, lanes are points, and instances run one
 after the other. Then steps of recurrences with few instances use vectors, too, and all of these points share the cost
@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.tape.blocks import GATHER, SCATTER, SPARSE_PRODUCT, operand_shapes
+from accumulus.tape.blocks import GATHER, MATMUL, SCATTER, SPARSE_PRODUCT, operand_shapes
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import SECONDS
@@ -63,8 +63,9 @@ from accumulus.targets.llvm.bodies import (
 )
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
+from accumulus.targets.llvm.products import PRODUCTS, Matrix, blas, product
 from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_LANES, SPARSE_ROWS
-from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, placed
+from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, copying, placed
 
 #: Bytes of a row in the table of calls.
 ROW: Final = 32
@@ -83,11 +84,14 @@ LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """Calls of a loop, or an operation on matrices."""
+    """Calls of a loop, a product of matrices, or an operation that Python calls."""
 
-    function: str  # name of its function; empty for operations on matrices
+    function: str  # name of its function; empty for operations that Python calls
     nest: Nest  # loop nest that it computes
     seconds: float  # approximate time
+    # of products: for each operand its place in the workspace, or its constants; and the further arguments
+    operands: tuple[int | Floats, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
@@ -160,12 +164,17 @@ class LLVMLoops(CompiledLoops):
         self._run: Any = None
         for library in self._libraries.values():
             self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.addresses[DRIVER])
-        self._tables = {id(column): self._layout.table(column) for step in self._steps for column in step.nest.loads}
+        self._tables = {
+            id(column): self._layout.table(column)
+            for step in self._steps
+            if not step.operands
+            for column in step.nest.loads
+        }
         self._products = {k: self._of_matrices(step) for k, step in enumerate(self._steps) if not step.function}
         self._idle: list[_Workspace] = []
         self._lengths = unit.lengths
         bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
-        has_matrices = any(step.function in ("", SPARSE_LANES, *LOOKUPS.values()) for step in self._steps)
+        has_matrices = any(step.function in ("", SPARSE_LANES, *PRODUCTS, *LOOKUPS.values()) for step in self._steps)
         self._may_be_in_lanes = not has_matrices and bytes_of_points <= MOST_IN_LANES
         operations = sum(body.tape.operations for body in self._bodies.values())
         #: Number of points whose computation takes as long as compiling for points in lanes, which is then done.
@@ -192,7 +201,7 @@ class LLVMLoops(CompiledLoops):
         elif isinstance(nest.opaque, SparseMatrix):
             self._add_sparse(nest, nest.opaque)
         elif nest.shape is not None:
-            self._steps.append(_Step("", nest, 0.0))
+            self._steps.append(self._product(nest) or _Step("", nest, 0.0))
         else:
             (terms,) = nest.loads
             is_next = isinstance(terms, Range) and terms.step == 1
@@ -264,6 +273,30 @@ class LLVMLoops(CompiledLoops):
             return None
         rows = nest.shape[1 if nest.code == GATHER else 0]
         return [matrix, indices, rows, nest.shape[2], *steps, apart[0]]
+
+    def _product(self, nest: Nest) -> _Step | None:
+        """Return the call of BLAS for a product of matrices, after copies of what is scattered; None for all others."""
+        if nest.code != MATMUL or nest.opaque is not None or nest.shape is None or not blas():
+            return None
+        constant = [bool((references_in(operands) < 0).all()) for operands in nest.loads]
+        if all(constant):
+            return None
+        matrices, operands = [], []
+        shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))
+        for load, shape, is_constant in zip(nest.loads, shapes, constant, strict=True):
+            _, start, strides, table = placed(self._operand_entries(load, self._layout.table(load)), shape)
+            if table is None:
+                operand: int | Floats = start
+            elif is_constant:
+                operand = np.append(0.0, self._constants)[table]
+            else:
+                first = self._layout.reserve(len(load))
+                self._add(Nest(len(load), (load,), (first,), (first,), body=copying()))
+                operand = self._layout.place(first)
+            matrices.append(Matrix(*shape, *(strides or (shape[1], 1))))
+            operands.append(operand)
+        chosen = product(*matrices, is_square=isinstance(operands[0], int) and operands[0] == operands[1])
+        return None if chosen is None else _Step(chosen[0], nest, 0.0, tuple(operands), tuple(chosen[1]))
 
     def _of_matrices(self, step: _Step) -> OfMatrices:
         constant = [bool((references_in(operands) < 0).all()) for operands in step.nest.loads]
@@ -373,6 +406,15 @@ class LLVMLoops(CompiledLoops):
                 else:
                     words[-2] = base + size * (self._layout.place(result) + at)
             return words, places
+        if step.operands:
+            (result,), (function, *numbers) = nest.stores, step.numbers
+            words.append(function)
+            words += [base + size * at if isinstance(at, int) else _address(at) for at in step.operands]
+            words += [0, *numbers]
+            if isinstance(result, Place):
+                return words, [(4, result)]
+            words[4] = base + size * self._layout.place(result)
+            return words, []
         if nest.code in LOOKUPS:
             (result,), entries = nest.stores, self._entries(nest)
             assert entries is not None
