@@ -36,6 +36,6 @@ def iterating() -> Iterator[None]:
     """Let loops over arrays be calls, however few blocks they have."""
     with (
         mock.patch.object(iterations, "FEWEST_BLOCKS", 1),
-        mock.patch.object(iterations, "FEWEST_WITH_PRODUCTS", 1),
+        mock.patch.object(iterations, "FEWEST_WITH_CALLS", 1),
     ):
         yield

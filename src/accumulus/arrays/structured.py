@@ -284,6 +284,8 @@ FEW_ROWS: Final = 8
 FILLED: Final = 64
 #: Largest number of distinct lengths of sums that get separate blocks.
 MOST_LENGTHS: Final = 16
+#: Least size of a product of a column with a row that is recorded as a product of matrices.
+SMALLEST_OUTER: Final = 256
 #: Largest number of derivatives with respect to values chosen by indices: their zeros are unknown.
 MOST_OF_LOOKUPS: Final = 20_000_000
 #: Largest number of dense derivatives between two arrays before they are written out and added; from more than
@@ -429,7 +431,7 @@ class Structured:
             return Dense.of(outer.rows, tails.reshape(-1), np.stack(parts))
         if q > 1:
             factor, tails = factor.transpose(0, 1, 3, 2), tails.transpose(0, 2, 1)
-        product = self._multiplied(factor.reshape(rows * p * q, m), inner.factor)
+        product = self._multiplied(factor.reshape(rows * p * q, m), inner.factor, is_outer=inner.is_factor)
         return Dense.of(outer.rows, tails.reshape(-1), product.reshape(rows, p * q * k))
 
     def _filled(self, entries: Entries) -> Dense | None:
@@ -472,8 +474,11 @@ class Structured:
                 sums[chosen] = self.tape.sums(terms.reshape(-1), offsets).reshape(len(chosen), width)
         return Dense.of(rows, inner.columns, sums)
 
-    def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed) -> Integers:
-        """Return the product of two matrices of references; one or both may be matrices that are not formed."""
+    def _multiplied(self, left: Integers | Unformed, right: Integers | Unformed, *, is_outer: bool = False) -> Integers:
+        """Return the product of two matrices of references; one or both may be matrices that are not formed.
+
+        With `is_outer`, large products of a column with a row are recorded as products of matrices, too.
+        """
         if isinstance(left, Unformed) and isinstance(right, Unformed):
             right = right.formed
         if isinstance(left, Slopes) and left.product(right.shape[1]) is None:
@@ -486,7 +491,7 @@ class Structured:
             return self._multiplied(right.T, left.T).T
         (m, k), n = left.shape, right.shape[1]
         self.products.count += m * k * n
-        if k > 1:
+        if k > 1 or (is_outer and m * n >= SMALLEST_OUTER):
             return self.tape.matmul(left, right)
         return self._scaled(np.broadcast_to(left, (m, n)), np.broadcast_to(right, (m, n)))
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.repetition.cones import periods
-from accumulus.tape.blocks import Block, Opaque
+from accumulus.tape.blocks import MATMUL, Block, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.moving import Moving
 from accumulus.tape.program import Program
@@ -29,8 +29,8 @@ Integers = NDArray[np.int64]
 #: this).
 FEWEST: Final = 8
 FEWEST_BLOCKS: Final = 400
-#: Least number of blocks if some are products of matrices, which Python calls one by one.
-FEWEST_WITH_PRODUCTS: Final = 2_000
+#: Least number of blocks if some are solutions, factorisations or calls, which Python makes one by one.
+FEWEST_WITH_CALLS: Final = 2_000
 #: Largest number of periods that are tried.
 MOST_PERIODS: Final = 4
 
@@ -97,12 +97,17 @@ def iterations_of(program: Program) -> Iterations | None:
         if (last - first) // period < FEWEST + 1 or last - first < FEWEST_BLOCKS:
             continue
         first += _offset(program, first, last, period)
-        if last - first < FEWEST_WITH_PRODUCTS and any(block.shape for block in blocks[first : first + period]):
+        if last - first < FEWEST_WITH_CALLS and any(map(_is_called, blocks[first : first + period])):
             continue
         found = _Finding(program, first, period, (last - first) // period).loop()
         if found is not None:
             return found
     return None
+
+
+def _is_called(block: Block) -> bool:
+    """Return True for operations on matrices other than products, which machine code calls."""
+    return block.shape is not None and block.code != MATMUL
 
 
 def _label(block: Block) -> object:

@@ -9,10 +9,10 @@ scalar program is one body whose instances are the points of a batch.
 An array of results that no other nest uses is stored in the returned array directly, if it is returned whole and in
 order. All other returned values are copied at the end, by nests with an empty body.
 
-Products of matrices may be left to NumPy, which calls BLAS, on the numbers between loops; LAPACK solves systems of
-equations; opaque functions are called. Operands that lie row by row or column by column, also with gaps between rows,
-are used in place; others are gathered first. So a product has the same result as in the function itself, to the last
-bit if its operands have the same layout.
+Products of matrices may be left to NumPy, which calls BLAS, on the numbers between loops, if machine code does not call
+it itself (`accumulus.targets.llvm.products`); LAPACK solves systems of equations; opaque functions are called. Operands
+that lie row by row or column by column, also with gaps between rows, are used in place; others are gathered first. So a
+product has the same result as in the function itself, to the last bit if its operands have the same layout.
 """
 
 from __future__ import annotations

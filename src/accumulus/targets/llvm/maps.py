@@ -295,7 +295,8 @@ class LLVMLoops(CompiledLoops):
                 operand = self._layout.place(first)
             matrices.append(Matrix(*shape, *(strides or (shape[1], 1))))
             operands.append(operand)
-        chosen = product(*matrices, is_square=isinstance(operands[0], int) and operands[0] == operands[1])
+        starts = [operand for operand in operands if isinstance(operand, int)]
+        chosen = product(*matrices, is_square=len(starts) == 2 and starts[0] == starts[1])
         return None if chosen is None else _Step(chosen[0], nest, 0.0, tuple(operands), tuple(chosen[1]))
 
     def _of_matrices(self, step: _Step) -> OfMatrices:
