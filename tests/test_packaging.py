@@ -58,6 +58,7 @@ def test_the_wheel_holds_what_pages_are_made_of(wheel):
     assert shipped == {path.name for path in (ROOT / "src" / "accumulus" / "show" / "assets").iterdir()}
     assert {
         "theme.css",
+        "common.js",
         "explorer.js",
         "explorer.css",
         "report.js",

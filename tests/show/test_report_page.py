@@ -16,6 +16,7 @@ from accumulus.show.costs import Costs, source_of
 from accumulus.show.explorer import parameters_of
 from accumulus.show.report import Report
 from accumulus.show.report_page import MOST_CELLS, page
+from accumulus.show.tables import percent
 
 
 def swirl(x, scale):
@@ -179,6 +180,35 @@ def test_large_patterns_are_drawn_in_groups():
     assert max(pattern["cells"][::4]) < MOST_CELLS
 
 
+def test_loops_have_methods_and_a_pattern():
+    def system(u):
+        return np.sin(u[:-2] * u[1:-1]) * u[1:-1] + np.exp(u[2:])
+
+    derivative = acc.jacobian(system, sparse="csr")
+    derivative(np.linspace(0.0, 1.0, 40_000))
+    report = derivative.report()
+    data = data_of(page(report))
+    methods = data["methods"]
+    (body,) = derivative._program().facts.bodies
+    rows = {row[0]: row[1:4] for row in methods["rows"]}
+    assert set(rows) == {"this program", "forward", "reverse", "markowitz"}
+    assert rows["this program"] == [39_998 * cost for cost in body.plan.costs.values()]
+    reverse = acc.plan(body.plan.graph, "reverse").costs
+    assert rows["reverse"] == [39_998 * cost for cost in reverse.values()]
+    ((name, instances, _, cost, _),) = methods["bodies"]
+    assert name.startswith("test_report_page.py:")
+    assert (instances, cost) == (39_998, body.plan.costs[methods["objective"]])
+    pattern = data["pattern"]
+    assert pattern["size"] == [39_998, 40_000]
+    assert sum(pattern["cells"][2::4]) == report.nonzeros == 3 * 39_998
+    rows, columns = np.array(pattern["cells"]).reshape(-1, 4)[:, :2].T
+    assert abs(rows - columns).max() <= 1
+
+
+def test_pages_and_text_round_alike():
+    assert [percent(part, 1000) for part in (125, 124, 10, 4, 0)] == ["13 %", "12 %", "1 %", "0.4 %", "0 %"]
+
+
 def test_a_measured_report_has_times_and_limits(monkeypatch):
     monkeypatch.setattr(measured, "POINTS", (1, 10))
     monkeypatch.setattr(measured, "REPEATED", 0.0)
@@ -210,7 +240,7 @@ def test_graphs_of_files_have_a_page():
     report = Report.of_plan(acc.plan(graph), {"plan": 0.5})
     text = page(report)
     elements = Elements(text)
-    assert [tag for tag, _ in elements.tags].count("script") == 2
+    assert [tag for tag, _ in elements.tags].count("script") == 3
     assert not any(tag == "img" for tag, _ in elements.tags)
     assert HOSTILE in data_of(text)["title"]
 

@@ -40,6 +40,7 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.search.find import find_plan
+from accumulus.search.plan import BodyPlan, Plan
 from accumulus.tape.blocks import (
     FACTORS,
     GATHER,
@@ -111,7 +112,7 @@ class ArrayJacobian:
     # rows, columns: output and input of each nonzero, sorted; columns of `opened` are numbered after the inputs
     rows: Integers
     columns: Integers
-    bodies: tuple[tuple[int, int], ...]  # (instances, operations with derivatives) of each body of the function
+    bodies: tuple[BodyPlan, ...]  # plans of the bodies of the function
     products: int  # scalar products between bodies
     opened: Opened | None = None
 
@@ -210,8 +211,8 @@ class _Accumulating:
         #: Heads and tails of the edges at each array, while arrays are eliminated.
         self._heads_of: dict[int, set[int]] = {}
         self._tails_of: dict[int, set[int]] = {}
-        self._accumulated: dict[object, tuple[Tape, list[tuple[int, int, int]]]] = {}
-        self.bodies: list[tuple[int, int]] = []
+        self._accumulated: dict[object, tuple[Tape, list[tuple[int, int, int]], Plan]] = {}
+        self.bodies: list[BodyPlan] = []
         #: Recurrences (results depend on earlier results of the same block), and the ways through them found so far.
         self.recurrences: dict[int, Recurrence] = {}
         self._ways: dict[int, Way] = {}
@@ -469,8 +470,7 @@ class _Accumulating:
     def _add_body(self, each: Map) -> None:
         blocks = self.original.blocks
         active = [k for k, leaf in enumerate(each.leaves) if self._is_active(leaf)]
-        tape, entries = self._accumulate(each.body, tuple(active))
-        self.bodies.append((each.count, tape.operations))
+        tape, entries = self._accumulate(each, tuple(active))
         leaves = [self.moving.column_at(leaf) for leaf in each.leaves] or [Range(0, 0, each.count)]
         if tape.operations > LONG_BODY:
             outputs = self.made.loop(tape, leaves, each.count)
@@ -491,8 +491,7 @@ class _Accumulating:
         assert each.steps is not None
         from_itself = [(r >= block.start) & (r < block.start + block.size) for r in map(references_in, each.leaves)]
         rows, active = self._active_parts(each, from_itself)
-        tape, entries = self._accumulate(each.body, tuple(active))
-        self.bodies.append((count, tape.operations))
+        tape, entries = self._accumulate(each, tuple(active))
         body, opened = opened_labels(tape, [output for _, _, output in entries])
         labels = sorted({reference for label in opened for reference in label.references if reference >= body.inputs})
         body.outputs = [*body.outputs[: len(each.starts)], *labels]
@@ -569,9 +568,9 @@ class _Accumulating:
         references = references_in(leaf)
         return bool(self.active[references[references >= 0]].any())
 
-    def _accumulate(self, body: Tape, active: tuple[int, ...]) -> tuple[Tape, list[tuple[int, int, int]]]:
+    def _accumulate(self, each: Map, active: tuple[int, ...]) -> tuple[Tape, list[tuple[int, int, int]]]:
         """Return a tape of a body's values and derivatives, with (result, leaf, output position) of each derivative."""
-        key = to_bytes(body), active
+        body, key = each.body, (to_bytes(each.body), active)
         if key not in self._accumulated:
             linearization = linearize(body, active, keeping=not self._by_products)
             plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
@@ -584,8 +583,11 @@ class _Accumulating:
                 for row, root in enumerate(linearization.rows)
                 for leaf, position in of_root.get(root, [])
             ]
-            self._accumulated[key] = tape, entries
-        return self._accumulated[key]
+            self._accumulated[key] = tape, entries, plan
+        tape, entries, plan = self._accumulated[key]
+        lines = frozenset(self.original.lines_of(each.blocks))
+        self.bodies.append(BodyPlan(each.count, key[0], plan, lines))
+        return tape, entries
 
     def _heads(self, vertices: Sequence[int]) -> list[Heads]:
         """Return the current derivatives of arrays with respect to the arrays that they depend on."""

@@ -162,7 +162,7 @@ class CompiledProgram:
         return getattr(self.facts, "by_value", None)
 
     def blocks(self) -> list[DerivativeBlock]:
-        """Return the places of derivatives by result and argument; none for products with a Jacobian, and for loops."""
+        """Return the places of derivatives by result and argument; none for products with a Jacobian."""
         recording, kind = self.recording, self.kind
         segments = self._results.segments[len(recording.result_shapes) * kind.values :]
         pairs = [
@@ -170,7 +170,7 @@ class CompiledProgram:
             for result in range(kind.skipped, len(recording.result_shapes))
             for argument in self._selection.positions
         ]
-        if self.code.maps is not None or self.is_open or not kind.derivatives or kind.has_seeds or kind.factored:
+        if self.is_open or not kind.derivatives or kind.has_seeds or kind.factored:
             return []
         if self._selection.places is not None:
             pairs = [(-1, -1)]

@@ -40,7 +40,7 @@ from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import ByValue, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
-from accumulus.search.plan import Plan
+from accumulus.search.plan import BodyPlan, Plan
 from accumulus.tape.live import needed
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
@@ -86,6 +86,7 @@ class LoopFacts:
     products: int  # number of products of derivatives between arrays
     jacobian_shape: tuple[int, int]  # entries of the results, and of the differentiated arguments
     nonzero_count: int  # number of structural nonzeros of the Jacobian
+    bodies: tuple[BodyPlan, ...] = ()  # plans of the loops' bodies
 
     def report(self, program: Any) -> StructureReport:
         """Return the report on the bodies: the number of their instances, and their operations."""
@@ -267,6 +268,7 @@ class LoopDerivatives:
     nonzeros: Nonzeros  # their places, as `Results` takes them
     products: int  # number of scalar products between bodies
     columns: NDArray[np.int64]  # references of the column numbers of nonzeros whose places depend on indices
+    bodies: tuple[BodyPlan, ...] = ()  # plans of the loops' bodies
 
 
 def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
@@ -333,7 +335,7 @@ def _compilable(
             for each in maps:
                 each.body = canonical(each.body, each.sensitive)
     shape = recording.results, len(inputs_of(recording, selection.positions))
-    facts = LoopFacts(derivatives.products, shape, len(derivatives.nonzeros.rows))
+    facts = LoopFacts(derivatives.products, shape, len(derivatives.nonzeros.rows), derivatives.bodies)
     code = LoopNest(tape, maps)
     return Derivation(recording, kind, selection, code, derivatives.nonzeros, facts, cut_short=context.cut_short)
 
@@ -406,7 +408,7 @@ def differentiated(
         if context.options.sparse is None or places is not None or kind.symmetric:
             raise OpenIndicesError
         nonzeros, numbers = nonzeros.opened(derivatives.opened, program.inputs)
-    return LoopDerivatives(made, values, guards, entries, nonzeros, derivatives.products, numbers)
+    return LoopDerivatives(made, values, guards, entries, nonzeros, derivatives.products, numbers, derivatives.bodies)
 
 
 def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:

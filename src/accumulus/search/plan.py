@@ -214,6 +214,16 @@ _LONGEST: Final = 1e12
 _SIGNS: Final = {True: "*", False: "+"}
 
 
+@dataclass(frozen=True, slots=True)
+class BodyPlan:
+    """The plan of a loop's body, for reports."""
+
+    count: int  # number of instances
+    body: bytes  # the function's own body
+    plan: Plan
+    lines: frozenset[tuple[str, int]]  # files and lines of the source
+
+
 def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
     """Write a plan and its graph to a JSON file that `load_plan` reads.
 

@@ -102,7 +102,7 @@ class Costs:
         return cls(
             Counter(zip(lines, purposes, kinds, strict=True)),
             Counter(zip(labels, lines, strict=True)),
-            _blocks(program, parameters),
+            pattern_blocks(program, parameters),
         )
 
 
@@ -285,14 +285,15 @@ def _argument(parameters: Sequence[str], k: int) -> str:
     return re.sub(r"^argument \d+ \((\w+)\)", r"\1", parameters[k]) if 0 <= k < len(parameters) else f"argument {k + 1}"
 
 
-def _blocks(program: Compiled, parameters: Sequence[str]) -> tuple[CostBlock, ...]:
-    """Return the blocks of the Jacobian, with the operations that they and their nonzeros need."""
-    blocks, tape = program.blocks(), program.code.tape
+def pattern_blocks(program: Compiled, parameters: Sequence[str]) -> tuple[CostBlock, ...]:
+    """Return the blocks of the Jacobian; in a straight line with the operations that they and their nonzeros need."""
+    blocks, tape, needed = program.blocks(), program.code.tape, None
     if len(blocks) > MOST_BLOCKS:
         return ()
-    of_blocks = [block.outputs.tolist() for block in blocks]
-    others = sorted({*range(len(tape.outputs))}.difference(*of_blocks))
-    needed = _needed(tape, [*of_blocks, others]) if blocks else None
+    if blocks and program.code.maps is None:
+        of_blocks = [block.outputs.tolist() for block in blocks]
+        others = sorted({*range(len(tape.outputs))}.difference(*of_blocks))
+        needed = _needed(tape, [*of_blocks, others])
     found = []
     for k, block in enumerate(blocks):
         each = None if needed is None else _needed(tape, [[output] for output in of_blocks[k]])

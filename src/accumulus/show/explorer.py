@@ -43,7 +43,7 @@ from accumulus.graph.degrees import levels
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.layered import DOWN, Drawing, Point, curve, drawn
 from accumulus.graph.pictures import HIGH, WIDE, picture_of, to_dot, typeset
-from accumulus.search.plan import Plan
+from accumulus.search.plan import BodyPlan, Plan
 from accumulus.show import panels
 from accumulus.show.frames import GROUPS, Frames
 from accumulus.tape.tape import Tape
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from accumulus.graph.linearize import Linearization
 
 ASSETS: Final = Path(__file__).parent / "assets"
-STYLES, SCRIPTS = ("katex.css", "theme.css", "explorer.css"), ("katex.min.js", "explorer.js")
+STYLES, SCRIPTS = ("katex.css", "theme.css", "explorer.css"), ("katex.min.js", "common.js", "explorer.js")
 #: Maximum number of vertices of a graph that is drawn as a whole; a larger graph is shown as an overview.
 LARGEST: Final = 2_500
 #: Maximum number of steps of a plan whose expressions are written, and whose curves and places avoid overlaps.
@@ -117,13 +117,13 @@ def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Pla
     return html_page(plan.graph.name or "graph", data, linked=linked)
 
 
-def loops_page(name: str, recording: Recording, parameters: Sequence[str]) -> str:
+def loops_page(name: str, recording: Recording, parameters: Sequence[str], known: Sequence[BodyPlan] = ()) -> str:
     """Return the page of a function that runs as loops, with its bodies as vertices, and a plan for each body."""
     program = recording.loops
     assert program is not None
     described = zip(parameters, recording.argument_shapes, recording.argument_slices, strict=False)
     arguments = [(text, where) for text, shape, where in described if shape is not None]
-    outer, plans = panels.loops(program, arguments, [name])
+    outer, plans = panels.loops(program, arguments, [name], known)
     bodies = [_data(plan, Described(), ()) for plan in plans]
     return html_page(name, {"title": printable(name), "outer": outer, "bodies": bodies})
 
@@ -450,9 +450,9 @@ class _Writer:
             for name, sign in zip(self.shown, self.signs, strict=True)
         ]
         self.latex: list[str] = [self._latex_name(name) for name in self.names]
-        names = expression.edge_names(graph)
-        self.edges = [self._edge(e, name) for e, name in enumerate(names)]
-        self.edges_latex = [self._edge_latex(e, name) for e, name in enumerate(names)]
+        self._edge_names = expression.edge_names(graph)
+        self.edges = [self._edge(e, name) for e, name in enumerate(self._edge_names)]
+        self.edges_latex = [self._edge_latex(e, name) for e, name in enumerate(self._edge_names)]
         self._vertex_of = {r: v for v, r in enumerate(self._reference) if r is not None and v not in graph.roots}
 
     def _name(self, v: int) -> str:
@@ -490,7 +490,7 @@ class _Writer:
             value = self._written(graph.tape, graph.labels[e], DEEP)
         elif e in graph.constants:
             value = _number(graph.constants[e])
-        return [self.edges_latex[e], derivative, value]
+        return [str(self._latex_name(self._edge_names[e])), derivative, value]
 
     def _edge(self, e: int, name: str) -> str:
         return f"{self.graph.constants[e]:g}".replace("-", "−") if e in self.graph.constants else name
@@ -630,14 +630,15 @@ class _Term:
         return replace(self, text=f"({self.text})", latex=rf"\left({self.latex}\right)", is_sum=False, unsigned="")
 
     def times(self, other: _Term) -> _Term:
-        """Return a product; a dot separates numbers, which would otherwise read as one."""
+        """Return a product; a dot separates numbers, a space letters, which would otherwise read as one name."""
         left = self.bracketed() if self.is_sum else self
         right = other.bracketed() if other.is_sum or other.is_negative else other
         dot = not all(term.text[:1].isalpha() or term.text.startswith("(") for term in (left, right))
         latex, unsigned = (
             (r" \cdot " if dot else r"\,").join((first, right.latex)) for first in (left.latex, left.unsigned)
         )
-        text = f"{left.text}{'·' if dot else ''}{right.text}"
+        letters = left.text[-1:].isalpha() and right.text[:1].isalpha()
+        text = f"{left.text}{'·' if dot else chr(0x202F) if letters else ''}{right.text}"
         return _Term(text, latex, self.leaves + other.leaves, unsigned=left.unsigned and unsigned)
 
     def plus(self, other: _Term) -> _Term:
@@ -651,6 +652,8 @@ class _Term:
 
     def negative(self) -> _Term:
         """Return the term with the opposite sign."""
+        if self.is_negative and self.unsigned and not self.is_sum:
+            return _Term(self.text[1:], self.unsigned, self.leaves)
         inner = self.bracketed() if self.is_sum or self.is_negative else self
         return _Term(f"−{inner.text}", f"-{inner.latex}", self.leaves, unsigned=inner.latex)
 
@@ -779,7 +782,7 @@ def show_program(program: Any, function: Callable[..., Any], path: str | PathLik
     if plan is None and isinstance(path, (str, PathLike)) and Path(path).suffix.lower() in PICTURES:
         raise ArgumentError(f"path is {str(path)!r}, but {program.name} runs as loops; expected a page, .html")
     if plan is None:
-        return shown(loops_page(program.name, program.recording, parameters), path)
+        return shown(loops_page(program.name, program.recording, parameters, program.facts.bodies), path)
     if is_large(plan):
         return show_plan(plan, path)
     names = None

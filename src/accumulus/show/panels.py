@@ -26,12 +26,13 @@ from accumulus.graph.linearize import linearize
 from accumulus.graph.pictures import HIGH, WIDE, typeset
 from accumulus.options import Objective
 from accumulus.search.find import plan as find
-from accumulus.search.plan import Plan
+from accumulus.search.plan import BodyPlan, Plan
 from accumulus.show.frames import inner_vertices
 from accumulus.show.structure import lines_text
 from accumulus.tape.columns import owners_in, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.program import Program
+from accumulus.tape.tape import to_bytes
 from accumulus.text import printable
 
 #: Maximum number of matrix cells of a page, and of steps of plans whose dependencies are shown.
@@ -148,7 +149,7 @@ def waiting(graph: Any) -> dict[str, Any]:
 
 
 def loops(
-    program: Program, arguments: Sequence[tuple[str, slice]], results: Sequence[str]
+    program: Program, arguments: Sequence[tuple[str, slice]], results: Sequence[str], known: Sequence[BodyPlan] = ()
 ) -> tuple[dict[str, Any], list[Plan]]:
     """Return the graph of a program's loops, and a plan for the derivatives of each body.
 
@@ -156,8 +157,10 @@ def loops(
         program: program of the function.
         arguments: names of arguments, and the inputs of each.
         results: names of the results.
+        known: plans of bodies; others are planned here.
     """
     maps = fuse(program)
+    plan_of = {each.body: each.plan for each in reversed(known)}
     home = {block: k for k, each in enumerate(maps) for block in each.blocks}
     names, counts = [name for name, _ in arguments], [0] * len(arguments)
     plans: list[Plan] = []
@@ -169,10 +172,12 @@ def loops(
         counts.append(each.count)
         bodies.append(-1)
         if each.is_body and each.body.operations:
-            graph = linearize(each.body, name=names[-1]).graph
-            if len(graph.sources):
+            plan = plan_of.get(to_bytes(each.body))
+            if plan is None:
+                plan = find(linearize(each.body, name=names[-1]).graph, method="markowitz")
+            if len(plan.graph.sources):
                 bodies[-1] = len(plans)
-                plans.append(find(graph, method="markowitz"))
+                plans.append(plan)
         for operands in each.operands(program):
             for owner in owners_in(program.starts, operands):
                 if owner in home and home[owner] != k:

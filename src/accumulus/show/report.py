@@ -37,6 +37,7 @@ from accumulus.show.tables import (
     counted,
     duration,
     key_values,
+    percent,
     plain_text,
     shape_text,
     table,
@@ -665,7 +666,7 @@ class Report(Shown):
         if not self.differentiates:
             return [] if self.function is None else self.function.rows()
         rows, columns = self.jacobian_shape
-        share = f", {100 * self.nonzeros / (rows * columns):.0f} %" if rows * columns else ""
+        share = f", {percent(self.nonzeros, rows * columns)}" if rows * columns else ""
         facts = [
             ("graph", str(self.graph)),
             ("Jacobian", f"{rows}×{columns}, structural nonzeros: {amount(self.nonzeros)}{share}"),
@@ -682,8 +683,8 @@ class Report(Shown):
                 program += f" (finite differences take {differences} times)"
         rows = [("program", program)]
         if self.emitted > self.operations:
-            share = 100 * (1 - self.operations / self.emitted)
-            rows.append(("rewritten", f"from {counted(self.emitted, 'operation')} of the plan, {share:.0f} % fewer"))
+            share = percent(self.emitted - self.operations, self.emitted)
+            rows.append(("rewritten", f"from {counted(self.emitted, 'operation')} of the plan, {share} fewer"))
         if self.by_value is not None:
             rows += self.by_value.rows()
         rows += [("of these", ", ".join(f"{kind} {n}" for kind, n in self.by_kind.items()))]

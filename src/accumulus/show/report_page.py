@@ -14,15 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.show.costs import CostBlock, Costs, Line, named, source_of
+from accumulus.options import Objective
+from accumulus.search.plan import BodyPlan
+from accumulus.show.costs import CostBlock, Costs, Line, named, pattern_blocks, source_of
 from accumulus.show.explorer import Inline, html_page, parameters_of, shown
-from accumulus.show.report import Report, Shown, chosen_because
-from accumulus.show.structure import StructureReport
-from accumulus.show.tables import amount, duration
+from accumulus.show.report import SWEEPS, MethodCosts, Report, Shown, chosen_because, compared, small_enough
+from accumulus.show.structure import StructureReport, lines_text
+from accumulus.show.tables import amount, duration, percent
 from accumulus.text import printable
 
 #: Names of the styles and the scripts of the page.
-FILES: Final = ("theme.css", "report.css"), ("report.js",)
+FILES: Final = ("theme.css", "report.css"), ("common.js", "report.js")
 #: Maximum number of parts of a bar of the flame graph; smaller ones are joined.
 MOST_PARTS: Final = 40
 #: Maximum number of rows, and of columns, of the drawn pattern; larger patterns are drawn in groups.
@@ -50,10 +52,7 @@ def page(report: Shown) -> str:
         ],
         "measured": _measured(report),
     }
-    if isinstance(report, StructureReport):
-        data["flames"] = [_flame_of_loops(report)]
-    else:
-        data |= _of_straight_line(report)
+    data |= _of_loops(report) if isinstance(report, StructureReport) else _of_straight_line(report)
     return html_page(data["title"], data, files=FILES, instead=str(report))
 
 
@@ -68,7 +67,7 @@ def _numbers(report: Report | StructureReport) -> list[list[str]]:
     rows = [[amount(report.operations), "operations", _remark(report)]]
     if report.differentiates:
         height, width = report.jacobian_shape
-        share = f", {_percent(report.nonzeros, height * width)}" if height * width else ""
+        share = f", {percent(report.nonzeros, height * width)}" if height * width else ""
         rows.append([amount(report.nonzeros), "structural nonzeros", f"of {height:,} × {width:,}{share}"])
     if report.seconds:
         rows.append([duration(sum(report.seconds.values())), "to prepare", "once for each shape of arguments"])
@@ -79,11 +78,6 @@ def _numbers(report: Report | StructureReport) -> list[list[str]]:
     return rows
 
 
-def _percent(part: int, whole: int) -> str:
-    share = 100 * part / whole
-    return f"{share:.0f} %" if share >= 1 or not part else f"{share:.1g} %"
-
-
 def _remark(report: Report | StructureReport) -> str:
     own = report.recorded if isinstance(report, StructureReport) else report.function and report.function.operations
     if not own:
@@ -92,17 +86,8 @@ def _remark(report: Report | StructureReport) -> str:
 
 
 def _of_straight_line(report: Report) -> dict[str, Any]:
-    objective = report.objective.counted
-    rows = sorted([*report.others, report.chosen], key=lambda each: (getattr(each, objective), each.method))
     data: dict[str, Any] = {
-        "methods": {
-            "objective": objective,
-            "rows": [[each.method, each.fma, each.multiplications, each.operations, each.seconds] for each in rows],
-            "chosen": report.chosen.method,
-            "bound": report.chosen.lower_bound,
-            "uncounted": list(report.uncounted),
-            "because": chosen_because(report.chosen, report.others, report.objective),
-        }
+        "methods": _methods(report.chosen, report.others, report.objective, report.uncounted)
         if report.differentiates
         else None,
         "stages": [["the plan, as it is emitted", report.emitted], *_stages(report)],
@@ -115,6 +100,67 @@ def _of_straight_line(report: Report) -> dict[str, Any]:
     data["flames"] = _flames(costs)
     data["pattern"] = _pattern(costs.blocks)
     return data
+
+
+def _of_loops(report: StructureReport) -> dict[str, Any]:
+    data: dict[str, Any] = {"flames": [_flame_of_loops(report)], "methods": None}
+    if report.subject is None:
+        return data
+    program = report.subject.program
+    if program.facts.bodies:
+        data["methods"] = _methods_of_bodies(program.facts.bodies)
+    data["pattern"] = _pattern(pattern_blocks(program, parameters_of(program, report.subject.function)))
+    return data
+
+
+def _methods(
+    chosen: MethodCosts, others: Sequence[MethodCosts], objective: Objective, uncounted: Sequence[str]
+) -> dict[str, Any]:
+    rows = sorted([*others, chosen], key=lambda each: (each.cost(objective), each.method))
+    return {
+        "objective": objective.counted,
+        "rows": [[each.method, each.fma, each.multiplications, each.operations, each.seconds] for each in rows],
+        "chosen": chosen.method,
+        "bound": chosen.lower_bound,
+        "uncounted": list(uncounted),
+        "because": chosen_because(chosen, others, objective),
+    }
+
+
+def _methods_of_bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
+    """Return the costs of methods for the bodies of loops, of all instances, and a row for each body."""
+    counts: Counter[int] = Counter()
+    lines: dict[int, set[Line]] = {}
+    plans = {id(each.plan): each.plan for each in bodies}
+    for each in bodies:
+        counts[id(each.plan)] += each.count
+        lines.setdefault(id(each.plan), set()).update(each.lines)
+    uncounted = [method for method in SWEEPS if not all(small_enough(plan.graph, method) for plan in plans.values())]
+    objective = next(iter(plans.values())).objective
+    totals: dict[str, list[tuple[int, MethodCosts]]] = {}
+    own, rows = [], []
+    for key, plan in plans.items():
+        chosen = MethodCosts.of(plan)
+        own.append((counts[key], chosen))
+        for method in SWEEPS:
+            if method not in uncounted:
+                others = [chosen] if method == plan.method else compared(plan.graph, [method], objective=objective)
+                totals.setdefault(method, []).extend((counts[key], each) for each in others)
+        cost, bound = chosen.cost(objective), chosen.lower_bound
+        gap = "–" if bound is None else "optimal" if cost <= bound else f"{bound:,} or more"
+        rows.append([printable(lines_text(lines[key])) or "–", counts[key], chosen.method, cost, gap])
+    complete = [_total(method, rows_of) for method, rows_of in totals.items() if len(rows_of) == len(plans)]
+    return _methods(_total("this program", own), complete, objective, uncounted) | {"bodies": rows}
+
+
+def _total(name: str, costs: Sequence[tuple[int, MethodCosts]]) -> MethodCosts:
+    """Return the costs of all instances; the lower bound is known if that of each body is."""
+    fma, multiplications, operations = (
+        sum(count * each.cost(name) for count, each in costs) for name in ("fma", "multiplications", "operations")
+    )
+    bounds = [count * each.lower_bound for count, each in costs if each.lower_bound is not None]
+    bound = sum(bounds) if len(bounds) == len(costs) else None
+    return MethodCosts(name, fma, multiplications, operations, sum(each.seconds for _, each in costs), bound)
 
 
 def _stages(report: Report) -> list[list[Any]]:

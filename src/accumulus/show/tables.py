@@ -12,6 +12,7 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from math import floor
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from accumulus import text as markup
@@ -91,9 +92,17 @@ def change(cost: int, reference: int) -> str:
     """
     if cost == reference:
         return "as many as"
-    percent = 100.0 * abs(cost - reference) / max(reference, 1)
-    digits = f"{percent:.0f}" if percent >= 1 else f"{percent:.2g}"
-    return f"{digits} % {'fewer' if cost < reference else 'more'} than"
+    return f"{percent(abs(cost - reference), max(reference, 1))} {'fewer' if cost < reference else 'more'} than"
+
+
+def percent(part: float, whole: float) -> str:
+    """Return a share as text, halves rounded upward; pages of reports round in the same way.
+
+    >>> percent(1, 8), percent(1, 3), percent(1, 400), percent(0, 3)
+    ('13 %', '33 %', '0.3 %', '0 %')
+    """
+    share = 100 * part / whole
+    return f"{floor(share + 0.5)} %" if share >= 1 or not part else f"{share * (1 + 1e-12):.1g} %"
 
 
 def shape_text(shape: Sequence[int] | None) -> str:

@@ -9,23 +9,11 @@
   }
   const GIVEN = JSON.parse(text);
   let D = GIVEN.bodies ? GIVEN.bodies[0] || null : GIVEN; // what is shown: of a program of loops, one body
-  const NS = "http://www.w3.org/2000/svg";
+  const { el, svg, themeButton } = common;
   const HIGH = 22;
   const LABELS = 700; // labels of edges that are drawn, at most
 
   // Elements ---------------------------------------------------------------------------------------------------------
-
-  function put(element, attributes, children) {
-    for (const [name, value] of Object.entries(attributes || {})) {
-      if (name === "text") element.textContent = value;
-      else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-      else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
-    }
-    for (const child of children) if (child) element.append(child);
-    return element;
-  }
-  const el = (tag, attributes, ...children) => put(document.createElement(tag), attributes, children);
-  const svg = (tag, attributes, ...children) => put(document.createElementNS(NS, tag), attributes, children);
 
   function math(element, latex) {
     katex.render(latex, element, {
@@ -33,7 +21,7 @@
     });
     return element;
   }
-  const many = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+  const many = (number, noun) => `${common.many(number)} ${noun}${number === 1 ? "" : "s"}`;
   const plural = (number, noun) => many(number, noun).replace("vertexs", "vertices").replace("entrys", "entries");
 
   // A plan and its state ---------------------------------------------------------------------------------------------
@@ -184,8 +172,9 @@
       this.root.addEventListener("focusout", () => this.tell(null));
       this.root.addEventListener("keydown", (event) => this.keyed(event));
       this.size = [0, 0];
+      this.seen = [[], []];
       // sizes are observed: to ask for them within a step would lay the whole page out
-      new ResizeObserver(([entry]) => { this.size = [entry.contentRect.width, entry.contentRect.height]; if (!this.touched) this.fit(); else if (this.follows) this.see(this.seen); }).observe(this.root);
+      new ResizeObserver(([entry]) => { this.size = [entry.contentRect.width, entry.contentRect.height]; if (!this.touched) this.fit(); else if (this.follows) this.see(...this.seen); }).observe(this.root);
     }
     static tips() {
       const first = shapes++ === 0;
@@ -239,18 +228,23 @@
     follow(on) {
       this.follows = on;
       this.follower.setAttribute("aria-pressed", String(on));
-      if (on) this.see(this.seen);
+      if (on) this.see(...this.seen);
     }
-    /** Brings places into view that a step changes, where the whole would be too small to be read. */
-    see(places) {
-      this.seen = places;
+    /** Brings places into view that a step changes; of those that are too far apart to be read, only the focus. */
+    see(places, focus) {
+      this.seen = [places, focus];
       const [W, H] = this.size;
       if (!this.follows || !W) return;
-      if (!places || !places.length) { this.fit(); return; }
-      const xs = places.map((place) => place[0]), ys = places.map((place) => place[1]);
-      const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-      const k = Math.max(0.3, Math.min(1, (W - 130) / Math.max(x1 - x0, 1), (H - 110) / Math.max(y1 - y0, 1)));
-      this.view = { k, x: W / 2 - (k * (x0 + x1)) / 2, y: H / 2 - (k * (y0 + y1)) / 2 };
+      if (!places.length) { this.fit(); return; }
+      const around = (points) => {
+        const xs = points.map((place) => place[0]), ys = points.map((place) => place[1]);
+        const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+        return [(x0 + x1) / 2, (y0 + y1) / 2, Math.min(1, (W - 130) / Math.max(x1 - x0, 1), (H - 110) / Math.max(y1 - y0, 1))];
+      };
+      let [x, y, k] = around(places);
+      if (k < 0.55 && focus.length) [x, y, k] = around(focus);
+      k = Math.max(0.55, k);
+      this.view = { k, x: W / 2 - k * x, y: H / 2 - k * y };
       this.touched = true;
       this.place();
     }
@@ -402,10 +396,12 @@
     labelled(v) {
       const half = 4 + 3.4 * this.player.plan.text[v].length, curve = along(wayOf(this.player.plan, v));
       let best = null, least = Infinity;
-      for (const part of [0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74]) {
-        const { x, y } = curve(part);
+      // on the edge, or beside it where edges cross
+      const beside = [0.5, 0.35, 0.65].flatMap((part) => [[part, half + 5], [part, -half - 5]]);
+      for (const [part, aside] of [...[0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74].map((each) => [each, 0]), ...beside]) {
+        const { x: middle, y } = curve(part), x = middle + aside;
         const near = (a, b, w) => Math.abs(x - a) < half + w && Math.abs(y - b) < 13;
-        let cost = Math.abs(part - 0.5);
+        let cost = Math.abs(part - 0.5) + (aside ? 1 : 0);
         for (const [u, [a, b, w]] of this.places) if (this.player.alive.has(u) && near(a, b, w)) cost += 10;
         for (const vertex of D.vertices.length < 200 ? D.vertices : []) if (vertex.x !== null && near(vertex.x, vertex.y, vertex.w / 2)) cost += 5;
         if (cost < least) [least, best] = [cost, { x, y }];
@@ -426,7 +422,8 @@
       }
       const { ends } = this.player.plan, near = new Set();
       for (const v of lit.roles.keys()) if (!lit.terms.has(v)) { near.add(ends[2 * v]); near.add(ends[2 * v + 1]); }
-      this.see([...near].map((v) => D.vertices[v]).filter((vertex) => vertex.x !== null).map((vertex) => [vertex.x, vertex.y]));
+      const places = (list) => [...list].map((v) => D.vertices[v]).filter((vertex) => vertex && vertex.x !== null).map((vertex) => [vertex.x, vertex.y]);
+      this.see(places(near), places(lit.vertices));
     }
     find(matches) {
       let first = null;
@@ -533,7 +530,8 @@
       for (const v of values) this.update(v);
       for (const key of faces) this.face(key);
       if (this.folds.parts.size) this.folded();
-      this.see([...lit.roles.keys()].filter((v) => !lit.terms.has(v)).map((v) => this.player.plan.line[v]));
+      const places = (role) => [...lit.roles.keys()].filter((v) => !lit.terms.has(v) && (!role || lit.roles.get(v) === role)).map((v) => this.player.plan.line[v]);
+      this.see(places(), places("left"));
     }
   }
 
@@ -598,9 +596,9 @@
 
   /** A picture of boxes and arrows that nothing moves in: of loops, and of what waits for what. */
   class Plain extends Picture {
-    constructor(title, size) {
-      super(title, "");
-      this.box = [-40, -HIGH, size[0] + 80, size[1] + 2 * HIGH];
+    constructor(title, size, hint, widest = 80) {
+      super(title, hint);
+      this.box = [-widest / 2, -HIGH, size[0] + widest, size[1] + 2 * HIGH];
       this.told_ = new Map();
       this.follows = false;
       this.follower.remove();
@@ -622,7 +620,7 @@
 
   /** The graph of a program of loops; a press on a body shows its plan. */
   function loops() {
-    const { outer } = GIVEN, picture = new Plain("Loops", outer.size);
+    const { outer } = GIVEN, picture = new Plain("Loops", outer.size, "Press a loop", Math.max(...outer.nodes.map((node) => node[3])));
     for (const d of outer.ways) picture.world.append(svg("path", { class: "e", d }));
     outer.nodes.forEach(([text, x, y, w, body, source], i) => {
       const kind = i < outer.arguments ? "t" : i >= outer.nodes.length - outer.results ? "r" : "";
@@ -656,10 +654,14 @@
   const rivals = D.plans.slice(1).map((each) => new Player(each));
 
   const counters = ["fma", "multiplications", "operations"].map((name) => {
-    const number = el("b", { text: "0" }), bar = el("i", {}), other = el("i", {}), rival = el("span", { class: "of" });
+    const number = el("b", { text: "0" }), bar = el("i", {}), other = el("i", {}), rival = el("small", { class: "of" });
     const total = plan.costs[name];
     const first = name === "operations" ? player.operations(0)[0] : 0; // of values and partials, which the program computes, too
-    const title = first ? `The program's operations so far: ${first.toLocaleString("en")} compute the function and its partial derivatives, before the first step` : null;
+    const title = {
+      fma: "Products so far. A sum that follows a product is part of it: a fused multiply-add",
+      multiplications: "Products so far whose factors are neither 1 nor −1",
+      operations: `Operations of the program so far${first ? `: ${first.toLocaleString("en")} compute the function and its partial derivatives, before the first step` : ""}`,
+    }[name];
     const item = el("li", { title }, el("span", { class: "what", text: name === "fma" ? "fma (products)" : name }, first && el("span", { class: "first", text: ` (${first.toLocaleString("en")} for values and partials)` })), el("br", {}), number,
       el("span", { class: "of", text: ` / ${total.toLocaleString("en")}` }), rival, el("div", { class: "bar" }, bar), el("div", { class: "bar other hidden" }, other));
     return { name, number, bar, other, rival, item, total };
@@ -667,7 +669,8 @@
 
   const say = el("span", { class: "say" }), says = el("span", { class: "says" });
   const live = el("div", { class: "sr", "aria-live": "polite" });
-  const legend = el("span", { class: "legend" }, el("span", { class: "l", text: "left factor" }), " · ", el("span", { class: "rr", text: "right factor" }), " → ", el("span", { class: "m", text: "result" }));
+  const legend = el("span", { class: "legend" }, el("span", { class: "l", text: "left factor" }), " · ", el("span", { class: "rr", text: "right factor" }), " → ", el("span", { class: "m", text: "result" }), " · dashed: used up");
+  if (plan.notes) legend.replaceChildren();
   const slider = el("input", { type: "range", min: 0, max: ends().length, value: 0, step: 1, "aria-label": "Step", oninput: () => goTo(Number(slider.value)) });
   const output = el("output", {});
   const ICONS = { first: "M4 3v10M13 3L6.5 8L13 13z", back: "M12 3L4 8L12 13z", play: "M4 2.5L13 8L4 13.5z", pause: "M4 3h3v10h-3zM9.5 3h3v10h-3z", next: "M4 3L12 8L4 13z", last: "M12 3v10M3 3L9.5 8L3 13z" };
@@ -707,15 +710,17 @@
   }
 
   function statement(k) {
-    const [product, left, right] = plan.steps[k];
-    return el("span", {}, el("span", { class: "m", text: plan.text[plan.edges + k] }), " = ", el("span", { class: product ? "l" : "m", text: plan.text[left] }), product ? " · " : " + ", el("span", { class: product ? "rr" : "m", text: plan.text[right] }));
+    const [product, left, right] = plan.steps[k], v = plan.edges + k;
+    // numbers alone would not say which edge is meant
+    const place = /^[−\d.]+$/.test(plan.text[v]) && el("span", { class: "place", text: `${D.vertices[plan.ends[2 * v]].n} → ${D.vertices[plan.ends[2 * v + 1]].n}: ` });
+    return el("span", {}, place, el("span", { class: "m", text: plan.text[plan.edges + k] }), " = ", el("span", { class: product ? "l" : "m", text: plan.text[left] }), product ? " · " : " + ", el("span", { class: product ? "rr" : "m", text: plan.text[right] }));
   }
 
   function describe(from, to, lit) {
     let products = 0;
     for (let k = from; k < to; k++) products += plan.steps[k][0];
     const sums = to - from - products;
-    let text = "Each edge is a vertex of the line graph, and two that follow each other a face.";
+    let text = "Press → to begin. Edges carry derivatives; a step multiplies two that follow each other.";
     if (!plan.steps.length) text = plan.edges ? "Nothing has to be multiplied: the edges are the Jacobian." : "There are no derivatives here.";
     if (to) {
       const at = [...lit.vertices].slice(0, 4).map((v) => D.vertices[v].a).join(", ") + (lit.vertices.size > 4 ? ", …" : "");
@@ -723,12 +728,12 @@
       text = { face: products ? `Face at ${at}` : "Sum", edge: products ? `Edge at ${at}` : "Sum", vertex: products ? `Vertex ${at}${gone ? " is eliminated" : ""}` : "Sum", block: `Block around ${at}`, page: `Page at ${at}` }[state.kind];
       text += `: ${many(products, "product")}${sums ? `, ${many(sums, "sum")}` : ""}`;
     }
-    if (plan.notes) text = to ? plan.notes.slice(from, to).join("; ") : D.overview;
+    if (plan.notes) text = to ? plan.notes.slice(from, to).join("; ") : `${D.overview}. Press → to begin.`;
+    if (to === plan.steps.length && to) text += ". Done: only the Jacobian is left";
     say.textContent = text;
     const shown = [];
     for (let k = from; k < to && shown.length < 4 && !plan.notes; k++) shown.push(statement(k));
     says.replaceChildren(...shown, ...(to - from > 4 && !plan.notes ? [el("span", { text: "…" })] : []));
-    if (to === plan.steps.length && to) text += ". Done: what is left is the Jacobian.";
     live.textContent = to ? `${text} fma ${player.cost("fma", to)}` : text;
   }
 
@@ -759,7 +764,7 @@
   function against(number) {
     state.rival = number;
     const shown = number ? rivalPicture(number) : line;
-    right.replaceChildren(graph.figure, shown ? shown.figure : noLine());
+    right.replaceChildren(...[outside && outside.figure, graph.figure, shown ? shown.figure : noLine()].filter(Boolean));
     for (const counter of counters) {
       counter.other.parentElement.classList.toggle("hidden", !number);
       counter.rival.textContent = "";
@@ -787,12 +792,12 @@
       const total = other.plan.costs[counter.name];
       const value = counter.name === "operations" ? other.operations(to)[0] : other.cost(counter.name === "fma" ? "fma" : "mul", to);
       counter.other.style.transform = `scaleX(${value / (Math.max(counter.total, total) || 1)})`;
-      counter.rival.textContent = ` · ${other.plan.method} ${value.toLocaleString("en")} / ${total.toLocaleString("en")}`;
+      counter.rival.textContent = `${other.plan.method} ${value.toLocaleString("en")} / ${total.toLocaleString("en")}`;
     }
   }
 
   function noLine() {
-    return el("figure", { class: "panel" }, el("figcaption", { text: "Line graph" }), el("p", { class: "note", text: D.overview ? `${D.overview}. The line graph has as many vertices as the graph has edges.` : "The line graph is not drawn: it has too many faces, or the plan is of a symmetric matrix, where one value stands for two edges that mirror each other." }));
+    return el("figure", { class: "panel" }, el("figcaption", { text: "Line graph" }), el("p", { class: "note", text: D.overview ? "Not drawn: it has as many vertices as the graph has edges. A box on the left is a group of vertices of one operation on neighbouring levels." : "The line graph is not drawn: it has too many faces, or the plan is of a symmetric matrix, where one value stands for two edges that mirror each other." }));
   }
 
   // Tabs -------------------------------------------------------------------------------------------------------------
@@ -838,7 +843,7 @@
   function blocks() {
     const rows = D.blocks.map(([kind, source, sink, inner, edges], k) => {
       const box = el("input", { type: "checkbox", id: `fold-${k}`, onchange: () => folds.toggle(k, box.checked) });
-      return el("li", {}, box, " ", el("label", { for: `fold-${k}` }, `${kind} from `, el("b", { text: D.vertices[source].a }), " to ", el("b", { text: D.vertices[sink].a }), `: ${many(edges, "edge")}, ${inner.length} inside`));
+      return el("li", {}, box, " ", el("label", { for: `fold-${k}` }, `${kind} from `, el("b", { text: D.vertices[source].a }), " to ", el("b", { text: D.vertices[sink].a }), `: ${many(edges, "edge")}, ${plural(inner.length, "vertex")} inside`));
     });
     const all = (on) => el("button", { type: "button", class: "mini", text: on ? "Fold all" : "Unfold all", onclick: () => {
       D.blocks.forEach((_, k) => { document.getElementById(`fold-${k}`).checked = on; if (on) folds.parts.add(k); else folds.parts.delete(k); });
@@ -920,11 +925,6 @@
     graph.centre(D.vertices[hits[hit]].x, D.vertices[hits[hit]].y);
   } });
   const told = el("span", { class: "sr", "aria-live": "polite" });
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const theme = el("button", { type: "button", text: "◐", title: "Light or dark (t)", "aria-label": "Light or dark", onclick: () => paint(document.documentElement.dataset.theme !== "dark") });
-  function paint(night) { document.documentElement.dataset.theme = night ? "dark" : "light"; }
-  paint(dark.matches);
-  dark.addEventListener("change", () => paint(dark.matches));
   const keyHelp = [["← →", "one step back, one on"], ["Home End", "first, last"], ["space", "play, pause"], ["1 … 5", "step by face, edge, vertex, block, page"], ["/", "search"], ["f", "fit both pictures"], ["t", "light or dark"]];
   const help = el("dialog", { "aria-labelledby": "help-title" }, el("h2", { id: "help-title", text: "How to read this" }),
     el("p", { text: "Left, the function: outputs on top, inputs at the bottom, an edge for each local derivative. Right, its line graph: each edge is a vertex, each pair of edges that follow each other a face. A step multiplies two factors; what it uses up is dashed, what it makes is new. At the end there is one edge for each entry of the Jacobian." }),
@@ -938,7 +938,7 @@
     if (field) { if (event.key === "Escape") field.blur(); return; }
     const act = {
       ArrowRight: () => goTo(position() + 1), ArrowLeft: () => goTo(position() - (ends()[position() - 1] < player.at ? 0 : 1)), Home: () => goTo(0), End: () => goTo(ends().length),
-      " ": () => toggle(), "/": () => search.focus(), f: () => { graph.fit(); if (line) line.fit(); }, t: () => theme.click(), "?": () => help.showModal(),
+      " ": () => toggle(), "/": () => search.focus(), f: () => { graph.fit(); if (line) line.fit(); }, "?": () => help.showModal(),
     }[event.key] || (/^[1-5]$/.test(event.key) && plan.groups[KINDS[event.key - 1]] ? () => choose(KINDS[event.key - 1]) : null);
     if (!act || (event.key === " " && event.target.closest("button"))) return;
     event.preventDefault();
@@ -955,13 +955,12 @@
   main.classList.toggle("outside", Boolean(outside));
   main.replaceChildren(...[
     el("header", { class: "head" }, el("div", {}, el("h1", { text: GIVEN.title }), el("p", { text: sub })), el("ul", { class: "counters" }, ...counters.map((counter) => counter.item)),
-      el("div", { class: "tools" }, search, told, theme, helper, own)),
-    outside ? outside.figure : null,
+      el("div", { class: "tools" }, search, told, themeButton(), helper, own)),
     right,
     el("div", { class: "now" }, say, says, legend),
     holder,
     el("div", { class: "transport" }, el("span", { class: "keys" }, key("first", "First (Home)", () => goTo(0)), key("back", "Back (←)", () => goTo(position() - 1)), play, key("next", "On (→)", () => goTo(position() + 1)), key("last", "Last (End)", () => goTo(ends().length))),
-      slider, output, plan.notes ? null : el("label", {}, "by ", kinds), D.plans.length > 1 ? el("label", {}, "against ", race) : null),
+      slider, output, plan.notes ? null : el("label", { title: "What a step is" }, "by ", kinds), D.plans.length > 1 ? el("label", { title: "Another method, beside this plan at the same number of products" }, "against ", race) : null),
     live, help].filter(Boolean));
   if (outside) for (const part of outside.world.querySelectorAll("[data-body]")) part.classList.toggle("at", GIVEN.bodies[part.dataset.body] === D);
   against(0);

@@ -2,20 +2,7 @@
 (() => {
   "use strict";
   const D = JSON.parse(document.getElementById("data").textContent);
-  const NS = "http://www.w3.org/2000/svg";
-  function put(element, attributes, children) {
-    for (const [name, value] of Object.entries(attributes || {})) {
-      if (name === "text") element.textContent = value;
-      else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-      else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
-    }
-    for (const child of children) if (child) element.append(child);
-    return element;
-  }
-  const el = (tag, attributes, ...children) => put(document.createElement(tag), attributes, children);
-  const svg = (tag, attributes, ...children) => put(document.createElementNS(NS, tag), attributes, children);
-  const many = (number) => number.toLocaleString("en");
-  const percent = (part, whole) => `${(100 * part / (whole || 1)).toFixed(part && part < 0.0995 * whole ? 1 : 0)} %`;
+  const { el, svg, many, percent, themeButton } = common;
   const units = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
   function time(seconds) {
     const [unit, name] = units.find(([each]) => seconds >= 0.9995 * each) || units[3];
@@ -59,7 +46,7 @@
         const known = node.d === 2 && ["value", "derivatives"].includes(node.n) ? node.n : `d${node.d}`;
         const button = el("button", { type: "button", class: known, title: `${node.n}: ${many(node.v)} operations, ${percent(node.v, total)}\n${node.s}`,
           onclick: action, onmouseenter: () => say(node), onfocus: () => say(node) },
-        ...(share * Math.min(innerWidth - 50, 1310) < 24 ? [] : [node.n, node.s ? "  " : "", node.s && el("code", { text: node.s })]));
+        ...(share * Math.min(innerWidth - 50, 1310) < 42 ? [] : [node.n, node.s ? "  " : "", node.s && el("code", { text: node.s })]));
         button.setAttribute("aria-label", `${node.n}${node.s ? ` ${node.s}` : ""}, ${many(node.v)} operations`);
         Object.assign(button.style, { left: `${100 * left}%`, width: `${100 * share}%`, top: `${28 * depth}px`, padding: share < 0.02 ? "0" : null });
         place.append(button);
@@ -131,11 +118,13 @@
     const most = Math.max(...M.rows.map(cost), 1);
     const gap = (row) => (M.bound === null ? "–" : cost(row) <= M.bound ? "optimal" : M.bound ? `+${percent(cost(row) - M.bound, M.bound)}` : "–");
     const picture = bars(M.rows.map((row) => ({ name: row[0], value: cost(row), text: many(cost(row)), chosen: row[0] === M.chosen })), most, M.bound);
-    return section("What each method costs", `In ${M.objective}, before rewriting. ${M.because}`, picture,
+    const whole = M.bodies ? `Bodies of loops, all instances, in ${M.objective} before rewriting. Products between loops come on top, for every method. ${M.because[0].toUpperCase()}${M.because.slice(1)}` : `In ${M.objective}, before rewriting. Chosen: ${M.because}`;
+    const own = M.bodies && folded("Loop by loop", table(["loop", "instances", "method", `${M.objective} each`, "lower bound"], M.bodies.map(([name, count, method, cost, gap]) => [name, many(count), method, many(cost), gap]), { texts: [2, 4] }));
+    return section("What each method costs", whole, picture,
       M.bound !== null && el("p", { class: "key" }, el("i"), `lower bound: no order needs fewer than ${many(M.bound)} ${M.objective}`),
       M.uncounted.length > 0 && el("p", { class: "key", text: `Not counted, since too large: ${M.uncounted.join(", ")}.` }),
       folded("As a table", table(["method", "fma", "multiplications", "operations", "above the bound", "found in"],
-        M.rows.map((row) => [row[0], many(row[1]), many(row[2]), many(row[3]), gap(row), time(row[4])]), { chosen: M.rows.findIndex((row) => row[0] === M.chosen) })));
+        M.rows.map((row) => [row[0], many(row[1]), many(row[2]), many(row[3]), gap(row), time(row[4])]), { chosen: M.rows.findIndex((row) => row[0] === M.chosen) })), own);
   }
 
   function rewriting() {
@@ -144,7 +133,7 @@
     const rows = D.stages.map(([name, value], k) => {
       const won = k ? before - value : 0;
       before = value;
-      return { name, value, text: `${many(value)}${k ? won > 0 ? `  −${percent(won, first)}` : won < 0 ? `  +${percent(-won, first)}` : "  ±0" : ""}`, chosen: k === D.stages.length - 1 };
+      return { name, value, text: `${many(value)}${k ? won > 0 ? ` · −${percent(won, first)}` : won < 0 ? ` · +${percent(-won, first)}` : " · ±0" : ""}`, chosen: k === D.stages.length - 1 };
     });
     const I = D.identities;
     return section("What rewriting won", "Operations that each stage has left, from the plan to the program.", bars(rows, Math.max(...rows.map((row) => row.value), 1)),
@@ -156,7 +145,7 @@
   function preparation() {
     const total = D.seconds.reduce((sum, [, seconds]) => sum + seconds, 0);
     return section("How long preparing took", `${time(total)} in all, by stage. Later calls with arguments of these shapes skip it.`,
-      bars(D.seconds.map(([name, seconds]) => ({ name: D.cached.includes(name) ? `${name}, from the cache` : name, value: seconds, text: `${time(seconds)}  ${percent(seconds, total)}` })), Math.max(...D.seconds.map(([, seconds]) => seconds), 1e-12)));
+      bars(D.seconds.map(([name, seconds]) => ({ name: D.cached.includes(name) ? `${name}, from the cache` : name, value: seconds, text: `${time(seconds)} · ${percent(seconds, total)}` })), Math.max(...D.seconds.map(([, seconds]) => seconds), 1e-12)));
   }
 
   // Pattern ----------------------------------------------------------------------------------------------------------
@@ -205,8 +194,10 @@
       saying.replaceChildren(el("b", { text: entry }), found ? ` ${down * across > 1 ? `${many(found[0])} nonzeros, ` : ""}${P.counted ? `needs ${many(found[1])} operations` : "structural nonzero"}` : " structural zero");
     });
     const key = P.counted && el("p", { class: "key" }, ...ranges.map(([from, to], k) => el("span", {}, el("i", { class: `swatch s${shades[k]}` }), from === to ? many(to) : `${many(from)}–${many(to)}`)), "operations");
-    return section("Pattern, and the cost of its blocks", "Structural nonzeros, shaded by the operations that each needs. Shared operations count for all that need them.", picture, saying, key,
-      table(["block", "size", "nonzeros", "operations", "of its own"], P.blocks.map(([text, r, c, nonzeros, needs, own]) => [text, `${many(r)}×${many(c)}`, many(nonzeros), needs === null ? "–" : many(needs), needs === null ? "–" : many(own)])));
+    const counted = P.blocks.every((block) => block[4] !== null);
+    const rows = P.blocks.map(([text, r, c, nonzeros, needs, own]) => [text, `${many(r)}×${many(c)}`, many(nonzeros), ...(counted ? [many(needs), many(own)] : [])]);
+    return section(counted ? "Pattern, and the cost of its blocks" : "Pattern", `Structural nonzeros${P.counted ? ", shaded by the operations that each needs. Shared operations count for all that need them" : ""}.`, picture, saying, key,
+      table(["block", "size", "nonzeros", ...(counted ? ["operations", "of its own"] : [])], rows));
   }
 
   // Speed ------------------------------------------------------------------------------------------------------------
@@ -239,7 +230,7 @@
     });
     M.rates.forEach((value, each) => A.picture.append(dot(A.x(k), A.y(value), "dot", `${many(M.points[each])} points: ${rate(value)}operations per second`)));
     const fastest = M.rates.indexOf(best);
-    A.picture.append(svg("text", { x: A.x(k) + 9, y: A.y(best) - 4, text: M.points[fastest] > 1 ? `${many(M.points[fastest])} points` : "1 point" }));
+    A.picture.append(svg("text", { class: "halo", x: A.x(k) + 9, y: A.y(best) - 4, text: M.points[fastest] > 1 ? `${many(M.points[fastest])} points` : "1 point" }));
     const limit = Math.min(M.peak, k * M.bandwidth[0]);
     A.picture.append(svg("text", { class: "name", x: A.right - 4, y: A.y(M.peak) - 7, "text-anchor": "end", text: `arithmetic: ${rate(M.peak)}op/s` }));
     return section("Speed against the machine's limits", `At best ${rate(best)}op/s, ${percent(best, limit)} of what arithmetic and a cache allow at this intensity.`, A.picture,
@@ -259,18 +250,12 @@
 
   // The page ---------------------------------------------------------------------------------------------------------
 
-  const paint = (night) => { document.documentElement.dataset.theme = night ? "dark" : "light"; };
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  paint(dark.matches);
-  dark.addEventListener("change", (event) => paint(event.matches));
-  const theme = el("button", { type: "button", text: "◐", title: "Light or dark (t)", "aria-label": "Light or dark", onclick: () => paint(document.documentElement.dataset.theme !== "dark") });
-  document.addEventListener("keydown", (event) => { if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey) theme.click(); });
   const flame = D.flames.length > 0 && D.flames[0].of.v > 0 && flames();
   const grid = el("div", { class: "grid" }, D.methods && methods(), D.stages && rewriting(), D.pattern && pattern(), D.seconds.length > 0 && preparation(),
     D.measured && roofline(), D.measured && sizes(),
     D.cases.length > 0 && section("Cases", "The function decides on values; each case has a program.", table(["case", "operations", "calls", "points"], D.cases.map(([words, ...numbers]) => [words.join("; "), ...numbers.map(many)]), { wrap: true })),
     section("Facts", D.measured ? "" : "Speed is measured when the report is made with arguments: jac.report(x).show().", el("dl", { class: "facts" }, ...D.facts.flatMap(([name, words]) => [el("dt", { text: name }), el("dd", { text: words })]))));
   document.getElementById("report").replaceChildren(
-    el("header", { class: "head" }, el("h1", { text: D.title }), theme),
+    el("header", { class: "head" }, el("h1", { text: D.title }), themeButton()),
     el("ul", { class: "numbers" }, ...D.numbers.map(([number, noun, words]) => el("li", {}, el("b", { text: number }), noun, words && el("small", { text: words })))), ...(flame ? [flame] : []), grid);
 })();
