@@ -29,6 +29,7 @@ from functions import all_examples, suite
 from groups import (
     Settings,
     accuracy,
+    against_symforce,
     against_sympy,
     budget,
     c_code,
@@ -80,6 +81,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "operations": operations.table,
     "weighted": operations.weighted,
     "sympy": against_sympy.table,
+    "symforce": against_symforce.table,
     "held-out": held_out.table,
     "held-out-weighted": held_out.weighted,
     "held-out-rounding": held_out.rounding,

@@ -9,7 +9,10 @@ import importlib.util
 import json
 import os
 import shutil
+import sys
 from contextlib import contextmanager
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -44,17 +47,20 @@ def opened(browser, tmp_path):
     """Opens a page; nothing may be asked of other origins, said on the console, or shown as a dialog."""
 
     @contextmanager
-    def open_page(html, width=1280, height=800, theme="light", until=".transport"):
-        file = tmp_path / "page.html"
-        file.write_text(html, encoding="utf-8")
+    def open_page(shown, width=1280, height=800, theme="light", until=".transport"):
+        file, beside = shown, {tmp_path}
+        if isinstance(shown, Path):
+            beside = {*shown.parent.iterdir()}
+        else:
+            file = tmp_path / "page.html"
+            file.write_text(shown, encoding="utf-8")
+        allowed = {each.as_uri() for each in (file, *beside)}
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
         wrong = []
         context.route(
             "**/*",
             lambda route: (
-                route.continue_()
-                if route.request.url == file.as_uri()
-                else wrong.append(route.request.url) or route.abort()
+                route.continue_() if route.request.url in allowed else wrong.append(route.request.url) or route.abort()
             ),
         )
         page = context.new_page()
@@ -93,46 +99,140 @@ PLANS = {
 }
 
 
+#: Goes to every step of every kind, and returns where the page differs from what is expected.
+WALK = """expected => {
+  const wrong = [], sorted = (list) => list.sort((a, b) => a - b).join();
+  const parts = (kind) => [...document.querySelectorAll(`${kind}:not(.hidden):not(.over)`)];
+  const shown = (kind) => parts(kind).map((part) => +part.dataset.i);
+  const drawn = (v) => [0, 1].every((end) => explorer.data.vertices[explorer.plan.ends[2 * v + end]].x !== null);
+  for (const [kind, steps] of Object.entries(expected)) {
+    explorer.goTo(0);
+    explorer.choose(kind);
+    if (explorer.ends().length + 1 !== steps.length) wrong.push([kind, "steps", explorer.ends().length]);
+    steps.forEach(([fma, multiplications, alive, faces], k) => {
+      explorer.goTo(k);
+      const [first, second] = parts(".counters b").map((number) => +number.textContent.replaceAll(",", ""));
+      if (first !== fma || second !== multiplications) wrong.push([kind, k, "counters", first, second]);
+      if (sorted(shown(".hit")) !== sorted(alive.filter(drawn))) wrong.push([kind, k, "edges of the graph"]);
+      if (faces < 0) return;
+      const values = shown(".n").filter((v) => v < explorer.plan.ends.length / 2);
+      if (sorted(values) !== sorted([...alive])) wrong.push([kind, k, "vertices of the line graph"]);
+      if (parts(".f").length !== faces) wrong.push([kind, k, "faces"]);
+    });
+  }
+  explorer.goTo(1e9);
+  return wrong;
+}"""
+
+
+def walk(page, plan):
+    """Step through a plan by each kind of step: counters and both views agree with the plan at every step."""
+    frames = Frames(plan)
+    fma, multiplications = [0, *frames.fma], [0, *frames.multiplications]
+    expected = {
+        kind: [
+            [
+                fma[at],
+                multiplications[at],
+                sorted(frames.alive_after(at)),
+                -1 if frames.faces is None else len(frames.faces_after(at)),
+            ]
+            for at in [0, *frames.groups(kind)]
+        ]
+        for kind in page.locator("select[aria-label='Step by'] option").all_inner_texts()
+    }
+    assert {"face"} <= set(expected) <= set(GROUPS)
+    assert page.evaluate(WALK, expected) == []
+    assert counters(page) == [plan.costs[name] for name in ("fma", "multiplications", "operations")]
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_views_agree_with_the_plan_at_every_step(opened, name):
-    plan = PLANS[name]
-    frames = Frames(plan)
-    alive = "[...document.querySelectorAll('{}:not(.hidden):not(.over)')].map(e => +e.dataset.i).sort((a, b) => a - b)"
-    first = len(plan.graph.roots) + len(plan.graph.terminals)
-    with opened(explorer.page(plan)) as page:
-        for kind in page.locator("select[aria-label='Step by'] option").all_inner_texts():
-            assert kind in GROUPS
-            page.evaluate("kind => { explorer.goTo(0); explorer.choose(kind) }", kind)
-            for steps in [0, *frames.groups(kind)]:
-                assert counters(page)[:2] == [[0, *frames.fma][steps], [0, *frames.multiplications][steps]]
-                expected = sorted(frames.alive_after(steps))
-                assert page.evaluate(alive.format(".hit")) == expected
-                assert page.evaluate(alive.format(".n"))[: -first or None] == expected
-                assert page.locator(".f:not(.hidden):not(.over)").count() == len(frames.faces_after(steps))
-                page.locator("[title^='On ']").click()
-            assert counters(page) == [plan.costs[name] for name in ("fma", "multiplications", "operations")]
+    with opened(explorer.page(PLANS[name])) as page:
+        walk(page, PLANS[name])
+        page.evaluate("explorer.goTo(0)")
+        page.locator("[title^='On ']").click()
+        assert page.evaluate("explorer.position()") == min(1, len(PLANS[name].accumulation.steps))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
-def test_every_example(opened, tmp_path, path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    point = module.example_point()
-    jac = acc.jacobian(getattr(module, path.stem), effort="fast")
-    jac(*point) if isinstance(point, tuple) else jac(point)
+@pytest.fixture(scope="module")
+def example():
+    """The Jacobian of an example, and its report, by name."""
+
+    @cache
+    def make(path):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        point = module.example_point()
+        jac = acc.jacobian(getattr(module, path.stem), effort="fast")
+        jac(*point) if isinstance(point, tuple) else jac(point)
+        return jac
+
+    return make
+
+
+EXAMPLES = pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+
+
+@EXAMPLES
+def test_every_example(opened, example, tmp_path, path):
+    jac = example(path)
     html = jac.show(tmp_path / "given.html").read_text(encoding="utf-8")
     assert len(html) < 2_000_000
     with opened(html) as page:
+        walk(page, jac._program().plan)
         for tab in page.locator("[role=tab]").all():
             tab.click()
-        for key in ("ArrowRight", "ArrowRight", "End"):
-            page.keyboard.press(key)
-        costs = page.evaluate("Object.values(explorer.plan.costs)")
-        assert counters(page) == costs
-        assert page.locator(".n.hidden").count() > 0
         left = page.locator(".hit:not(.hidden):not(.over)").count()
         assert left >= len({value for *_, value in page.evaluate("explorer.plan.entries")})
+
+
+@EXAMPLES
+def test_the_report_of_every_example(opened, example, tmp_path, path):
+    report = example(path).report()
+    html = report.show(tmp_path / "given.html").read_text(encoding="utf-8")
+    with opened(html, until=".flame") as page:
+        assert f"{report.operations:,} operations" in page.locator(".numbers").inner_text()
+        assert page.locator(".bars .chosen").count() >= 2
+        assert page.locator(".pattern").count() == 1
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core: make test-browser")
+@EXAMPLES
+def test_axe_finds_nothing_in_examples(opened, example, tmp_path, path):
+    jac = example(path)
+    pages = (jac.show(tmp_path / "given.html"), ".transport"), (jac.report().show(tmp_path / "costs.html"), ".flame")
+    for (file, until), theme in product(pages, ("light", "dark")):
+        with opened(file.read_text(encoding="utf-8"), theme=theme, until=until) as page:
+            page.keyboard.press("ArrowRight")
+            assert _violations(page) == []
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory):
+    """The pages of the notes' figures in a folder, with the examples of the notes that their plans are of."""
+    sys.path.append(str(ROOT / "docs"))
+    import animated
+    import figures
+
+    folder = tmp_path_factory.mktemp("animated")
+    scope, wrong = figures.run(ROOT / "docs" / "notes.md")
+    assert not wrong
+    animated.write(scope, folder)
+    return folder, scope, animated.PAGES
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_of_the_notes(opened, notes, theme):
+    folder, scope, plans = notes
+    for name, make in plans.items():
+        with opened(folder / f"{name}.html", theme=theme) as page:
+            if theme == "light":
+                walk(page, make(scope))
+            if AXE.is_file():
+                page.evaluate("explorer.goTo(1)")
+                assert _violations(page) == [], name
 
 
 def test_what_is_multiplied_lights_up_in_all_views(opened):
@@ -240,14 +340,18 @@ def test_hostile_names_stay_inert(opened, name):
         ) == [0, 4, 0]
 
 
-def test_a_page_that_was_tampered_with_runs_nothing_else(browser, tmp_path):
-    """The policy lets no other script run, not even one that was written into the page."""
-    html = explorer.page(PLANS["diamond"]).replace("</main>", f"</main><script>window.broken = 1</script>{HOSTILE}")
-    (tmp_path / "page.html").write_text(html, encoding="utf-8")
-    page = browser.new_page()
+@pytest.mark.parametrize("kind", ["plan", "report"])
+def test_a_page_that_was_tampered_with_runs_nothing_else(browser, report, tmp_path, kind):
+    """The policy lets no other script run, neither one that was written into the page, nor one of another origin."""
+    html = explorer.page(PLANS["diamond"]) if kind == "plan" else report_page.page(report)
+    added = f"<script>window.broken = 1</script><script src='https://example.org/a.js'></script>{HOSTILE}"
+    (tmp_path / "page.html").write_text(html.replace("</main>", f"</main>{added}"), encoding="utf-8")
+    page, asked = browser.new_page(), []
+    page.route("https://**/*", lambda route: asked.append(route.request.url) or route.abort())
     page.goto((tmp_path / "page.html").as_uri())
-    page.wait_for_selector(".transport")
+    page.wait_for_selector(".transport, .flame")
     assert page.evaluate("window.broken === undefined")
+    assert asked == []
     page.close()
 
 

@@ -12,6 +12,7 @@
   const { el, svg, themeButton } = common;
   const HIGH = 22;
   const LABELS = 700; // labels of edges that are drawn, at most
+  const READABLE = 0.55; // the smallest scale at which names can be read
 
   // Elements ---------------------------------------------------------------------------------------------------------
 
@@ -239,11 +240,15 @@
       const around = (points) => {
         const xs = points.map((place) => place[0]), ys = points.map((place) => place[1]);
         const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-        return [(x0 + x1) / 2, (y0 + y1) / 2, Math.min(1, (W - 130) / Math.max(x1 - x0, 1), (H - 110) / Math.max(y1 - y0, 1))];
+        return [(x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0, Math.min((W - 130) / Math.max(x1 - x0, 1), (H - 110) / Math.max(y1 - y0, 1))];
       };
-      let [x, y, k] = around(places);
-      if (k < 0.55 && focus.length) [x, y, k] = around(focus);
-      k = Math.max(0.55, k);
+      let [x, y, w, h, most] = around(places);
+      if (most < READABLE && focus.length) [x, y, w, h, most] = around(focus);
+      const now = this.view, dx = Math.abs(now.k * x + now.x - W / 2), dy = Math.abs(now.k * y + now.y - H / 2);
+      const fits = now.k >= READABLE && now.k <= 1.7;
+      if (fits && dx + now.k * w / 2 < W / 2 - 40 && dy + now.k * h / 2 < H / 2 - 25) return; // all is in view
+      // another scale would lay out all texts anew
+      const k = fits && now.k <= most ? now.k : Math.max(READABLE, Math.min(1, most));
       this.view = { k, x: W / 2 - k * x, y: H / 2 - k * y };
       this.touched = true;
       this.place();

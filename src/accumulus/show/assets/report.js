@@ -257,5 +257,5 @@
     section("Facts", D.measured ? "" : "Speed is measured when the report is made with arguments: jac.report(x).show().", el("dl", { class: "facts" }, ...D.facts.flatMap(([name, words]) => [el("dt", { text: name }), el("dd", { text: words })]))));
   document.getElementById("report").replaceChildren(
     el("header", { class: "head" }, el("h1", { text: D.title }), themeButton()),
-    el("ul", { class: "numbers" }, ...D.numbers.map(([number, noun, words]) => el("li", {}, el("b", { text: number }), noun, words && el("small", { text: words })))), ...(flame ? [flame] : []), grid);
+    el("ul", { class: "numbers" }, ...D.numbers.map(([number, noun, words]) => el("li", {}, el("b", { text: number }), ` ${noun}`, words && el("small", { text: words })))), ...(flame ? [flame] : []), grid);
 })();
