@@ -5,6 +5,7 @@
 #   make test-browser  the tests of explorer pages in Chromium, with Playwright and axe-core, which needs npm
 #   make check    linter, formatter's check, strict type check, and which package imports which
 #   make bench    measurements against CasADi, JAX and SymPy
+#   make bench-symforce  the same against SymForce, which has an environment of its own
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make contract operations and results as they were, bit for bit; times beside an old checkout with ARGS="--against PATH"
 #   make fuzz     every function at every order, 100,000 random programs; threads, forks, kills; most of an hour
@@ -26,7 +27,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test test-browser check bench bench-search contract fuzz fuzz-tests docs figures wheel assets screenshots format clean
+.PHONY: demo test test-browser check bench bench-search bench-symforce contract fuzz fuzz-tests docs figures wheel assets screenshots format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -52,6 +53,14 @@ bench: $(STAMPS)/bench $(STAMPS)/kernels
 
 bench-search: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/bench.py search $(ARGS)
+
+bench-symforce: $(STAMPS)/bench $(STAMPS)/kernels build/symforce/installed
+	$(BIN)/python benchmarks/bench.py symforce-code $(ARGS)
+
+build/symforce/installed: requirements/symforce.txt | $(STAMPS)/venv
+	@$(BIN)/python -m venv build/symforce
+	@build/symforce/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 contract: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/contract.py $(ARGS)

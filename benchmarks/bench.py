@@ -81,7 +81,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "operations": operations.table,
     "weighted": operations.weighted,
     "sympy": against_sympy.table,
-    "symforce": against_symforce.table,
+    "symforce-code": against_symforce.table,
     "held-out": held_out.table,
     "held-out-weighted": held_out.weighted,
     "held-out-rounding": held_out.rounding,

@@ -1,10 +1,11 @@
-"""Draw the chart of the README, and write the table of docs/compared.md, from measured numbers.
+"""Draw the chart of the README, and write the tables of docs/compared.md, from measured numbers.
 
-`python benchmarks/chart.py` makes both.
+`python benchmarks/chart.py` makes all of them.
 
-The numbers are in benchmarks/measured/overview.json, which a measurement writes anew:
+The numbers are in benchmarks/measured/, which measurements write anew:
 
-    python benchmarks/bench.py overview --json benchmarks/measured/overview.json
+    make bench ARGS="overview --json benchmarks/measured/overview.json"
+    make bench-symforce ARGS="--json benchmarks/measured/symforce.json"
 
 Text and bars are of colours that stand out on white and on black.
 """
@@ -18,10 +19,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NUMBERS = ROOT / "benchmarks" / "measured" / "overview.json"
+SYMFORCE = ROOT / "benchmarks" / "measured" / "symforce.json"
 CHART = ROOT / "docs" / "figures" / "time-per-jacobian.svg"
 PAGE = ROOT / "docs" / "compared.md"
-#: Beginning and end of the table on its page.
+#: Beginnings of the tables on their page, and their end.
 MARKS = "<!-- made by benchmarks/chart.py -->\n", "<!-- end -->\n"
+SYMFORCE_MARK = "<!-- symforce: made by benchmarks/chart.py -->\n"
 
 OURS, PEER, TEXT = "#2f81d8", "#9aa4ae", "#78828c"
 WIDTH, LABELS, BARS, LINE, BAR = 760, 170, 400, 24, 15
@@ -35,11 +38,14 @@ NAMES = {
 
 
 def main() -> None:
-    """Write the chart and the table."""
+    """Write the chart and the tables."""
     report = json.loads(NUMBERS.read_text(encoding="utf-8"))
     CHART.write_text(drawn(report), encoding="utf-8", newline="\n")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-    text = before + MARKS[0] + table(report) + MARKS[1] + rest.partition(MARKS[1])[2]
+    text = PAGE.read_text(encoding="utf-8")
+    symforce = symforce_table(json.loads(SYMFORCE.read_text(encoding="utf-8")))
+    for mark, made in ((MARKS[0], table(report)), (SYMFORCE_MARK, symforce)):
+        before, _, rest = text.partition(mark)
+        text = before + mark + made + MARKS[1] + rest.partition(MARKS[1])[2]
     PAGE.write_text(text, encoding="utf-8", newline="\n")
 
 
@@ -53,10 +59,33 @@ def table(report: dict[str, Any]) -> str:
         names = [NAMES[call].get(name, name) for name in columns]
         lines += ["", f"{title}:", "", f"| function | {' | '.join(names)} |", "| --- |" + " --: |" * len(columns)]
         lines += [f"| {row['function']} | {' | '.join(_duration(row[name]) for name in columns)} |" for row in rows]
+    return "\n".join([*lines, "", _measured(report), "", ""])
+
+
+def symforce_table(report: dict[str, Any]) -> str:
+    """Return operations and times of SymForce beside accumulus as a table, with the machine and the date."""
+    (group,) = report["groups"]
+    columns = ["operations", "SymForce", "ratio", "a point", "SymForce, C++", "ratio", "SymForce generates in"]
+    lines = ["", f"| function | {' | '.join(columns)} |", "| --- |" + " --: |" * len(columns)]
+    for row in group["rows"]:
+        name = row["function"].replace("mean of", "geometric mean of")
+        if "ratio" in row:
+            at = 2 if name.endswith("operations") else 5
+            cells = [rounded(row["ratio"], 2) if k == at else "" for k in range(len(columns))]
+        elif "of it" not in row:
+            cells = [f"{row['accumulus']:,}", str(row["SymForce"]), "", "", "", "", ""]
+        else:
+            times = [_duration(1e-3 * row["ns"]), _duration(1e-3 * row["SymForce ns"])] if "ns" in row else ["", ""]
+            quotient = rounded(row["ns"] / row["SymForce ns"], 2) if "ns" in row else ""
+            counts = [f"{row['accumulus']:,}", f"{row['SymForce']:,}", rounded(row["of it"], 2)]
+            cells = [*counts, *times, quotient, _duration(1e6 * row["generated"])]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", _measured(report), "", ""])
+
+
+def _measured(report: dict[str, Any]) -> str:
     machine = report["machine"]
-    return "\n".join(
-        [*lines, "", f"Measured on {machine['processor']}, {machine['system']}, {report['date']}.", "", ""]
-    )
+    return f"Measured on {machine['processor']}, {machine['system']}, {report['date']}."
 
 
 def drawn(report: dict[str, Any]) -> str:
@@ -98,12 +127,14 @@ def _text(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start
 def _duration(microseconds: float) -> str:
     if microseconds < 1.0:
         return f"{rounded(1e3 * microseconds)} ns"
+    if microseconds >= 1e6:
+        return f"{rounded(microseconds / 1e6)} s"
     return f"{rounded(microseconds)} µs" if microseconds < 1e3 else f"{rounded(microseconds / 1e3)} ms"
 
 
-def rounded(value: float) -> str:
-    """Return a number with two digits."""
-    return f"{value:.1f}" if value < 10.0 else f"{round(value, 1 - math.floor(math.log10(value))):,.0f}"
+def rounded(value: float, decimals: int = 1) -> str:
+    """Return a number with two digits; below 10 with as many decimals."""
+    return f"{value:.{decimals}f}" if value < 10.0 else f"{round(value, 1 - math.floor(math.log10(value))):,.0f}"
 
 
 if __name__ == "__main__":

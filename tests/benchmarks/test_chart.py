@@ -16,6 +16,8 @@ def test_the_chart_shows_what_was_measured():
     assert chart.CHART.read_text(encoding="utf-8") == chart.drawn(report), "run python benchmarks/chart.py"
     page = chart.PAGE.read_text(encoding="utf-8")
     assert chart.table(report).join(chart.MARKS) in page, "run python benchmarks/chart.py"
+    symforce = chart.symforce_table(json.loads(chart.SYMFORCE.read_text(encoding="utf-8")))
+    assert chart.SYMFORCE_MARK + symforce + chart.MARKS[1] in page, "run python benchmarks/chart.py"
 
 
 def test_the_front_page_says_what_was_measured():
