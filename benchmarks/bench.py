@@ -175,7 +175,8 @@ def machine() -> dict[str, str]:
     if cpuinfo.exists():
         names = [line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
         processor = f"{names[0]}, {len(names)} cores" if names else processor
-    return {"processor": processor, "system": platform.platform(), "python": platform.python_version()}
+    system = f"{platform.system()} {platform.machine()}"
+    return {"processor": processor, "system": system, "python": platform.python_version()}
 
 
 def _parse(arguments: list[str] | None) -> Any:

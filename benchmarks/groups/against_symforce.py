@@ -13,12 +13,13 @@ from timing import measure, one_core
 
 
 def table(settings: Settings) -> Table:
-    """One row a function; times of the examples only, as in the other tables of times."""
+    """One row an example, then the geometric means."""
     rows: list[Row] = []
     operations: dict[str, float] = {}
     times: dict[str, float] = {}
-    for example in settings.functions:
-        cells: dict[str, object] = {"function": example.name, "accumulus": library.operations(example).operations}
+    for example in settings.examples:
+        count = library.operations(example).operations
+        cells: dict[str, object] = {"function": example.name, "accumulus": count}
         try:
             theirs = symforce_functions.generated(example)
         except NotInstalled as missing:
@@ -26,17 +27,11 @@ def table(settings: Settings) -> Table:
         if isinstance(theirs, str):
             rows.append(Row(cells | {"SymForce": theirs}))
             continue
-        operations[example.name] = library.operations(example).operations / theirs.tally.operations
-        cells |= {
-            "SymForce": theirs.tally.operations,
-            "of it": operations[example.name],
-            "generated in s": theirs.seconds,
-        }
-        if example in settings.examples:
-            ours, theirs_each = _nanoseconds(example, settings)
-            times[example.name] = ours / theirs_each
-            cells |= {"ns": ours, "SymForce ns": theirs_each}
-        rows.append(Row(cells))
+        ours_each, theirs_each = _nanoseconds(example, settings)
+        operations[example.name] = count / theirs.tally.operations
+        times[example.name] = ours_each / theirs_each
+        cells |= {"SymForce": theirs.tally.operations, "of it": operations[example.name]}
+        rows.append(Row(cells | {"generated in s": theirs.seconds, "ns": ours_each, "SymForce ns": theirs_each}))
     rows += mean(operations, None, "operations") + mean(times, None, "time per point")
     title = "Against SymForce: operations of value and Jacobian, and time per point of a batch, its C++ by g++ -O3"
     return Table(
