@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -304,7 +303,7 @@ def processes(jobs: int) -> Iterator[Executor | None]:
         for process in children:
             process.join()
             while process.is_alive():  # the pool's thread has collected the exit status, but not stored it yet
-                time.sleep(0.001)
+                process.join(0.001)
 
 
 def _ignore_interrupts() -> None:
