@@ -66,6 +66,7 @@ from groups import (
     special,
     structure,
     symbolic,
+    symforce,
     time_per_point,
     transposed,
 )
@@ -114,6 +115,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "call": call_overhead.table,
     "memory": memory_use.table,
     "symbolic": symbolic.table,
+    "symforce": symforce.table,
     "solvers": solvers.table,
     "fits": fits.table,
     "nlpsol": optimal_control.table,

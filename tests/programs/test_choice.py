@@ -17,6 +17,8 @@ from scipy.sparse import coo_array, csr_array
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, FileError, UnknownNameError
+from accumulus.programs import derivation
+from accumulus.programs.rewritten import Rewritten
 from accumulus.tape.program import Program
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "cache": False}
@@ -371,3 +373,21 @@ class TestProductsOfLongArrays:
         x = np.linspace(0.1, 1.0, 3000)
         pushed = acc.jvp(self.waves, exact_order=True, **QUICK)
         assert not isinstance(pushed.compile((x,), (x,)).tape, Program)
+
+
+def test_thorough_programs_are_never_longer_than_default_ones(monkeypatch):
+    def f(x):
+        return np.array([np.sin(x[0]) * np.cos(x[1]) + x[0] * x[1], np.sin(x[0]) * x[1] + np.cos(x[1]) / x[0]])
+
+    point, rewritten = np.array([0.3, 0.7]), derivation.rewritten
+    default = acc.value_and_jacobian(f, cache=False).compile(point).operations
+
+    def unless_thorough(tape, context, *arguments):
+        return Rewritten(tape, False) if context.options.effort == "thorough" else rewritten(tape, context, *arguments)
+
+    monkeypatch.setattr(derivation, "rewritten", unless_thorough)
+    thorough = acc.value_and_jacobian(f, effort="thorough", time_limit=0.5, cache=False)
+    assert thorough.compile(point).operations == default
+    value, jacobian = thorough(point)
+    np.testing.assert_allclose(value, f(point), rtol=1e-14)
+    np.testing.assert_allclose(jacobian, acc.jacobian(f, method="forward")(point), rtol=1e-12)

@@ -20,6 +20,7 @@ from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import (
     AFTER,
     BEFORE,
+    MOST,
     Start,
     along_seeds,
     in_directions,
@@ -122,11 +123,21 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
-    elif kind.derivatives and kind.first is None:
-        starts, planned = [jacobian_start(recording, kind, selection, preparation, planned and planned[0])], None
-    recording = replace(recording, other=None, unrolled=0)
-    derivation = straight_line(recording, kind, selection, preparation, planned=planned, starts=starts)
-    return CompiledProgram.of(derivation, preparation, first, shared)
+    straight = replace(recording, other=None, unrolled=0)
+
+    def written_out(preparation: Preparation) -> Derivation:
+        if starts or not kind.derivatives or kind.first is not None:
+            return straight_line(straight, kind, selection, preparation, planned=planned, starts=starts)
+        start = jacobian_start(recording, kind, selection, preparation, planned and planned[0])
+        return straight_line(straight, kind, selection, preparation, starts=[start])
+
+    options, made = preparation.options, []
+    is_thorough = options.effort == "thorough" and options.counts_rewritten and options.searches
+    if is_thorough and kind.derivatives and straight.scalars.operations <= MOST:
+        # a thorough search may choose another order, whose program need not be shorter than the default one
+        made.append(written_out(preparation.by_default()))
+    made.insert(0, written_out(preparation))
+    return CompiledProgram.of(min(made, key=lambda each: each.code.operations), preparation, first, shared)
 
 
 def _of_loops(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:

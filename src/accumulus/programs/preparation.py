@@ -6,12 +6,14 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.context import Context
+from accumulus.deadline import WORK
 from accumulus.errors import SizeError
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.written_out import INSTEAD, warn
@@ -59,6 +61,13 @@ class Preparation:
 
     def __exit__(self, *error: object) -> None:
         self._line.__exit__(*error)
+
+    def by_default(self) -> Preparation:
+        """Return the same preparation with the default effort and time limit, within this one's work."""
+        other = copy(self)
+        other.context = self.context.within(WORK * Options().time_limit).having(effort="balanced")
+        other.options = other.context.options
+        return other
 
     def expect(self, operations: int, guarded: int = 0, *, writes: bool = True, compiles: bool = True) -> None:
         """Report the expected time to write out and compile a long program, before it begins.

@@ -28,7 +28,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
 from accumulus.rewriting.polynomials import TERMS, multiplied_out
-from accumulus.tape.tape import NEGATIVE, Tape, from_bytes, to_bytes
+from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from accumulus.resubstitution.identities import Identity
@@ -54,6 +54,7 @@ FACTORS: Final = (TERMS, 1)
 KEPT: Final = 2.5
 #: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain.
 BRIEF: Final = (280, 1200)
+_FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, NEGATIVE))
 
 
 def is_by_value(tape: Tape, effort: str) -> bool:
@@ -66,11 +67,15 @@ def looks_at_points(tape: Tape, effort: str) -> bool:
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
 
 
-def is_short(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
-    """Return True if the default effort also multiplies a tape out, since it is too short for resubstitution."""
+def is_multiplied_out(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
+    """Return True if the default effort also multiplies a tape out: short ones, and longer ones that are polynomials.
+
+    Rotations and poses are polynomials whose terms cancel when they are multiplied out.
+    """
     if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
         return False
-    return tape.operations < BRIEF[0] and deadline.left > ROUND * tape.operations
+    is_polynomial = tape.operations <= BRIEF[1] and _FIELD.issuperset(tape.codes[tape.inputs :])
+    return (tape.operations < BRIEF[0] or is_polynomial) and deadline.left > ROUND * tape.operations
 
 
 def runs_once(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
@@ -164,12 +169,12 @@ def rewrite(
 
     def by_default() -> Tape:
         if runs_once(tape, kept_outputs, rounds, context):
-            made = resubstitute_once(tape, context.having(effort="balanced"), points)
-            stages.append(("rules and resubstitution", made.operations))
-            return made
-        result = rewritten("balanced", tape, 0)
-        stages.append(("rules", result.operations))
-        if is_short(tape, kept_outputs, rounds, context):
+            result = resubstitute_once(tape, context.having(effort="balanced"), points)
+            stages.append(("rules and resubstitution", result.operations))
+        else:
+            result = rewritten("balanced", tape, 0)
+            stages.append(("rules", result.operations))
+        if is_multiplied_out(tape, kept_outputs, rounds, context):
             multiplied = from_polynomials(tape, result, context.having(effort="balanced"))
             if multiplied is not None:
                 is_refused = is_more_uncertain(canonical(tape), multiplied, context, points)

@@ -221,9 +221,11 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
     counted = _counted(likeliest, rewritten_cost if rewritten else program_cost, context)
     least = min(cost for cost, _ in counted)
     if conditional and options.counts_rewritten and not rewritten and least <= _SCORED:
+        counted.sort(key=lambda pair: pair[0])
         close = [result for cost, result in counted if cost <= _CLOSE * least]
-        if len(close) > 1:
-            counted = _counted(close, swept_cost, context)
+        # the shortest program stays if there is no time to sweep another one
+        if len(close) > 1 and len(swept := _counted(close, swept_cost, context)) > 1:
+            counted = swept
     return min(counted, key=lambda pair: pair[0])[1]
 
 
