@@ -27,7 +27,10 @@ COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 
 
 def drawn(seed: int) -> tuple[DifferentiationGraph, Objective]:
-    """A graph of up to seven intermediates; half of them with kinds of labels, a third with sizes."""
+    """A graph of up to seven intermediates; half of them with kinds of labels, a third with sizes.
+
+    Of those with kinds some have parallel edges, whose numbers may add up to ±1.
+    """
     rng = random.Random(seed)
     roots, inner, terminals = rng.randint(1, 4), rng.randint(2, 7), rng.randint(1, 4)
     count, density = roots + inner + terminals, rng.choice((0.3, 0.45, 0.6))
@@ -43,6 +46,8 @@ def drawn(seed: int) -> tuple[DifferentiationGraph, Objective]:
     sizes = {v: rng.randint(1, 3) for v in known} if rng.random() < 0.3 else None
     if sizes:  # numbers join vertices of one size
         edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
+    more = random.Random(-seed)
+    edges += [(j, i, more.choice((1, -1.5, -3.5, 0.5))) for j, i, label in edges if label and more.random() < 0.3]
     graph = DifferentiationGraph(
         edges, known & set(range(roots)), known & set(range(roots + inner, count)) or None, sizes=sizes
     )
