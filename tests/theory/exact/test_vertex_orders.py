@@ -223,6 +223,23 @@ def test_a_search_stops_at_its_nodes_and_at_its_deadline():
     assert search.lower_bound <= least
 
 
+def test_orders_that_an_unfinished_search_met_are_kept(monkeypatch):
+    monkeypatch.setattr(orders, "_NODES", 1)
+    found = {True: 0, False: 0}
+    for seed in range(200):
+        graph, objective = drawn(seed)
+        state = Elimination.of(graph, objective)
+        least = SlowCosts(graph, objective).least()
+        search = OrderSearch(state, least + 5, 1 + seed % 4, 1)
+        search.improve_within(1.0)
+        list(search.run())
+        assert search.lower_bound <= least <= search.cost
+        if search.order is not None:
+            assert price(graph, [*search.order, *state.dead], objective).cost[0] == search.cost
+            found[search.proven] += 1
+    assert min(found.values()) > 5
+
+
 def test_parts_that_are_too_large_are_not_searched():
     many = DifferentiationGraph([(j, i) for j in range(600) for i in (j + 1, j + 2)])
     edges = [edge for k in range(1, 130) for edge in ((0, k), (k, 130))]

@@ -164,13 +164,17 @@ class OptimumProof:
             part.raise_bound("vertex" if orders else "face", bound)
             yield self.cost(level)
 
-    def search_orders(self, nodes: int, block: int, most: int = MOST_VERTICES) -> Iterator[int]:
+    def search_orders(
+        self, nodes: int, block: int, most: int = MOST_VERTICES, *, improve: bool = False
+    ) -> Iterator[int]:
         """Reduce each part, bound it by blocks, and search its orders from the last vertex.
 
         Args:
             nodes: largest number of sets of vertices searched for each part.
             block: largest number of vertices of a block.
             most: largest number of vertices of a reduced part that is searched.
+            improve: if True, search for better orders at once instead of raising the bound step by step, and end before
+                the deadline with the best order so far.
         """
         for part in sorted(self._parts, key=lambda part: len(part.order)):
             if part.proven("vertex"):
@@ -180,6 +184,8 @@ class OptimumProof:
                 part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
                 continue
             search = OrderSearch(smaller.state, part.cost["vertex"] - smaller.cost, nodes, block)
+            if improve:
+                search.improve_within(0.9 * smaller.state.deadline.left)
             try:
                 for _ in search.run():
                     part.raise_bound("vertex", smaller.cost + search.lower_bound)
@@ -191,25 +197,28 @@ class OptimumProof:
                 part.raise_bound("vertex", smaller.cost + search.lower_bound)
             yield self.cost("vertex")
 
-    def search_sequences(self, level: Literal["edge", "face"], moves: int) -> Iterator[int]:
+    def search_sequences(self, level: Literal["edge", "face"], moves: int, known: int = sys.maxsize) -> Iterator[int]:
         """Search the edge or face eliminations of each part by branch and bound.
 
         Args:
             level: "edge" or "face".
             moves: largest number of eliminations that are tried for each part.
+            known: cost of the best known elimination of the graph in this class, which need not be known by parts.
         """
         for part in self._parts:
-            if part.proven(level):
+            # the other parts cost at least their bounds, so the known elimination spends at most the rest on this one
+            most = min(part.cost[level], known - self.bound(level) + part.bound[level])
+            if part.bound[level] >= most:
                 continue
-            search = LineSearch(
-                self._state, part.order, part.cost[level], part.bound[level], edges=level == "edge", moves=moves
-            )
+            search = LineSearch(self._state, part.order, most, part.bound[level], edges=level == "edge", moves=moves)
             try:
                 for _ in search.run():
-                    part.improve(level, search.cost)
+                    if search.steps is not None:
+                        part.improve(level, search.cost)
                     yield self.cost(level)
             finally:
-                part.improve(level, search.cost)
+                if search.steps is not None:
+                    part.improve(level, search.cost)
                 part.raise_bound(level, search.lower_bound)
                 if search.steps is not None and level == "edge":
                     part.edges = search.named_edges()
@@ -318,7 +327,8 @@ def proven(
     Args:
         graph: graph to eliminate.
         context: options and deadline.
-        best: plan of the graph; the search starts from its order, if it has one.
+        best: plan of the graph, whose cost limits the search; the search starts from its order, or from the order that
+            it began with.
         level: class of eliminations to search, after all narrower classes.
         brief: if True, stop after some tens of milliseconds.
     """
@@ -333,12 +343,10 @@ def proven(
         except OutOfTimeError:
             return best
         return replace(best, lower_bound=None if least is None else min(least, best.cost(options.objective)))
-    start = best
-    if start.order is None:
-        start = vertex(graph, context.having(effort="fast", executor=None))
-    assert start.order is not None
+    order = best.order or best.first_order or vertex(graph, context.having(effort="fast", executor=None)).order
+    assert order is not None
     try:
-        proof = OptimumProof(graph, options.objective, start.order, context)
+        proof = OptimumProof(graph, options.objective, order, context)
     except OutOfTimeError:
         return best
     run = _Run(proof, level, best, context)
@@ -360,6 +368,32 @@ def proven(
     best = _best_of(proof, level) if proof.cost(level) < run.cost else run.best
     bound = min(proof.bound(level), best.cost(options.objective))
     return replace(best, lower_bound=bound, interrupted=best.interrupted or interrupted)
+
+
+def search_small_parts(
+    graph: DifferentiationGraph, context: Context, order: Sequence[int], vertices: int, share: float
+) -> Generator[int, None, tuple[tuple[int, ...], int]]:
+    """Search the orders of small parts for better ones; return the best order, and a lower bound on its cost.
+
+    Args:
+        graph: graph to eliminate.
+        context: options and deadline.
+        order: best known order of the intermediates on paths of selected entries.
+        vertices: largest number of intermediates of a reduced part that is searched.
+        share: fraction of the remaining work to spend on it.
+    """
+    with context.paused():
+        prepare("theory.blocks", "theory.orders")
+    until = context.part(share)
+    inner = {*order}
+    order = (*order, *(v for v in graph.intermediates if v not in inner))
+    proof = None
+    try:
+        proof = OptimumProof(graph, context.options.objective, order, until)
+        yield from proof.search_orders(sys.maxsize, SMALL_BLOCK, vertices, improve=True)
+    except OutOfTimeError:
+        pass
+    return (order, 0) if proof is None else (proof.order(), proof.bound("vertex"))
 
 
 class _Run:
@@ -410,7 +444,8 @@ class _Run:
             else:
                 self._prepare("theory.faces")
                 moves = patience.moves if level == self.level else min(patience.moves, BRIEF.moves)
-                search = self.proof.search_sequences(level, moves)
+                known = self.cost if level == self.level else self.proof.cost(level)
+                search = self.proof.search_sequences(level, moves, known)
             for _ in search:
                 yield
 
