@@ -21,6 +21,7 @@ from accumulus.search.registry import get
 from accumulus.theory.bounds import least_costs
 from accumulus.theory.compiled import orders_kernel
 from accumulus.theory.exact import orders
+from accumulus.theory.exact.eliminations import bound_of_orders
 from accumulus.theory.exact.orders import OrderSearch
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
@@ -221,6 +222,17 @@ def test_a_search_stops_at_its_nodes_and_at_its_deadline():
         list(search.run())
     assert search.order is None
     assert search.lower_bound <= least
+
+
+def test_bounds_of_reports_hold_and_are_close():
+    close = 0
+    for seed in range(120):
+        graph, objective = drawn(seed)
+        bound, least = bound_of_orders(graph, objective, 1e9), SlowCosts(graph, objective).least()
+        assert bound <= least
+        close += bound == least
+        assert bound_of_orders(graph, objective, 1e-6) is None
+    assert close > 70
 
 
 def test_orders_that_an_unfinished_search_met_are_kept(monkeypatch):

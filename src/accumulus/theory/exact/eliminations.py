@@ -22,6 +22,7 @@ counted on the tape, since an emitted tape shares operations independently of th
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -31,6 +32,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from accumulus.annealing import Schedule
 from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
@@ -49,10 +51,10 @@ from accumulus.native.machine import prepare
 from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register_method
-from accumulus.search.vertex_orders import vertex
+from accumulus.search.vertex_orders import DEAREST, OrderAnnealing, vertex
 from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
 from accumulus.theory.exact.orders import LARGE_BLOCK, MOST_VERTICES, SMALL_BLOCK, OrderSearch
-from accumulus.theory.exact.searches import LineSearch, independent_parts, reduced_part
+from accumulus.theory.exact.searches import LineSearch, ReducedPart, independent_parts, reduced_part
 from accumulus.theory.methods.edges_and_faces import edge, face
 
 Level = Literal["vertex", "edge", "face"]
@@ -173,20 +175,22 @@ class OptimumProof:
             nodes: largest number of sets of vertices searched for each part.
             block: largest number of vertices of a block.
             most: largest number of vertices of a reduced part that is searched.
-            improve: if True, search for better orders at once instead of raising the bound step by step, and end before
-                the deadline with the best order so far.
+            improve: if True, anneal the reduced parts first, then search for better orders at once instead of raising
+                the bound step by step, and end before the deadline with the best order so far.
         """
         for part in sorted(self._parts, key=lambda part: len(part.order)):
             if part.proven("vertex"):
                 continue
             smaller = reduced_part(self._state, part.order)
+            if improve:
+                yield from self._anneal(part, smaller)
             if len(smaller.state.intermediates) > most:
                 part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
                 continue
             search = OrderSearch(smaller.state, part.cost["vertex"] - smaller.cost, nodes, block)
-            if improve:
-                search.improve_within(0.9 * smaller.state.deadline.left)
             try:
+                if improve:
+                    search.improve_within(0.9 * smaller.state.deadline.left)
                 for _ in search.run():
                     part.raise_bound("vertex", smaller.cost + search.lower_bound)
                     yield self.cost("vertex")
@@ -196,6 +200,20 @@ class OptimumProof:
                 part.improve("vertex", smaller.cost + search.cost)
                 part.raise_bound("vertex", smaller.cost + search.lower_bound)
             yield self.cost("vertex")
+
+    def _anneal(self, part: _KnownPart, smaller: ReducedPart) -> Iterator[int]:
+        """Anneal the orders of a reduced part, of which there are fewer than of the whole part."""
+        place = {v: t for t, v in enumerate(part.order)}
+        start = sorted(smaller.state.intermediates, key=lambda k: place[smaller.members[k][0]])
+        if len(start) < 2 or part.cost["vertex"] >= DEAREST:
+            return
+        annealing = OrderAnnealing(smaller.state, smaller.state.objective, start)
+        for _ in annealing.until_stalled(_REDUCED, 0, math.inf, deadline=smaller.state.deadline):
+            yield self.cost("vertex")
+        (cost, _), order = annealing.best
+        if smaller.cost + cost < part.cost["vertex"]:
+            part.order = smaller.named(order)
+            part.improve("vertex", smaller.cost + cost)
 
     def search_sequences(self, level: Literal["edge", "face"], moves: int, known: int = sys.maxsize) -> Iterator[int]:
         """Search the edge or face eliminations of each part by branch and bound.
@@ -289,6 +307,10 @@ _ON_THE_WAY: Final = 50_000
 _LARGEST: Final = 5_000
 #: Seconds for each edge to compute the flow bound of such a graph.
 _BOUND: Final = 5e-5
+#: Runs of annealing of reduced parts.
+_REDUCED: Final = Schedule(50, growth=1.3, stalls=4)
+#: Seconds for each edge to reduce a graph.
+_REDUCING: Final = 2e-5
 #: Fraction of the time for the heuristic method.
 _SHARE: Final = 0.4
 #: Fraction of the remaining work, and largest number of seconds, for the search for orders before integer programs.
@@ -368,6 +390,25 @@ def proven(
     best = _best_of(proof, level) if proof.cost(level) < run.cost else run.best
     bound = min(proof.bound(level), best.cost(options.objective))
     return replace(best, lower_bound=bound, interrupted=best.interrupted or interrupted)
+
+
+def bound_of_orders(graph: DifferentiationGraph, objective: Objective, work: float) -> int | None:
+    """Return the block bound on the cost of every vertex order; None if it takes more than `work` seconds of work."""
+    deadline, total = Deadline(math.inf, work=work), 0
+    state = Elimination.of(graph, objective, deadline)
+    prepare("theory.blocks")
+    try:
+        deadline.check(_REDUCING * len(graph.sources))
+        for vertices in independent_parts(state):
+            smaller = reduced_part(state, vertices)
+            search = OrderSearch(smaller.state, (1 << 47) - 1, 0, SMALL_BLOCK)
+            if search.vertices and not search.failed:
+                for _ in search.partitions():
+                    pass
+            total += smaller.cost + search.lower_bound
+    except OutOfTimeError:
+        return None
+    return total
 
 
 def search_small_parts(

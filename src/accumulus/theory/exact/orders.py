@@ -102,13 +102,17 @@ class OrderSearch(PartSearch):
         self._state.intermediates = self.vertices = tuple(v for v in order if v in inner)
         self.cost = cost
         self.order: tuple[int, ...] | None = None
-        self.lower_bound = sum(least_costs(state).values())
+        self.lower_bound = 0
         self.failed = len(state.intermediates) > MOST_VERTICES or sum(state.sizes) >= _WIDEST or cost >> 48 > 0
         self.looked_at = 0
         self.blocks: tuple[tuple[int, ...], ...] = ()
         if not self.failed:
             self._rows = BitRows.of(self._state)
             self._words = self._rows.rows.shape[2]
+            if self.vertices:
+                self.lower_bound = int(self._pairs(1).sum())
+        else:
+            self.lower_bound = sum(least_costs(state).values())
         self._most_nodes, self._most_block, self._steps = nodes, block, _STEPS
 
     def improve_within(self, seconds: float) -> None:
@@ -136,9 +140,7 @@ class OrderSearch(PartSearch):
 
     def partitions(self) -> Iterator[_Tables]:
         """Yield the tables of partitions into blocks, each with a higher bound than the previous ones."""
-        vertices = len(self._state.intermediates)
-        pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
-        self._fill((), pairs.reshape(-1), vertices + 1, _PAIRS // vertices, _PAIR_SECONDS * vertices)
+        pairs = self._pairs(1 + len(self._state.intermediates))
         seen = set[tuple[tuple[int, ...], ...]]()
         best = -1
         for affinity in _AFFINITIES[: 1 if self._most_block == SMALL_BLOCK else None]:
@@ -150,6 +152,13 @@ class OrderSearch(PartSearch):
             if bound > best:
                 best, self.blocks = bound, blocks
                 yield tables
+
+    def _pairs(self, rows: int) -> NDArray[np.int64]:
+        """Return κ of all vertices in the whole graph, then after the elimination of each vertex alone."""
+        vertices = len(self._state.intermediates)
+        pairs: NDArray[np.int64] = np.zeros((rows, vertices), np.int64)
+        self._fill((), pairs.reshape(-1), rows, min(rows, max(1, _PAIRS // vertices)), _PAIR_SECONDS * vertices)
+        return pairs
 
     def raise_by_blocks(self, blocks: Iterable[tuple[int, ...]]) -> tuple[_Tables, int]:
         """Raise the lower bound by a partition into blocks; return their tables and the sum of their values."""
