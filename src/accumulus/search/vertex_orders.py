@@ -502,7 +502,7 @@ _ANNEALING: Final = {
 _EXACT: Final = 64
 _EXACT_WORK: Final = 0.6
 #: Number of intermediates beyond which windows are annealed before the whole, and nothing is searched exactly.
-_WHOLE: Final = 256
+_WHOLE: Final = 512
 #: Number of annealing runs by effort, and their schedule, under objectives that are counted on the tape; longer
 #: schedules gain nothing.
 _ORDERS: Final = {"fast": 1, "balanced": 4, "thorough": 16}
@@ -620,8 +620,9 @@ def _thorough(
                 annealing.start_from(windows.order)
         else:
             proofs = import_module(PROOFS)  # part of the theory, which no search of less effort imports
-            order, bound = yield from proofs.search_small_parts(graph, context, annealing.best[1], _EXACT, _EXACT_WORK)
-            annealing.start_from(order)
+            bound = yield from proofs.search_small_parts(
+                graph, context, annealing.best[1], _EXACT, _EXACT_WORK, annealing.start_from
+            )
         if bound < annealing.best_cost:
             yield from annealed("thorough", math.inf)
     finally:

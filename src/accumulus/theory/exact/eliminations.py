@@ -208,12 +208,14 @@ class OptimumProof:
         if len(start) < 2 or part.cost["vertex"] >= DEAREST:
             return
         annealing = OrderAnnealing(smaller.state, smaller.state.objective, start)
-        for _ in annealing.until_stalled(_REDUCED, 0, math.inf, deadline=smaller.state.deadline):
-            yield self.cost("vertex")
-        (cost, _), order = annealing.best
-        if smaller.cost + cost < part.cost["vertex"]:
-            part.order = smaller.named(order)
-            part.improve("vertex", smaller.cost + cost)
+        try:
+            for _ in annealing.until_stalled(_REDUCED, 0, math.inf, deadline=smaller.state.deadline):
+                yield self.cost("vertex")
+        finally:
+            (cost, _), order = annealing.best
+            if smaller.cost + cost < part.cost["vertex"]:
+                part.order = smaller.named(order)
+                part.improve("vertex", smaller.cost + cost)
 
     def search_sequences(self, level: Literal["edge", "face"], moves: int, known: int = sys.maxsize) -> Iterator[int]:
         """Search the edge or face eliminations of each part by branch and bound.
@@ -412,9 +414,14 @@ def bound_of_orders(graph: DifferentiationGraph, objective: Objective, work: flo
 
 
 def search_small_parts(
-    graph: DifferentiationGraph, context: Context, order: Sequence[int], vertices: int, share: float
-) -> Generator[int, None, tuple[tuple[int, ...], int]]:
-    """Search the orders of small parts for better ones; return the best order, and a lower bound on its cost.
+    graph: DifferentiationGraph,
+    context: Context,
+    order: Sequence[int],
+    vertices: int,
+    share: float,
+    keep: Callable[[tuple[int, ...]], None],
+) -> Generator[int, None, int]:
+    """Search for better orders of all parts, exactly if they are small; return a lower bound on the cost of the whole.
 
     Args:
         graph: graph to eliminate.
@@ -422,19 +429,24 @@ def search_small_parts(
         order: best known order of the intermediates on paths of selected entries.
         vertices: largest number of intermediates of a reduced part that is searched.
         share: fraction of the remaining work to spend on it.
+        keep: function that receives the best order at the end, also after exceptions.
     """
     with context.paused():
         prepare("theory.blocks", "theory.orders")
     until = context.part(share)
     inner = {*order}
     order = (*order, *(v for v in graph.intermediates if v not in inner))
-    proof = None
     try:
         proof = OptimumProof(graph, context.options.objective, order, until)
+    except OutOfTimeError:
+        return 0
+    try:
         yield from proof.search_orders(sys.maxsize, SMALL_BLOCK, vertices, improve=True)
     except OutOfTimeError:
         pass
-    return (order, 0) if proof is None else (proof.order(), proof.bound("vertex"))
+    finally:
+        keep(proof.order())
+    return proof.bound("vertex")
 
 
 class _Run:
