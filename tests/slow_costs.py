@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from slow_sequences import simple_edges
 
-LEVELS = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
+from accumulus.graph.graph import DifferentiationGraph
 
 
 class SlowCosts:
@@ -15,6 +15,9 @@ class SlowCosts:
 
     def __init__(self, graph: DifferentiationGraph, objective: str) -> None:
         self.graph, self.objective = graph, objective
+        self.near: dict[int, list[tuple[int, int]]] = {}
+        for (j, i), level in simple_edges(graph).items():
+            self.near.setdefault(j, []).append((i, level))
         self.price = cache(self.price)  # type: ignore[method-assign]
 
     def of(self, order: Sequence[int]) -> int:
@@ -49,11 +52,8 @@ class SlowCosts:
         return max(paths[0] if len(paths) == 1 else 2, *paths) if paths else 0
 
     def paths(self, source: int, target: int, gone: frozenset[int]) -> Iterator[list[int]]:
-        graph = self.graph
-        for e in graph.out_edges[source]:
-            if graph.live_edges[e]:
-                level, next_ = LEVELS[Kind(int(graph.kinds[e]))], int(graph.targets[e])
-                if next_ == target:
-                    yield [level]
-                elif next_ in gone:
-                    yield from ([level, *rest] for rest in self.paths(next_, target, gone))
+        for next_, level in self.near.get(source, ()):
+            if next_ == target:
+                yield [level]
+            elif next_ in gone:
+                yield from ([level, *rest] for rest in self.paths(next_, target, gone))

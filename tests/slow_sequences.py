@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from accumulus.graph.graph import DifferentiationGraph, Kind
@@ -10,13 +11,16 @@ LEVELS = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 
 
 def simple_edges(graph: DifferentiationGraph) -> dict[tuple[int, int], int]:
-    """Level of each live edge, parallel ones added up."""
+    """Level of each live edge, parallel ones added up: numbers by value, others by kind."""
     found: dict[tuple[int, int], int] = {}
+    sums: dict[tuple[int, int], float] = {}
     for e in graph.live_edges.nonzero()[0].tolist():
         ends = int(graph.sources[e]), int(graph.targets[e])
-        level = LEVELS[Kind(int(graph.kinds[e]))]
-        found[ends] = max(found[ends], level, 2) if ends in found else level
-    return found
+        kind = Kind(int(graph.kinds[e]))
+        found[ends] = max(found[ends], LEVELS[kind], 2) if ends in found else LEVELS[kind]
+        value = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}.get(kind, graph.constants.get(e, math.nan))
+        sums[ends] = sums[ends] + value if ends in sums else value
+    return {ends: 1 if sums[ends] in (1.0, -1.0) else level for ends, level in found.items()}
 
 
 class TooMany(Exception):

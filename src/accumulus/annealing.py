@@ -47,12 +47,14 @@ class Schedule:
         growth: factor of the sweeps from run to run.
         stalls: number of consecutive runs without improvement that end the search; the first run always takes place.
         gives_up: True if a run ends after its first slice, unless that has improved the best cost.
+        heats: factors of the starting temperature, which the runs use in turn.
     """
 
     sweeps: float
     growth: float
     stalls: int
     gives_up: bool = False
+    heats: tuple[float, ...] = (1.0,)
 
 
 class Annealing(ABC):
@@ -139,7 +141,8 @@ class Annealing(ABC):
                 iterations -= visits
             before = self.best_cost
             start = self.best[1] if anew is None or number % 2 else anew
-            for cost in self.run(start, visits, (seed, number), min(1.0, sweeps / FEW_SWEEPS), deadline):
+            heat = min(1.0, sweeps / FEW_SWEEPS) * schedule.heats[number % len(schedule.heats)]
+            for cost in self.run(start, visits, (seed, number), heat, deadline):
                 yield cost
                 if schedule.gives_up and self.best_cost == before:
                     break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -10,16 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
 
+from accumulus.context import Context
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import Limit, eliminate_vertices, markowitz_order, price
 from accumulus.graph.files import load_graph
+from accumulus.graph.generators import layered, random_dag
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.native.state import interpret
-from accumulus.options import Objective
+from accumulus.options import Objective, Options
 from accumulus.search import elimination, vertex_orders
 from accumulus.search.compiled import order_kernel
 from accumulus.search.elimination import Elimination, forward_order, reverse_order
 from accumulus.search.find import plan
+from accumulus.search.registry import get
 from accumulus.search.vertex_orders import OrderAnnealing, greedy_orders
 
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -168,6 +172,25 @@ def test_slices_do_not_change_a_run(monkeypatch, slice_):
     search = OrderAnnealing(state, Objective.FMA, state.intermediates)
     list(search.run(state.intermediates, 300, (7,)))
     assert search.best == expected.best
+
+
+def test_thorough_orders_use_the_work_that_there_is():
+    """The optimum where the exact search reaches it; windows beyond that; the same order every time."""
+
+    def found(graph, effort, work):
+        result = get("vertex").find(graph, Context(Options(objective="fma", effort=effort), math.inf, work=work))
+        assert price(graph, result.order, Objective.FMA).cost[0] == result.cost("fma")
+        return result
+
+    graph = layered(layers=10, width=4, degree=3, seed=1)
+    assert [found(graph, "thorough", work).cost("fma") for work in (0.1, 1.0)] == [467, 464]
+    assert found(graph, "balanced", 1.0).cost("fma") == 468
+    graph = random_dag(intermediates=300, edges=900)
+    results = [found(graph, effort, work) for effort, work in (("balanced", 0.1), ("thorough", 0.1), ("thorough", 0.4))]
+    costs = [result.cost("fma") for result in results]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[2] < costs[0]
+    assert found(graph, "thorough", 0.4).order == results[2].order
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from accumulus.show.report import (
     MethodCosts,
     Report,
     chosen_because,
+    compared_with_best,
     kind_counted,
     operations_by_kind,
     small_enough,
@@ -51,6 +52,19 @@ def test_numbers_are_the_program_s(report):
 def test_other_methods_are_counted(report):
     assert {other.method for other in report.others} == {name for name in SWEEPS if name != report.chosen.method}
     assert all(other.cost(report.objective) >= report.chosen.cost(report.objective) for other in report.others)
+
+
+def test_orders_are_compared_with_the_best(report):
+    derivative = acc.jacobian(swirl, argnums=(0, 1), target="numpy")
+    derivative(np.array([0.5, 1.0, 2.0]), 3.0)
+    order = derivative.report()
+    best = acc.plan(order.subject.program.facts.plan.graph, "exact-vertex", "multiplications", cache=False)
+    assert best.is_optimal
+    assert report.order_bound == order.order_bound == best.cost
+    assert compared_with_best(order.chosen.multiplications, best.cost) in " ".join(str(order).split())
+    hessian = acc.hessian(lambda x: np.sin(x[0] * x[1]) * x[1], target="numpy")
+    hessian(np.ones(2))
+    assert hessian.report().order_bound is None  # one triangle is planned, for which orders take fewer
 
 
 def test_the_page_fits_and_says_why(report):

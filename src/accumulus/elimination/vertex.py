@@ -6,7 +6,8 @@ determines the cost. The graph after the elimination of a set of vertices does n
 
 The elimination is compiled (`accumulus.elimination.compiled.vertex_kernel`), for graphs from a few edges to a million.
 The cost depends only on the levels of labels: ±1, other constant, or variable. A product has the higher level of its
-factors, and a sum has at least the level of a constant. A cost is a pair whose second number breaks ties: (fma,
+factors, and a sum has at least the level of a constant. Only parallel edges of the graph are added up by value: known
+numbers whose sum is ±1 are ±1. A cost is a pair whose second number breaks ties: (fma,
 multiplications) for the objective "fma", (multiplications, fma) for the others.
 
 Time is linear in the products, some five million a second. Memory is linear in the edges that exist at one time: 0.4 GB
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.elimination.accumulation import Accumulation, JacobianEntries, Steps
@@ -37,6 +39,7 @@ from accumulus.elimination.compiled.vertex_kernel import (
     NARROW,
     PAUSED,
     REHASH,
+    UNIT_SUM,
     Edge,
     EliminationState,
     Entry,
@@ -63,6 +66,17 @@ _PRODUCT: Final = 2e-7
 _WAITING: Final = (1 << 10, 1 << 20)
 _NO_LIMIT: Final = 1 << 62
 _FIRST: Final = 1 << 10
+
+
+def merged_levels(graph: DifferentiationGraph) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the levels of all labels, and a mask of parallel edges whose labels add up to ±1; these have level 1."""
+    by_kind = np.zeros(1 + max(LEVELS), np.int64)
+    by_kind[list(LEVELS)] = list(LEVELS.values())
+    levels, units = by_kind[graph.kinds], np.zeros(len(graph.sources), bool)
+    for group in graph.constant_sums.values():
+        units[[e for e, _ in group]] = abs(sum(value for _, value in group)) == 1.0
+    levels[units] = 1
+    return levels, units
 
 
 class Priced(NamedTuple):
@@ -119,9 +133,8 @@ class VertexElimination:
         vertices.column("size")[:] = graph.sizes
         loaded = np.empty((len(live), 2), np.int64)
         loaded[:, 0] = sources << HALF | targets
-        levels = np.zeros(1 + max(LEVELS), np.int64)
-        levels[list(LEVELS)] = list(LEVELS.values())
-        loaded[:, 1] = levels[graph.kinds[live]] << HALF | live
+        levels, units = merged_levels(graph)
+        loaded[:, 1] = np.where(units, UNIT_SUM, levels)[live] << HALF | live
         self._call = kernel("elimination.vertex")
         self._steps = steps
         self._noted: list[Integers] = []

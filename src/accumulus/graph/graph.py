@@ -393,6 +393,22 @@ class DifferentiationGraph:
         return live
 
     @cached_property
+    def constant_sums(self) -> Mapping[tuple[int, int], list[tuple[int, float]]]:
+        """Edges and labels of all parallel edges whose labels are all known numbers, by source and target."""
+        fixed = np.flatnonzero(self.kinds != Kind.VARIABLE)
+        ends = self.sources[fixed].astype(np.int64) * len(self.vertices) + self.targets[fixed]
+        again = np.sort(ends)
+        again = again[1:][again[1:] == again[:-1]]
+        if not len(again):
+            return {}
+        parallel = np.isin(self.sources.astype(np.int64) * len(self.vertices) + self.targets, again)
+        groups: dict[tuple[int, int], list[tuple[int, float]]] = {}
+        for e in np.flatnonzero(parallel).tolist():
+            value = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}.get(Kind(int(self.kinds[e])), self.constants.get(e, np.nan))
+            groups.setdefault((int(self.sources[e]), int(self.targets[e])), []).append((e, value))
+        return {pair: group for pair, group in groups.items() if not any(np.isnan(value) for _, value in group)}
+
+    @cached_property
     def live_intermediates(self) -> Integers:
         """Intermediates on a path from a root to a terminal of a selected entry, dependencies before dependents."""
         order, is_live = np.array(self.topological_order, np.int64), np.zeros(len(self.vertices), bool)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
-from accumulus.elimination.vertex import LEVELS, Cost, Priced
+from accumulus.elimination.vertex import Cost, Priced, merged_levels
 from accumulus.graph.degrees import levels, root_degrees, terminal_degrees
 from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.options import Objective
@@ -55,7 +55,7 @@ class Elimination:
 
     def __init__(
         self,
-        edges: Iterable[tuple[int, int, int]],
+        edges: Iterable[Sequence[int]],
         sizes: Sequence[int],
         intermediates: Iterable[int],
         objective: Objective,
@@ -76,8 +76,9 @@ class Elimination:
     def of(cls, graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
         """Return the state before any elimination, without edges that are on no path of a selected entry."""
         live, alive = graph.live_edges, graph.live_intermediates.tolist()
-        kinds = [LEVELS[Kind(kind)] for kind in graph.kinds[live].tolist()]
-        edges = zip(graph.sources[live].tolist(), graph.targets[live].tolist(), kinds, strict=True)
+        levels, units = merged_levels(graph)
+        columns = np.stack([graph.sources, graph.targets, levels])
+        edges = (*columns[:, live & ~units].T.tolist(), *np.unique(columns[:, live & units], axis=1).T.tolist())
         dead = sorted(set(graph.intermediates).difference(alive))
         return cls(edges, graph.sizes.tolist(), alive, objective, deadline, dead)
 

@@ -124,7 +124,8 @@ class Plan:
     def is_optimal(self) -> bool:
         """Return True if the plan meets its lower bound, so no elimination of the plan's `scope` is cheaper.
 
-        Labels count by kind. A sum of constants that happens to be ±1 counts as a constant.
+        Labels count by kind. A sum of constants counts as a constant even if it happens to be ±1; only known numbers on
+        parallel edges of the graph count by their sum.
 
         >>> from accumulus import plan
         >>> graph = DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")])
@@ -430,7 +431,8 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
     accumulation.verify()
     cost = count(accumulation, plan.objective)
     # a different cost means other operations, for which the bound does not hold
-    bound = plan.lower_bound if cost == plan.cost else None
+    same = cost == plan.cost and mine.constant_sums == graph.constant_sums
+    bound = plan.lower_bound if same else None
     return replace(plan, graph=graph, accumulation=accumulation, cost=cost, lower_bound=bound)
 
 

@@ -62,6 +62,7 @@ class SearchResult:
             if it is `exact-edge`, else for all face eliminations; None if no bound is known.
         interrupted: True if Ctrl-C ended the search, so that no further search may run.
         unfinished: True if the method did not finish in its time, and this is the result of a sweep instead.
+        first_order: vertex order that a search for edges or faces began with.
     """
 
     graph: DifferentiationGraph
@@ -71,6 +72,7 @@ class SearchResult:
     _accumulation: Accumulation | None = field(default=None, repr=False)
     interrupted: bool = False
     unfinished: bool = False
+    first_order: tuple[int, ...] | None = None
     _costs: dict[str, int] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -33,7 +33,9 @@ for each neighbour that a vertex has when it is eliminated.
 **The method `vertex`** starts from the best greedy order and anneals its cost until the search stalls. Under objectives
 that are counted on the tape, several short runs with other seeds anneal further orders, and `cheapest_program` chooses
 among these and the greedy orders, since orders with equally few products make programs of different lengths. The method
-returns the best order so far at the time limit, on Ctrl-C, and if there is nothing to search. In graphs of more than
+returns the best order so far at the time limit, on Ctrl-C, and if there is nothing to search. Under effort "thorough"
+it also searches small parts exactly (`accumulus.theory.exact.orders`), or windows, and anneals as long as it helps and
+the time limit leaves work, but not under objectives that are counted on the tape. In graphs of more than
 `LARGEST` intermediates it anneals windows of the best greedy order (`Windows`), unless the effort is fast.
 
 The result is not proven optimal. It is optimal on all graphs of up to seven intermediates that the tests draw; on the
@@ -46,6 +48,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Final
 
 import numpy as np
@@ -56,6 +59,7 @@ from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import UNLIMITED, Cost, Limit, Priced, VertexElimination, markowitz_order, price
 from accumulus.graph.graph import DifferentiationGraph
+from accumulus.methods import PROOFS
 from accumulus.native.machine import kernel, prepare
 from accumulus.native.state import Integers, zeros
 from accumulus.options import Effort, Objective, Options
@@ -319,6 +323,10 @@ class OrderAnnealing(Annealing):
         """Cost of the best order of all runs so far, and the order."""
         return _costs(self._state.best), tuple(self._vertices[k] for k in self._state.best_order.tolist())
 
+    def start_from(self, order: Sequence[int]) -> None:
+        """Take note of an order, which becomes the best one if it is."""
+        self._begin(order)
+
     def _begin(self, start: Sequence[int]) -> float:
         state = self._state
         state.order[:] = [self._number[v] for v in start if v in self._number]
@@ -489,8 +497,14 @@ class Windows:
 _ANNEALING: Final = {
     "fast": Schedule(20, growth=1.0, stalls=0),
     "balanced": Schedule(25, growth=1.3, stalls=2),
-    "thorough": Schedule(100, growth=1.5, stalls=5),
+    "thorough": Schedule(100, growth=1.5, stalls=10, heats=(0.03, 1.0)),
 }
+#: Largest number of intermediates of a part whose orders are searched exactly under effort "thorough", and the fraction
+#: of the remaining work for that.
+_EXACT: Final = 64
+_EXACT_WORK: Final = 0.6
+#: Number of intermediates beyond which windows are annealed before the whole, and nothing is searched exactly.
+_WHOLE: Final = 512
 #: Number of annealing runs by effort, and their schedule, under objectives that are counted on the tape; longer
 #: schedules gain nothing.
 _ORDERS: Final = {"fast": 1, "balanced": 4, "thorough": 16}
@@ -565,6 +579,9 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
     orders, schedule = (_ORDERS[options.effort], _BRIEF) if on_tape else (1, _ANNEALING[options.effort])
     iterations = None if options.iterations is None else -(-options.iterations // orders)
     state = Elimination.of(graph, options.objective)
+    if options.effort == "thorough" and not on_tape and iterations is None:
+        yield from _thorough(graph, context, state, candidates)
+        return
     for number in range(orders):
         annealing = OrderAnnealing(state, options.objective, start.result.order)
         sweeps = annealing.sweeps_in(min(context.seconds, _RUN[options.effort]))
@@ -576,6 +593,44 @@ def _search(graph: DifferentiationGraph, context: Context, candidates: list[Cand
             cost, order = annealing.best
             if cost < start.cost:
                 candidates.append(Candidate(SearchResult(graph, "vertex", (*order, *state.dead)), cost))
+
+
+def _thorough(
+    graph: DifferentiationGraph, context: Context, state: Elimination, candidates: list[Candidate]
+) -> Generator[int]:
+    """Anneal as with less effort, then windows of large graphs, or small parts exactly, then the whole with the rest.
+
+    So the plan is never worse than with less effort. Runs that begin cold improve the best order, also of graphs for
+    which runs that begin hot would take too long.
+    """
+    options, start = context.options, _cheapest(candidates)
+    assert start.result.order is not None
+    annealing, bound = OrderAnnealing(state, options.objective, start.result.order), 0
+
+    def annealed(effort: Effort, most: float) -> Iterator[int]:
+        sweeps = annealing.sweeps_in(min(most, _RUN[effort]))
+        return annealing.until_stalled(_ANNEALING[effort], options.seed, sweeps, deadline=context)
+
+    try:
+        yield from annealed("balanced", context.seconds)
+        if annealing.count > _WHOLE:
+            cost, order = annealing.best
+            windows = Windows(graph, options.objective, order, cost, context)
+            try:
+                yield from windows.run("thorough", options.seed)
+            finally:
+                annealing.start_from(windows.order)
+        else:
+            proofs = import_module(PROOFS)  # part of the theory, which no search of less effort imports
+            bound = yield from proofs.search_small_parts(
+                graph, context, annealing.best[1], _EXACT, _EXACT_WORK, annealing.start_from
+            )
+        if bound < annealing.best_cost:
+            yield from annealed("thorough", math.inf)
+    finally:
+        cost, order = annealing.best
+        if cost < start.cost:
+            candidates.append(Candidate(SearchResult(graph, "vertex", (*order, *state.dead)), cost))
 
 
 def _cheapest(candidates: list[Candidate]) -> Candidate:

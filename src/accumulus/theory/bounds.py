@@ -62,7 +62,7 @@ import random
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -216,6 +216,8 @@ FLOW_WORK: Final = 200_000
 #: Largest number of edges that all forests together visit, and largest number of forests.
 _FOREST_WORK: Final = 400_000
 _MOST_FORESTS: Final = 8
+#: Number of parallel edges up to which the sums of their labels are tried.
+_MOST_PARALLEL: Final = 8
 #: Seconds of work for each edge in the flow from a vertex, or in a forest.
 _FOLLOW: Final = 1e-6
 
@@ -316,17 +318,27 @@ def pair_cost(size: int, above: Ways, below: Ways) -> int:
 def unmerged(graph: DifferentiationGraph, objective: Objective, deadline: Deadline = FOREVER) -> Elimination:
     """Return the graph in which parallel edges have the highest of their levels instead of the level of their sum.
 
-    Two edges with the label 1 become a constant only when they are added, which a program need not do. So bounds on the
-    returned graph hold for every program.
+    Two edges with the label 1 become a constant only when they are added, which a program need not do. Known numbers
+    some of which add up to ±1 may cost nothing, so they have the level of ±1. So bounds on the returned graph hold for
+    every program.
     """
     state = Elimination.of(graph, objective, deadline)
     highest: dict[tuple[int, int], int] = {}
     for j, i, kind in zip(graph.sources.tolist(), graph.targets.tolist(), graph.kinds.tolist(), strict=True):
         highest[j, i] = max(highest.get((j, i), 0), LEVELS[Kind(kind)])
+    for pair, group in graph.constant_sums.items():
+        if _has_unit_sum([value for _, value in group]):
+            highest[pair] = 1
     for j, row in enumerate(state.successors):
         for i in row:
             row[i] = state.predecessors[i][j] = highest[j, i]
     return state
+
+
+def _has_unit_sum(values: Sequence[float]) -> bool:
+    """Return False only if no sum of some of these numbers is ±1, in whatever order they are added."""
+    sums = (sum(some) for count in range(1, len(values) + 1) for some in combinations(values, count))
+    return len(values) > _MOST_PARALLEL or any(math.isclose(abs(total), 1.0) for total in sums)
 
 
 def _forest_ways(

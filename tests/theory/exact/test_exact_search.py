@@ -22,12 +22,13 @@ from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
 from accumulus.graph.generators import bat, lion
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.methods import methods
 from accumulus.native.state import interpret
 from accumulus.options import Objective, Options
 from accumulus.search.elimination import Elimination, forward_order
 from accumulus.search.find import plan
+from accumulus.search.plan import _moved
 from accumulus.search.registry import get
 from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs, lower_bound, unmerged
 from accumulus.theory.compiled import faces_kernel
@@ -137,6 +138,57 @@ def test_optima_and_bounds_of_small_graphs(objective):
     assert looked_at > 8
 
 
+def test_known_numbers_that_add_up_to_one_are_free():
+    def priced(*numbers, method="exact-face"):
+        edges = [("y", "m", "e"), *(("m", "x", number) for number in numbers)]
+        made = plan(DifferentiationGraph(edges), method, "multiplications", cache=False)
+        assert made.lower_bound in (None, made.cost)
+        return made.cost
+
+    assert all(priced(2.0, -1.0, method=method) == 0 for method in methods())
+    for numbers in ((-3.0, 2.0), (1, 1, -1), (0.5, 0.25, 0.25), (2.5, Kind.ONE, -2.5)):
+        assert priced(*numbers) == 0
+    for numbers in ((1.0, 1.0), (2.0, -2.0), (2.0, Kind.CONSTANT), (2.0, -1.0, "a"), (0.5,)):
+        assert priced(*numbers) == 1
+
+
+def test_searches_and_bounds_count_known_numbers_by_their_sum():
+    """Every method on graphs of which each edge may be several numbers; the best ones by trying everything."""
+    different = 0
+    for seed in range(30):
+        rng = random.Random(seed)
+        labels = [None, None, 1, -1, 2.0, -1.5, 0.5]
+        pairs = [(j, i) for j in range(4) for i in range(max(1, j + 1), 5) if rng.random() < 0.7]
+        edges = [(j, i, rng.choice(labels)) for j, i in pairs for _ in range(rng.choice((1, 2, 2, 3)))]
+        graph = DifferentiationGraph(edges)
+        least = SlowCosts(graph, "multiplications").least()
+        proof = searched(graph, Objective.MULTIPLICATIONS, "vertex")
+        assert proof.cost("vertex") == proof.bound("vertex") == least
+        face = searched(graph, Objective.MULTIPLICATIONS, "face").cost("face")
+        with suppress(TooMany):
+            assert face == SlowFaces(graph, "multiplications", 400).least()
+        bound = lower_bound(graph, Objective.MULTIPLICATIONS)
+        apart = unmerged(graph, Objective.MULTIPLICATIONS)
+        brackets = sum(bracketing_bound(apart, part, FOR_EVER) for part in independent_parts(apart))
+        assert max(bound, brackets) <= face
+        for method in ("edge", "dstar", "pages", "forward-factorization", "local-jacobians"):
+            assert plan(graph, method, "multiplications", iterations=50, cache=False).cost >= max(bound, brackets)
+        unknown = [(j, i, label if label in (None, 1, -1) else Kind.CONSTANT) for j, i, label in edges]
+        different += SlowCosts(DifferentiationGraph(unknown), "multiplications").least() > least
+    assert different >= 5
+
+
+def test_a_bound_holds_for_other_numbers_only_if_they_add_up_alike():
+    """The same plan costs one product in both graphs, and would cost none if it went another way in the second."""
+    found = [
+        DifferentiationGraph([("y", "m", "e"), ("m", "x", a), ("m", "x", b), ("z", "m", 1), ("y", "x")])
+        for a, b in ((2.0, 3.0), (2.5, -1.5), (2.0, 3.0))
+    ]
+    made = plan(found[0], "exact-vertex", "fma", cache=False)
+    moved = [_moved(made, graph).lower_bound for graph in found]
+    assert moved == [made.cost, None, made.cost]
+
+
 @given(graph=graphs(sized=True), objective=COUNTED)
 def test_bounds_of_vertices(graph, objective):
     """Each vertex costs at least its bound, whatever was eliminated before."""
@@ -185,6 +237,16 @@ def test_lion_and_bat(graph, optima):
         found = get(f"exact-{level}")(graph, within(objective="fma", time_limit=FOR_EVER))
         found.accumulation.verify()
         assert found.cost("fma") == found.lower_bound == optimum
+
+
+@pytest.mark.parametrize(("known", "cost", "bound"), [(12, 11, 11), (11, 12, 11), (10, 12, 10)])
+def test_what_is_known_of_the_whole_limits_the_search_of_a_part(known, cost, bound):
+    """The lion costs 11, but 12 with vertices: what others have found is not found again, and proven."""
+    proof = OptimumProof(lion(), Objective.FMA, forward_order(lion()))
+    list(proof.search_orders(10**9, LARGE_BLOCK))
+    for _ in proof.search_sequences("face", 10**9, known):
+        assert proof.cost("face") in (11, 12)
+    assert (proof.cost("face"), proof.bound("face")) == (cost, bound)
 
 
 @pytest.mark.parametrize("given_", vector_graphs(), ids=lambda given_: given_["name"])

@@ -21,13 +21,17 @@ from accumulus.search.registry import get
 from accumulus.theory.bounds import least_costs
 from accumulus.theory.compiled import orders_kernel
 from accumulus.theory.exact import orders
+from accumulus.theory.exact.eliminations import bound_of_orders
 from accumulus.theory.exact.orders import OrderSearch
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 
 
 def drawn(seed: int) -> tuple[DifferentiationGraph, Objective]:
-    """A graph of up to seven intermediates; half of them with kinds of labels, a third with sizes."""
+    """A graph of up to seven intermediates; half of them with kinds of labels, a third with sizes.
+
+    Of those with kinds some have parallel edges, whose numbers may add up to ±1.
+    """
     rng = random.Random(seed)
     roots, inner, terminals = rng.randint(1, 4), rng.randint(2, 7), rng.randint(1, 4)
     count, density = roots + inner + terminals, rng.choice((0.3, 0.45, 0.6))
@@ -43,6 +47,8 @@ def drawn(seed: int) -> tuple[DifferentiationGraph, Objective]:
     sizes = {v: rng.randint(1, 3) for v in known} if rng.random() < 0.3 else None
     if sizes:  # numbers join vertices of one size
         edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
+    more = random.Random(-seed)
+    edges += [(j, i, more.choice((1, -1.5, -3.5, 0.5))) for j, i, label in edges if label and more.random() < 0.3]
     graph = DifferentiationGraph(
         edges, known & set(range(roots)), known & set(range(roots + inner, count)) or None, sizes=sizes
     )
@@ -216,6 +222,34 @@ def test_a_search_stops_at_its_nodes_and_at_its_deadline():
         list(search.run())
     assert search.order is None
     assert search.lower_bound <= least
+
+
+def test_bounds_of_reports_hold_and_are_close():
+    close = 0
+    for seed in range(120):
+        graph, objective = drawn(seed)
+        bound, least = bound_of_orders(graph, objective, 1e9), SlowCosts(graph, objective).least()
+        assert bound <= least
+        close += bound == least
+        assert bound_of_orders(graph, objective, 1e-6) is None
+    assert close > 70
+
+
+def test_orders_that_an_unfinished_search_met_are_kept(monkeypatch):
+    monkeypatch.setattr(orders, "_NODES", 1)
+    found = {True: 0, False: 0}
+    for seed in range(200):
+        graph, objective = drawn(seed)
+        state = Elimination.of(graph, objective)
+        least = SlowCosts(graph, objective).least()
+        search = OrderSearch(state, least + 5, 1 + seed % 4, 1)
+        search.improve_within(1.0)
+        list(search.run())
+        assert search.lower_bound <= least <= search.cost
+        if search.order is not None:
+            assert price(graph, [*search.order, *state.dead], objective).cost[0] == search.cost
+            found[search.proven] += 1
+    assert min(found.values()) > 5
 
 
 def test_parts_that_are_too_large_are_not_searched():

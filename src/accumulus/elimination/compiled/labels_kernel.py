@@ -34,7 +34,8 @@ class LabelsState(State):
     reference: int = 0  # of the first step
     # of all edges and steps: triangular matrices (a b; 0 d), by their residues a, b and d
     values: Annotated[Integers, Axes(3)] = NOTHING
-    labels: Integers = NOTHING  # kind, row and column of all edges and steps
+    # labels: kind, row and column of all edges and steps; a step whose kind is given keeps it
+    labels: Integers = NOTHING
     sizes: Integers = NOTHING  # of the vertices
     every: int = 0  # 1 if every product counts, 0 if only multiplications do
     # to, from_first, from_second: of ADD_UP, which vector each term is added to, and its factors, (count,)
@@ -131,7 +132,8 @@ def _price(state: LabelsState) -> int:
         a, b = left >> 2 * VERTEX_BITS, right >> 2 * VERTEX_BITS
         row, middle, column = left >> VERTEX_BITS & VERTEX, left & VERTEX, right & VERTEX
         other = right >> VERTEX_BITS & VERTEX
-        kind = max(a, b, CONSTANT)
+        kind = labels[first + t] >> 2 * VERTEX_BITS  # known if the label is a sum of numbers that is ±1
+        kind = max(a, b, CONSTANT) if kind == 0 else kind
         if step >> 2 * HALF == 0:
             if sizes[row] != sizes[other] or sizes[middle] != sizes[column]:
                 return -1 - t

@@ -30,6 +30,8 @@ DONE, PAUSED, NARROW, FULL, EXCEEDED = range(5)
 #: of a predecessor with the number of its edge.
 HALF: Final = 31
 LOW: Final = (1 << HALF) - 1
+#: Level of loaded parallel edges whose labels add up to ±1.
+UNIT_SUM: Final = 4
 
 
 class Edge(Record):
@@ -252,12 +254,13 @@ def connect(state: EliminationState, j: int, i: int, level: int, reference: int)
         edge = edges[entry.edge]
         edge.reference = _write(state, 0, edge.reference, reference)
         known = edge.level
-        level = max(known, level, 2)
+        level = 1 if level == UNIT_SUM else max(known, level, 2)
         if level != known:
             edge.level = level
             weigh_below(source, known, level, target.size)
             weigh_above(target, known, level, source.size)
         return
+    level = 1 if level == UNIT_SUM else level
     e = new_edge(state)
     _fill(entry, ends, e)
     state.live += 1

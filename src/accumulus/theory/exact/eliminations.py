@@ -22,6 +22,7 @@ counted on the tape, since an emitted tape shares operations independently of th
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -31,6 +32,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from accumulus.annealing import Schedule
 from accumulus.context import Context
 from accumulus.deadline import FOREVER, Deadline, OutOfTimeError
 from accumulus.elimination.accumulation import Accumulation
@@ -49,10 +51,10 @@ from accumulus.native.machine import prepare
 from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register_method
-from accumulus.search.vertex_orders import vertex
+from accumulus.search.vertex_orders import DEAREST, OrderAnnealing, vertex
 from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
 from accumulus.theory.exact.orders import LARGE_BLOCK, MOST_VERTICES, SMALL_BLOCK, OrderSearch
-from accumulus.theory.exact.searches import LineSearch, independent_parts, reduced_part
+from accumulus.theory.exact.searches import LineSearch, ReducedPart, independent_parts, reduced_part
 from accumulus.theory.methods.edges_and_faces import edge, face
 
 Level = Literal["vertex", "edge", "face"]
@@ -164,23 +166,31 @@ class OptimumProof:
             part.raise_bound("vertex" if orders else "face", bound)
             yield self.cost(level)
 
-    def search_orders(self, nodes: int, block: int, most: int = MOST_VERTICES) -> Iterator[int]:
+    def search_orders(
+        self, nodes: int, block: int, most: int = MOST_VERTICES, *, improve: bool = False
+    ) -> Iterator[int]:
         """Reduce each part, bound it by blocks, and search its orders from the last vertex.
 
         Args:
             nodes: largest number of sets of vertices searched for each part.
             block: largest number of vertices of a block.
             most: largest number of vertices of a reduced part that is searched.
+            improve: if True, anneal the reduced parts first, then search for better orders at once instead of raising
+                the bound step by step, and end before the deadline with the best order so far.
         """
         for part in sorted(self._parts, key=lambda part: len(part.order)):
             if part.proven("vertex"):
                 continue
             smaller = reduced_part(self._state, part.order)
+            if improve:
+                yield from self._anneal(part, smaller)
             if len(smaller.state.intermediates) > most:
                 part.raise_bound("vertex", smaller.cost + sum(least_costs(smaller.state).values()))
                 continue
             search = OrderSearch(smaller.state, part.cost["vertex"] - smaller.cost, nodes, block)
             try:
+                if improve:
+                    search.improve_within(0.9 * smaller.state.deadline.left)
                 for _ in search.run():
                     part.raise_bound("vertex", smaller.cost + search.lower_bound)
                     yield self.cost("vertex")
@@ -191,25 +201,44 @@ class OptimumProof:
                 part.raise_bound("vertex", smaller.cost + search.lower_bound)
             yield self.cost("vertex")
 
-    def search_sequences(self, level: Literal["edge", "face"], moves: int) -> Iterator[int]:
+    def _anneal(self, part: _KnownPart, smaller: ReducedPart) -> Iterator[int]:
+        """Anneal the orders of a reduced part, of which there are fewer than of the whole part."""
+        place = {v: t for t, v in enumerate(part.order)}
+        start = sorted(smaller.state.intermediates, key=lambda k: place[smaller.members[k][0]])
+        if len(start) < 2 or part.cost["vertex"] >= DEAREST:
+            return
+        annealing = OrderAnnealing(smaller.state, smaller.state.objective, start)
+        try:
+            for _ in annealing.until_stalled(_REDUCED, 0, math.inf, deadline=smaller.state.deadline):
+                yield self.cost("vertex")
+        finally:
+            (cost, _), order = annealing.best
+            if smaller.cost + cost < part.cost["vertex"]:
+                part.order = smaller.named(order)
+                part.improve("vertex", smaller.cost + cost)
+
+    def search_sequences(self, level: Literal["edge", "face"], moves: int, known: int = sys.maxsize) -> Iterator[int]:
         """Search the edge or face eliminations of each part by branch and bound.
 
         Args:
             level: "edge" or "face".
             moves: largest number of eliminations that are tried for each part.
+            known: cost of the best known elimination of the graph in this class, which need not be known by parts.
         """
         for part in self._parts:
-            if part.proven(level):
+            # the other parts cost at least their bounds, so the known elimination spends at most the rest on this one
+            most = min(part.cost[level], known - self.bound(level) + part.bound[level])
+            if part.bound[level] >= most:
                 continue
-            search = LineSearch(
-                self._state, part.order, part.cost[level], part.bound[level], edges=level == "edge", moves=moves
-            )
+            search = LineSearch(self._state, part.order, most, part.bound[level], edges=level == "edge", moves=moves)
             try:
                 for _ in search.run():
-                    part.improve(level, search.cost)
+                    if search.steps is not None:
+                        part.improve(level, search.cost)
                     yield self.cost(level)
             finally:
-                part.improve(level, search.cost)
+                if search.steps is not None:
+                    part.improve(level, search.cost)
                 part.raise_bound(level, search.lower_bound)
                 if search.steps is not None and level == "edge":
                     part.edges = search.named_edges()
@@ -280,6 +309,10 @@ _ON_THE_WAY: Final = 50_000
 _LARGEST: Final = 5_000
 #: Seconds for each edge to compute the flow bound of such a graph.
 _BOUND: Final = 5e-5
+#: Runs of annealing of reduced parts.
+_REDUCED: Final = Schedule(50, growth=1.3, stalls=4)
+#: Seconds for each edge to reduce a graph.
+_REDUCING: Final = 2e-5
 #: Fraction of the time for the heuristic method.
 _SHARE: Final = 0.4
 #: Fraction of the remaining work, and largest number of seconds, for the search for orders before integer programs.
@@ -318,7 +351,8 @@ def proven(
     Args:
         graph: graph to eliminate.
         context: options and deadline.
-        best: plan of the graph; the search starts from its order, if it has one.
+        best: plan of the graph, whose cost limits the search; the search starts from its order, or from the order that
+            it began with.
         level: class of eliminations to search, after all narrower classes.
         brief: if True, stop after some tens of milliseconds.
     """
@@ -333,12 +367,10 @@ def proven(
         except OutOfTimeError:
             return best
         return replace(best, lower_bound=None if least is None else min(least, best.cost(options.objective)))
-    start = best
-    if start.order is None:
-        start = vertex(graph, context.having(effort="fast", executor=None))
-    assert start.order is not None
+    order = best.order or best.first_order or vertex(graph, context.having(effort="fast", executor=None)).order
+    assert order is not None
     try:
-        proof = OptimumProof(graph, options.objective, start.order, context)
+        proof = OptimumProof(graph, options.objective, order, context)
     except OutOfTimeError:
         return best
     run = _Run(proof, level, best, context)
@@ -360,6 +392,61 @@ def proven(
     best = _best_of(proof, level) if proof.cost(level) < run.cost else run.best
     bound = min(proof.bound(level), best.cost(options.objective))
     return replace(best, lower_bound=bound, interrupted=best.interrupted or interrupted)
+
+
+def bound_of_orders(graph: DifferentiationGraph, objective: Objective, work: float) -> int | None:
+    """Return the block bound on the cost of every vertex order; None if it takes more than `work` seconds of work."""
+    deadline, total = Deadline(math.inf, work=work), 0
+    state = Elimination.of(graph, objective, deadline)
+    prepare("theory.blocks")
+    try:
+        deadline.check(_REDUCING * len(graph.sources))
+        for vertices in independent_parts(state):
+            smaller = reduced_part(state, vertices)
+            search = OrderSearch(smaller.state, (1 << 47) - 1, 0, SMALL_BLOCK)
+            if search.vertices and not search.failed:
+                for _ in search.partitions():
+                    pass
+            total += smaller.cost + search.lower_bound
+    except OutOfTimeError:
+        return None
+    return total
+
+
+def search_small_parts(
+    graph: DifferentiationGraph,
+    context: Context,
+    order: Sequence[int],
+    vertices: int,
+    share: float,
+    keep: Callable[[tuple[int, ...]], None],
+) -> Generator[int, None, int]:
+    """Search for better orders of all parts, exactly if they are small; return a lower bound on the cost of the whole.
+
+    Args:
+        graph: graph to eliminate.
+        context: options and deadline.
+        order: best known order of the intermediates on paths of selected entries.
+        vertices: largest number of intermediates of a reduced part that is searched.
+        share: fraction of the remaining work to spend on it.
+        keep: function that receives the best order at the end, also after exceptions.
+    """
+    with context.paused():
+        prepare("theory.blocks", "theory.orders")
+    until = context.part(share)
+    inner = {*order}
+    order = (*order, *(v for v in graph.intermediates if v not in inner))
+    try:
+        proof = OptimumProof(graph, context.options.objective, order, until)
+    except OutOfTimeError:
+        return 0
+    try:
+        yield from proof.search_orders(sys.maxsize, SMALL_BLOCK, vertices, improve=True)
+    except OutOfTimeError:
+        pass
+    finally:
+        keep(proof.order())
+    return proof.bound("vertex")
 
 
 class _Run:
@@ -410,7 +497,8 @@ class _Run:
             else:
                 self._prepare("theory.faces")
                 moves = patience.moves if level == self.level else min(patience.moves, BRIEF.moves)
-                search = self.proof.search_sequences(level, moves)
+                known = self.cost if level == self.level else self.proof.cost(level)
+                search = self.proof.search_sequences(level, moves, known)
             for _ in search:
                 yield
 

@@ -30,9 +30,9 @@ Here paths end at the vertices outside C, as at roots and terminals. This can on
 least the sum over the blocks B of the larger of F(B ∩ C) and the sum of κ over B ∩ C.
 
 A search below a limit either finds OPT(C) or proves that it exceeds the limit, and the result is stored. The limit
-increases from the bound to the cost of the best known order, as in `accumulus.theory.exact.searches`: every limit
-without a solution raises the bound. The memory is bounded; results that took the fewest sets are replaced first. Sets
-are compared bit by bit, not by hashes.
+increases from the bound to the cost of the best known order: every limit without a solution raises the bound. Steps
+double until one takes several times as many sets as the one before. The memory is bounded; results that took the fewest
+sets are replaced first. Sets are compared bit by bit, not by hashes.
 """
 
 from __future__ import annotations
@@ -71,10 +71,8 @@ _NODES: Final = 1 << 14
 _NODE_SECONDS: Final = 1.5e-7
 #: Number of entries of the memory as a power of two; an entry has some 30 bytes.
 _MEMORY_BITS: Final = 20
-#: Largest number of steps in which the limit increases to the best known cost.
+#: Number of steps in which the limit first increases to the best known cost.
 _STEPS: Final = 64
-
-
 #: For each block a table with the value of F for each of its subsets.
 _Tables = dict[tuple[int, ...], NDArray[np.int64]]
 
@@ -104,14 +102,25 @@ class OrderSearch(PartSearch):
         self._state.intermediates = self.vertices = tuple(v for v in order if v in inner)
         self.cost = cost
         self.order: tuple[int, ...] | None = None
-        self.lower_bound = sum(least_costs(state).values())
+        self.lower_bound = 0
         self.failed = len(state.intermediates) > MOST_VERTICES or sum(state.sizes) >= _WIDEST or cost >> 48 > 0
         self.looked_at = 0
         self.blocks: tuple[tuple[int, ...], ...] = ()
         if not self.failed:
             self._rows = BitRows.of(self._state)
             self._words = self._rows.rows.shape[2]
-        self._most_nodes, self._most_block = nodes, block
+            if self.vertices:
+                self.lower_bound = int(self._pairs(1).sum())
+        else:
+            self.lower_bound = sum(least_costs(state).values())
+        self._most_nodes, self._most_block, self._steps = nodes, block, _STEPS
+
+    def improve_within(self, seconds: float) -> None:
+        """Search for better orders at once, within that work; the bound then increases only at the end."""
+        self._steps = 1
+        if not self.failed:
+            per_node = _NODE_SECONDS * max(1, len(self._state.intermediates)) * self._words
+            self._most_nodes = min(self._most_nodes, int(min(seconds, 1e6) / per_node))
 
     def run(self) -> Iterator[int]:
         """Search until the optimum is proven or `nodes` sets are searched; yield the best cost from time to time."""
@@ -131,9 +140,7 @@ class OrderSearch(PartSearch):
 
     def partitions(self) -> Iterator[_Tables]:
         """Yield the tables of partitions into blocks, each with a higher bound than the previous ones."""
-        vertices = len(self._state.intermediates)
-        pairs: NDArray[np.int64] = np.zeros((vertices + 1, vertices), np.int64)
-        self._fill((), pairs.reshape(-1), vertices + 1, _PAIRS // vertices, _PAIR_SECONDS * vertices)
+        pairs = self._pairs(1 + len(self._state.intermediates))
         seen = set[tuple[tuple[int, ...], ...]]()
         best = -1
         for affinity in _AFFINITIES[: 1 if self._most_block == SMALL_BLOCK else None]:
@@ -145,6 +152,13 @@ class OrderSearch(PartSearch):
             if bound > best:
                 best, self.blocks = bound, blocks
                 yield tables
+
+    def _pairs(self, rows: int) -> NDArray[np.int64]:
+        """Return κ of all vertices in the whole graph, then after the elimination of each vertex alone."""
+        vertices = len(self._state.intermediates)
+        pairs: NDArray[np.int64] = np.zeros((rows, vertices), np.int64)
+        self._fill((), pairs.reshape(-1), rows, min(rows, max(1, _PAIRS // vertices)), _PAIR_SECONDS * vertices)
+        return pairs
 
     def raise_by_blocks(self, blocks: Iterable[tuple[int, ...]]) -> tuple[_Tables, int]:
         """Raise the lower bound by a partition into blocks; return their tables and the sum of their values."""
@@ -227,19 +241,28 @@ class OrderSearch(PartSearch):
     # Search
 
     def _search(self, tables: _Tables) -> Iterator[int]:
-        self._encoded, step = self._encode(tables), max(1, -(-(self.cost - self.lower_bound) // _STEPS))
+        encoded = self._encoded = self._encode(tables)
+        step, last = max(1, -(-(self.cost - self.lower_bound) // self._steps)), 0
         everything = (1 << len(self._state.intermediates)) - 1
         while not self.proven:
+            before = self.looked_at
             for _ in self._solve(everything, min(self.cost, self.lower_bound + step) - 1):
                 if self.looked_at >= self._most_nodes:
+                    if (best := encoded.frames[0].best) >= 0:  # not known to be optimal
+                        self.order = yield from self._found(everything, best, encoded.frames[0].last)
+                        self.cost = best
                     return
                 yield self.cost
-            if self._encoded.result & 1:
-                least = self._encoded.result >> 1
+            if encoded.result & 1:
+                least = encoded.result >> 1
                 self.order = yield from self._found(everything, least)
                 self.cost = self.lower_bound = least
             else:
-                self.lower_bound = max(self.lower_bound, self._encoded.result >> 1)
+                self.lower_bound = max(self.lower_bound, encoded.result >> 1)
+            # small steps repeat much work, and large ones may take too long to raise the bound at all
+            took = self.looked_at - before
+            step = 2 * step if took < 2 * last or last == 0 else max(1, step // 2) if took > 4 * last else step
+            last = took
             yield self.cost
 
     def _encode(self, tables: _Tables) -> OrdersState:
@@ -286,14 +309,22 @@ class OrderSearch(PartSearch):
             self._state.deadline.check(_NODE_SECONDS * new * vertices * self._words)
             yield new
 
-    def _found(self, everything: int, least: int) -> Generator[int, None, tuple[int, ...]]:
-        """Return the best order of the part; subsets whose results are no longer stored are searched again."""
+    def _found(self, everything: int, least: int, last: int = -1) -> Generator[int, None, tuple[int, ...]]:
+        """Return the order of the part that was found; subsets whose results are no longer stored are searched again.
+
+        Args:
+            everything: all vertices of the part.
+            least: cost of the order.
+            last: last vertex of the order, if a search for a better one was not finished; by default it was.
+        """
         encoded, reverse, left = self._encoded, list[int](), [everything]
         near = [
             sum(word << 64 * k for k, word in enumerate(row)) for row in encoded.neighbours.view(np.uint64).tolist()
         ]
         while left:
-            subset, limit, solved = left.pop(), 0, False
+            subset, limit, solved = left.pop(), 0, last >= 0
+            if solved:
+                encoded.last, last = last, -1
             while not solved:
                 for _ in self._solve(subset, limit):
                     yield self.cost

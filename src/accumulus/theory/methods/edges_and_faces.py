@@ -308,6 +308,8 @@ _EFFORTS: Final = {
     "balanced": _Effort(32, Schedule(1_000, growth=1.0, stalls=2)),
     "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, stalls=10)),
 }
+#: Fraction of the time for orders under effort "thorough", whose search would take all of it.
+_ORDERS: Final = 0.4
 #: Fraction of the time for edges if faces follow.
 _EDGES: Final = 0.25
 
@@ -326,7 +328,7 @@ def face(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, ...]) -> SearchResult:
     options = context.options
-    start = best = vertex(graph, context)
+    start = best = vertex(graph, context.part(_ORDERS) if options.effort == "thorough" else context)
     if best.interrupted or not options.searches or context.passed:
         return best
     products = best.accumulation.steps.is_product.count(1)
@@ -353,7 +355,8 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
                     break
         except KeyboardInterrupt:
             interrupted = True
-        candidate = SearchResult(graph, level, _accumulation=annealing.accumulation(graph))
+        accumulation = annealing.accumulation(graph)
+        candidate = SearchResult(graph, level, _accumulation=accumulation, first_order=start.order)
         if candidate.cost(options.objective) < best.cost(options.objective):
             best = candidate
         if interrupted:
