@@ -24,13 +24,13 @@ SYMBOL: Final = "kernel"
 
 # Numba's own convention: result and exception by address, then the arguments; returns a status.
 _DEFINITION: Final = re.compile(
-    r"^define [^@\n]*i32 @([\w.$]*perform[\w.$]*)"
+    r"^define [^@\n]*i32 @([\w.$]*run_[\w.$]*)"
     r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.state\)",
     re.MULTILINE,
 )
 
 
-def main(subject: str) -> None:
+def write_code(subject: str) -> None:
     """Write a kernel's code to standard output."""
     compile_with(lowering)
     sys.stdout.buffer.write(llvm_code(subject))
@@ -48,11 +48,11 @@ def code_of(function: Callable[[Any], int]) -> bytes:
     kind = lowering.type_of(get_type_hints(function)["state"])
     dispatcher: Any = numba.njit(numba.types.int64(kind), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
-    found = _DEFINITION.search(text)
-    assert found, "this version of Numba calls functions in another way"
+    match = _DEFINITION.search(text)
+    assert match, "this version of Numba calls functions in another way"
     program = llvm.parse_assembly(text)
     for value in (*program.global_variables, *program.functions):
-        if value.name == found[1]:
+        if value.name == match[1]:
             value.linkage, value.name = "external", SYMBOL
         elif not value.is_declaration:
             value.linkage = "internal"

@@ -23,9 +23,9 @@ def compile_with(compiler: Any) -> None:
 
 def compiled(function: _F) -> _F:
     """Return a function of a kernel, compiled for the types of its annotations."""
-    return _COMPILER[0].compiled(function) if _COMPILER else function
+    return _COMPILER[0].compile_function(function) if _COMPILER else function
 
 
 def primitive(function: _F) -> _F:
     """Return a function for which the compiler has special code, found by its name."""
-    return _COMPILER[0].primitive(function) if _COMPILER else function
+    return _COMPILER[0].code_of_primitive(function) if _COMPILER else function

@@ -108,11 +108,11 @@ class Linked:
             self._memory, base, places = _linked(file, imports)
         except (ValueError, IndexError, OSError) as error:
             raise UnknownObjectError(f"this object file is not as expected: {error}") from error
-        found = {file.name(k): base + places[k] for k in file.named if k in places}
-        missing = [name for name in exports if name not in found]
+        addresses_of = {file.name(k): base + places[k] for k in file.named if k in places}
+        missing = [name for name in exports if name not in addresses_of]
         if missing:
             raise UnknownObjectError(f"the object file does not have {', '.join(missing)}")
-        self.addresses = {name: found[name] for name in exports}
+        self.addresses = {name: addresses_of[name] for name in exports}
 
 
 class _File:
@@ -132,11 +132,11 @@ class _File:
 
     def content(self, section: int) -> bytes:
         """Return the bytes of a section in the file."""
-        known = self.sections[section]
-        if known["type"] == _CLEARED:
+        header = self.sections[section]
+        if header["type"] == _CLEARED:
             return b""
-        content = self._image[int(known["offset"]) :][: int(known["size"])]
-        if len(content) != known["size"]:
+        content = self._image[int(header["offset"]) :][: int(header["size"])]
+        if len(content) != header["size"]:
             raise UnknownObjectError("the object file is cut off")
         return content
 
@@ -155,7 +155,7 @@ class _File:
 
     def relocations(self, placed: Mapping[int, int]) -> NDArray[Any]:
         """Return relocations of the loaded sections; offsets in memory."""
-        found = [np.empty(0, _RELOCATION)]
+        tables = [np.empty(0, _RELOCATION)]
         for table in np.flatnonzero(self.sections["type"] == _RELOCATIONS).tolist():
             target = int(self.sections["info"][table])
             if target in placed:
@@ -163,8 +163,8 @@ class _File:
                 if (relocations["offset"] > self.sections["size"][target]).any():
                     raise UnknownObjectError("the object file has relocations beside its sections")
                 relocations["offset"] += np.uint64(placed[target])
-                found.append(relocations)
-        return np.concatenate(found)
+                tables.append(relocations)
+        return np.concatenate(tables)
 
     def _read(self, section: int, kind: np.dtype[Any]) -> NDArray[Any]:
         return np.frombuffer(self.content(section), kind)
@@ -182,15 +182,15 @@ def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, di
     code = np.frombuffer(memory, np.uint8)
     base = code.ctypes.data
 
-    for section, place in placed.items():
+    for section, offset in placed.items():
         content = np.frombuffer(file.content(section), np.uint8)
-        code[place : place + len(content)] = content
+        code[offset : offset + len(content)] = content
     places = {
         k: placed[section] + int(file.symbols["value"][k])
         for k, section in enumerate(file.symbols["section"].tolist())
         if section in placed
     }
-    addresses |= {k: base + place for k, place in places.items()}
+    addresses |= {k: base + offset for k, offset in places.items()}
     for k in addresses:
         stub, slot = stubs + _STUB * k, slots + 8 * k
         code[stub : stub + 6] = np.frombuffer(_JUMP + (slot - stub - 6).to_bytes(4, "little", signed=True), np.uint8)

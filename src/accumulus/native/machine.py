@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
-from accumulus.cache import load, processor, store, version_of
+from accumulus.cache import fetch, processor, store, version_of
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
@@ -48,11 +48,11 @@ def kernel(subject: str) -> Kernel:
     Args:
         subject: "package.name", see `accumulus.native.sources.entry_of`.
     """
-    found = _LOADED.get(subject)
-    if found is None:
+    loaded = _LOADED.get(subject)
+    if loaded is None:
         prepare(subject)
-        found = _LOADED[subject]
-    return found
+        loaded = _LOADED[subject]
+    return loaded
 
 
 def prepare(*subjects: str) -> None:
@@ -60,9 +60,9 @@ def prepare(*subjects: str) -> None:
     if _LOADED.keys() >= set(subjects):
         return
     with _LOCK:
-        wanted = [subject for subject in dict.fromkeys(subjects) if subject not in _LOADED]
-        codes = {subject: code for subject in wanted if (code := load("kernels", _key(subject))) is not None}
-        missing = [subject for subject in wanted if subject not in codes]
+        unloaded = [subject for subject in dict.fromkeys(subjects) if subject not in _LOADED]
+        codes = {subject: code for subject in unloaded if (code := fetch("kernels", _key(subject))) is not None}
+        missing = [subject for subject in unloaded if subject not in codes]
         if missing:
             with _announced():
                 for subject, llvm_code in llvm_codes(missing).items():

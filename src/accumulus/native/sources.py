@@ -19,34 +19,33 @@ from accumulus.errors import CompileError
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: What makes code from a kernel, besides what the kernel imports.
 _MAKERS: Final = ("accumulus.native.compile", "accumulus.native.lowering")
-#: Functions that kernels are called by.
-_ENTRY: Final = re.compile(r"^def perform(?:_(\w+))?\(", re.MULTILINE)
+#: The function that calls a kernel, and the kernel's name in its package.
+_ENTRY: Final = re.compile(r"^def run_(\w+)\(", re.MULTILINE)
 _IMPORT: Final = re.compile(r"^[ \t]*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
 
 
 def subjects() -> list[str]:
     """Return all kernels: "package.name", as `entry_of` finds them."""
-    found = []
-    for path in PACKAGE.glob("*/compiled/*_kernel.py"):
-        for name in _ENTRY.findall(path.read_text(encoding="utf-8")):
-            found.append(f"{path.parts[-3]}.{name or path.stem.removesuffix('_kernel')}")
-    return sorted(found)
+    return sorted(
+        f"{path.parts[-3]}.{name}"
+        for path in PACKAGE.glob("*/compiled/*_kernel.py")
+        for name in _ENTRY.findall(path.read_text(encoding="utf-8"))
+    )
 
 
 def entry_of(subject: str) -> tuple[str, str]:
-    """Return the module of a kernel, and the function in it.
+    """Return the module of a kernel, and the name of the function that calls it.
 
-    "package.name" is `perform` of ``accumulus.package.compiled.name_kernel``, or ``perform_name``
-    of another module there, where several are a chapter.
+    The kernel "package.name" is the function ``run_name`` of a module ``accumulus.package.compiled.…_kernel``.
+
+    Raises:
+        KeyError: if there is no such function.
     """
     package, name = subject.split(".")
     folder = PACKAGE / package / "compiled"
-    own = folder / f"{name}_kernel.py"
-    for path in [own] * own.exists() + sorted(folder.glob("*_kernel.py")):
-        text = path.read_text(encoding="utf-8")
-        for entry in re.finditer(_ENTRY, text):
-            if entry[1] == name or (not entry[1] and path == own):
-                return f"accumulus.{package}.compiled.{path.stem}", entry[0].removeprefix("def ").removesuffix("(")
+    for path in [folder / f"{name}_kernel.py", *sorted(folder.glob("*_kernel.py"))]:
+        if path.exists() and name in _ENTRY.findall(path.read_text(encoding="utf-8")):
+            return f"accumulus.{package}.compiled.{path.stem}", f"run_{name}"
     raise KeyError(subject)
 
 
@@ -58,17 +57,17 @@ def digest(subject: str) -> str:
     includes the values that a kernel uses: constants, and codes of the table of operations, to which rows can be added.
     """
     waiting = [entry_of(subject)[0], *_MAKERS]
-    known: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
     while waiting:
         module = waiting.pop()
-        if module in known:
+        if module in texts:
             continue
         text, imports = _module(module)
         if text is not None:
-            known[module] = text
+            texts[module] = text
             waiting += imports
     everything = hashlib.sha256()
-    for module, text in sorted(known.items()):
+    for module, text in sorted(texts.items()):
         everything.update(f"{module} {len(text)}\n".encode())
         everything.update(text)
     return everything.hexdigest()
@@ -82,13 +81,13 @@ def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
     except OSError:
         return None, ()
     imports, values = [], ""
-    for found, listed in _IMPORT.findall(text):
+    for imported, listed in _IMPORT.findall(text):
         names = [each.strip() for each in listed.split(",") if each.strip()]
-        if ".compiled" in found or ".native" in found:
+        if ".compiled" in imported or ".native" in imported:
             # "from package import module" names the module last
-            imports += [found, *(f"{found}.{each}" for each in names)]
+            imports += [imported, *(f"{imported}.{each}" for each in names)]
         else:
-            values += "".join(f"{found}.{name} {_taken(found, name, text)}\n" for name in names)
+            values += "".join(f"{imported}.{name} {_taken(imported, name, text)}\n" for name in names)
     return (text + values).encode(), tuple(imports)
 
 
@@ -116,7 +115,9 @@ def _taken(module: str, name: str, text: str) -> str:
 #: Where the code is shipped; the setup script of the package fills it.
 FOLDER: Final = PACKAGE / "native" / "shipped"
 _SUFFIX: Final = ".kernel"
-_CHILD: Final = "import sys; sys.path[:] = sys.argv[2:]; from accumulus.native.compile import main; main(sys.argv[1])"
+_CHILD: Final = (
+    "import sys; sys.path[:] = sys.argv[2:]; from accumulus.native.compile import write_code; write_code(sys.argv[1])"
+)
 
 
 def shipped(subject: str) -> bytes | None:
@@ -128,34 +129,34 @@ def shipped(subject: str) -> bytes | None:
     return code if made_from == digest(subject).encode() else None
 
 
-def llvm_codes(wanted: Iterable[str]) -> dict[str, bytes]:
+def llvm_codes(kernels: Iterable[str]) -> dict[str, bytes]:
     """Return the LLVM bitcode of kernels, by name; those not shipped are compiled, in parallel.
 
     Raises:
         CompileError: if that cannot be done.
     """
-    found = {subject: shipped(subject) for subject in wanted}
-    missing = [subject for subject, code in found.items() if code is None]
+    codes = {subject: shipped(subject) for subject in kernels}
+    missing = [subject for subject, code in codes.items() if code is None]
     if missing:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            found |= dict(zip(missing, pool.map(_compiled_apart, missing), strict=True))
-    return {subject: code for subject, code in found.items() if code is not None}
+            codes |= dict(zip(missing, pool.map(_compiled_apart, missing), strict=True))
+    return {subject: code for subject, code in codes.items() if code is not None}
 
 
 def build() -> None:
     """Make the code of all kernels whose sources changed since it was made, and drop that of kernels which are gone."""
     FOLDER.mkdir(exist_ok=True)
-    wanted = subjects()
-    for subject, code in llvm_codes(wanted).items():
+    kernels = subjects()
+    for subject, code in llvm_codes(kernels).items():
         path = FOLDER / f"{subject}{_SUFFIX}"
         if shipped(subject) is None:
             temporary = path.with_suffix(f".{os.getpid()}")
             temporary.write_bytes(digest(subject).encode() + b"\n" + code)
             temporary.replace(path)
     for path in FOLDER.glob(f"*{_SUFFIX}"):
-        if path.name.removesuffix(_SUFFIX) not in wanted:
+        if path.name.removesuffix(_SUFFIX) not in kernels:
             path.unlink()
 
 

@@ -65,30 +65,30 @@ class Field:
     """One word of a state or a record.
 
     Attributes:
-        place: of the word.
+        position: index of the word.
         kind: `int`, `float`, or a class of records: of the number, or of what the array holds.
         axes: lengths of all axes of an array but the first; None for a number.
         is_half: True for an array of integers of half a word each.
     """
 
-    place: int
+    position: int
     kind: type
     axes: tuple[int, ...] | None
     is_half: bool = False
 
     @classmethod
-    def of(cls, place: int, annotation: Any) -> Field:
+    def of(cls, position: int, annotation: Any) -> Field:
         """Return the field with an annotation."""
         axes: tuple[int, ...] = ()
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
             axes = next(each.lengths for each in more if isinstance(each, Axes))
         if annotation in (int, float):
-            return cls(place, annotation, None)
+            return cls(position, annotation, None)
         if get_origin(annotation) is Records:
-            return cls(place, get_args(annotation)[0], axes)
+            return cls(position, get_args(annotation)[0], axes)
         assert annotation in (Integers, Floats, Halves), f"kernels know nothing of {annotation}"
-        return cls(place, float if annotation == Floats else int, axes, annotation == Halves)
+        return cls(position, float if annotation == Floats else int, axes, annotation == Halves)
 
 
 class _Words:
@@ -98,9 +98,9 @@ class _Words:
 
     def __init_subclass__(cls) -> None:
         hints = get_type_hints(cls, include_extras=True)
-        own = [name for name in get_annotations(cls) if get_origin(hints[name]) is not ClassVar]
-        names = [*cls.fields, *own]
-        cls.fields = {name: Field.of(place, hints[name]) for place, name in enumerate(names)}
+        declared = [name for name in get_annotations(cls) if get_origin(hints[name]) is not ClassVar]
+        names = [*cls.fields, *declared]
+        cls.fields = {name: Field.of(position, hints[name]) for position, name in enumerate(names)}
 
 
 class Record(_Words):
@@ -111,12 +111,12 @@ class Record(_Words):
 
     def __getattr__(self, name: str) -> Any:
         field = self.fields[name]
-        word = int(self._words[field.place])
+        word = int(self._words[field.position])
         return word if field.kind is int else _FLOAT.unpack(_INTEGER.pack(word))[0]
 
     def __setattr__(self, name: str, value: Any) -> None:
         field = self.fields[name]
-        self._words[field.place] = value if field.kind is int else _INTEGER.unpack(_FLOAT.pack(value))[0]
+        self._words[field.position] = value if field.kind is int else _INTEGER.unpack(_FLOAT.pack(value))[0]
 
 
 class Records(Generic[_R]):
@@ -133,7 +133,7 @@ class Records(Generic[_R]):
     def column(self, name: str) -> NDArray[Any]:
         """Return a field of all records, one after the other: their own memory."""
         field = self.kind.fields[name]
-        column: NDArray[Any] = self.words[field.place :: len(self.kind.fields)]
+        column: NDArray[Any] = self.words[field.position :: len(self.kind.fields)]
         return column if field.kind is int else column.view(np.float64)
 
     @classmethod
@@ -175,18 +175,18 @@ class _Place:
         if self.field.axes is not None:
             return state._arrays[self.name]
         words = state._words if self.field.kind is int else state._floats
-        return words.item(self.field.place)
+        return words.item(self.field.position)
 
     def __set__(self, state: State, value: Any) -> None:
         if self.field.axes is None:
-            (state._words if self.field.kind is int else state._floats)[self.field.place] = value
+            (state._words if self.field.kind is int else state._floats)[self.field.position] = value
             return
         words = value.words if isinstance(value, Records) else value
         assert words.flags.c_contiguous
         expected = _HALVES if self.field.is_half else _FLOATS if self.field.kind is float else _INTEGERS
         assert words.dtype == expected
         state._arrays[self.name] = value
-        state._words[self.field.place] = _address(words)
+        state._words[self.field.position] = _address(words)
 
 
 @dataclass_transform(kw_only_default=True)
@@ -231,9 +231,9 @@ class State(_Words):
             if field.axes is not None:
                 setattr(self, name, value)
             elif field.kind is int:
-                self._words[field.place] = value
+                self._words[field.position] = value
             else:
-                self._floats[field.place] = value
+                self._floats[field.position] = value
 
     def _begin(self, words: Integers, arrays: dict[str, Any]) -> None:
         self._words, self._arrays = words, arrays

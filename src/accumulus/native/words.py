@@ -60,9 +60,9 @@ def wrapped(value: int) -> int:
 
 
 @compiled
-def bit(place: int) -> int:
+def bit(index: int) -> int:
     """Return the word with a one at that place only; ``1 << 63`` is none in Python."""
-    return wrapped(1 << place)
+    return wrapped(1 << index)
 
 
 @compiled
@@ -111,10 +111,10 @@ def copy_many(to: Integers, source: Integers, count: int) -> None:
     to[:count] = source[:count]
 
 
-def _note(state: Any, target: Any, place: Any, before: Any) -> None:
+def _note(state: Any, target: Any, index: Any, before: Any) -> None:
     """Log a write; what is there beyond the length of the log does not count any more."""
     del state.undoing[state.logged :]
-    state.undoing.append((target, place, before))
+    state.undoing.append((target, index, before))
     state.logged += 1
 
 
@@ -158,6 +158,6 @@ def undo(state: Undoable, length: int) -> None:
     undoing = cast("Any", state).undoing
     del undoing[state.logged :]
     while len(undoing) > length:
-        target, place, before = undoing.pop()
-        target[place] = before
+        target, index, before = undoing.pop()
+        target[index] = before
     state.logged = length

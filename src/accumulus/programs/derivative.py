@@ -31,7 +31,7 @@ from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, seeded_signature, settled_seeds
 from accumulus.programs.forms import FormedProgram, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.selection import Selection, SelectionRequest, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched
@@ -66,7 +66,7 @@ class Derivative:
     def __init__(
         self,
         f: Callable[..., Any],
-        kind: Kind,
+        kind: DerivativeKind,
         selected: Forms | Selection,
         options: Options,
         request: SelectionRequest | None = None,
@@ -722,12 +722,12 @@ class Derivative:
         """Return a key of everything that determines the program; None if no programs are shared, or it has no key."""
         if ACTIVE.prepared is None:
             return None
-        from accumulus.programs.nesting import key_of
+        from accumulus.programs.nesting import nesting_key
 
         recording, kind, selection, *_ = recorded
         if recording.loops is not None or recording.other is not None or recording.guards or recording.program.calls:
             return None
-        key = key_of(recording, kind, selection, self._options, {})
+        key = nesting_key(recording, kind, selection, self._options, {})
         return key and (key, self._name, first, shared)
 
     def _smaller(

@@ -516,7 +516,7 @@ def stored_plan(key: str, graph: DifferentiationGraph) -> tuple[Plan, int] | Non
 
     Return None if there is no such plan, or if it is damaged.
     """
-    text = cache.load("plans", key)
+    text = cache.fetch("plans", key)
     if text is None:
         return None
     try:

@@ -82,7 +82,7 @@ def count_rows(state: EntriesState) -> None:
 
 
 @compiled
-def place(state: EntriesState) -> None:
+def store_entries(state: EntriesState) -> None:
     """Put entries behind those that are in their rows already.
 
     Before the first, `begins` has where each row begins one place behind it; after the last, where it ends.
@@ -213,12 +213,12 @@ def join(state: EntriesState) -> None:
     state.total = total
 
 
-def perform(state: EntriesState) -> int:
+def run_entries(state: EntriesState) -> int:
     """Do what `mode` says."""
     if state.mode == COUNT:
         count_rows(state)
     elif state.mode == PLACE:
-        place(state)
+        store_entries(state)
     elif state.mode == COMPRESS:
         compress(state)
     elif state.mode == JOIN:

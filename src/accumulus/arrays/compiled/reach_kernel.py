@@ -36,8 +36,8 @@ class ReachState(State):
     wakes: Integers = NOTHING
     direct_wakes: Integers = NOTHING
     begins: Integers = NOTHING  # (count + 1,), where the columns of each instance begin among all that were found
-    # found, room: how many were found, and how many there is room for
-    found: int = 0
+    # column_count, room: columns found so far, and the most that fit
+    column_count: int = 0
     room: int = 0
     columns: Integers = NOTHING  # those, increasing for each instance
     operands: Integers = NOTHING  # (room, slots), which of those found before each takes, below 0 where none
@@ -72,10 +72,10 @@ def begin(state: ReachState, i: int) -> int:
         ends[s] = state.begins[before + 1] if before >= 0 else 0
         total += ends[s] - heads[s]
     for k in range(state.directs):
-        place = state.slots + k
-        heads[place] = state.direct_begins[k * state.count + i]
-        ends[place] = state.direct_begins[k * state.count + i + 1]
-        total += ends[place] - heads[place]
+        index = state.slots + k
+        heads[index] = state.direct_begins[k * state.count + i]
+        ends[index] = state.direct_begins[k * state.count + i + 1]
+        total += ends[index] - heads[index]
     return total
 
 
@@ -86,16 +86,16 @@ def smallest(state: ReachState, i: int) -> int:
     for s in range(state.slots):
         column = min(column, next_of_operand(state, s, i))
     for k in range(state.directs):
-        place = state.slots + k
-        if heads[place] < ends[place]:
-            column = min(column, state.direct_columns[heads[place]])
+        index = state.slots + k
+        if heads[index] < ends[index]:
+            column = min(column, state.direct_columns[heads[index]])
     return column
 
 
 @compiled
 def take(state: ReachState, i: int, column: int) -> None:
     """Note one column of an instance, and move on all heads that are there."""
-    heads, ends, words, j = state.heads, state.ends, state.words, state.found
+    heads, ends, words, j = state.heads, state.ends, state.words, state.column_count
     state.columns[j] = column
     for w in range(words):
         state.marks[j * words + w] = 0
@@ -107,31 +107,31 @@ def take(state: ReachState, i: int, column: int) -> None:
                 state.marks[j * words + w] |= state.wakes[s * words + w]
             heads[s] += 1
     for k in range(state.directs):
-        place = state.slots + k
+        index = state.slots + k
         state.lists[j * state.directs + k] = -1
-        if heads[place] < ends[place] and state.direct_columns[heads[place]] == column:
-            state.lists[j * state.directs + k] = heads[place]
+        if heads[index] < ends[index] and state.direct_columns[heads[index]] == column:
+            state.lists[j * state.directs + k] = heads[index]
             for w in range(words):
                 state.marks[j * words + w] |= state.direct_wakes[k * words + w]
-            heads[place] += 1
+            heads[index] += 1
     alive = 0
     for w in range(words):
         alive |= state.marks[j * words + w]
     if alive != 0:
-        state.found = j + 1
+        state.column_count = j + 1
 
 
-def perform(state: ReachState) -> int:
+def run_reach(state: ReachState) -> int:
     """Go on until the end, or until there may be no room for the next instance; returns the room that it needs."""
     for i in range(state.at, state.end):
         state.at = i
         needed = begin(state, i)
-        if state.found + needed + 1 > state.room:
-            return state.found + needed + 1
+        if state.column_count + needed + 1 > state.room:
+            return state.column_count + needed + 1
         column = smallest(state, i)
         while column != NONE:
             take(state, i, column)
             column = smallest(state, i)
-        state.begins[i + 1] = state.found
+        state.begins[i + 1] = state.column_count
     state.at = state.end
     return 0

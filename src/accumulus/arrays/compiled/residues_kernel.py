@@ -71,9 +71,9 @@ class ColumnsState(State):
 
 
 @compiled
-def place(given: Integers, start: int, step: int, k: int) -> int:
+def position_of(positions: Integers, start: int, step: int, k: int) -> int:
     """Return the position of an instance's operand."""
-    return start + (given[k] if step == GIVEN else step * k)
+    return start + (positions[k] if step == GIVEN else step * k)
 
 
 @compiled
@@ -86,19 +86,21 @@ def taken(residues: Halves, size: int, at: int) -> int:
 @compiled
 def first(state: ColumnsState, k: int) -> int:
     """Return the first operand of an instance."""
-    return taken(state.first, state.first_size, place(state.first_at, state.first_start, state.first_step, k))
+    return taken(state.first, state.first_size, position_of(state.first_at, state.first_start, state.first_step, k))
 
 
 @compiled
 def second(state: ColumnsState, k: int) -> int:
     """Return the second operand of an instance."""
-    return taken(state.second, state.second_size, place(state.second_at, state.second_start, state.second_step, k))
+    return taken(
+        state.second, state.second_size, position_of(state.second_at, state.second_start, state.second_step, k)
+    )
 
 
 @compiled
 def third(state: ColumnsState, k: int) -> int:
     """Return the third operand of an instance."""
-    return taken(state.third, state.third_size, place(state.third_at, state.third_start, state.third_step, k))
+    return taken(state.third, state.third_size, position_of(state.third_at, state.third_start, state.third_step, k))
 
 
 @compiled
@@ -122,7 +124,7 @@ def scatter(state: ColumnsState) -> None:
     """Add products to results, at listed or consecutive positions."""
     results = state.results
     for k in range(state.count):
-        at = place(state.third_at, state.third_start, state.third_step, k)
+        at = position_of(state.third_at, state.third_start, state.third_step, k)
         results[at] = reduced(results[at] + first(state, k) * second(state, k))
 
 
@@ -136,7 +138,7 @@ def sums(state: ColumnsState) -> None:
         state.results[state.result_start + i] = reduced(total)
 
 
-def perform_columns(state: ColumnsState) -> int:
+def run_instances(state: ColumnsState) -> int:
     """Compute the results of all instances."""
     kind, results, start = state.kind, state.results, state.result_start
     if kind == MULTIPLY:
@@ -185,7 +187,7 @@ class StepsState(State):
     outputs: Integers = NOTHING  # registers
     output_count: int = 0  # how many there are
     source: Integers = NOTHING  # (inputs, end - begin), the result that an input is, below 0 if it is given
-    given: Halves = NO_HALVES  # (inputs, end - begin), its value then
+    values: Halves = NO_HALVES  # (inputs, end - begin), values of the inputs that are no results
     results: Halves = NO_HALVES  # (outputs, count)
 
 
@@ -209,13 +211,13 @@ def operate(state: StepsState, k: int) -> int:
     return reduced(c + a * reduced(b + (_TWICE - c)))
 
 
-def perform_steps(state: StepsState) -> int:
+def run_steps(state: StepsState) -> int:
     """Compute the results of some instances, one after the other."""
     width, registers = state.end - state.begin, state.registers
     for t in range(width):
         for k in range(state.inputs):
             source = state.source[k * width + t]
-            registers[k] = state.results[source] if source >= 0 else state.given[k * width + t]
+            registers[k] = state.results[source] if source >= 0 else state.values[k * width + t]
         for k in range(state.operation_count):
             registers[state.inputs + k] = operate(state, k)
         for k in range(state.output_count):
@@ -239,7 +241,7 @@ class SparseState(State):
     results: Halves  # (rows, width), 0 before
 
 
-def perform_sparse(state: SparseState) -> int:
+def run_sparse(state: SparseState) -> int:
     """Compute the product."""
     width, results = state.width, state.results
     for i in range(state.rows):

@@ -146,7 +146,7 @@ def _price(state: LabelsState) -> int:
     return total
 
 
-def perform(state: LabelsState) -> int:
+def run_labels(state: LabelsState) -> int:
     """Do what `mode` says; of PRICE, returns the cost."""
     if state.mode == EVALUATE:
         _evaluate(state)

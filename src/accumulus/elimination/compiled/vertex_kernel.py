@@ -161,10 +161,10 @@ def _home(state: EliminationState, ends: int) -> int:
 def _place_of(state: EliminationState, ends: int) -> int:
     """Return the position of an edge in the table, or the free position for it."""
     table, mask = state.table, state.mask
-    place = _home(state, ends)
-    while table[place].edge != 0 and table[place].ends != ends:
-        place = (place + 1) & mask
-    return place
+    slot = _home(state, ends)
+    while table[slot].edge != 0 and table[slot].ends != ends:
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
@@ -179,13 +179,13 @@ def _drop(state: EliminationState, ends: int) -> None:
     """Remove an edge from the table, and move up later entries that would not be found otherwise."""
     table, mask = state.table, state.mask
     gap = _place_of(state, ends)
-    place = (gap + 1) & mask
-    while table[place].edge != 0:
-        wanted = _home(state, table[place].ends)
-        if (place - wanted) & mask >= (place - gap) & mask:
-            _fill(table[gap], table[place].ends, table[place].edge)
-            gap = place
-        place = (place + 1) & mask
+    slot = (gap + 1) & mask
+    while table[slot].edge != 0:
+        home = _home(state, table[slot].ends)
+        if (slot - home) & mask >= (slot - gap) & mask:
+            _fill(table[gap], table[slot].ends, table[slot].edge)
+            gap = slot
+        slot = (slot + 1) & mask
     table[gap].edge = 0
 
 
@@ -203,19 +203,19 @@ def rehash(state: EliminationState) -> None:
 
 
 @compiled
-def weigh_above(vertex: Vertex, known: int, level: int, size: int) -> None:
-    """Count a predecessor by its size and the level of its edge; levels up to `known` are counted already."""
-    vertex.above += size if known < 1 else 0
-    vertex.above_scaled += size if known < 2 <= level else 0
-    vertex.above_varying += size if known < 3 <= level else 0
+def weigh_above(vertex: Vertex, counted: int, level: int, size: int) -> None:
+    """Count a predecessor by its size and the level of its edge; levels up to `counted` are counted already."""
+    vertex.above += size if counted < 1 else 0
+    vertex.above_scaled += size if counted < 2 <= level else 0
+    vertex.above_varying += size if counted < 3 <= level else 0
 
 
 @compiled
-def weigh_below(vertex: Vertex, known: int, level: int, size: int) -> None:
-    """Count a successor by its size and the level of its edge; levels up to `known` are counted already."""
-    vertex.below += size if known < 1 else 0
-    vertex.below_scaled += size if known < 2 <= level else 0
-    vertex.below_varying += size if known < 3 <= level else 0
+def weigh_below(vertex: Vertex, counted: int, level: int, size: int) -> None:
+    """Count a successor by its size and the level of its edge; levels up to `counted` are counted already."""
+    vertex.below += size if counted < 1 else 0
+    vertex.below_scaled += size if counted < 2 <= level else 0
+    vertex.below_varying += size if counted < 3 <= level else 0
 
 
 @compiled
@@ -251,12 +251,12 @@ def connect(state: EliminationState, j: int, i: int, level: int, reference: int)
     if entry.edge != 0:
         edge = edges[entry.edge]
         edge.reference = _write(state, 0, edge.reference, reference)
-        known = edge.level
-        level = max(known, level, 2)
-        if level != known:
+        previous = edge.level
+        level = max(previous, level, 2)
+        if level != previous:
             edge.level = level
-            weigh_below(source, known, level, target.size)
-            weigh_above(target, known, level, source.size)
+            weigh_below(source, previous, level, target.size)
+            weigh_above(target, previous, level, source.size)
         return
     e = new_edge(state)
     _fill(entry, ends, e)
@@ -453,24 +453,24 @@ def _sort(numbers: Integers, other: Integers, count: int) -> Integers:
 @compiled
 def entering(state: EliminationState, k: int) -> Integers:
     """Find the edges that enter a vertex, by their sources: the sources above the edges' numbers."""
-    found, count = state.scratch, 0
+    entries, count = state.scratch, 0
     e = state.vertices[k].first_in
     while e != 0:
         edge = state.edges[e]
-        found[count] = edge.source << HALF | e
+        entries[count] = edge.source << HALF | e
         count += 1
         e = edge.next_in
     # the order matters only if steps are written
-    return _sort(found, state.merged, count) if state.next != 0 else found
+    return _sort(entries, state.merged, count) if state.next != 0 else entries
 
 
 @compiled
 def _eliminate(state: EliminationState, k: int) -> None:
     """Replace the edges at k by edges from what depends on it to what it depends on."""
     edges, vertex = state.edges, state.vertices[k]
-    found, count = entering(state, k), vertex.entering
+    entries, count = entering(state, k), vertex.entering
     for t in range(count):
-        e = found[t] & LOW
+        e = entries[t] & LOW
         j, level, left = edges[e].source, edges[e].level, edges[e].reference
         disconnect(state, e)
         f = vertex.first_out
@@ -508,17 +508,17 @@ def obstacle(state: EliminationState, k: int) -> int:
 
 
 @compiled
-def neighbours(state: EliminationState, k: int, found: Integers) -> int:
+def neighbours(state: EliminationState, k: int, vertices: Integers) -> int:
     """Write the neighbours of k; return their number."""
     edges, vertex, count = state.edges, state.vertices[k], 0
     e = vertex.first_in
     while e != 0:
-        found[count] = edges[e].source
+        vertices[count] = edges[e].source
         count += 1
         e = edges[e].next_in
     e = vertex.first_out
     while e != 0:
-        found[count] = edges[e].target
+        vertices[count] = edges[e].target
         count += 1
         e = edges[e].next_out
     return count
@@ -575,7 +575,7 @@ def list_edges(state: EliminationState) -> int:
 
     Two words each: source and target, level. An edge between two of the vertices is written by its source.
     """
-    order, edges, vertices, found = state.order, state.edges, state.vertices, state.scratch
+    order, edges, vertices, listed = state.order, state.edges, state.vertices, state.scratch
     count = 0
     for t in range(state.at, state.end):
         vertices[order[t]].turn = 1
@@ -583,16 +583,16 @@ def list_edges(state: EliminationState) -> int:
         e = vertices[order[t]].first_out
         while e != 0 and count < state.listed:
             edge = edges[e]
-            found[2 * count] = edge.source << HALF | edge.target
-            found[2 * count + 1] = edge.level
+            listed[2 * count] = edge.source << HALF | edge.target
+            listed[2 * count + 1] = edge.level
             count += 1
             e = edge.next_out
         e = vertices[order[t]].first_in
         while e != 0 and count < state.listed:
             edge = edges[e]
             if vertices[edge.source].turn != 1:
-                found[2 * count] = edge.source << HALF | edge.target
-                found[2 * count + 1] = edge.level
+                listed[2 * count] = edge.source << HALF | edge.target
+                listed[2 * count + 1] = edge.level
                 count += 1
             e = edge.next_in
     for t in range(state.at, state.end):
@@ -617,21 +617,21 @@ def arrange(state: EliminationState) -> None:
         depth = 1
         while depth > 0:
             v = stack[depth - 1]
-            place = cursors[v]
-            if place == starts[v + 1]:
+            cursor = cursors[v]
+            if cursor == starts[v + 1]:
                 state.order[at] = v
                 at += 1
                 depth -= 1
                 continue
-            cursors[v] = place + 1
-            u = earlier[place]
+            cursors[v] = cursor + 1
+            u = earlier[cursor]
             if cursors[u] < 0:
                 cursors[u] = starts[u]
                 stack[depth] = u
                 depth += 1
 
 
-def perform(state: EliminationState) -> int:
+def run_vertex(state: EliminationState) -> int:
     """Run `mode`; return the result, or for LIST the number of edges."""
     mode = state.mode
     if mode == LOAD:

@@ -163,13 +163,13 @@ def height_of(state: ConesState, x: int) -> int:
 @compiled
 def below(state: ConesState, r: int) -> int:
     """Return the argument with the longest way down; -1 if there is none inside of the cone."""
-    best, found = 0, -1
+    best, highest = 0, -1
     for k in range(state.arity[state.codes[r]]):
         x = state.arguments[r, k]
         height = height_of(state, x)
         if height > best:
-            best, found = height, x
-    return found
+            best, highest = height, x
+    return highest
 
 
 @compiled
@@ -262,8 +262,8 @@ def _leaf(state: ConesState, cone: int, x: int, count: int) -> int:
     begin = state.leaf_offsets[cone]
     if x >= 0:
         if state.stamps[x] == cone + 1:
-            known: int = state.slots[x]
-            return known
+            slot: int = state.slots[x]
+            return slot
         state.stamps[x] = cone + 1
         state.slots[x] = count
     state.leaves[begin + count] = x
@@ -288,8 +288,8 @@ def write_form(state: ConesState, cone: int) -> int:
         form = mixed(form, code)
         pushed = 0
         for k in range(3):
-            place = first + 1 + k
-            words[place] = 0
+            word = first + 1 + k
+            words[word] = 0
             if k >= state.arity[code]:
                 continue
             x = argument(state, r, k, turned)
@@ -300,16 +300,16 @@ def write_form(state: ConesState, cone: int) -> int:
                     stack[2 * other] = stack[2 * other - 2]
                     stack[2 * other + 1] = stack[2 * other - 1]
                 stack[2 * depth] = x
-                stack[2 * depth + 1] = place
+                stack[2 * depth + 1] = word
                 pushed += 1
                 form = mixed(form, 1)
             elif x < 0 and is_literal(state, code, k, x):
-                words[place] = LITERAL - 1 - x
-                form = mixed(form, words[place])
+                words[word] = LITERAL - 1 - x
+                form = mixed(form, words[word])
             else:
                 slot = _leaf(state, cone, x, leaves)
-                words[place] = -1 - slot
-                form = mixed(form, words[place])
+                words[word] = -1 - slot
+                form = mixed(form, words[word])
                 if slot == leaves:
                     leaves += 1
                     form = mixed(form, CONSTANT if x < 0 else state.labels[x])
@@ -405,18 +405,18 @@ def find_steps(state: ConesState) -> None:
     """Find the longest way from each instance of a recurrence to the first, by results of others it takes."""
     offsets, instances, steps = state.leaf_offsets, state.instances, state.steps
     for cone in range(state.root_count):
-        own = instances[state.roots[cone]]
-        if own < 0:
+        instance = instances[state.roots[cone]]
+        if instance < 0:
             continue
         for t in range(offsets[cone], offsets[cone + 1]):
             x = state.leaves[t]
             if x >= 0:
                 other = instances[x]
-                if other >= 0 and other != own:
-                    steps[own] = max(steps[own], steps[other] + 1)
+                if other >= 0 and other != instance:
+                    steps[instance] = max(steps[instance], steps[other] + 1)
 
 
-def perform(state: ConesState) -> int:
+def run_cones(state: ConesState) -> int:
     """Do what `mode` says."""
     if state.mode == SUMS:
         find_sums(state)

@@ -85,7 +85,7 @@ def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
     return bound / certain if bound > worst * certain else 0.0
 
 
-def perform_rounding(state: RoundingState) -> int:
+def run_rounding(state: RoundingState) -> int:
     """Find how uncertain sums, products, quotients and copies make their values; returns 0."""
     for k in range(state.count):
         worst = 0.0
@@ -144,7 +144,7 @@ def _enqueue(state: DefinitionsState, n: int) -> None:
         state.second_end += 1
 
 
-def perform_order(state: DefinitionsState) -> int:
+def run_definitions(state: DefinitionsState) -> int:
     """Choose a definition for each value that some make, made of values before it; rather the preferred one."""
     _find_users(state)
     first, second = 0, state.count  # the second queue is behind the first

@@ -64,8 +64,8 @@ def _pick(state: ExtractionState, count: int) -> int:
 @compiled
 def _is_given(state: ExtractionState, n: int) -> bool:
     """Return True if a value has no definition."""
-    given: bool = state.firsts[n] == state.firsts[n + 1]
-    return given
+    is_undefined: bool = state.firsts[n] == state.firsts[n + 1]
+    return is_undefined
 
 
 @compiled
@@ -103,10 +103,10 @@ def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
 def _is_circular(state: ExtractionState, n: int, definition: int) -> bool:
     """Return True if a definition takes what is computed from the value itself."""
     state.mark += 1
-    found = False
+    reaches = False
     for k in range(3):
-        found = found or _reaches(state, state.arguments[definition, k], n)
-    return found
+        reaches = reaches or _reaches(state, state.arguments[definition, k], n)
+    return reaches
 
 
 @compiled
@@ -131,8 +131,8 @@ def _change_uses(state: ExtractionState, definition: int, by: int) -> None:
         state.uses[n] = before + by
         if before != 0 and before + by != 0:
             continue
-        own = state.chosen[n]
-        state.cost += by * state.prices[own]
+        definition_of_n = state.chosen[n]
+        state.cost += by * state.prices[definition_of_n]
         if by > 0:
             state.live[state.live_count] = n
             state.places[n] = state.live_count
@@ -142,7 +142,7 @@ def _change_uses(state: ExtractionState, definition: int, by: int) -> None:
             last = state.live[state.live_count]
             state.live[state.places[n]] = last
             state.places[last] = state.places[n]
-        height = _push_arguments(state, own, height)
+        height = _push_arguments(state, definition_of_n, height)
 
 
 @compiled
@@ -188,10 +188,10 @@ def _prepare(state: ExtractionState, target: int, definition: int) -> int:
     while height:
         height -= 1
         n = work[height]
-        known = False
+        is_revived = False
         for k in range(count):
-            known = known or state.revived[k] == n
-        if known:
+            is_revived = is_revived or state.revived[k] == n
+        if is_revived:
             continue
         if count == DEEPEST:
             return -count - 1
@@ -245,7 +245,7 @@ def _move(state: ExtractionState, limit: float) -> None:
         copy_many(state.best_chosen, state.chosen, state.count)
 
 
-def perform(state: ExtractionState) -> int:
+def run_extraction(state: ExtractionState) -> int:
     """Try as many moves as `visits` says; returns 0."""
     temperature, cooling = state.temperature, state.cooling
     for _ in range(state.visits):

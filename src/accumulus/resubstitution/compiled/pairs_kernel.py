@@ -54,9 +54,9 @@ class ValuePairsState(State):
     # the first values of the pairs that are tried in a call; 0 to fill the table
     begin: int = 0
     end: int = 0
-    found: Records[Found]  # what they make
-    found_count: int = 0  # how many
-    found_limit: int  # how many there is room for
+    matches: Records[Found]  # what they make
+    match_count: int = 0  # how many
+    match_limit: int  # how many there is room for
 
 
 #: Last bits of a mantissa with which the next key may be the one.
@@ -108,27 +108,27 @@ def _filter_place(key: int) -> int:
 @compiled
 def _look_up(state: ValuePairsState, key: int, sign: float, way: int, i: int, j: int) -> None:
     """Note all values with a key that a pair makes."""
-    place = _filter_place(key)
-    if shifted_right(state.filter[place >> 6], place & 63) & 1 == 0:
+    slot = _filter_place(key)
+    if shifted_right(state.filter[slot >> 6], slot & 63) & 1 == 0:
         return  # as nearly always
     mask = (1 << state.table_bits) - 1
-    place = shifted_right(scattered(key), 64 - state.table_bits)
-    while state.table[place]:
-        node = state.table[place]
+    slot = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.table[slot]:
+        node = state.table[slot]
         if (
             state.keys[node] == key
             and state.open[node]
             and node not in (i, j)
-            and state.found_count < state.found_limit
+            and state.match_count < state.match_limit
             and _is_made(state, node, sign, way, i, j)
         ):
-            found = state.found[state.found_count]
-            found.node = node if sign > 0.0 else -node
-            found.way = way
-            found.first = i
-            found.second = j
-            state.found_count += 1
-        place = (place + 1) & mask
+            pair = state.matches[state.match_count]
+            pair.node = node if sign > 0.0 else -node
+            pair.way = way
+            pair.first = i
+            pair.second = j
+            state.match_count += 1
+        slot = (slot + 1) & mask
 
 
 @compiled
@@ -166,15 +166,15 @@ def _fill(state: ValuePairsState) -> None:
     mask = (1 << state.table_bits) - 1
     for node in range(1, state.count):
         if state.open[node]:
-            place = shifted_right(scattered(state.keys[node]), 64 - state.table_bits)
-            while state.table[place]:
-                place = (place + 1) & mask
-            state.table[place] = node
+            slot = shifted_right(scattered(state.keys[node]), 64 - state.table_bits)
+            while state.table[slot]:
+                slot = (slot + 1) & mask
+            state.table[slot] = node
             at = _filter_place(state.keys[node])
             state.filter[at >> 6] = state.filter[at >> 6] | bit(at & 63)
 
 
-def perform(state: ValuePairsState) -> int:
+def run_value_pairs(state: ValuePairsState) -> int:
     """Try all pairs whose first value is from `begin` to `end`, or fill the table if `begin` is 0; returns a count."""
     if state.begin == 0:
         _fill(state)
@@ -182,7 +182,7 @@ def perform(state: ValuePairsState) -> int:
     for i in range(state.begin, state.end):
         for j in range(i, state.count):
             _try_pair(state, i, j)
-    return state.found_count
+    return state.match_count
 
 
 # Helpers -------------------------------------------------------------------------------------------------------------
@@ -218,11 +218,11 @@ class HelpersState(State):
     count: int  # of values
     open: Integers  # 1 if a value may have another definition, (values,)
     divides: Integers  # 1 if something is divided by a value, (values,)
-    wanted: Records[WantedPair]  # by their keys, open addressing
+    targets: Records[WantedPair]  # by their keys, open addressing
     table_bits: int  # of its size
-    found: Records[Helper]  # helpers, each once
-    found_count: int = 0  # how many
-    found_limit: int  # how many there is room for
+    helpers: Records[Helper]  # helpers, each once
+    helper_count: int = 0  # how many
+    helper_limit: int  # how many there is room for
 
 
 #: What is less is zero but for rounding, and what is more is of no use.
@@ -245,10 +245,10 @@ def _helper_key(real: float) -> int:
 def _place_of(state: HelpersState, key: int) -> int:
     """Return the place of a key in the table, or for it."""
     mask = (1 << state.table_bits) - 1
-    place = shifted_right(scattered(key), 64 - state.table_bits)
-    while state.wanted[place].key != 0 and state.wanted[place].key != key:
-        place = (place + 1) & mask
-    return place
+    slot = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.targets[slot].key != 0 and state.targets[slot].key != key:
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
@@ -257,11 +257,11 @@ def _want(state: HelpersState, real: float, node: int) -> None:
     key = _helper_key(real)
     if key == 0:
         return
-    wanted = state.wanted[_place_of(state, key)]
-    wanted.key = key
-    if wanted.last != node:
-        wanted.last = node
-        wanted.count += 1
+    pair = state.targets[_place_of(state, key)]
+    pair.key = key
+    if pair.last != node:
+        pair.last = node
+        pair.count += 1
 
 
 @compiled
@@ -283,9 +283,9 @@ def _take_off(state: HelpersState, real: float) -> None:
     """Take off a value that is there, or found."""
     key = _helper_key(real)
     if key:
-        wanted = state.wanted[_place_of(state, key)]
-        wanted.key = key
-        wanted.count = 0
+        pair = state.targets[_place_of(state, key)]
+        pair.key = key
+        pair.count = 0
 
 
 @compiled
@@ -294,18 +294,18 @@ def _offer(state: HelpersState, real: float, way: int, i: int, j: int) -> None:
     key = _helper_key(real)
     if key == 0:
         return
-    count = state.wanted[_place_of(state, key)].count
-    if count > 1 and state.found_count < state.found_limit:
-        helper = state.found[state.found_count]
+    count = state.targets[_place_of(state, key)].count
+    if count > 1 and state.helper_count < state.helper_limit:
+        helper = state.helpers[state.helper_count]
         helper.count = count
         helper.way = way
         helper.first = i
         helper.second = j
-        state.found_count += 1
+        state.helper_count += 1
         _take_off(state, real)
 
 
-def perform_helpers(state: HelpersState) -> int:
+def run_helpers(state: HelpersState) -> int:
     """Find helpers; returns how many."""
     for node in range(1, state.count):
         if state.open[node]:
@@ -320,4 +320,4 @@ def perform_helpers(state: HelpersState) -> int:
             if i != j:
                 _offer(state, a + c, SUM, i, j)
                 _offer(state, a - c, DIFFERENCE, i, j)
-    return state.found_count
+    return state.helper_count

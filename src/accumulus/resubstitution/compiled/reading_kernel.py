@@ -64,7 +64,7 @@ class ReadingState(State):
     arities: Integers  # numbers of arguments, by code
     constants: Floats = NO_FLOATS  # of the tape; that with the reference r is at -1 - r
     fixed: Integers = NOTHING  # 1 if an operation has to be rounded as it is written, (size,)
-    told: Integers = NOTHING  # 1 if it can be told by its value, (size,)
+    is_sampled: Integers = NOTHING  # 1 if the values at the points identify it, (size,)
     # of each reference at each complex point, (size · complex_points,)
     real: Floats = NO_FLOATS
     imaginary: Floats = NO_FLOATS
@@ -88,7 +88,7 @@ class ReadingState(State):
     made_count: int = 0
     count: int = 1  # of values, 0 included, which is none
     kinds: Integers  # of each value: a number, an input, or other
-    known: Integers  # 1 if it can be told by what it is at complex points
+    identified: Integers  # 1 if the values at complex points identify it
     numbers: Floats  # what numbers are
     # of inputs: the value is so many times the input at that position
     signs: Integers
@@ -122,13 +122,13 @@ BEST: Final = -math.inf
 def _form_place(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
     """Return the place of a form in the table, or for it."""
     mask = (1 << state.table_bits) - 1
-    place = definition_hash(code, first, second, third, state.table_bits)
-    while state.form_table[place]:
-        form = state.forms[state.form_table[place] - 1]
+    slot = definition_hash(code, first, second, third, state.table_bits)
+    while state.form_table[slot]:
+        form = state.forms[state.form_table[slot] - 1]
         if form.code == code and form.first == first and form.second == second and form.third == third:
-            return place
-        place = (place + 1) & mask
-    return place
+            return slot
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
@@ -166,10 +166,10 @@ def _enter(state: ReadingState, node: int) -> None:
     """Let a value be found by what it is."""
     mask = (1 << state.table_bits) - 1
     key = _key_of(state.value_real[node * state.complex_points])
-    place = shifted_right(scattered(key), 64 - state.table_bits)
-    while state.key_table[place]:
-        place = (place + 1) & mask
-    state.key_table[place] = node
+    slot = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.key_table[slot]:
+        slot = (slot + 1) & mask
+    state.key_table[slot] = node
 
 
 @compiled
@@ -179,7 +179,7 @@ def _index(state: ReadingState) -> None:
         form = state.forms[k]
         state.form_table[_form_place(state, form.code, form.first, form.second, form.third)] = k + 1
     for node in range(1, state.count):
-        if state.known[node]:
+        if state.identified[node]:
             _enter(state, node)
 
 
@@ -195,14 +195,14 @@ def _store(state: ReadingState, node: int, r: int, sign: float) -> None:
 
 
 @compiled
-def _new(state: ReadingState, r: int, sign: float, known: bool) -> int:
+def _new(state: ReadingState, r: int, sign: float, identified: bool) -> int:
     """Return a value that was not there before: that of a reference, or its negative."""
     node: int = state.count
     state.count += 1
     state.kinds[node] = OTHER
-    state.known[node] = known
+    state.identified[node] = identified
     _store(state, node, r, sign)
-    if known:
+    if identified:
         count = state.complex_points
         for p in range(count):
             state.value_real[node * count + p] = sign * state.real[r * count + p]
@@ -236,8 +236,8 @@ def _number_of(state: ReadingState, number: float) -> int:
             state.value_bounds[value * state.real_points + q] = 0.0
         state.value_scores[value] = BEST
         state.value_finite[value] = finite
-        state.known[value] = finite and number != 0.0
-        if state.known[value]:
+        state.identified[value] = finite and number != 0.0
+        if state.identified[value]:
             for p in range(state.complex_points):
                 state.value_real[value * state.complex_points + p] = magnitude
                 state.value_imaginary[value * state.complex_points + p] = 0.0
@@ -302,19 +302,19 @@ def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool
 def _find(state: ReadingState, r: int, sign: float) -> int:
     """Return the value that a reference is at all points; 0 if there is none."""
     mask = (1 << state.table_bits) - 1
-    own = _key_of(state.real[r * state.complex_points])
+    exact_key = _key_of(state.real[r * state.complex_points])
     for step in range(3):
-        key = own - 1 if step == 1 else own + 1 if step == 2 else own
-        place = shifted_right(scattered(key), 64 - state.table_bits)
-        while state.key_table[place]:
-            node: int = state.key_table[place]
+        key = exact_key - 1 if step == 1 else exact_key + 1 if step == 2 else exact_key
+        slot = shifted_right(scattered(key), 64 - state.table_bits)
+        while state.key_table[slot]:
+            node: int = state.key_table[slot]
             if (
                 _key_of(state.value_real[node * state.complex_points]) == key
                 and _is_same(state, node, r, sign)
                 and _is_same_number(state, node, r, sign)
             ):
                 return node
-            place = (place + 1) & mask
+            slot = (slot + 1) & mask
     return 0
 
 
@@ -369,7 +369,7 @@ def _value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) ->
     value = _find_form(state, code, a, b, c)
     if value != 0:
         return value
-    if not state.told[r]:
+    if not state.is_sampled[r]:
         return _note_form(state, code, a, b, c, _new(state, r, 1.0, False))
     sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
     node = _find(state, r, float(sign))
@@ -433,7 +433,7 @@ def _read(state: ReadingState, r: int) -> bool:
     return True
 
 
-def perform(state: ReadingState) -> int:
+def run_reading(state: ReadingState) -> int:
     """Fill the tables, or read a tape; returns 0 if what is rounded as written is written in another way there."""
     if state.mode == INDEX:
         _index(state)

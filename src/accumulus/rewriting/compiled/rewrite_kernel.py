@@ -91,13 +91,13 @@ def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool)
     """
     count = 1
     enter(tree[0], root, 1)
-    place = 0
-    while place < count and count + 2 <= TREE_SIZE:
-        entry = tree[place]
+    index = 0
+    while index < count and count + 2 <= TREE_SIZE:
+        entry = tree[index]
         n = entry.node
         code = state.codes[n]
         if (code == ADD) if sums else (code in (MULTIPLY, DIVIDE)):
-            opened = place == 0 or state.uses[n] == 1
+            opened = index == 0 or state.uses[n] == 1
             if not opened and state.inline:
                 opened = looked_into(state)
             if opened:
@@ -113,7 +113,7 @@ def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool)
                 entry.left = count
                 entry.right = count + 1
                 count += 2
-        place += 1
+        index += 1
     return count
 
 
@@ -121,8 +121,8 @@ def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool)
 def rebuild(state: RewriteState, tree: Records[TreeEntry], count: int, sums: bool) -> int:
     """Return the value of the root without the leaves that were removed; what has not changed stays as it is."""
     neutral = ZERO if sums else ONE
-    for place in range(count - 1, -1, -1):
-        entry = tree[place]
+    for index in range(count - 1, -1, -1):
+        entry = tree[index]
         n = entry.node
         value = n
         if entry.removed:
@@ -142,11 +142,11 @@ def leaf(state: RewriteState, tree: Records[TreeEntry], count: int) -> int:
     """Return a random leaf that was not removed, or -1."""
     start = pick(state, count)
     for t in range(count):
-        place = start + t
-        if place >= count:
-            place -= count
-        if tree[place].left < 0 and not tree[place].removed:
-            return place
+        index = start + t
+        if index >= count:
+            index -= count
+        if tree[index].left < 0 and not tree[index].removed:
+            return index
     return -1
 
 
@@ -154,24 +154,24 @@ def leaf(state: RewriteState, tree: Records[TreeEntry], count: int) -> int:
 def partner(state: RewriteState, tree: Records[TreeEntry], count: int, i: int, sums: bool) -> int:
     """Return a leaf that the leaf i is paired with elsewhere, or -1."""
     x, sign = tree[i].node, tree[i].sign
-    place = state.heads[x]
+    use = state.heads[x]
     for _ in range(pick(state, 4)):
-        if place:
-            place = state.nexts[place]
+        if use:
+            use = state.nexts[use]
     looked = 0
-    while place and looked < LOOK:
+    while use and looked < LOOK:
         looked += 1
-        user = place // 3
+        user = use // 3
         code = state.codes[user]
         if (code == ADD) if sums else (code in (MULTIPLY, DIVIDE)):
-            k = place - 3 * user
+            k = use - 3 * user
             mine, other = state.arguments[user, k], state.arguments[user, 1 - k]
             y = abs(other)
             relative = -1 if code == DIVIDE or (sums and (mine < 0) != (other < 0)) else 1
             for j in range(count):
                 if j != i and tree[j].left < 0 and tree[j].node == y and tree[j].sign * sign == relative:
                     return j
-        place = state.nexts[place]
+        use = state.nexts[use]
     return -1
 
 
@@ -359,15 +359,15 @@ def common_factor(state: RewriteState, count: int) -> int:
         other = state.tree[j].node
         if lacks(state, other, x, side):
             continue
-        others = gather(state, state.other, other, False)
-        for g in range(others):
+        other_factors = gather(state, state.other, other, False)
+        for g in range(other_factors):
             entry = state.other[g]
             if entry.left < 0 and entry.node == x and entry.sign == side:
                 entry.removed = 1
                 state.tree[j].removed = 1
                 if inner == 0:
                     inner = rebuild(state, state.part, factors, False) * state.tree[i].sign
-                other = rebuild(state, state.other, others, False) * state.tree[j].sign
+                other = rebuild(state, state.other, other_factors, False) * state.tree[j].sign
                 inner = make_sum(state, inner, other)
                 break
         if inner != 0 and not every:
@@ -394,7 +394,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
 
     Sums and multiples that are used elsewhere, too, are sometimes looked into.
     """
-    found, waiting = state.found, state.waiting
+    terms, waiting = state.found, state.waiting
     put(waiting[0], n, 1.0)
     left, count, merged = 1, 0, False
     while left:
@@ -425,23 +425,23 @@ def combine_terms(state: RewriteState, n: int) -> int:
             scale *= number(state, m)
             m = ONE
         k = 0
-        while k < count and found[k].node != m:
+        while k < count and terms[k].node != m:
             k += 1
         if k == count:
             if count == TERM_COUNT:
                 return 0
-            put(found[k], m, scale)
+            put(terms[k], m, scale)
             count += 1
         else:
             merged = merged or m != ONE
-            found[k].coefficient += scale
-            if found[k].coefficient == 0.0:  # what cancels is left alone, see `rewrite_sums.common_factor`
+            terms[k].coefficient += scale
+            if terms[k].coefficient == 0.0:  # what cancels is left alone, see `rewrite_sums.common_factor`
                 return 0
     if not merged:
         return 0
     total = ZERO
     for k in range(count):
-        m, scale = found[k].node, found[k].coefficient
+        m, scale = terms[k].node, terms[k].coefficient
         if m == 0:
             continue
         if m == ONE:
@@ -449,7 +449,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
             continue
         inner = ZERO
         for t in range(k, count):
-            other = found[t]
+            other = terms[t]
             if other.node > ONE and abs(other.coefficient) == abs(scale):
                 value = other.node if other.coefficient == scale else -other.node
                 inner = make_sum(state, inner, value)
@@ -581,7 +581,7 @@ def move(state: RewriteState, n: int) -> int:
     return make_sum(state, a, pop(state))
 
 
-def perform(state: RewriteState) -> int:
+def run_rewrite(state: RewriteState) -> int:
     """Try as many moves as `visits` says; those that cost more than chance allows are undone. Returns 0.
 
     Under SWEEP nodes are taken in turn, from `at` on, and only moves that win are accepted. Under KEEP no move is

@@ -168,14 +168,14 @@ def lookup(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     """Return the node with that definition, or minus the free place for it, less one."""
     table, mask = state.table, (1 << state.table_bits) - 1
     codes, arguments = state.codes, state.arguments
-    place = home(state, code, a, b, c)
+    slot = home(state, code, a, b, c)
     while True:
-        n: int = table[place]
+        n: int = table[slot]
         if n == 0:
-            return -place - 1
+            return -slot - 1
         if codes[n] == code and arguments[n, 0] == a and arguments[n, 1] == b and arguments[n, 2] == c:
             return n
-        place = (place + 1) & mask
+        slot = (slot + 1) & mask
 
 
 @compiled
@@ -187,15 +187,15 @@ def take_out(state: RewriteState, n: int) -> None:
         if table[hole] == 0:
             return
         hole = (hole + 1) & mask
-    place = hole
+    slot = hole
     while True:
-        place = (place + 1) & mask
-        other = table[place]
+        slot = (slot + 1) & mask
+        other = table[slot]
         if other == 0:
             break
-        if ((place - home_of(state, other)) & mask) >= ((place - hole) & mask):
+        if ((slot - home_of(state, other)) & mask) >= ((slot - hole) & mask):
             table[hole] = other
-            hole = place
+            hole = slot
     table[hole] = 0
 
 
@@ -212,12 +212,12 @@ def touch(state: RewriteState, n: int) -> None:
 @compiled
 def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     """Return the value of a definition in normal form: of the node that has it, or of a new one."""
-    found = lookup(state, code, a, b, c)
-    if found > 0:
-        if found == state.target:
+    existing = lookup(state, code, a, b, c)
+    if existing > 0:
+        if existing == state.target:
             state.failed = 1
-        sign: int = state.signs[found]
-        return found * sign
+        sign: int = state.signs[existing]
+        return existing * sign
     n = state.next
     if state.free_count > 0:
         n = state.free[state.free_count - 1]
@@ -235,7 +235,7 @@ def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     state.frozen[n] = 0
     state.fused[n] = 0
     state.queued[n] = 0
-    logged(state).table[-found - 1] = n
+    logged(state).table[-existing - 1] = n
     touch(state, n)
     return n
 
@@ -385,20 +385,20 @@ def make_node(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
 
 
 @compiled
-def link(state: RewriteState, place: int, m: int) -> None:
+def link(state: RewriteState, use: int, m: int) -> None:
     """Enter the argument at a place among the uses of a node."""
     written, head = logged(state), state.heads[m]
-    written.nexts[place] = head
-    written.previous[place] = 0
+    written.nexts[use] = head
+    written.previous[use] = 0
     if head:
-        written.previous[head] = place
-    written.heads[m] = place
+        written.previous[head] = use
+    written.heads[m] = use
 
 
 @compiled
-def unlink(state: RewriteState, place: int, m: int) -> None:
+def unlink(state: RewriteState, use: int, m: int) -> None:
     """Take the argument at a place out of the uses of a node."""
-    before, after = state.previous[place], state.nexts[place]
+    before, after = state.previous[use], state.nexts[use]
     if before:
         logged(state).nexts[before] = after
     else:
@@ -425,15 +425,15 @@ def pop(state: RewriteState) -> int:
 @compiled
 def fuse_node(state: RewriteState, n: int) -> None:
     """Let a sum take up a product that nothing else uses, if it has one; for when arguments or their uses change."""
-    found = 0
+    takes_product = 0
     for k in range(2):
         m = abs(state.arguments[n, k])
         if state.codes[m] == MULTIPLY and state.uses[m] == 1:
-            found = 1
+            takes_product = 1
     was = state.fused[n]
-    if found != was:
-        logged(state).fused[n] = found
-        state.cost += (was - found) * state.credit
+    if takes_product != was:
+        logged(state).fused[n] = takes_product
+        state.cost += (was - takes_product) * state.credit
 
 
 @compiled
@@ -447,12 +447,12 @@ def release(state: RewriteState, n: int) -> None:
 @compiled
 def fuse_users(state: RewriteState, m: int, most: int) -> None:
     """Look again at the sums among the users of a node, so many at most, for what they take up."""
-    place = state.heads[m]
-    while place and most:
-        user = place // 3
+    use = state.heads[m]
+    while use and most:
+        user = use // 3
         if state.codes[user] == ADD and state.uses[user]:
             fuse_node(state, user)
-        place = state.nexts[place]
+        use = state.nexts[use]
         most -= 1
 
 
@@ -530,20 +530,20 @@ def merge_nodes(state: RewriteState, n: int, v: int) -> None:
         return
     hold(state, m)
     while True:
-        place = state.heads[n]
-        if place == 0:
+        use = state.heads[n]
+        if use == 0:
             break
-        user = place // 3
+        user = use // 3
         code = state.codes[user]
         if code != OUTPUT and not state.queued[user]:
             take_out(state, user)
             logged(state).queued[user] = 1
             state.queue[state.queue_count] = user
             state.queue_count += 1
-        unlink(state, place, n)
-        k = place - 3 * user
+        unlink(state, use, n)
+        k = use - 3 * user
         logged(state).arguments[user, k] = sign_of(state.arguments[user, k]) * v
-        link(state, place, m)
+        link(state, use, m)
         logged(state).uses[m] = state.uses[m] + 1
         if state.credit and code == ADD:
             fuse_node(state, user)
@@ -581,9 +581,9 @@ def define(state: RewriteState, n: int, v: int) -> None:
         argument = abs(arguments[m, k])
         link(state, 3 * n + k, argument)
         hold(state, argument)
-    place = lookup(state, code, arguments[n, 0], arguments[n, 1], arguments[n, 2])
-    if place < 0:
-        logged(state).table[-place - 1] = n
+    slot = lookup(state, code, arguments[n, 0], arguments[n, 1], arguments[n, 2])
+    if slot < 0:
+        logged(state).table[-slot - 1] = n
     arity = state.arities[old]
     if arity > 0:
         drop(state, abs(a))

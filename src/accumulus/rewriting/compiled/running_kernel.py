@@ -59,8 +59,8 @@ def magnitude(x: float, y: float) -> float:
         return math.nan
     if large == 0.0:
         return 0.0
-    part = small / large
-    return large * math.sqrt(1.0 + part * part)
+    ratio = small / large
+    return large * math.sqrt(1.0 + ratio * ratio)
 
 
 @compiled
@@ -103,10 +103,10 @@ def _place(state: RunningState, reference: int) -> int:
 @compiled
 def _run_complex(state: RunningState, r: int, code: int) -> None:
     """Write a sum, difference, product, quotient or change of sign at all points."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
+    start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     real, imaginary, errors, sizes = state.real, state.imaginary, state.errors, state.sizes
     for p in range(state.points):
-        at, i, j = own + p, first + p, second + p
+        at, i, j = start + p, first + p, second + p
         a, b, c, d = real[i], imaginary[i], real[j], imaginary[j]
         if code == MULTIPLY:
             x, y = a * c - b * d, a * d + b * c
@@ -127,22 +127,22 @@ def _run_complex(state: RunningState, r: int, code: int) -> None:
 @compiled
 def _run_real(state: RunningState, r: int, code: int) -> None:
     """Write a sum, difference, product, quotient or change of sign at all points."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
+    start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values = state.real
     for p in range(state.points):
         x, y = values[first + p], values[second + p]
         if code == ADD:
-            values[own + p] = x + y
+            values[start + p] = x + y
         elif code == SUBTRACT:
-            values[own + p] = x - y
+            values[start + p] = x - y
         elif code == MULTIPLY:
-            values[own + p] = x * y
+            values[start + p] = x * y
         elif code == DIVIDE:
-            values[own + p] = x / y
+            values[start + p] = x / y
         else:
-            values[own + p] = -x
-        if abs(values[own + p]) > state.largest:
-            values[own + p] = math.inf if values[own + p] > 0.0 else -math.inf
+            values[start + p] = -x
+        if abs(values[start + p]) > state.largest:
+            values[start + p] = math.inf if values[start + p] > 0.0 else -math.inf
 
 
 @compiled
@@ -154,36 +154,36 @@ def times(size: float, error: float) -> float:
 @compiled
 def _bound_real(state: RunningState, r: int, code: int) -> None:
     """Compute bounds of one of these, once its values are there."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
+    start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values, errors = state.real, state.errors
     for p in range(state.points):
-        size, by_first, by_second = abs(values[own + p]), errors[first + p], errors[second + p]
+        size, by_first, by_second = abs(values[start + p]), errors[first + p], errors[second + p]
         if code == MULTIPLY:
             of_first, of_second = times(abs(values[second + p]), by_first), times(abs(values[first + p]), by_second)
-            errors[own + p] = of_second + of_first + size
+            errors[start + p] = of_second + of_first + size
         elif code == DIVIDE:
-            errors[own + p] = (by_first + size * by_second) / abs(values[second + p]) + size
+            errors[start + p] = (by_first + size * by_second) / abs(values[second + p]) + size
         elif code == NEGATIVE:
-            errors[own + p] = by_first
+            errors[start + p] = by_first
         else:
-            errors[own + p] = by_first + by_second + size
+            errors[start + p] = by_first + by_second + size
         if size > state.largest:
-            errors[own + p] = math.inf
+            errors[start + p] = math.inf
         elif 0.0 < size < state.smallest:
-            errors[own + p] += state.smallest
+            errors[start + p] += state.smallest
 
 
 @compiled
 def _choose(state: RunningState, r: int) -> None:
     """Choose one of two values, by a third, at all points."""
-    own, condition = _place(state, r), _place(state, state.rows[r, 1])
+    start, condition = _place(state, r), _place(state, state.rows[r, 1])
     first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
     is_complex = state.mode == COMPLEX
     for p in range(state.points):
         holds = state.real[condition + p] != 0.0
         if is_complex:
             holds = holds or state.imaginary[condition + p] != 0.0
-        at, taken = own + p, (first if holds else second) + p
+        at, taken = start + p, (first if holds else second) + p
         state.real[at] = state.real[taken]
         if is_complex:
             state.imaginary[at] = state.imaginary[taken]
@@ -192,7 +192,7 @@ def _choose(state: RunningState, r: int) -> None:
             state.errors[at] = state.errors[taken]
 
 
-def perform(state: RunningState) -> int:
+def run_operations(state: RunningState) -> int:
     """Run operations from `begin` on; returns the first that is left, `end` if there is none."""
     for r in range(state.begin, state.end):
         code = state.rows[r, 0]

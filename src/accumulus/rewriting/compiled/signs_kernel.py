@@ -92,10 +92,10 @@ def wrong(state: SignsState, n: int) -> int:
 def around(state: SignsState, n: int) -> int:
     """Return the number of changes that a node and its users take."""
     total = wrong(state, n)
-    place = state.heads[n]
-    while place:
-        total += wrong(state, place // 3)
-        place = state.nexts[place]
+    use = state.heads[n]
+    while use:
+        total += wrong(state, use // 3)
+        use = state.nexts[use]
     return total
 
 
@@ -150,7 +150,7 @@ def turn(state: SignsState) -> None:
             spins[n] = -spins[n]
 
 
-def perform(state: SignsState) -> int:
+def run_signs(state: SignsState) -> int:
     """Do what the mode says; of SORT and COUNT, returns the number."""
     if state.mode == SORT:
         return _sort(state)

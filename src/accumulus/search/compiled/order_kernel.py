@@ -60,12 +60,12 @@ class OrderState(RowsState):
         rows, scratch: of the graph at position `at`, and of a replay; like `base`.
         order, best_order: the present one and the best so far, (vertices,).
         costs: of each vertex where it stands.
-        own, changed: of a replay: what the moved vertex costs at each place, and what the others cost then.
+        costs_of_x, changed: of a replay: what the moved vertex costs at each place, and what the others cost then.
         sums: of the probabilities of places.
         stack, waiting, spare: for writing down an equivalent order.
         table: see TABLE_STEP.
         random: state of the generator, (1,).
-        window: vertices behind its own place among which one is placed, at most.
+        window: vertices behind its own position among which one is placed, at most.
         visits: to make in a call.
         at: position of the next visit; -1 starts with a new order.
         total, best: cost of the present and of the best order.
@@ -79,7 +79,7 @@ class OrderState(RowsState):
     order: Integers
     best_order: Integers
     costs: Integers
-    own: Integers
+    costs_of_x: Integers
     changed: Integers
     sums: Floats
     stack: Integers
@@ -265,18 +265,18 @@ def _cost_order(state: OrderState, inner: int) -> None:
 def replay(state: OrderState, x: int, first: int, length: int, gone: int, costing: bool) -> None:
     """Eliminate order[first:first+length] in the scratch rows, while x is there all the time, or gone before.
 
-    While x is there: writes what x would cost before each of them (`own`), and which of them are its neighbours
+    While x is there: writes what x would cost before each of them (`costs_of_x`), and which of them are its neighbours
     when they go (`changed` is UNKNOWN). What those cost is written to `changed` if `costing`.
     """
     scratch, order, mask, words = state.scratch, state.order, state.mask, state.words
-    own, changed = state.own, state.changed
+    costs_of_x, changed = state.costs_of_x, state.changed
     inner, row = (state.vertices + 63) >> 6, words * SETS
     copy(scratch[x * row :], state.rows[x * row :], row)
     for t in range(first, first + length):
         u = order[t]
         copy(scratch[u * row :], state.rows[u * row :], row)
     if not gone:
-        own[0] = cost_of(state, scratch, x)
+        costs_of_x[0] = cost_of(state, scratch, x)
     else:
         eliminate(scratch, x, mask, words, inner)
     for t in range(length):
@@ -291,7 +291,7 @@ def replay(state: OrderState, x: int, first: int, length: int, gone: int, costin
             changed[t] = cost_of(state, scratch, u)
         eliminate(scratch, u, mask, words, inner)
         if not gone:
-            own[t + 1] = cost_of(state, scratch, x) if near else own[t]
+            costs_of_x[t + 1] = cost_of(state, scratch, x) if near else costs_of_x[t]
 
 
 @compiled
@@ -301,11 +301,11 @@ def draw(state: OrderState, first: int, length: int, sign: int) -> int:
     Before its place, vertices cost what they do with x there, behind it what they do without. `changed` holds the
     former if x stands first now (sign 1), and the latter if it stands last (sign -1).
     """
-    own, changed, sums, order, costs = state.own, state.changed, state.sums, state.order, state.costs
+    costs_of_x, changed, sums, order, costs = state.costs_of_x, state.changed, state.sums, state.order, state.costs
     primary, secondary = state.primary / state.temperature, state.secondary / state.temperature
     price, least = 0, 1e300
     for t in range(length + 1):
-        total = price + own[t]
+        total = price + costs_of_x[t]
         high = (total + HALF) >> SHIFT
         sums[t] = primary * high + secondary * (total - (high << SHIFT))
         least = min(least, sums[t])
@@ -318,35 +318,35 @@ def draw(state: OrderState, first: int, length: int, sign: int) -> int:
             sum_of_all += state.table[int(steps)]
         sums[t] = sum_of_all
     drawn = shifted_right(random_bits(state.random), 11) * (sum_of_all / 9007199254740992.0)
-    place = 0
-    while place < length and sums[place] <= drawn:
-        place += 1
-    return place
+    drawn_position = 0
+    while drawn_position < length and sums[drawn_position] <= drawn:
+        drawn_position += 1
+    return drawn_position
 
 
 @compiled
-def _move(state: OrderState, x: int, at: int, place: int, here: int) -> int:
+def _move(state: OrderState, x: int, at: int, to: int, here: int) -> int:
     """Move x from at+here to at+place and return by how much the total changes."""
-    own, changed, order, costs = state.own, state.changed, state.order, state.costs
-    difference: int = own[place] - own[here]
+    costs_of_x, changed, order, costs = state.costs_of_x, state.changed, state.order, state.costs
+    difference: int = costs_of_x[to] - costs_of_x[here]
     if here == 0:
-        for t in range(place):
+        for t in range(to):
             u = order[at + t + 1]
             order[at + t] = u
             difference += changed[t] - costs[u]
             costs[u] = changed[t]
     else:
-        for t in range(here - 1, place - 1, -1):
+        for t in range(here - 1, to - 1, -1):
             u = order[at + t]
             order[at + t + 1] = u
             difference += changed[t] - costs[u]
             costs[u] = changed[t]
-    order[at + place] = x
-    costs[x] = own[place]
+    order[at + to] = x
+    costs[x] = costs_of_x[to]
     return difference
 
 
-def perform(state: OrderState) -> int:
+def run_order(state: OrderState) -> int:
     """Make `visits` visits, from wherever the last call stopped; `at` = -1 starts with a new order.
 
     Cutting a run into calls does not change it. Returns the best total so far.
@@ -372,9 +372,9 @@ def perform(state: OrderState) -> int:
             mark(mask, order, at, at + length + 1, inner)
             for gone in range(later + 1):
                 replay(state, x, first, length, gone, gone == later)
-            place = draw(state, first, length, 1 - 2 * later)
-            if place != here:
-                state.total += _move(state, x, at, place, here)
+            position = draw(state, first, length, 1 - 2 * later)
+            if position != here:
+                state.total += _move(state, x, at, position, here)
                 if state.total < state.best:
                     state.best = state.total
                     copy(state.best_order, order, m)

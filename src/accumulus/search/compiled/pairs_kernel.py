@@ -87,34 +87,34 @@ NO_COST: Final = 1 << 62
 def _terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
     """Count what eliminating k takes: products; or contributions to labels, each an addition or a new label."""
     words = state.words
-    own = rows[k * words * SETS :]
+    row = rows[k * words * SETS :]
     own_word, own_bit = k >> 6, bit(k & 63)
     p, q, s, r, outside, both, varying = 0, 0, 0, 0, 0, 0, 0
     for w in range(words):
-        below, across = own[w], own[CROSSING * words + w]
+        below, across = row[w], row[CROSSING * words + w]
         if w == own_word:
             across &= ~own_bit
         p += population(below)
-        q += population(own[words + w])
-        s += population(own[ABOVE * words + w])
-        r += population(own[(ABOVE + 1) * words + w])
+        q += population(row[words + w])
+        s += population(row[ABOVE * words + w])
+        r += population(row[(ABOVE + 1) * words + w])
         outside += population(across & ~below)
         both += population(across & below)
-        varying += population(across & own[words + w])
-    squared = own[CROSSING * words + own_word] & own_bit != 0
+        varying += population(across & row[words + w])
+    squared = row[CROSSING * words + own_word] & own_bit != 0
     if state.every != 0 or additions != 0:
         q, r, varying = p, s, both
-    found = q * r
+    total = q * r
     if squared:
         # of a pair with a label ±1 one product of two remains, where both are crossed by k; see `eliminate_pairs`
-        found += shifted_right(q * (q + 1), 1) + shifted_right(varying * (varying - 1), 1)
-        found += q * (outside + both - varying)
-        found += 2 * both if additions != 0 else q
+        total += shifted_right(q * (q + 1), 1) + shifted_right(varying * (varying - 1), 1)
+        total += q * (outside + both - varying)
+        total += 2 * both if additions != 0 else q
     else:
-        found += q * (outside + both)
+        total += q * (outside + both)
         if additions != 0:
-            found += both
-    return found
+            total += both
+    return total
 
 
 @compiled
@@ -122,23 +122,23 @@ def _join(to: Integers, source: Integers, words: int, varies: int) -> int:
     """Add a set, and which of its labels are not ±1, to another's through an edge; how many are new."""
     new = 0
     for w in range(words):
-        given, there = source[w], to[w]
-        new += population(given & ~there)
-        to[w] = there | given
-        to[words + w] |= source[words + w] | (given & (there | varies))
+        labels, there = source[w], to[w]
+        new += population(labels & ~there)
+        to[w] = there | labels
+        to[words + w] |= source[words + w] | (labels & (there | varies))
     return new
 
 
 @compiled
 def cross(to: Integers, source: Integers, words: int, i: int) -> int:
     """Add a set to that on which the adjoint of i depends; how many of its values from i on are new."""
-    new, own = 0, i >> 6
+    new, own_word = 0, i >> 6
     for w in range(words):
         fresh = source[w] & ~to[w]
         to[w] |= fresh
-        if w > own:
+        if w > own_word:
             new += population(fresh)
-        elif w == own:
+        elif w == own_word:
             new += population(fresh & ~(bit(i & 63) - 1))
     return new
 
@@ -148,24 +148,24 @@ def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
     """Eliminate k and its adjoint; returns what it costs."""
     words = state.words
     size = words * SETS
-    own = rows[k * size :]
+    row_of_k = rows[k * size :]
     own_word, own_bit = k >> 6, bit(k & 63)
     keep = ~own_bit
     products = _terms(state, rows, k, 0)
     added = _terms(state, rows, k, 1)
-    across = own[CROSSING * words :]
+    across = row_of_k[CROSSING * words :]
     squared = across[own_word] & own_bit != 0
     across[own_word] &= keep
     for w in range(words):
-        bits = own[ABOVE * words + w]
+        bits = row_of_k[ABOVE * words + w]
         while bits != 0:
             low = wrapped(bits & -bits)
             row = rows[((w << 6) + lowest(bits)) * size :]
             bits ^= low
             row[own_word] &= keep
             row[words + own_word] &= keep
-            added -= _join(row, own, words, -1 if own[(ABOVE + 1) * words + w] & low else 0)
-        bits = own[w] & state.inner[w]
+            added -= _join(row, row_of_k, words, -1 if row_of_k[(ABOVE + 1) * words + w] & low else 0)
+        bits = row_of_k[w] & state.inner[w]
         while bits != 0:
             low = wrapped(bits & -bits)
             i = (w << 6) + lowest(bits)
@@ -173,17 +173,17 @@ def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
             bits ^= low
             row[ABOVE * words + own_word] &= keep
             row[(ABOVE + 1) * words + own_word] &= keep
-            _join(row[ABOVE * words :], own[ABOVE * words :], words, -1 if own[words + w] & low else 0)
+            _join(row[ABOVE * words :], row_of_k[ABOVE * words :], words, -1 if row_of_k[words + w] & low else 0)
             added -= cross(row[CROSSING * words :], across, words, i)
             if squared:
-                added -= cross(row[CROSSING * words :], own, words, i)
+                added -= cross(row[CROSSING * words :], row_of_k, words, i)
         bits = across[w] & state.inner[w]
         while bits != 0:
             i = (w << 6) + lowest(bits)
             row = rows[i * size :]
             bits ^= wrapped(bits & -bits)
             row[CROSSING * words + own_word] &= keep
-            added -= cross(row[CROSSING * words :], own, words, i)
+            added -= cross(row[CROSSING * words :], row_of_k, words, i)
     return state.products * products + state.additions * added
 
 
@@ -281,7 +281,7 @@ def sweep(state: PairsState) -> None:
         state.at = 0 if at == count - 2 else at + 1
 
 
-def perform(state: PairsState) -> int:
+def run_pairs(state: PairsState) -> int:
     """Do what `mode` says; returns the best total so far."""
     if state.mode == COST:
         _cost_order(state)

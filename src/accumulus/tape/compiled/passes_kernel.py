@@ -69,8 +69,8 @@ class PassesState(State):
         properties: of operations, by code.
         commands: to run; their arguments are places among the values, or constants.
         at, end: the next command, and the one after the last.
-        values: references: those that are given, then what each command gave.
-        given: how many are given.
+        values: references: the inputs, then the result of each command.
+        input_count: number of inputs.
         signed_zeros: of the command that is run, whether zeros keep their sign, 0 if not.
         negations: changes of sign that come after the operation that the caller is to evaluate.
         answered: 1 if its value is there.
@@ -100,7 +100,7 @@ class PassesState(State):
     at: int = 0
     end: int = 0
     values: Integers = NOTHING
-    given: int = 0
+    input_count: int = 0
     signed_zeros: int = 0
     negations: int = 0
     answered: int = 0
@@ -140,25 +140,25 @@ def _constant_place(state: PassesState, key: int) -> int:
     """Place in the table of constants that a key has, or would have."""
     table, bits = state.constant_table, state.constant_bits
     x = key ^ shifted_right(key, 29)
-    place = shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
+    slot = shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
     while True:
-        found = table[place]
-        if found == 0 or _key_of(state.constants[found - 1]) == key:
-            return place
-        place = (place + 1) & ((1 << bits) - 1)
+        entry = table[slot]
+        if entry == 0 or _key_of(state.constants[entry - 1]) == key:
+            return slot
+        slot = (slot + 1) & ((1 << bits) - 1)
 
 
 @compiled
 def _constant(state: PassesState, value: float) -> int:
     """Return the reference of a constant, as `Tape.constant` does."""
-    place = _constant_place(state, _key_of(value))
-    found: int = state.constant_table[place]
-    if found == 0:
-        found = state.constant_count + 1
-        state.constants[found - 1] = value
-        state.constant_count = found
-        state.constant_table[place] = found
-    return -found
+    slot = _constant_place(state, _key_of(value))
+    entry: int = state.constant_table[slot]
+    if entry == 0:
+        entry = state.constant_count + 1
+        state.constants[entry - 1] = value
+        state.constant_count = entry
+        state.constant_table[slot] = entry
+    return -entry
 
 
 @compiled
@@ -171,15 +171,15 @@ def _code_of(state: PassesState, reference: int) -> int:
 def _place_of(state: PassesState, code: int, a: int, b: int, c: int) -> int:
     """Place in the table that an operation has, or would have."""
     table, bits, rows = state.table, state.table_bits, state.rows
-    place = definition_hash(code, a, b, c, bits)
+    slot = definition_hash(code, a, b, c, bits)
     while True:
-        reference = table[place] - 1
+        reference = table[slot] - 1
         if reference < 0:
-            return place
+            return slot
         row = rows[reference]
         if row.code == code and row.first == a and row.second == b and row.third == c:
-            return place
-        place = (place + 1) & ((1 << bits) - 1)
+            return slot
+        slot = (slot + 1) & ((1 << bits) - 1)
 
 
 @compiled
@@ -201,13 +201,13 @@ def _fill(row: Row, code: int, a: int, b: int, c: int) -> None:
 @compiled
 def _record(state: PassesState, code: int, a: int, b: int, c: int) -> int:
     """Return the reference of an operation that nothing simplifies."""
-    place = _place_of(state, code, a, b, c)
-    reference: int = state.table[place] - 1
+    slot = _place_of(state, code, a, b, c)
+    reference: int = state.table[slot] - 1
     if reference < 0:
         reference = state.length
         _fill(state.rows[reference], code, a, b, c)
         state.length = reference + 1
-        state.table[place] = reference + 1
+        state.table[slot] = reference + 1
     return reference
 
 
@@ -487,9 +487,9 @@ def _as_given(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 
 @compiled
-def _value_at(state: PassesState, place: int) -> int:
+def _value_at(state: PassesState, position: int) -> int:
     """Return the reference that an argument of a command stands for: a value before it, or a constant."""
-    return state.values[place] if place >= 0 else place
+    return state.values[position] if position >= 0 else position
 
 
 @compiled
@@ -517,7 +517,7 @@ def _write(state: PassesState) -> int:
                 result = _run(state, code & CODE, a, b, c)
                 if result == ASKED:
                     return FOLD
-        state.values[state.given + t] = result
+        state.values[state.input_count + t] = result
     state.at = state.end
     return DONE
 
@@ -547,7 +547,7 @@ def _sort(state: PassesState) -> None:
     state.ordered = count
 
 
-def perform_passes(state: PassesState) -> int:
+def run_passes(state: PassesState) -> int:
     """Do what `mode` says; of WRITE, returns how it ended."""
     if state.mode == WRITE:
         return _write(state)

@@ -17,7 +17,7 @@ class SlotsState(State):
     used: int = 0  # places that there are, so far
 
 
-def perform(state: SlotsState) -> int:
+def run_slots(state: SlotsState) -> int:
     """Give a place to each value; returns how many places there are."""
     arguments, last, slots, free = state.arguments, state.last, state.slots, state.free
     for value in range(state.count):

@@ -382,8 +382,8 @@ def _keep_plan(state: FacesState, cost: int) -> None:
     """Keep a plan that is complete, and cheaper than those before."""
     state.best, state.limit, state.best_length = cost, cost - 1, state.length
     for k in range(state.length):
-        for part in range(3):
-            state.best_log[k, part] = state.log[k, part]
+        for field in range(3):
+            state.best_log[k, field] = state.log[k, field]
 
 
 @compiled
@@ -452,7 +452,7 @@ def _expand(state: FacesState, depth: int) -> None:
         _set_move(moves[at], bound, a, b)
 
 
-def perform(state: FacesState) -> int:
+def run_faces(state: FacesState) -> int:
     """Search until nothing cheaper than `limit` is left, or `budget` moves have been tried.
 
     `depth` = -1 begins with the line graph at depth 0, which stays as it is. Returns DONE or MORE.

@@ -51,7 +51,7 @@ class MixedState(LineState):
     costs: Integers
     prints: Integers
     # number of the snapshot before every STEP-th item of the list; the first is of the graph as it is given
-    kept: Integers
+    current: Integers
     tried: Integers  # those of the list on trial, from where it begins; else snapshots that are free
     # items, trial, best_items: the current list, the one on trial and the best so far, (length,)
     items: Integers
@@ -211,17 +211,17 @@ def _attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -
         limit: largest accepted energy.
     """
     size, length, trial, costs, prints = state.size, state.length, state.trial, state.costs, state.prints
-    kept, tried = state.kept, state.tried
-    copy_many(state.graph, _snapshot(state, kept[begin]), size)
-    state.cost = costs[kept[begin]]
+    current, tried = state.current, state.tried
+    copy_many(state.graph, _snapshot(state, current[begin]), size)
+    state.cost = costs[current[begin]]
     count = (length + STEP - 1) // STEP
     change, met = 0, count
     for t in range(begin * STEP, length):
         c = t // STEP
         if t == c * STEP and c > begin:
             now = _fingerprint(state)
-            if t > last and now == prints[kept[c]]:
-                change, met = state.cost - costs[kept[c]], c
+            if t > last and now == prints[current[c]]:
+                change, met = state.cost - costs[current[c]], c
                 state.cost = state.total + change
                 break
             copy_many(_snapshot(state, tried[c]), state.graph, size)
@@ -237,9 +237,9 @@ def _attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -
     if _energy(state, state.cost) > limit:
         return False
     for c in range(begin + 1, met):
-        kept[c], tried[c] = tried[c], kept[c]
+        current[c], tried[c] = tried[c], current[c]
     for c in range(met, count):
-        costs[kept[c]] += change
+        costs[current[c]] += change
     state.total = state.cost
     copy_many(state.items, trial, length)
     return True
@@ -255,7 +255,7 @@ def _go_through(state: MixedState) -> None:
         copy_many(state.best_items, state.items, state.length)
 
 
-def perform(state: MixedState) -> int:
+def run_mixed(state: MixedState) -> int:
     """Make `moves` moves, or fewer if that is `work` products; begins with the list in `items` if not `started` yet.
 
     Returns the best total so far.

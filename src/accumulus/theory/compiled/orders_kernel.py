@@ -262,15 +262,15 @@ def _flows_after(state: BlocksState, gone: int, k: int, side: int) -> int:
     while bits != 0:
         x = lowest(bits)
         bits &= bits - 1
-        known: int = state.flows[((gone ^ 1 << x) * state.count + k) * 2 + side]
-        if known >> (2 * FLOW + x) & 1 == 0:
-            return known
-    found = _flows(state, _graph_after(state, gone), state.block[k], side * SIDE)
+        smaller: int = state.flows[((gone ^ 1 << x) * state.count + k) * 2 + side]
+        if smaller >> (2 * FLOW + x) & 1 == 0:
+            return smaller
+    flows = _flows(state, _graph_after(state, gone), state.block[k], side * SIDE)
     for x in range(state.count):
         u = state.block[x]
         if state.near[u >> 6] & bit(u & 63):
-            found |= 1 << (2 * FLOW + x)
-    return found
+            flows |= 1 << (2 * FLOW + x)
+    return flows
 
 
 @compiled
@@ -296,14 +296,14 @@ def _set(state: BlocksState, gone: int) -> None:
     while bits != 0:
         k = lowest(bits)
         bits &= bits - 1
-        place = (gone * count + k) * 2
+        entry = (gone * count + k) * 2
         above, below = _flows_after(state, gone, k, 0), _flows_after(state, gone, k, 1)
-        flows[place], flows[place + 1] = above, below
+        flows[entry], flows[entry + 1] = above, below
         cost = table[gone] + _product(above, below, state.sizes[state.block[k]])
         table[gone | 1 << k] = min(cost, table[gone | 1 << k])
 
 
-def perform_blocks(state: BlocksState) -> int:
+def run_blocks(state: BlocksState) -> int:
     """Look at `budget` sets, or vertices that are gone in pairs; returns the next that has not been looked at."""
     last = min((1 << state.count) - 1 if state.count else state.vertices + 1, state.next + state.budget)
     for gone in range(state.next, last):
@@ -326,7 +326,7 @@ PROBES: Final = 8
 VALUE: Final = 2
 
 
-class Frame(Record):
+class SetFrame(Record):
     """A connected set whose best order is searched."""
 
     limit: int  # only orders of at most that cost are looked for
@@ -368,7 +368,7 @@ class OrdersState(FlowsState):
     gone: Integers
     sums: Integers
     tables: Integers
-    frames: Records[Frame]
+    frames: Records[SetFrame]
     sets: Integers
     choices: Integers
     prices: Integers
@@ -389,46 +389,46 @@ class OrdersState(FlowsState):
 
 
 @compiled
-def _place(state: OrdersState, part: Integers) -> int:
+def _place(state: OrdersState, vertices: Integers) -> int:
     """Return the position of a set in the memory; -1 if it is not there."""
     inner, key = state.inner, 0
     for w in range(inner):
-        key = scattered(key ^ part[w])
-    place = shifted_right(key, 64 - state.memory_bits)
-    for probe in range(place, place + PROBES):
+        key = scattered(key ^ vertices[w])
+    start = shifted_right(key, 64 - state.memory_bits)
+    for probe in range(start, start + PROBES):
         entry = state.memory[probe * (inner + VALUE) :]
         same = entry[inner] != 0
         for w in range(inner):
-            same = same and entry[w] == part[w]
+            same = same and entry[w] == vertices[w]
         if same:
             return probe
-    return -1 - place
+    return -1 - start
 
 
 @compiled
-def _remember(state: OrdersState, part: Integers, bound: int, exact: int, last: int, nodes: int) -> None:
+def _remember(state: OrdersState, vertices: Integers, bound: int, exact: int, last: int, nodes: int) -> None:
     """Note what is known about a set, in place of what took the least."""
-    inner, place = state.inner, _place(state, part)
-    if place < 0:
-        first = -1 - place
-        place = first
+    inner, slot = state.inner, _place(state, vertices)
+    if slot < 0:
+        first = -1 - slot
+        slot = first
         for probe in range(first, first + PROBES):
-            if state.memory[probe * (inner + VALUE) + inner + 1] < state.memory[place * (inner + VALUE) + inner + 1]:
-                place = probe
-    entry = state.memory[place * (inner + VALUE) :]
-    copy(entry, part, inner)
+            if state.memory[probe * (inner + VALUE) + inner + 1] < state.memory[slot * (inner + VALUE) + inner + 1]:
+                slot = probe
+    entry = state.memory[slot * (inner + VALUE) :]
+    copy(entry, vertices, inner)
     entry[inner] = (bound << 1 | exact) << LAST | last
     entry[inner + 1] = nodes + 1
 
 
 @compiled
-def _by_blocks(state: OrdersState, part: Integers, least: Integers) -> int:
+def _by_blocks(state: OrdersState, vertices: Integers, least: Integers) -> int:
     """Return a lower bound on the cost of a set, by its blocks."""
     gone, sums, total = state.gone, state.sums, 0
     for b in range(state.blocks):
         gone[b], sums[b] = 0, 0
     for w in range(state.inner):
-        bits = part[w]
+        bits = vertices[w]
         while bits != 0:
             v = (w << 6) + lowest(bits)
             bits = without_lowest(bits)
@@ -440,27 +440,27 @@ def _by_blocks(state: OrdersState, part: Integers, least: Integers) -> int:
 
 
 @compiled
-def _floor(state: OrdersState, part: Integers, least: Integers) -> int:
+def _floor(state: OrdersState, vertices: Integers, least: Integers) -> int:
     """Return a lower bound on the cost of a connected set, doubled; plus 1 if it is exact."""
     count, v = 0, 0
     for w in range(state.inner):
-        bits = part[w]
+        bits = vertices[w]
         count += population(bits)
         if bits != 0:
             v = (w << 6) + lowest(bits)
     if count == 1:
         return cost_of(state, state.base, v) << 1 | 1
-    place = _place(state, part)
-    known: int = state.memory[place * (state.inner + VALUE) + state.inner] >> LAST if place >= 0 else 0
-    return known if known & 1 else max(known, _by_blocks(state, part, least) << 1)
+    slot = _place(state, vertices)
+    bound: int = state.memory[slot * (state.inner + VALUE) + state.inner] >> LAST if slot >= 0 else 0
+    return bound if bound & 1 else max(bound, _by_blocks(state, vertices, least) << 1)
 
 
 @compiled
-def _split(state: OrdersState, part: Integers, v: int, depth: int) -> int:
+def _split(state: OrdersState, vertices: Integers, v: int, depth: int) -> int:
     """Find the connected parts of a set without a vertex, and what they cost at least; returns how many there are."""
     inner, count = state.inner, 0
     rest, frontier = state.entered, state.left
-    copy(rest, part, inner)
+    copy(rest, vertices, inner)
     rest[v >> 6] &= ~bit(v & 63)
     base = depth * state.vertices
     for w in range(inner):
@@ -492,20 +492,20 @@ def _split(state: OrdersState, part: Integers, v: int, depth: int) -> int:
 
 
 @compiled
-def _reach(state: OrdersState, part: Integers) -> None:
+def _reach(state: OrdersState, vertices: Integers) -> None:
     """Find what each vertex of a set is joined to through others of the set: its edges if it is eliminated last."""
     words, base, reach = state.words, state.base, state.reach
     for side in range(0, SETS, SIDE):
         for t in range(state.vertices):
             v = t if side != 0 else state.vertices - 1 - t  # dependencies come before dependents
-            if part[v >> 6] & bit(v & 63) == 0:
+            if vertices[v >> 6] & bit(v & 63) == 0:
                 continue
             row, to = base[(v * SETS + side) * words :], reach[(v * SETS + side) * words :]
             if state.products:  # kinds do not matter
                 for w in range(words):
                     to[w] = row[w] & ~state.mask[w]
                 for w in range(state.inner):
-                    bits = row[w] & part[w]
+                    bits = row[w] & vertices[w]
                     while bits != 0:
                         source = reach[(((w << 6) + lowest(bits)) * SETS + side) * words :]
                         bits = without_lowest(bits)
@@ -516,7 +516,7 @@ def _reach(state: OrdersState, part: Integers) -> None:
                 for w in range(words):
                     to[s * words + w] = row[s * words + w] & ~state.mask[w]
             for w in range(state.inner):
-                bits = row[w] & part[w]
+                bits = row[w] & vertices[w]
                 while bits != 0:
                     low = wrapped(bits & -bits)
                     source = reach[(((w << 6) + lowest(bits)) * SETS + side) * words :]
@@ -531,32 +531,32 @@ def _reach(state: OrdersState, part: Integers) -> None:
 def _expand(state: OrdersState, depth: int, gone: int) -> None:
     """Find what the vertices of a frame's set cost as the last ones, and in which order they are worth a try."""
     frame, base = state.frames[depth], depth * state.vertices
-    part = state.sets[depth * state.inner :]
+    vertices = state.sets[depth * state.inner :]
     prices, least, choices = state.prices[base:], state.least[base:], state.choices[base:]
     inner, below = state.inner, base - state.vertices
-    copy(state.mask, part, inner)
+    copy(state.mask, vertices, inner)
     for w in range(inner):
-        bits = part[w]
+        bits = vertices[w]
         while bits != 0:
             v = (w << 6) + lowest(bits)
             bits = without_lowest(bits)
             for side in range(2):
-                place, old = (base + v) * 2 + side, (below + v) * 2 + side
+                entry, old = (base + v) * 2 + side, (below + v) * 2 + side
                 if depth != 0 and state.nears[old * inner + (gone >> 6)] & bit(gone & 63) == 0:
-                    state.flows[place] = state.flows[old]
-                    copy(state.nears[place * inner :], state.nears[old * inner :], inner)
+                    state.flows[entry] = state.flows[old]
+                    copy(state.nears[entry * inner :], state.nears[old * inner :], inner)
                 else:
-                    state.flows[place] = _flows(state, state.base, v, side * SIDE)
-                    copy(state.nears[place * inner :], state.near, inner)
-            place = (base + v) * 2
-            least[v] = _product(state.flows[place], state.flows[place + 1], state.sizes[v])
-    bound, count = _by_blocks(state, part, least), 0
+                    state.flows[entry] = _flows(state, state.base, v, side * SIDE)
+                    copy(state.nears[entry * inner :], state.near, inner)
+            entry = (base + v) * 2
+            least[v] = _product(state.flows[entry], state.flows[entry + 1], state.sizes[v])
+    bound, count = _by_blocks(state, vertices, least), 0
     if bound > frame.limit:
         frame.floor = bound
         return
-    _reach(state, part)
+    _reach(state, vertices)
     for w in range(inner):
-        bits = part[w]
+        bits = vertices[w]
         while bits != 0:
             v = (w << 6) + lowest(bits)
             bits = without_lowest(bits)
@@ -576,7 +576,7 @@ def _expand(state: OrdersState, depth: int, gone: int) -> None:
     tried, count = count, 0
     for t in range(tried):
         v, total = choices[t] & _LAST, prices[choices[t] & _LAST]
-        for k in range(_split(state, part, v, depth)):
+        for k in range(_split(state, vertices, v, depth)):
             total += state.floors[base + k] >> 1
         total = max(total, choices[t] >> LAST)
         if total > frame.limit:
@@ -592,9 +592,9 @@ def _expand(state: OrdersState, depth: int, gone: int) -> None:
 
 
 @compiled
-def _begin(state: OrdersState, depth: int, part: Integers, limit: int, gone: int) -> None:
+def _begin(state: OrdersState, depth: int, vertices: Integers, limit: int, gone: int) -> None:
     """Put a set on the stack."""
-    copy(state.sets[depth * state.inner :], part, state.inner)
+    copy(state.sets[depth * state.inner :], vertices, state.inner)
     frame = state.frames[depth]
     frame.limit, frame.best, frame.last, frame.floor = limit, -1, 0, UNREACHED
     frame.choices, frame.choice, frame.parts, frame.part = 0, 0, 0, 0
@@ -605,13 +605,13 @@ def _begin(state: OrdersState, depth: int, part: Integers, limit: int, gone: int
 
 
 @compiled
-def _next_choice(state: OrdersState, frame: Frame) -> None:
+def _next_choice(state: OrdersState, frame: SetFrame) -> None:
     frame.choice += 1
     frame.parts, frame.part = 0, 0
 
 
 @compiled
-def _go_on(state: OrdersState, frame: Frame) -> None:
+def _go_on(state: OrdersState, frame: SetFrame) -> None:
     """Pass parts of which the cost is known; take note of an order if all are."""
     base = state.depth * state.vertices
     while frame.part < frame.parts and state.floors[base + frame.part] & 1:
@@ -623,7 +623,7 @@ def _go_on(state: OrdersState, frame: Frame) -> None:
 
 
 @compiled
-def _take_up(state: OrdersState, frame: Frame) -> None:
+def _take_up(state: OrdersState, frame: SetFrame) -> None:
     """Begin with the next choice, if it still is one."""
     depth = state.depth
     base = depth * state.vertices
@@ -640,21 +640,21 @@ def _take_up(state: OrdersState, frame: Frame) -> None:
 
 
 @compiled
-def _end(state: OrdersState, frame: Frame) -> None:
+def _end(state: OrdersState, frame: SetFrame) -> None:
     """Take a set off the stack, and tell the one below."""
     depth = state.depth
     exact = 1 if frame.best >= 0 else 0
     bound = frame.best if exact else frame.floor
-    part = state.sets[depth * state.inner :]
-    _remember(state, part, bound, exact, frame.last, state.looked_at - frame.began)
+    vertices = state.sets[depth * state.inner :]
+    _remember(state, vertices, bound, exact, frame.last, state.looked_at - frame.began)
     state.depth = depth - 1
     if depth == 0:
         state.result, state.last = bound << 1 | exact, frame.last
         return
     below = state.frames[depth - 1]
-    place = (depth - 1) * state.vertices + below.part
-    below.total += bound - (state.floors[place] >> 1)
-    state.floors[place] = bound << 1 | exact
+    index = (depth - 1) * state.vertices + below.part
+    below.total += bound - (state.floors[index] >> 1)
+    state.floors[index] = bound << 1 | exact
     if below.total > below.limit:
         below.floor = min(below.floor, below.total)
         _next_choice(state, below)
@@ -662,12 +662,12 @@ def _end(state: OrdersState, frame: Frame) -> None:
         _go_on(state, below)
 
 
-def perform_orders(state: OrdersState) -> int:
+def run_orders(state: OrdersState) -> int:
     """Look at `nodes` sets; begins with that in `sets` if the stack is empty. Returns whether there is more to do."""
     if state.depth < 0:
-        place = _place(state, state.sets)
-        if place >= 0:
-            value = state.memory[place * (state.inner + VALUE) + state.inner]
+        start = _place(state, state.sets)
+        if start >= 0:
+            value = state.memory[start * (state.inner + VALUE) + state.inner]
             state.result, state.last = value >> LAST, value & _LAST
             if state.result & 1 or state.result >> 1 > state.frames[0].limit:
                 return 0
@@ -682,9 +682,9 @@ def perform_orders(state: OrdersState) -> int:
         elif frame.parts == 0:
             _take_up(state, frame)
         else:
-            place = base + frame.part
-            limit = frame.limit - frame.total + (state.floors[place] >> 1)
+            start = base + frame.part
+            limit = frame.limit - frame.total + (state.floors[start] >> 1)
             _begin(
-                state, depth + 1, state.parts[place * state.inner :], limit, state.choices[base + frame.choice] & _LAST
+                state, depth + 1, state.parts[start * state.inner :], limit, state.choices[base + frame.choice] & _LAST
             )
     return 1 if state.depth >= 0 else 0

@@ -52,7 +52,7 @@ _CHANGES: Final = {"with_labels": with_labels, "with_sizes": with_sizes}
 
 
 @dataclass
-class Results:
+class CorpusResults:
     """Plans and bounds of a graph under one objective, by class of eliminations.
 
     Attributes:
@@ -100,7 +100,7 @@ class CorpusGraph:
     source: str
     intermediates: int
     edges: int
-    results: dict[str, Results]
+    results: dict[str, CorpusResults]
     data: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @cached_property
@@ -118,7 +118,7 @@ class CorpusGraph:
             ArgumentError: if the corpus has no plan for the objective and class.
             PlanError: if the stored plan is damaged.
         """
-        results = self.results.get(objective, Results())
+        results = self.results.get(objective, CorpusResults())
         cost = results.cost(level)
         stored = next((each for each in results.plans.values() if each["cost"] == cost), None)
         if stored is None:
@@ -147,7 +147,7 @@ class CorpusGraph:
             f"--time-limit {time_limit:g} --effort {effort} --seed {seed}",
             "by": f"accumulus {version_of('accumulus')}",
         }
-        results, better = self.results.setdefault(objective, Results()), []
+        results, better = self.results.setdefault(objective, CorpusResults()), []
         level = "vertex" if found.order is not None else _CLASSES.get(found.method)
         known = None if level is None else results.cost(level)
         if level is not None and (known is None or found.cost < known):
@@ -384,7 +384,7 @@ def _read_graph(item: Any) -> CorpusGraph:
         for each in bounds.values():
             check_keys(each, _BOUND_KEYS, "the bound", FileError)
             _whole(each.get("bound"), "bound")
-        read[objective] = Results(plans, bounds)
+        read[objective] = CorpusResults(plans, bounds)
     return CorpusGraph(name, source, intermediates, edges, read, data)
 
 
