@@ -69,8 +69,8 @@ def from_networkx(
     """Return a graph from a ``networkx.DiGraph`` or ``MultiDiGraph`` whose edges run from the dependent vertices.
 
     Args:
-        networkx_graph: digraph; an edge attribute `label` may be a symbol or a number. If the keys of a multigraph are 0 … edges
-            − 1, as `to_networkx` makes them, they become the edge numbers.
+        networkx_graph: digraph; an edge attribute `label` may be a symbol or a number. If the keys of a multigraph are
+            0 … edges − 1, as `to_networkx` makes them, they become the edge numbers.
         roots: names of the roots. By default the vertices with the attribute `root`, or if there are none, the vertices
             without incoming edges.
         terminals: names of the terminals. By default the vertices with the attribute `terminal`, or if there are none,

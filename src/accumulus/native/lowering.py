@@ -30,12 +30,12 @@ class _Fields(types.Type):
 
     def __init__(self, kind: type[State] | type[Record], *, logged: bool = False) -> None:
         self.kind, self.logged = kind, logged
-        #: What loads and stores of fields touch. A state is one of its base classes, too.
+        #: Alias class of loads and stores of fields. A state is also one of its base classes.
         self.memory = "state" if issubclass(kind, State) else kind.__qualname__
         super().__init__(f"{'Logged' if logged else ''}{kind.__module__}.{kind.__qualname__}")
 
     def can_convert_to(self, context: Any, other: Any) -> Any:
-        """Return a state is a state of its base classes, too: it begins with their fields."""
+        """Return a conversion to a base class of states: a state begins with the fields of its bases."""
         is_base = isinstance(other, _Fields) and self.logged == other.logged and issubclass(self.kind, other.kind)
         return Conversion.safe if is_base else None
 
@@ -49,7 +49,7 @@ class _Array(types.Type):
         self.words = len(self.element.kind.fields) if isinstance(self.element, _Fields) else 1
         self.is_half = field.is_half
         assert not (self.is_half and state is not None), "the log has whole words"
-        #: What loads and stores of elements touch.
+        #: Alias class of loads and stores of elements.
         self.memory = "halves" if self.is_half else str(self.element)
         super().__init__(f"Array({self.memory}, {self.axes}{'' if state is None else f', logged by {state}'})")
 
@@ -82,14 +82,14 @@ def type_of(annotation: Any) -> Any:
 
 
 def compile_function(function: Callable[..., Any]) -> Any:
-    """Return a function compiled for the types that its annotations say."""
+    """Return a function, compiled for the types of its annotations."""
     hints = get_type_hints(function, include_extras=True)
     result = type_of(hints.pop("return"))
     return numba.njit(result(*map(type_of, hints.values())), error_model="numpy")(function)
 
 
 def code_of_primitive(function: Callable[..., Any]) -> Any:
-    """Return the code that stands for a primitive."""
+    """Return the compiler's code for a primitive."""
     return _PRIMITIVES[function.__name__]
 
 
@@ -206,9 +206,9 @@ def _number(field: Field) -> Any:
 
 
 def _apart(builder: Any, access: Any, memory: str) -> Any:
-    """Tell LLVM which accesses never meet: fields, the log, arrays of integers and of floats, and each kind of records.
+    """Mark an access with its alias class: fields, the log, arrays of integers and of floats, each kind of records.
 
-    So fields need not be loaded again after each store to an array. What is undone may be any of them.
+    So fields need not be loaded again after each store to an array. Undoing a write may touch any class.
     """
     module = builder.module
     root = module.add_metadata(["words of kernels"])
@@ -228,7 +228,7 @@ _LOG, _LOGGED = Undoable.fields["log"].position, Undoable.fields["logged"].posit
 
 
 def _log(builder: Any, state: Any, target: Any, memory: str) -> None:
-    """Note where something is about to be written, and what is there."""
+    """Log the address and the value that a write is about to replace."""
     counter = _pointer(builder, state, _LOGGED, _WORD)
     logged = _apart(builder, builder.load(counter), "state")
     where, before = _entry(builder, state, logged)
@@ -257,7 +257,7 @@ def _take_back(context: Any, state: Any, entry: Any) -> Any:
 
     def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         where, before = (_apart(builder, builder.load(each), "log") for each in _entry(builder, *arguments))
-        builder.store(before, _pointer(builder, where, 0, _WORD))  # whatever that is
+        builder.store(before, _pointer(builder, where, 0, _WORD))  # the alias class is unknown here
         return _context.get_dummy_value()
 
     return types.void(state, types.int64), code

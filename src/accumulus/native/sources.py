@@ -17,7 +17,7 @@ from accumulus.errors import CompileError
 
 #: The folder of this package.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
-#: What makes code from a kernel, besides what the kernel imports.
+#: Modules that compile kernels; a kernel's code depends on them, too.
 _MAKERS: Final = ("accumulus.native.compile", "accumulus.native.lowering")
 #: The function that calls a kernel, and the kernel's name in its package.
 _ENTRY: Final = re.compile(r"^def run_(\w+)\(", re.MULTILINE)
@@ -75,7 +75,7 @@ def digest(subject: str) -> str:
 
 @cache
 def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
-    """Return the source of a module with the values it takes from others, or None, and what it imports."""
+    """Return the source of a module with the values it takes from others, or None, and its imports."""
     try:
         text = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
     except OSError:
@@ -92,10 +92,10 @@ def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
 
 
 def _taken(module: str, name: str, text: str) -> str:
-    """Part of another module's value that a kernel takes: codes of rows of a table, a constant, or its module."""
+    """Return the text of a value that a kernel takes from a module: codes of table rows, a constant, or the source."""
     value: Any = getattr(import_module(module), name)
     rows = re.findall(rf'\b{name}\["(\w+)"\]\.code', text)
-    if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # and the import
+    if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # one occurrence is the import
         return repr([(row, value[row].code) for row in sorted(set(rows))])
     if isinstance(value, EnumType):
         return repr({name: int(value[name]) for name in value.__members__})
@@ -105,14 +105,14 @@ def _taken(module: str, name: str, text: str) -> str:
 
 # Code that is ready --------------------------------------------------------------------------------------------------
 #
-# LLVM code of kernels, ready to be finished: shipped with the package, or made from a source that was changed.
+# LLVM code of kernels: shipped with the package, or compiled from a changed source.
 #
-# A package that was built holds the code of every kernel beside a digest of the sources that it was made from. Where
-# the sources are others by now, it is made anew, which needs Numba and seconds: in processes of their own, which see no
-# more of the world than they must. They neither look for modules in the current directory, nor heed environment
-# variables of Python and Numba, and have the path of this process without what is not absolute.
+# A built package holds the code of every kernel beside a digest of its sources. If the sources have changed, the code
+# is compiled again, which needs Numba and takes seconds. That happens in separate processes, isolated from the
+# environment: they do not look for modules in the current directory, ignore environment variables of Python and Numba,
+# and use only the absolute entries of this process's path.
 
-#: Where the code is shipped; the setup script of the package fills it.
+#: Folder of the shipped code, filled by the package's setup script.
 FOLDER: Final = PACKAGE / "native" / "shipped"
 _SUFFIX: Final = ".kernel"
 _CHILD: Final = (
@@ -130,10 +130,10 @@ def shipped(subject: str) -> bytes | None:
 
 
 def llvm_codes(kernels: Iterable[str]) -> dict[str, bytes]:
-    """Return the LLVM bitcode of kernels, by name; those not shipped are compiled, in parallel.
+    """Return the LLVM bitcode of kernels, by name; kernels that are not shipped are compiled, in parallel.
 
     Raises:
-        CompileError: if that cannot be done.
+        CompileError: if a kernel cannot be compiled.
     """
     codes = {subject: shipped(subject) for subject in kernels}
     missing = [subject for subject, code in codes.items() if code is None]
@@ -146,7 +146,7 @@ def llvm_codes(kernels: Iterable[str]) -> dict[str, bytes]:
 
 
 def build() -> None:
-    """Make the code of all kernels whose sources changed since it was made, and drop that of kernels which are gone."""
+    """Compile all kernels whose sources have changed, and remove the code of kernels that no longer exist."""
     FOLDER.mkdir(exist_ok=True)
     kernels = subjects()
     for subject, code in llvm_codes(kernels).items():
@@ -161,15 +161,15 @@ def build() -> None:
 
 
 def _compiled_apart(subject: str) -> bytes:
-    """Return the code of a kernel, compiled in a process of its own."""
+    """Compile a kernel in a separate process; return its LLVM bitcode."""
     import subprocess
 
     ours = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    # Numba need not optimise every helper for itself; the whole kernel is optimised in the end
+    # the whole kernel is optimised at the end, so helpers need not be
     ours["NUMBA_OPT"] = "0"
     command = [sys.executable or "python", "-I", "-S", "-c", _CHILD, subject, *_path()]
     try:
-        # Numba reads a file of settings in the current directory: not in the user's
+        # Numba reads a file of settings in the current directory, which must not be the user's
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, env=ours, cwd=PACKAGE, check=False
         )
@@ -187,7 +187,7 @@ def _compiled_apart(subject: str) -> bytes:
 
 
 def _path() -> list[str]:
-    """Return the absolute directories, but the current one, in which this process finds modules."""
+    """Return the absolute directories of the module path, without the current directory."""
     root = str(PACKAGE.parent)
     entries = [entry for entry in sys.path if os.path.isabs(entry) and (entry == root or not _is_here(entry))]
     return entries if root in entries else [*entries, root]

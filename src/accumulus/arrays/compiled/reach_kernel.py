@@ -1,6 +1,6 @@
-"""Compiled pass over a recurrence: which columns of a sparse matrix each instance has something of.
+"""Compiled pass over a recurrence: the columns of a sparse matrix in which each instance has entries.
 
-The columns of an instance are those of the results that it takes, and those of its own lists, merged in order.
+The columns of an instance are the union of the columns of its operands and of its own lists, merged in order.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ import numpy as np
 from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Integers, State
 
-#: Marks of outputs in a word.
+#: Outputs whose marks fit into one word.
 BITS: Final = 62
-#: Beyond all columns.
+#: Larger than any column.
 NONE: Final = np.iinfo(np.int64).max
 
 
 class ReachState(State):
-    """A recurrence, and which columns of a sparse matrix each of its instances has something of."""
+    """A recurrence, and the columns of a sparse matrix in which its instances have entries."""
 
     # at, end: the next instance, and the one after the last
     at: int = 0
     end: int = 0
-    count: int = 0  # of instances
-    slots: int = 0  # operands of an instance that may be results of earlier ones
-    directs: int = 0  # lists of columns that an instance has of its own
-    words: int = 1  # of the marks of outputs
-    source: Integers = NOTHING  # (slots, count), the instance that an operand is a result of, below 0 if it is none
-    source_output: Integers = NOTHING  # (slots, count), which of its outputs it is
-    direct_begins: Integers = NOTHING  # (directs * count + 1,), where the columns of each list begin
-    direct_columns: Integers = NOTHING  # those columns, increasing in each list
-    # wakes, direct_wakes: (slots, words) and (directs, words): marks of the outputs that depend on each
+    count: int = 0  # number of instances
+    slots: int = 0  # operands of an instance that may be results of earlier instances
+    directs: int = 0  # lists of columns that belong to each instance alone
+    words: int = 1  # words of a set of outputs
+    source: Integers = NOTHING  # (slots, count), instance whose result is the operand; below 0 if none is
+    source_output: Integers = NOTHING  # (slots, count), output of that instance
+    direct_begins: Integers = NOTHING  # (directs * count + 1,), begin of the columns of each list
+    direct_columns: Integers = NOTHING  # the columns, increasing in each list
+    # wakes, direct_wakes: (slots, words) and (directs, words): sets of outputs that depend on each operand or list
     wakes: Integers = NOTHING
     direct_wakes: Integers = NOTHING
-    begins: Integers = NOTHING  # (count + 1,), where the columns of each instance begin among all that were found
-    # column_count, room: columns found so far, and the most that fit
+    begins: Integers = NOTHING  # (count + 1,), begin of the columns of each instance
+    # column_count, room: number of columns so far, and capacity
     column_count: int = 0
     room: int = 0
-    columns: Integers = NOTHING  # those, increasing for each instance
-    operands: Integers = NOTHING  # (room, slots), which of those found before each takes, below 0 where none
-    lists: Integers = NOTHING  # (room, directs), which entry of each list it takes, below 0 where none
-    marks: Integers = NOTHING  # (room, words), the outputs that are not zero
-    # heads, ends: room for a number for each operand and list
+    columns: Integers = NOTHING  # columns, increasing within each instance
+    operands: Integers = NOTHING  # (room, slots), index of the operand's column; below 0 if it has none there
+    lists: Integers = NOTHING  # (room, directs), index of the list's column; below 0 if it has none there
+    marks: Integers = NOTHING  # (room, words), set of the outputs that are not zero
+    # heads, ends: for each operand and list, the next column and the end
     heads: Integers = NOTHING
     ends: Integers = NOTHING
 
 
 @compiled
 def next_of_operand(state: ReachState, s: int, i: int) -> int:
-    """Return the next column that an operand has something of, with the head moved there."""
+    """Return an operand's next column that reaches an output; moves its head there."""
     heads, ends, words = state.heads, state.ends, state.words
     output = state.source_output[s * state.count + i]
     word, bit = output // BITS, 1 << (output % BITS)
@@ -64,7 +64,7 @@ def next_of_operand(state: ReachState, s: int, i: int) -> int:
 
 @compiled
 def begin(state: ReachState, i: int) -> int:
-    """Set the heads of all lists of an instance; returns how many columns it may have at most."""
+    """Set the heads of all lists of an instance; return an upper bound on its number of columns."""
     heads, ends, total = state.heads, state.ends, 0
     for s in range(state.slots):
         before = state.source[s * state.count + i]
@@ -94,7 +94,7 @@ def smallest(state: ReachState, i: int) -> int:
 
 @compiled
 def take(state: ReachState, i: int, column: int) -> None:
-    """Note one column of an instance, and move on all heads that are there."""
+    """Store one column of an instance, and advance the heads that point to it."""
     heads, ends, words, j = state.heads, state.ends, state.words, state.column_count
     state.columns[j] = column
     for w in range(words):
@@ -122,7 +122,7 @@ def take(state: ReachState, i: int, column: int) -> None:
 
 
 def run_reach(state: ReachState) -> int:
-    """Go on until the end, or until there may be no room for the next instance; returns the room that it needs."""
+    """Process instances until the end, or until memory may not suffice; return the capacity that is needed then."""
     for i in range(state.at, state.end):
         state.at = i
         needed = begin(state, i)
