@@ -1,6 +1,6 @@
 """Compiled arithmetic of a tape at complex or real points, with a running bound on the error of each value.
 
-Sums, products, quotients, changes of sign and choices; at the first operation that is none of these it hands back.
+It computes sums, products, quotients, changes of sign and choices, and returns at the first other operation.
 About twenty nanoseconds an operation and complex point, two at a real one.
 """
 
@@ -13,21 +13,21 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NO_FLOATS, Axes, Floats, Integers, State
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
-#: Complex values with bounds on their errors; real ones alone, or with bounds.
+#: Modes: complex values with bounds on their errors; real values alone, or with bounds.
 COMPLEX, PLAIN, BOUNDED = range(3)
 
 
 class RunningState(State):
-    """A tape at points, side by side: what belongs to a reference at a point is at reference · points + point.
+    """A tape at points: the value of a reference at a point is at reference · points + point.
 
-    Constants stand behind the operations, the first one last: the reference -1 is the last place.
+    Constants follow the operations in reverse order: reference -1 is the last row.
     """
 
     mode: int
     points: int
-    places: int  # of inputs, operations and constants together
+    places: int  # number of inputs, operations and constants
     rows: Annotated[Integers, Axes(4)]  # code and three arguments of each input and operation, (references, 4)
-    # operations of a call
+    # range of operations of a call
     begin: int = 0
     end: int
     # values, (places · points,)
@@ -35,20 +35,20 @@ class RunningState(State):
     imaginary: Floats = NO_FLOATS
     errors: Floats  # bounds on their errors, in units of rounding
     sizes: Floats = NO_FLOATS  # magnitudes of complex values, NaN where there is no value
-    rounding: float = 0.0  # what a unit of an error of a complex value comes to, with some slack
-    # real values beyond the first are infinite; those below the second have errors of its size
+    rounding: float = 0.0  # largest difference of complex values for each unit of an error
+    # real values beyond the first are infinite; those below the second have errors of their own size
     largest: float = math.inf
     smallest: float = 0.0
 
 
-#: Between these, squares can be added.
+#: Squares of magnitudes in this range can be added.
 TINY: Final = 1e-280
 HUGE: Final = 1e280
 
 
 @compiled
 def magnitude(x: float, y: float) -> float:
-    """Return |x + iy|; infinite if either is, else NaN if either is."""
+    """Return |x + iy|; infinite if either part is, else NaN if either is."""
     squares = x * x + y * y
     if TINY < squares < HUGE:
         return math.sqrt(squares)
@@ -74,14 +74,14 @@ def _put(state: RunningState, at: int, x: float, y: float, error: float, size: f
 
 @compiled
 def divide(state: RunningState, at: int, i: int, j: int) -> None:
-    """Write a quotient; none where rounding has left no digit of the divisor."""
+    """Write a quotient; NaN where the divisor has no digit free of rounding errors."""
     size, by_second = state.sizes[j], state.errors[j]
     if 2.0 * state.rounding * by_second >= size or size == 0.0:
         _put(state, at, math.nan, 0.0, math.inf, math.nan)
         return
     a, b, c, d = state.real[i], state.imaginary[i], state.real[j], state.imaginary[j]
     x, y = math.nan, math.nan
-    # by the larger part, so that nothing overflows on the way (Smith, Communications of the ACM 5, 1962)
+    # scaled by the larger part, so that nothing overflows (Smith, Communications of the ACM 5, 1962)
     if abs(c) >= abs(d):
         ratio = d / c
         whole = c + d * ratio
@@ -96,13 +96,13 @@ def divide(state: RunningState, at: int, i: int, j: int) -> None:
 
 @compiled
 def _place(state: RunningState, reference: int) -> int:
-    """Return the place at which the values of a reference begin."""
+    """Return the index of a reference's first value."""
     return (reference if reference >= 0 else reference + state.places) * state.points
 
 
 @compiled
 def _run_complex(state: RunningState, r: int, code: int) -> None:
-    """Write a sum, difference, product, quotient or change of sign at all points."""
+    """Compute a sum, difference, product, quotient or change of sign at all points."""
     start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     real, imaginary, errors, sizes = state.real, state.imaginary, state.errors, state.sizes
     for p in range(state.points):
@@ -120,13 +120,13 @@ def _run_complex(state: RunningState, r: int, code: int) -> None:
             _put(state, at, -a, -b, errors[i], sizes[i])
         else:
             x, y = (a + c, b + d) if code == ADD else (a - c, b - d)
-            # what a sum loses by cancelling depends on how its terms are grouped, so all of them count
+            # cancellation depends on how terms are grouped, so all of them count
             _put(state, at, x, y, errors[i] + errors[j] + sizes[i] + sizes[j], magnitude(x, y))
 
 
 @compiled
 def _run_real(state: RunningState, r: int, code: int) -> None:
-    """Write a sum, difference, product, quotient or change of sign at all points."""
+    """Compute a sum, difference, product, quotient or change of sign at all points."""
     start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values = state.real
     for p in range(state.points):
@@ -153,7 +153,7 @@ def times(size: float, error: float) -> float:
 
 @compiled
 def _bound_real(state: RunningState, r: int, code: int) -> None:
-    """Compute bounds of one of these, once its values are there."""
+    """Compute the bounds of an operation whose values are known."""
     start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values, errors = state.real, state.errors
     for p in range(state.points):
@@ -175,7 +175,7 @@ def _bound_real(state: RunningState, r: int, code: int) -> None:
 
 @compiled
 def _choose(state: RunningState, r: int) -> None:
-    """Choose one of two values, by a third, at all points."""
+    """Select one of two values by a condition, at all points."""
     start, condition = _place(state, r), _place(state, state.rows[r, 1])
     first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
     is_complex = state.mode == COMPLEX
@@ -193,7 +193,7 @@ def _choose(state: RunningState, r: int) -> None:
 
 
 def run_operations(state: RunningState) -> int:
-    """Run operations from `begin` on; returns the first that is left, `end` if there is none."""
+    """Run operations from `begin` on; return the first one that is not supported, or `end`."""
     for r in range(state.begin, state.end):
         code = state.rows[r, 0]
         if code in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):

@@ -1,10 +1,9 @@
 """Compiled search over orders of symmetric elimination, on bitset rows: greedy, and simulated annealing.
 
-Does what `accumulus.elimination.gradient_graph` does, as far as it matters to the number of products and additions.
-What is left after a set of values is gone does not depend on their order, so a move within a window of the order
-changes only what is eliminated in the window. A sweep visits every position, whose state is at hand: the value there
-may move later (up to a window), and a random one of the window may move there; each is replayed, and given up once it
-costs too much.
+It counts the products and additions of `accumulus.elimination.gradient_graph`. The graph after a set of values is
+eliminated does not depend on their order, so a move within a window of the order changes only eliminations in the
+window. A sweep visits every position, whose state is available: the value there may move later (up to a window), and a
+random one of the window may move there; each move is replayed, and given up once it costs too much.
 
 Time: a step (one value eliminated in a replay) takes some tens of nanoseconds for each neighbour in graphs of up to 128
 values; a replay begins with a copy of the rows. Memory: 120 n²/64 bytes for n values.
@@ -18,8 +17,8 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Floats, Integers, State
 from accumulus.native.words import bit, copy, copy_many, lowest, population, random_bits, shifted_right, wrapped
 
-#: Sets of a value in its bitset rows: what it depends on, what depends on it, each followed by those of which the label
-#: is not ±1; and the values on which its adjoint depends.
+#: Sets of a value in its bitset rows: its operands, its users, each followed by the subset whose label is not ±1; and
+#: the values on which its adjoint depends.
 BELOW: Final = 0
 ABOVE: Final = 2
 CROSSING: Final = 4
@@ -29,25 +28,25 @@ COST, GREEDY, ANNEAL = range(3)
 
 
 class PairsState(State):
-    """An order of values that is made, or annealed; numbers of values that are eliminated come first.
+    """An order of values to make, or to anneal; eliminated values have the lowest numbers.
 
     Attributes:
-        base: rows of the whole graph, (values, SETS, words); none of terminals, which occur as bits only.
+        base: rows of the whole graph, (values, SETS, words); terminals have bits but no rows.
         rows, scratch: of the graph at position `at`, and of a replay; like `base`.
-        inner: bits of the values that are eliminated, (words,).
+        inner: bits of the eliminated values, (words,).
         order, best_order: the present one and the best so far, (values,).
         costs, tried: of each position of the order, and of a replay, (values,).
-        thresholds: what a move may cost more, in units of the temperature.
+        thresholds: accepted cost increases of moves, in units of the temperature.
         random: state of the generator, (1,).
-        values: that are eliminated.
-        words: of a set.
-        every: 1 if products with ±1 count, too.
-        products, additions: what one of them costs.
-        window: positions that a move changes, at most.
-        visits: to make in a call.
+        values: number of eliminated values.
+        words: words of a set.
+        every: 1 to count products with ±1, too.
+        products, additions: weights of one product and one addition.
+        window: largest number of positions that a move changes.
+        visits: visits of a call.
         at: position of the next visit; -1 starts with a new order.
         total, best: cost of the present and of the best order.
-        temperature, cooling: and its factor for each visit.
+        temperature, cooling: the temperature, and its factor for each visit.
     """
 
     base: Integers
@@ -78,14 +77,14 @@ class PairsState(State):
 # Search --------------------------------------------------------------------------------------------------------------
 
 
-#: Part of a random number that chooses a threshold: as many as there are.
+#: Bits of a random number that select a threshold.
 THRESHOLDS: Final = 1024
 NO_COST: Final = 1 << 62
 
 
 @compiled
 def _terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
-    """Count what eliminating k takes: products; or contributions to labels, each an addition or a new label."""
+    """Count the products of eliminating k; or the contributions to labels, each an addition or a new label."""
     words = state.words
     row = rows[k * words * SETS :]
     own_word, own_bit = k >> 6, bit(k & 63)
@@ -106,7 +105,7 @@ def _terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
         q, r, varying = p, s, both
     total = q * r
     if squared:
-        # of a pair with a label ±1 one product of two remains, where both are crossed by k; see `eliminate_pairs`
+        # for a pair with a label ±1, one of two products remains if k crosses both; see `eliminate_pairs`
         total += shifted_right(q * (q + 1), 1) + shifted_right(varying * (varying - 1), 1)
         total += q * (outside + both - varying)
         total += 2 * both if additions != 0 else q
@@ -119,7 +118,7 @@ def _terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
 
 @compiled
 def _join(to: Integers, source: Integers, words: int, varies: int) -> int:
-    """Add a set, and which of its labels are not ±1, to another's through an edge; how many are new."""
+    """Add a set, and its subset of labels other than ±1, to another through an edge; return the number of new elements."""
     new = 0
     for w in range(words):
         labels, there = source[w], to[w]
@@ -131,7 +130,7 @@ def _join(to: Integers, source: Integers, words: int, varies: int) -> int:
 
 @compiled
 def cross(to: Integers, source: Integers, words: int, i: int) -> int:
-    """Add a set to that on which the adjoint of i depends; how many of its values from i on are new."""
+    """Add a set to those on which the adjoint of i depends; return the number of new elements from i on."""
     new, own_word = 0, i >> 6
     for w in range(words):
         fresh = source[w] & ~to[w]
@@ -145,7 +144,7 @@ def cross(to: Integers, source: Integers, words: int, i: int) -> int:
 
 @compiled
 def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
-    """Eliminate k and its adjoint; returns what it costs."""
+    """Eliminate k and its adjoint; return the cost."""
     words = state.words
     size = words * SETS
     row_of_k = rows[k * size :]
@@ -189,7 +188,7 @@ def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
 
 @compiled
 def keep_best(state: PairsState) -> None:
-    """Keep the present order if it is the best so far."""
+    """Store the current order if it is the best so far."""
     if state.total < state.best:
         state.best = state.total
         copy(state.best_order, state.order, state.values)
@@ -209,7 +208,7 @@ def _cost_order(state: PairsState) -> None:
 
 @compiled
 def _greedy(state: PairsState) -> None:
-    """Eliminate what takes the fewest products now; among equals what comes first in the order, which is changed."""
+    """Write a greedy order: the fewest products first; ties keep their order."""
     rows, order = state.rows, state.order
     copy_many(rows, state.base, state.values * state.words * SETS)
     for t in range(state.values):
@@ -227,7 +226,7 @@ def _greedy(state: PairsState) -> None:
 
 @compiled
 def shift(order: Integers, origin: int, to: int) -> None:
-    """Move what is at one position to another."""
+    """Move one element of an order to another position."""
     k = order[origin]
     if origin < to:
         for t in range(origin, to):
@@ -240,7 +239,7 @@ def shift(order: Integers, origin: int, to: int) -> None:
 
 @compiled
 def _attempt(state: PairsState, origin: int, to: int) -> None:
-    """Move a value, one of both positions being `at`, if what that costs more is below a random threshold."""
+    """Move a value to or from position `at`; undo it if the cost increases by a random threshold or more."""
     first, last = state.at, max(origin, to) + 1
     allowed = 0
     for t in range(first, last):
@@ -265,7 +264,7 @@ def _attempt(state: PairsState, origin: int, to: int) -> None:
 
 @compiled
 def sweep(state: PairsState) -> None:
-    """Make `visits` visits, from wherever the last call stopped; `at` = -1 starts with a new order."""
+    """Make `visits` visits, continuing the last call; `at` = -1 starts with a new order."""
     count = state.values
     if state.at < 0:
         _cost_order(state)
@@ -282,7 +281,7 @@ def sweep(state: PairsState) -> None:
 
 
 def run_pairs(state: PairsState) -> int:
-    """Do what `mode` says; returns the best total so far."""
+    """Run `mode`; return the best total so far."""
     if state.mode == COST:
         _cost_order(state)
     elif state.mode == GREEDY:
