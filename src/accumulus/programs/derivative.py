@@ -401,7 +401,13 @@ class Derivative:
         return FormedProgram(program, self._forms, call)  # type: ignore[arg-type]  # a form's function is one
 
     def prepared(self, *examples: Any, **keywords: Any) -> tuple[CompiledProgram, tuple[Any, ...]]:
-        """Return the program for these arguments, and the numbers among them that it takes, in its order."""
+        """Return the program for these arguments, and the numbers among them that it takes, in its order.
+
+        >>> import numpy as np, accumulus as acc
+        >>> program, numbers = acc.gradient(lambda x, scale: x @ x * scale).prepared(np.ones(3), scale=2.0)
+        >>> len(numbers), program.operations
+        (2, 4)
+        """
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
         shapes = program.recording.argument_shapes
@@ -598,6 +604,8 @@ class Derivative:
 
         Raises:
             ArgumentError: if nothing has been compiled or called, or the file cannot be written.
+
+        >>> jac.show("page.html")  # doctest: +SKIP
         """
         from accumulus.show.explorer import show_program
 
@@ -620,6 +628,11 @@ class Derivative:
         Args:
             *examples: positional example arguments, numbers and arrays.
             recording: recording of the function for these examples, if there is one.
+
+        >>> import numpy as np, accumulus as acc
+        >>> program = acc.gradient(lambda x: np.sum(x**2)).compile_loops(np.ones(50))
+        >>> len(program.code.maps) > 0, program(np.ones(50))[:2].tolist()
+        (True, [2.0, 2.0])
         """
         opens = recording is None and self._opens_indices(None, "point")
         return self._made(examples, "point", (), 1, at_once=True, opens_indices=opens, recording=recording)
@@ -670,6 +683,10 @@ class Derivative:
 
         Raises:
             TraceError, ArgumentError: as a call with these arguments.
+
+        >>> import numpy as np, accumulus as acc
+        >>> len(acc.jacobian(lambda x: x[1:] * x[:-1]).posed(np.ones(3)).linearization.graph.sources)
+        4
         """
         from accumulus.programs.posed import Posed
 

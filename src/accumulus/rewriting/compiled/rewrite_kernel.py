@@ -245,8 +245,7 @@ def split_quotient(state: RewriteState, count: int) -> int:
 
 @compiled
 def distribute(state: RewriteState, tree: Records[TreeEntry], count: int) -> bool:
-    """Multiply out a sum among the factors of a product: push two terms onto the stack; return 0 if there is no such
-    sum.
+    """Multiply out a sum among the factors of a product: push two terms onto the stack; return 0 if there is none.
 
     Sums with a number are kept: x - 1 is often exact where its terms times a factor are not, and numbers that have
     been added to others cannot be separated again.
@@ -487,7 +486,7 @@ def select_within(state: RewriteState, n: int) -> int:
 
 @compiled
 def select_outside(state: RewriteState, n: int) -> int:
-    """Make a choice between two operations an operation on choices, with common parts outside; return the value, or 0."""
+    """Make a choice between two operations an operation on choices, common parts outside; return the value, or 0."""
     condition, a, b = state.arguments[n, 0], state.arguments[n, 1], state.arguments[n, 2]
     code = state.codes[abs(a)]
     sign: int = state.signs[n]

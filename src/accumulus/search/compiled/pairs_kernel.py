@@ -118,7 +118,7 @@ def _terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
 
 @compiled
 def _join(to: Integers, source: Integers, words: int, varies: int) -> int:
-    """Add a set, and its subset of labels other than ±1, to another through an edge; return the number of new elements."""
+    """Add a set, and its subset of labels other than ±1, to another through an edge; return how many are new."""
     new = 0
     for w in range(words):
         labels, there = source[w], to[w]

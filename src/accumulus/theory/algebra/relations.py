@@ -287,7 +287,11 @@ class Dependencies:
         return shortest
 
     def explain_cycle(self) -> str:
-        """Return the cycle as text, with a line for each step; empty if there is none."""
+        """Return the cycle as text, with a line for each step; empty if there is none.
+
+                >>> print(elimination_dependencies(map(Relation.parse, ["a|bc", "ab|c"])).explain_cycle())
+        <BLANKLINE>
+        """
         pairs = zip(self.cycle, (*self.cycle[1:], *self.cycle[:1]), strict=True)
         return "\n".join(
             f"  {node} waits for {other}" + (f": {self.reasons[node, other]}" if (node, other) in self.reasons else "")
