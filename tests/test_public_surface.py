@@ -1,4 +1,4 @@
-"""What users call is documented: an example that runs, each argument, and each error that is raised."""
+"""What users call is documented: an example that runs, each argument, and each error. So are constants."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +100,30 @@ def test_each_of_many_arguments_is_described(name):
     text = inspect.getdoc(function) or ""
     if len(parameters) > 2 and function.__module__ != "accumulus.jax":
         assert {each for each in parameters if not re.search(rf"\b{each}\b", text)} == set()
+
+
+def undescribed_constants(source: str) -> list[str]:
+    """Return the numbers in a module's head that have no comment, neither their own nor that of the line above."""
+    lines, missing, described = source.splitlines(), [], 0
+    for node in ast.parse(source).body:
+        target = (
+            node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else 0
+        )
+        if not isinstance(target, ast.Name):
+            continue
+        above, here = lines[node.lineno - 2].strip(), lines[node.end_lineno - 1]
+        if "  # " in here or (above.startswith("#") and not above.startswith("# ---")) or described == node.lineno - 1:
+            described = node.end_lineno
+        elif re.fullmatch(r"_?[A-Z][A-Z0-9_]*", target.id) and isinstance(
+            getattr(node.value, "value", None), int | float
+        ):
+            missing.append(target.id)
+    return missing
+
+
+def test_constants_say_what_they_are():
+    """Kernels are left out: their constants are codes and sizes of words."""
+    package = Path(acc.__file__).parent
+    modules = [path for path in package.rglob("*.py") if path.parent.name not in ("compiled", "native")]
+    missing = {path.name: names for path in modules if (names := undescribed_constants(path.read_text("utf-8")))}
+    assert missing == {}

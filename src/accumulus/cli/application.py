@@ -39,6 +39,7 @@ from accumulus.show.tables import amount, text
 from accumulus.targets import DTYPES
 from accumulus.text import printable
 
+#: Exit status after Ctrl-C, as shells have it.
 INTERRUPTED: Final = 130
 P = ParamSpec("P")
 #: Commands in other modules: the module with their Typer application as `app`, imported when the command is used.

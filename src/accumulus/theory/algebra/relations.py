@@ -388,6 +388,7 @@ def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) ->
 # Lemma 1 -------------------------------------------------------------------------------------------------------------
 
 
+#: Largest number of paths for which cheaper sets are constructed; it bounds the time. Not measured.
 _LIMIT: Final = 20_000
 
 Path = tuple[int, ...]
