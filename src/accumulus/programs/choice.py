@@ -138,9 +138,9 @@ def _of_loops(recording: Recording, kind: DerivativeKind, selection: Selection, 
     calling = with_loops(recording, kind, selection, preparation)
     if calling is not None:
         with suppress(SizeError):
-            found = loop_nest(calling, kind, selection, preparation)
-            cut_short = [stage for each in found.code.tape.calls if (stage := getattr(each, "cut_short", ""))]
-            return replace(found, cut_short=found.cut_short or next(iter(cut_short), ""))
+            derivation = loop_nest(calling, kind, selection, preparation)
+            cut_short = [stage for each in derivation.code.tape.calls if (stage := getattr(each, "cut_short", ""))]
+            return replace(derivation, cut_short=derivation.cut_short or next(iter(cut_short), ""))
     return loop_nest(recording, kind, selection, preparation)
 
 

@@ -64,11 +64,11 @@ def with_loops(
     if program is None or points is None or not _suits(recording, kind, selection, preparation.options):
         return None
     with preparation.stage("trace"):
-        found = iterations.iterations_of(program)
-        if found is None:
+        repeated = iterations.iterations_of(program)
+        if repeated is None:
             return None
-        loop = LoopCall.of(found, preparation.options, _is_backward(recording, kind, selection))
-        made = iterations.with_call(program, found, loop)
+        loop = LoopCall.of(repeated, preparation.options, _is_backward(recording, kind, selection))
+        made = iterations.with_call(program, repeated, loop)
     with preparation.stage("plan"):
         one, other = (outputs_at(each, points) for each in (made, program))
         size = np.abs(other[np.isfinite(other)]).max(initial=0.0)
