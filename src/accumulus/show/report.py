@@ -640,7 +640,7 @@ class Report(Shown):
         >>> import accumulus as acc
         >>> plan = acc.plan(acc.graphs.lion(), "vertex", "fma", cache=False)
         >>> Report.of_plan(plan, {}).chosen.fma
-        11
+        12
         """
         graph = plan.graph
         program = canonical(emit(plan.accumulation)) if tape is None else tape

@@ -289,8 +289,9 @@ class Dependencies:
     def explain_cycle(self) -> str:
         """Return the cycle as text, with a line for each step; empty if there is none.
 
-                >>> print(elimination_dependencies(map(Relation.parse, ["a|bc", "ab|c"])).explain_cycle())
-        <BLANKLINE>
+                >>> notes = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
+        >>> elimination_dependencies(map(Relation.parse, notes)).explain_cycle().splitlines()[0].strip()
+        '⟨s1, s2⟩ waits for ⟨s2, s3⟩: s1|s2*s3'
         """
         pairs = zip(self.cycle, (*self.cycle[1:], *self.cycle[:1]), strict=True)
         return "\n".join(
