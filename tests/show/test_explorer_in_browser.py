@@ -347,7 +347,7 @@ def test_hostile_names_stay_inert(opened, name):
 @pytest.mark.parametrize("kind", ["plan", "report"])
 def test_a_page_that_was_tampered_with_runs_nothing_else(browser, report, tmp_path, kind):
     """The policy lets no other script run, neither one that was written into the page, nor one of another origin."""
-    html = explorer.page(PLANS["diamond"]) if kind == "plan" else report_page.page(report)
+    html = explorer.page(PLANS["diamond"]) if kind == "plan" else report_page.page_of_report(report)
     added = f"<script>window.broken = 1</script><script src='https://example.org/a.js'></script>{HOSTILE}"
     (tmp_path / "page.html").write_text(html.replace("</main>", f"</main>{added}"), encoding="utf-8")
     page, asked = browser.new_page(), []
