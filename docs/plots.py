@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,16 @@ def beam(scope: Scope) -> dict[str, str]:
     return {"beam": plot("A beam at rest and under three loads", series, "", "")}
 
 
+def posterior(scope: Scope) -> dict[str, str]:
+    """Draw the reported and the estimated effects of the schools."""
+    schools = np.arange(1, 9)
+    series = [
+        Series(schools, scope["effects"], ORANGE, "reported", dots=True),
+        Series(schools, scope["estimates"], BLUE, "estimated", dots=True),
+    ]
+    return {"posterior": plot("Effects of coaching", series, "school", "effect in points of the test")}
+
+
 def corpus(scope: Scope) -> dict[str, str]:
     """Draw the gap of each graph of the corpus over its number of intermediates."""
     series = []
@@ -182,6 +193,7 @@ PAGES: dict[str, Callable[[Scope], dict[str, str]]] = {
     "corpus.md": corpus,
     "projects/scenarios.md": scenarios,
     "projects/controller.md": controller,
+    "projects/posterior.md": posterior,
 }
 
 
@@ -190,6 +202,8 @@ def main() -> None:
     from figures import DOCS, FIGURES, run  # in tests/ another module has this name
 
     for page, draw in PAGES.items():
+        if page == "projects/posterior.md" and find_spec("numpyro") is None:
+            continue  # the only page that needs it
         scope, report = run(DOCS / page)
         if report:
             raise SystemExit(report)

@@ -38,13 +38,13 @@ def quiet(function, *arguments):
 
 
 def test_what_is_stored_is_loaded(folder):
-    assert cache.load("plans", "a") is None
+    assert cache.fetch("plans", "a") is None
     cache.store("plans", "a", b"first")
     cache.store("plans", "b", b"")
     cache.store("plans", "a", b"second")
-    assert cache.load("plans", "a") == b"second"
-    assert cache.load("plans", "b") == b""
-    assert cache.load("kernels", "a") is None
+    assert cache.fetch("plans", "a") == b"second"
+    assert cache.fetch("plans", "b") == b""
+    assert cache.fetch("kernels", "a") is None
     assert [file.name for file in files(folder)] == ["a", "b"]
 
 
@@ -52,7 +52,7 @@ def test_what_is_stored_is_loaded(folder):
 def test_names_stay_in_their_folder(name, folder):
     cache.store("plans", "a", b"")
     with pytest.raises(AssertionError):
-        cache.load("plans", name)
+        cache.fetch("plans", name)
     with pytest.raises(AssertionError):
         cache.store("plans", name, b"")
 
@@ -72,9 +72,9 @@ def test_damaged_files_are_as_good_as_none(damage, folder):
     cache.store("plans", "a", b"content of some length")
     (file,) = files(folder)
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
-    assert quiet(cache.load, "plans", "a") is None
+    assert quiet(cache.fetch, "plans", "a") is None
     cache.store("plans", "a", b"anew")
-    assert cache.load("plans", "a") == b"anew"
+    assert cache.fetch("plans", "a") == b"anew"
 
 
 def test_files_are_bound_to_their_names(folder):
@@ -87,14 +87,14 @@ def test_files_are_bound_to_their_names(folder):
     (folder / "b").rename(folder / "a")
     (folder / "other").rename(folder / "b")
     (kernels / "c").write_bytes((folder / "c").read_bytes())
-    assert cache.load("plans", "a") is cache.load("plans", "b") is cache.load("kernels", "c") is None
-    assert cache.load("plans", "c") == b"c"
+    assert cache.fetch("plans", "a") is cache.fetch("plans", "b") is cache.fetch("kernels", "c") is None
+    assert cache.fetch("plans", "c") == b"c"
 
 
 def test_another_format_is_not_read(folder, monkeypatch):
     cache.store("plans", "a", b"content")
     monkeypatch.setattr(cache, "FORMAT", cache.FORMAT + 1)
-    assert cache.load("plans", "a") is None
+    assert cache.fetch("plans", "a") is None
 
 
 @POSIX
@@ -105,15 +105,15 @@ def test_what_others_can_write_is_not_read(what, mode, folder):
     path = {"directory": folder.parent, "folder": folder, "file": folder / "a"}[what]
     path.chmod(mode)
     with pytest.warns(CacheWarning, match=r"can be written by others \(mode ...; chmod go-w") as caught:
-        assert cache.load("plans", "a") is None
+        assert cache.fetch("plans", "a") is None
     assert str(path) in str(caught[0].message)
-    assert quiet(cache.load, "plans", "a") is None  # said once
+    assert quiet(cache.fetch, "plans", "a") is None  # said once
     if what != "file":
         quiet(cache.store, "plans", "b", b"content")
         assert not (folder / "b").exists()
         assert "can be written by others" in cache.state()
     path.chmod(0o700)
-    assert quiet(cache.load, "plans", "a") == b"content"
+    assert quiet(cache.fetch, "plans", "a") == b"content"
 
 
 @POSIX
@@ -123,7 +123,7 @@ def test_what_belongs_to_another_is_not_read(what, folder):
     cache.store("plans", "a", b"content")
     os.chown({"directory": folder.parent, "folder": folder, "file": folder / "a"}[what], 12345, -1)
     with pytest.warns(CacheWarning, match="belongs to another user"):
-        assert cache.load("plans", "a") is None
+        assert cache.fetch("plans", "a") is None
 
 
 @POSIX
@@ -132,16 +132,16 @@ def test_only_the_cache_directory_itself_may_be_a_link(folder, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     folder.parent.rename(elsewhere)
     folder.parent.symlink_to(elsewhere)
-    assert cache.load("plans", "a") == b"content"
+    assert cache.fetch("plans", "a") == b"content"
     (folder / "a").rename(tmp_path / "a")
     (folder / "a").symlink_to(tmp_path / "a")
-    assert cache.load("plans", "a") is None
+    assert cache.fetch("plans", "a") is None
     cache.store("plans", "a", b"a file again")
     assert (tmp_path / "a").read_bytes().endswith(b"content")
-    assert cache.load("plans", "a") == b"a file again"
+    assert cache.fetch("plans", "a") == b"a file again"
     folder.rename(tmp_path / "plans")
     folder.symlink_to(tmp_path / "plans")
-    assert cache.load("plans", "a") is None
+    assert cache.fetch("plans", "a") is None
 
 
 @POSIX
@@ -149,10 +149,10 @@ def test_what_is_not_a_file(folder):
     cache.store("plans", "a", b"content")
     os.mkfifo(folder / "pipe")
     (folder / "folder").mkdir()
-    assert cache.load("plans", "pipe") is None
-    assert cache.load("plans", "folder") is None
+    assert cache.fetch("plans", "pipe") is None
+    assert cache.fetch("plans", "folder") is None
     quiet(cache.store, "plans", "folder", b"content")
-    assert cache.load("plans", "folder") is None
+    assert cache.fetch("plans", "folder") is None
 
 
 @POSIX
@@ -168,7 +168,7 @@ def test_files_are_the_users_alone(folder):
 def test_where_nothing_can_be_written_nothing_is_stored(folder):
     folder.parent.write_text("a file where the folder should be")
     quiet(cache.store, "plans", "a", b"content")
-    assert quiet(cache.load, "plans", "a") is None
+    assert quiet(cache.fetch, "plans", "a") is None
     assert "nothing is stored" in cache.state()
 
 
@@ -183,7 +183,7 @@ def test_without_a_home_directory(monkeypatch):
     for name in ("ACCUMULUS_CACHE", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     quiet(cache.store, "plans", "a", b"content")
-    assert quiet(cache.load, "plans", "a") is None
+    assert quiet(cache.fetch, "plans", "a") is None
     with pytest.raises(OSError, match="home directory"):
         cache.directory()
 
@@ -230,7 +230,7 @@ def test_the_longest_unused_are_dropped(folder, monkeypatch):
         for file in files(folder):  # each a second older than it was
             os.utime(file, ns=(0, file.stat().st_mtime_ns - 10**9))
     assert len(files(folder)) == 8
-    assert cache.load("plans", "2")
+    assert cache.fetch("plans", "2")
     cache.store("plans", "8", b"content")
     assert [file.name for file in files(folder)] == ["2", "4", "5", "6", "7", "8"]
 
@@ -249,7 +249,7 @@ def test_files_larger_than_the_limit_are_not_stored(folder, monkeypatch):
     cache.store("plans", "a", b"x" * 9000)
     monkeypatch.setattr(cache, "LIMIT", 8192)
     cache.store("plans", "b", b"x" * 9000)
-    assert cache.load("plans", "a") is cache.load("plans", "b") is None
+    assert cache.fetch("plans", "a") is cache.fetch("plans", "b") is None
 
 
 def test_contents_and_clearing(folder):
@@ -287,7 +287,7 @@ def test_a_process_that_is_killed_while_it_writes(function, folder):
     assert ran.returncode == -signal.SIGKILL
     left = [file for file in files(folder) if file.suffix == ".part"]
     assert len(left) == (function != "make_room")
-    assert cache.load("plans", "a") == (b"content" if function == "make_room" else None)
+    assert cache.fetch("plans", "a") == (b"content" if function == "make_room" else None)
     for file in left:  # it may be somebody's who is still writing, until it is old
         cache.store("plans", "b", b"content")
         assert file.exists()
@@ -305,7 +305,7 @@ def test_processes_killed_at_any_moment(folder):
             threading.Event().wait(0.003 * k)
             process.kill()
         for key in "012":
-            content = quiet(cache.load, "plans", key)
+            content = quiet(cache.fetch, "plans", key)
             assert content is None or content == content[:1] * 200_000
     assert files(folder)
 
@@ -320,7 +320,7 @@ def test_many_writers_and_readers(folder, monkeypatch):
         try:
             for k in range(100):
                 cache.store("plans", str((start + k) % 6), bytes([(start + k) % 6]) * 3000)
-                content = cache.load("plans", str((start + k + 1) % 6))
+                content = cache.fetch("plans", str((start + k + 1) % 6))
                 if content is not None:
                     found.append(content == bytes([(start + k + 1) % 6]) * 3000)
         except BaseException as error:

@@ -61,6 +61,8 @@ DRAWN_IN_THE_NOTES = {
 
 @cache
 def run(name):
+    if "numpyro.distributions" in TEXTS[name]:
+        pytest.importorskip("numpyro")
     return DRAWING.run(PAGES[name])
 
 

@@ -107,7 +107,7 @@ def version_of_kind(kind: Kind) -> bytes:
     return code_version(*CODE[kind]).encode()
 
 
-def load(kind: Kind, key: str) -> bytes | None:
+def fetch(kind: Kind, key: str) -> bytes | None:
     """Return the bytes stored under a kind and a key; None if there are none or they cannot be trusted.
 
     Args:

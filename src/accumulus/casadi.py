@@ -354,7 +354,7 @@ class _Callback(ca.Callback):
     def _point(self, matrices: Sequence[Any]) -> Point:
         """Return the arguments of the compiled function."""
         pairs = zip(matrices, self._inputs, strict=False)
-        return [matrix.full().reshape(place.shape) for matrix, place in pairs if place.position is not None]
+        return [matrix.full().reshape(array.shape) for matrix, array in pairs if array.position is not None]
 
 
 class _External(_Callback):
@@ -370,7 +370,7 @@ class _External(_Callback):
         options: Any = None,
     ) -> None:
         self._compiled, self._results = compiled, outputs
-        super().__init__(name, inputs, [_dense(place.shape) for place in outputs], names, options or {})
+        super().__init__(name, inputs, [_dense(array.shape) for array in outputs], names, options or {})
 
     @classmethod
     def of(cls, name: str, compiled: _Compiled) -> _External:
@@ -384,8 +384,8 @@ class _External(_Callback):
     def eval(self, arguments: Sequence[Any]) -> list[Any]:
         values = self._compiled.values(self._point(arguments))
         return [
-            ca.DM.zeros(self._outputs[k].shape) if place.position is None else values[place.position]
-            for k, place in enumerate(self._results)
+            ca.DM.zeros(self._outputs[k].shape) if array.position is None else values[array.position]
+            for k, array in enumerate(self._results)
         ]
 
     def has_jac_sparsity(self, result: int, argument: int) -> bool:
@@ -406,7 +406,7 @@ class _External(_Callback):
         pairs = list(product(range(len(self._results)), arguments))
         patterns = [self.get_jac_sparsity(result, argument, False) for result, argument in pairs]
         blocks = [self._block(self._results[result], self._inputs[argument]) for result, argument in pairs]
-        all_inputs = [*self._inputs, *(_ArrayInCasadi(place.shape, None) for place in self._results)]
+        all_inputs = [*self._inputs, *(_ArrayInCasadi(array.shape, None) for array in self._results)]
         self._made.append(_Jacobian(name, self._compiled, blocks, all_inputs, patterns, (inputs, outputs), options))
         return self._made[-1]
 
@@ -415,7 +415,7 @@ class _External(_Callback):
 
     def get_reverse(self, weights: int, name: str, inputs: Sequence[str], outputs: Sequence[str], options: Any) -> Any:
         weighted, count = self._compiled.weighted, len(self._compiled.inputs)
-        all_inputs = [*self._inputs, *(_ArrayInCasadi(place.shape, None) for place in self._results)]
+        all_inputs = [*self._inputs, *(_ArrayInCasadi(array.shape, None) for array in self._results)]
         all_inputs += [
             _ArrayInCasadi(p.shape, None if p.position is None else count + p.position) for p in self._results
         ]

@@ -32,6 +32,17 @@ a point between 0.5 and 1.5, since JAX has no values while it traces; therefore 
 >>> product = acc.jax.hvp(lambda x: np.sum(x**3))  # of primals and tangents
 >>> jax.jit(product)((jnp.array([1.0, 2.0]),), (jnp.array([1.0, 0.5]),))[0].tolist()
 [6.0, 6.0]
+>>> x, cubes = np.array([1.0, 2.0]), lambda x: np.sum(x**3)
+>>> acc.jax.compile(cubes)(x).tolist(), acc.jax.gradient(cubes)(x).tolist()
+(9.0, [3.0, 12.0])
+>>> [part.tolist() for part in acc.jax.value_gradient_hessian(cubes)(x)]
+[9.0, [3.0, 12.0], [[6.0, 0.0], [0.0, 12.0]]]
+>>> acc.jax.value_and_gradient(cubes)(x)[1].tolist(), acc.jax.value_and_jacobian(f)(x)[0].tolist()
+([3.0, 12.0], [2.0, 5.0])
+>>> acc.jax.jvp(f)((x,), (x,))[1].tolist(), [part.tolist() for part in acc.jax.vjp(f)((x,), x)[1]]
+([4.0, 9.0], [[4.0, 9.0]])
+>>> acc.jax.hessian_of_lagrangian(cubes, f)(x, 0.0, x).tolist()
+[[0.0, 1.0], [1.0, 4.0]]
 """
 
 from __future__ import annotations

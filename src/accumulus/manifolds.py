@@ -64,6 +64,11 @@ class Manifold:
         name: name of the manifold, for messages.
         shape: shape of one point.
         dimension: dimension of the tangent space.
+
+    >>> SO3.tangent_shape((10, 4)), Sphere(3).differential([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], linear=False).tolist()
+    ((10, 3), [0.0, 1.5707963267948966])
+    >>> SO3.expansion(SO3.identity, [0.0, 0.0, 0.5], 1).tolist()
+    [0.0, 0.0, 0.25, 1.0]
     """
 
     name: str
@@ -113,12 +118,12 @@ class Manifold:
         return self.differential(x, y, linear=False)
 
     def expansion(self, x: Any, delta: Any, order: int | None) -> Any:
-        """Return a polynomial in `delta` with the derivatives of `retract` at delta = 0, up to order 1 or 2."""
+        """Return a polynomial in `delta` with the derivatives of `retract` at `x`, up to `order` 1 or 2."""
         (x, delta), xp = _arrays(self, x=(x, self.shape), delta=(delta, (self.dimension,)))
         return self._retract(x, delta, order, xp)
 
     def differential(self, x: Any, y: Any, *, linear: bool = True) -> Any:
-        """Return local_coordinates(x, y), or a function of `y` with its value and first derivative at y = x."""
+        """Return local_coordinates(x, y); if `linear`, a linear function of `y` that agrees to first order at y = x."""
         (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
         return self._local_coordinates(x, y, linear, xp)
 
@@ -281,6 +286,12 @@ class Group(Manifold):
 
     Its methods take points and tangent vectors as `retract` does. The attribute `matrices` is the same group with
     matrices as points, homogeneous ones for poses.
+
+    >>> turn = SO2.exp([0.5])
+    >>> SO2.log(SO2.compose(turn, turn)).tolist(), SO2.log(SO2.inverse(turn)).tolist()
+    ([1.0], [-0.5])
+    >>> SE2.apply(SE2.identity, [3.0, 4.0]).tolist(), SE2.matrix(SE2.identity)[2].tolist()
+    ([3.0, 4.0], [0.0, 0.0, 1.0])
     """
 
     def __init__(self, name: str, turns: _Angles | _Quaternions | _Orthogonal, *, moves: bool) -> None:

@@ -71,7 +71,13 @@ class Lambdified:
         return both if self._has_jacobian else both[0]
 
     def batch(self, *arguments: Any, threads: int | None = None) -> Any:
-        """Evaluate at many points, along the first axis of each argument; an argument without that axis is shared."""
+        """Evaluate at many points, along the first axis of each argument; an argument without that axis is shared.
+
+        >>> import sympy
+        >>> x, y = sympy.symbols("x y")
+        >>> lambdify([x, y], [x * y, sympy.sin(x)]).batch([0.0, 2.0], 3.0)[0].tolist()
+        [[0.0, 0.0], [6.0, 0.9092974268256816]]
+        """
         arrays = [np.asarray(argument, float) for argument in arguments]
         has_points = [array.ndim > argument.ndim for array, argument in zip(arrays, self._arguments, strict=False)]
         points = next((array.shape[:1] for array, has in zip(arrays, has_points, strict=False) if has), (1,))

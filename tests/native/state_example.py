@@ -96,7 +96,7 @@ def tried(state: Everything, k: int) -> int:
     return safe.rows[k, 2] + safe.logged
 
 
-def perform(state: Everything) -> int:
+def run_example(state: Everything) -> int:
     result = rotated(state, state.order[1:], 7)
     for k in range(state.count):
         pair = state.pairs[k]
@@ -171,7 +171,7 @@ if __name__ == "__main__":
     from accumulus.native.compile import code_of
     from accumulus.native.machine import _finished, _loaded
 
-    kernel = _loaded(_finished(code_of(perform)))
+    kernel = _loaded(_finished(code_of(run_example)))
     for seed in range(3):
         state = made(seed)
         print(json.dumps(told(kernel(state.address), state)))

@@ -49,7 +49,7 @@ def test_finished_code_is_stored(empty_cache, monkeypatch):
 
 def test_what_is_loaded_is_not_read_again(empty_cache, monkeypatch):
     prepare("search.order")
-    monkeypatch.setattr(machine, "load", None)
+    monkeypatch.setattr(machine, "fetch", None)
     prepare("search.order")
     assert kernel("search.order") is kernel("search.order")
 

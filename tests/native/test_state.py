@@ -21,7 +21,7 @@ def test_machine_code_does_what_python_does():
     expected = []
     for seed in range(3):
         state = made(seed)
-        result = interpret(state_example.perform, state)
+        result = interpret(state_example.run_example, state)
         expected.append(json.loads(json.dumps(told(result, state))))
     assert compiled == expected
     assert expected[0] != expected[1]
@@ -34,7 +34,7 @@ def test_what_is_undone_is_as_before():
 
 
 def test_fields_are_where_they_are_declared():
-    assert [field.place for field in Everything.fields.values()] == list(range(len(Everything.fields)))
+    assert [field.position for field in Everything.fields.values()] == list(range(len(Everything.fields)))
     assert list(Everything.fields)[:3] == ["log", "logged", "count"]  # the bases' fields come first
     assert Everything.fields["boxes"].axes == (2, 3)
     assert Everything.fields["pairs"].kind is Pair

@@ -17,7 +17,7 @@ from accumulus.repetition.compiled import cones_kernel
 def as_python(state, mode):
     """What stands for `cones._perform`: the kernel, not compiled."""
     state.mode = mode
-    interpret(cones_kernel.perform, state)
+    interpret(cones_kernel.run_cones, state)
 
 
 def contents(blocks):

@@ -113,7 +113,7 @@ def running(
             def prepared(subject: str) -> Any:
                 if sources is None:
                     return kernel(subject)
-                perform = modules(sources)["kernel"].perform
+                run = modules(sources)["kernel"].run_rewrite
 
                 def on_checked(inside: Any) -> int:
                     for name, value in vars(inside).items():
@@ -121,7 +121,7 @@ def running(
                             setattr(inside, name, Checked(value, left))
                         elif isinstance(value, Records):
                             value.words = Checked(value.words, left)
-                    return perform(inside)
+                    return run(inside)
 
                 return lambda _: interpret(on_checked, self._state)
 

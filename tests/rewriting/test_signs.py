@@ -161,7 +161,7 @@ def test_machine_code_does_what_python_does(seed, monkeypatch):
     def perform(state, mode):
         performed.append(mode)
         state.mode = mode
-        return interpret(signs_kernel.perform, state)
+        return interpret(signs_kernel.run_signs, state)
 
     monkeypatch.setattr(signs, "_perform", perform)
     assert str(with_few_changes(tape)) == expected

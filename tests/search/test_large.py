@@ -72,7 +72,7 @@ def small_memory(monkeypatch):
     monkeypatch.setattr(accumulation_module, "CHUNK", 16)
 
 
-def interpreted(monkeypatch, driver, state, perform):
+def interpreted(monkeypatch, driver, state, run):
     """Let a kernel run as Python; the states that its driver makes from now on."""
     made = {}
     kind = getattr(driver, state)
@@ -82,7 +82,7 @@ def interpreted(monkeypatch, driver, state, perform):
         return made.setdefault(one.address, one)
 
     monkeypatch.setattr(driver, state, new)
-    monkeypatch.setattr(driver, "kernel", lambda _: lambda address: interpret(perform, made[address]))
+    monkeypatch.setattr(driver, "kernel", lambda _: lambda address: interpret(run, made[address]))
     return made
 
 
@@ -137,7 +137,7 @@ def test_machine_code_of_elimination_does_what_python_does(graph, monkeypatch):
 
     dead = set(VertexElimination(graph, Objective.FMA).dead.tolist())
     expected = told()
-    states = interpreted(monkeypatch, vertex, "EliminationState", vertex_kernel.perform)
+    states = interpreted(monkeypatch, vertex, "EliminationState", vertex_kernel.run_vertex)
     assert told() == expected
     assert len(states) == 4
 
@@ -179,7 +179,7 @@ def test_machine_code_of_labels_does_what_python_does(graph, monkeypatch):
     wrong = Accumulation(graph, changed, accumulation.entries)
     expected = told()
     assert expected[0] == [True, False]
-    states = interpreted(monkeypatch, accumulation_module, "LabelsState", labels_kernel.perform)
+    states = interpreted(monkeypatch, accumulation_module, "LabelsState", labels_kernel.run_labels)
     assert told() == expected
     assert len(states) >= 2
 

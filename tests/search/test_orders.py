@@ -154,7 +154,7 @@ def test_machine_code_does_what_python_does():
     state = Elimination.of(big_graph(150, 3), Objective.FMA)
     compiled, python = (OrderAnnealing(state, Objective.FMA, state.intermediates) for _ in range(2))
     assert python.count > 64
-    python._run = lambda _: interpret(order_kernel.perform, python._state)
+    python._run = lambda _: interpret(order_kernel.run_order, python._state)
     expected, found = (list(search.run(state.intermediates, 100, (1,))) for search in (compiled, python))
     assert found == expected
     assert python.best == compiled.best

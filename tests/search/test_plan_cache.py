@@ -232,7 +232,7 @@ def test_whatever_has_a_right_checksum_does_not_stop_the_search(text, folder):
 def test_a_wrong_plan_with_a_right_checksum_is_dropped(lie, folder):
     made = found()
     (file,) = files(folder)
-    text = json.dumps({**json.loads(cache.load("plans", file.name)), **lie}).encode()
+    text = json.dumps({**json.loads(cache.fetch("plans", file.name)), **lie}).encode()
     cache.store("plans", file.name, text)
     assert found() == made
     assert found().recalled

@@ -268,7 +268,7 @@ def test_local_jacobians_multiply_to_the_jacobian(seed):
     rng = np.random.default_rng(seed)
     labels = rng.uniform(1, 2, len(graph.sources))
     product = None
-    matrices = panels.local_jacobians(graph)
+    matrices = panels.matrices_between_levels(graph)
     for matrix in matrices:
         numbers = np.zeros((len(matrix["rows"]), len(matrix["columns"])))
         for row, column, e in matrix["cells"]:

@@ -347,7 +347,7 @@ def test_hostile_names_stay_inert(opened, name):
 @pytest.mark.parametrize("kind", ["plan", "report"])
 def test_a_page_that_was_tampered_with_runs_nothing_else(browser, report, tmp_path, kind):
     """The policy lets no other script run, neither one that was written into the page, nor one of another origin."""
-    html = explorer.page(PLANS["diamond"]) if kind == "plan" else report_page.page(report)
+    html = explorer.page(PLANS["diamond"]) if kind == "plan" else report_page.page_of_report(report)
     added = f"<script>window.broken = 1</script><script src='https://example.org/a.js'></script>{HOSTILE}"
     (tmp_path / "page.html").write_text(html.replace("</main>", f"</main>{added}"), encoding="utf-8")
     page, asked = browser.new_page(), []
@@ -382,7 +382,7 @@ def report():
 
 
 def test_bars_of_a_flame_graph_open_and_close(opened, report):
-    with opened(report_page.page(report), until=".flame") as page:
+    with opened(report_page.page_of_report(report), until=".flame") as page:
         bars = page.locator(".flame button")
         whole = bars.count()
         assert bars.first.inner_text() == "program"
@@ -399,7 +399,7 @@ def test_bars_of_a_flame_graph_open_and_close(opened, report):
 
 def test_hostile_names_stay_inert_in_reports(opened):
     graph = acc.DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "x")], name=HOSTILE)
-    with opened(report_page.page(Report.of_plan(acc.plan(graph), {HOSTILE: 0.1})), until=".numbers") as page:
+    with opened(report_page.page_of_report(Report.of_plan(acc.plan(graph), {HOSTILE: 0.1})), until=".numbers") as page:
         assert HOSTILE in page.locator("main").inner_text()
         assert page.evaluate("[document.images.length, document.scripts.length]") == [0, 3]
 
@@ -407,7 +407,7 @@ def test_hostile_names_stay_inert_in_reports(opened):
 @pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core: make test-browser")
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_axe_finds_nothing_in_reports(opened, report, theme, width):
-    with opened(report_page.page(report), width=width, theme=theme, until=".flame") as page:
+    with opened(report_page.page_of_report(report), width=width, theme=theme, until=".flame") as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         for folded in page.locator("summary").all():
             folded.click()

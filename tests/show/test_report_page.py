@@ -15,7 +15,7 @@ from accumulus.programs import measured
 from accumulus.show.costs import Costs, source_of
 from accumulus.show.explorer import parameters_of
 from accumulus.show.report import Report
-from accumulus.show.report_page import MOST_CELLS, page
+from accumulus.show.report_page import MOST_CELLS, page_of_report
 from accumulus.show.tables import percent
 
 
@@ -133,7 +133,7 @@ def test_every_kind_of_derivative_has_a_page(make):
     derivative, arguments = make()
     derivative(*arguments)
     report = derivative.report()
-    data = data_of(page(report))
+    data = data_of(page_of_report(report))
     assert data["numbers"][0][0] == f"{report.operations:,}"
     assert all(flame["of"]["v"] == report.operations for flame in data["flames"])
     if report.differentiates and data.get("pattern"):
@@ -152,7 +152,7 @@ def test_stages_end_at_the_program():
     assert names[0] == "rules"
     assert names[-1] == "rules at the end"
     assert report.stages[-1][1] == report.operations
-    data = data_of(page(report))
+    data = data_of(page_of_report(report))
     assert data["stages"][0][1] == report.emitted
     assert data["identities"]["words"]
     again = acc.jacobian(f, effort="thorough", time_limit=1.0)
@@ -174,7 +174,7 @@ def test_functions_with_a_small_domain_have_lines_too():
 def test_large_patterns_are_drawn_in_groups():
     derivative = acc.jacobian(lambda x: x[1:] * x[:-1], sparse="csr", effort="fast")
     derivative(np.ones(400))
-    pattern = data_of(page(derivative.report()))["pattern"]
+    pattern = data_of(page_of_report(derivative.report()))["pattern"]
     assert pattern["group"] == [3, 3]
     assert sum(pattern["cells"][2::4]) == 2 * 399
     assert max(pattern["cells"][::4]) < MOST_CELLS
@@ -187,7 +187,7 @@ def test_loops_have_methods_and_a_pattern():
     derivative = acc.jacobian(system, sparse="csr")
     derivative(np.linspace(0.0, 1.0, 40_000))
     report = derivative.report()
-    data = data_of(page(report))
+    data = data_of(page_of_report(report))
     methods = data["methods"]
     (body,) = derivative._program().facts.bodies
     rows = {row[0]: row[1:4] for row in methods["rows"]}
@@ -220,7 +220,7 @@ def test_a_measured_report_has_times_and_limits(monkeypatch):
     assert speed.bytes == 8 * (4 + 2 * 3)
     assert speed.intensity == speed.operations / speed.bytes
     assert speed.limit(1e12) == speed.peak
-    data = data_of(page(derivative.report(np.ones(3), scale=2.0)))
+    data = data_of(page_of_report(derivative.report(np.ones(3), scale=2.0)))
     assert data["measured"]["points"] == [1, 10]
     assert "measured" in str(derivative.report(np.ones(3), scale=2.0))
     assert derivative.report().measured is None
@@ -232,13 +232,13 @@ def test_reports_are_data_without_their_program(derivative):
     copied = pickle.loads(pickle.dumps(report))
     assert copied.subject is None
     assert copied == report
-    assert data_of(page(copied))["flames"] == []
+    assert data_of(page_of_report(copied))["flames"] == []
 
 
 def test_graphs_of_files_have_a_page():
     graph = acc.DifferentiationGraph([("y", "a"), ("a", "x"), ("a", "b"), ("b", "x")], name=HOSTILE)
     report = Report.of_plan(acc.plan(graph), {"plan": 0.5})
-    text = page(report)
+    text = page_of_report(report)
     elements = Elements(text)
     assert [tag for tag, _ in elements.tags].count("script") == 3
     assert not any(tag == "img" for tag, _ in elements.tags)

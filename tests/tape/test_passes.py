@@ -82,7 +82,7 @@ def by_builders(tape: Tape, given: list[int], rows: np.ndarray):
 def as_python(state, mode):
     """What stands for `passes._perform`: the kernel, not compiled."""
     state.mode = mode
-    return interpret(passes_kernel.perform_passes, state)
+    return interpret(passes_kernel.run_passes, state)
 
 
 @given(programs())

@@ -24,7 +24,7 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import Recording, holder_of, recorder_of
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
-from accumulus.shipping.c_projects import source_of
+from accumulus.shipping.c_projects import c_source_of
 from accumulus.targets.c.c_casadi import Called, CasadiFunction, Pattern
 from accumulus.targets.c.c_header import check_name
 from accumulus.targets.c.c_loops import LoopSource
@@ -328,7 +328,7 @@ class _Written:
             segments.append(_moved(segment, order, pattern.size))
             patterns.append(pattern)
         guards = program.kernel.segments[len(segments) :]
-        source = source_of(program, name, [*segments, *guards], 1 if program.code.compact else LANES)
+        source = c_source_of(program, name, [*segments, *guards], 1 if program.code.compact else LANES)
         return cls(name, source, patterns, list(results.shapes[:dense]), program.is_guarded, program.recording)
 
     def called(self, arguments: Sequence[int], results: Sequence[int | str]) -> Called:

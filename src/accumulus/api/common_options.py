@@ -10,7 +10,7 @@ from accumulus.frontends.location import name_of
 from accumulus.options import OptionKeywords, Options, with_parameters
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.selection import SelectionRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,7 +76,10 @@ def shows_choice(function: F) -> F:
 
 
 def derivative(
-    f: Callable[..., Any], kind: Kind, argnums: int | Sequence[int] | None, keywords: DerivativeOptions | MatrixOptions
+    f: Callable[..., Any],
+    kind: DerivativeKind,
+    argnums: int | Sequence[int] | None,
+    keywords: DerivativeOptions | MatrixOptions,
 ) -> Derivative:
     """Return a derivative of `f` with respect to the arguments at `argnums` and those named in the options.
 
@@ -100,7 +103,7 @@ def manifolds_in(options: dict[str, Any]) -> list[Any]:
 
 
 def options_and_choice(
-    kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()
+    kind: DerivativeKind, keywords: Mapping[str, Any], beside: Iterable[str] = ()
 ) -> tuple[Options, SelectionRequest | None]:
     """Return options and the selection of a matrix, None for all; `beside` holds further names that the caller accepts.
 
@@ -115,7 +118,7 @@ def options_and_choice(
     return options, SelectionRequest(**choice, sparse=options.sparse is not None)
 
 
-def dense(kind: Kind, keywords: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
+def dense(kind: DerivativeKind, keywords: Mapping[str, Any], beside: Iterable[str] = ()) -> Options:
     """Return the options of a kind with dense results; `beside` holds further names that the caller accepts."""
     options = Options.of(beside, **keywords)
     if options.sparse is not None:

@@ -21,7 +21,7 @@ from accumulus.frontends.location import name_of
 from accumulus.options import OptionKeywords, shows_options, takes_one_function
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
-from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, Kind
+from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, DerivativeKind
 
 
 @shows_manifolds
@@ -145,7 +145,7 @@ def taylor(f: Callable[..., Any], *extra: Never, **options: Unpack[OptionKeyword
     return _directed(f, TAYLOR, options)
 
 
-def _directed(f: Callable[..., Any], kind: Kind, options: OptionKeywords | ManifoldOptions) -> Derivative:
+def _directed(f: Callable[..., Any], kind: DerivativeKind, options: OptionKeywords | ManifoldOptions) -> Derivative:
     keywords = dict[str, Any](options)
     if kind is not TAYLOR:
         on, into = manifolds_in(keywords)

@@ -55,6 +55,7 @@ def trace(
         TraceError: if `f` cannot be recorded, naming file and line; or if the recording computes other values than `f`,
             naming both.
         ArgumentError: if an example is not a number or array of real numbers.
+        UnknownNameError: for an unknown value of `guards`.
 
     >>> import numpy as np
     >>> t = trace(lambda x: np.sin(x[0]) * x[1], np.zeros(2))
@@ -82,6 +83,8 @@ class Trace:
     >>> graph = recording.linearize()
     >>> recording.compile(acc.plan(graph))(np.array([0.0, 2.0])).tolist()
     [[2.0, 0.0], [2.0, 0.0]]
+    >>> recording.selection(0).positions
+    (0,)
     """
 
     def __init__(self, f: Callable[..., Any], recording: Recording, call: Restructured | None = None) -> None:

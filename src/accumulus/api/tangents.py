@@ -31,7 +31,7 @@ from accumulus.programs.batches import first_point
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
 from accumulus.programs.forms import Forms, axes_by_position, axes_of_numbers, requested_arguments
-from accumulus.programs.kinds import COMPILED, Kind, Seeds
+from accumulus.programs.kinds import COMPILED, DerivativeKind, Seeds
 from accumulus.programs.selection import SelectionRequest, static_positions
 
 #: Maximum number of tangent entries for which the derivative is folded into a function of the arguments (`_Folded`).
@@ -67,7 +67,7 @@ register(_Rotations, lambda stored: ([stored.quaternions], None), lambda _, part
 
 def tangent_derivative(
     f: Callable[..., Any],
-    kind: Kind,
+    kind: DerivativeKind,
     argnums: int | Sequence[int] | None,
     names: Sequence[Any],
     options: Options,
@@ -202,7 +202,7 @@ class _OnManifolds:
     def __init__(
         self,
         f: Callable[..., Any],
-        kind: Kind,
+        kind: DerivativeKind,
         differentiated: int | str | Sequence[int | str],
         static: Sequence[Any],
         options: Options,

@@ -345,7 +345,7 @@ def sorted_entries(
     return Sorted(state.begins[:-1], columns, values)
 
 
-def distinct(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
+def distinct_order(rows: Integers, columns: Integers) -> tuple[Integers, Integers]:
     """Return the order of positions by rows, then columns, and the first index in it of each distinct position."""
     state = _placed([(rows, columns, Range(0, 1, len(rows)))], 0, int(rows.max(initial=-1)) + 1)
     _sort(state)

@@ -126,7 +126,7 @@ def add_products(
 
 
 def _run(state: ColumnsState) -> None:
-    kernel("arrays.columns")(state.address)
+    kernel("arrays.instances")(state.address)
 
 
 class RandomInverses:
@@ -396,7 +396,7 @@ def by_steps(body: Tape, count: int, inputs: Callable[[slice], tuple[NDArray[Any
     for instances in chunks(count):
         numbers, source = inputs(instances)
         state.begin, state.end = instances.start, instances.stop
-        state.given = np.ascontiguousarray(numbers, np.int32).reshape(-1)
+        state.values = np.ascontiguousarray(numbers, np.int32).reshape(-1)
         state.source = np.ascontiguousarray(source, np.int64).reshape(-1)
         kernel("arrays.steps")(state.address)
     return results

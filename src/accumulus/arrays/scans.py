@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.arrays.compiled.reach_kernel import BITS, ReachState
-from accumulus.arrays.entries import Entries, Products, distinct, selected
+from accumulus.arrays.entries import Entries, Products, distinct_order, selected
 from accumulus.arrays.residues import Residues, at, by_steps, of_numbers, residues_of
 from accumulus.elimination.emit import guarded
 from accumulus.native.machine import kernel
@@ -62,7 +62,7 @@ class Way:
     is_reverse: bool  # True from dependents to operands, False from operands to dependents
     products: int  # number of scalar products
     lists: Lists  # entries to begin with; their values are positions among the distinct ones
-    # order, first: see `accumulus.arrays.entries.distinct`; entries of one position are added
+    # order, first: see `accumulus.arrays.entries.distinct_order`; entries of one position are added
     order: Integers
     first: Integers
     ends: Integers  # references at the other ends, by column
@@ -175,7 +175,7 @@ class Recurrence:
         if is_reverse:
             rows = self._turned(rows)
         different, columns = np.unique(ends, return_inverse=True)
-        order, first = distinct(rows, columns)
+        order, first = distinct_order(rows, columns)
         results = len(self.outputs)
         places = order[first]
         begins = np.concatenate([[0], np.cumsum(np.bincount(rows[places], minlength=results * self.count))])
@@ -414,11 +414,11 @@ def reach(
     while state.at < count:
         state.end = min(state.at + CHUNK, count)
         needed = kernel("arrays.reach")(state.address)
-        if needed > most or state.found > most:
+        if needed > most or state.column_count > most:
             return None
         if needed:
             _make_room(state, min(2 * needed, most + 1))
-    pairs = state.found
+    pairs = state.column_count
     tables = ((state.operands, slots), (state.lists, directs))
     operands, list_table = (table[: pairs * width].reshape(pairs, width).astype(np.int32) for table, width in tables)
     return Reached(
@@ -441,7 +441,7 @@ def _marks(matrix: NDArray[np.bool_], words: int) -> Integers:
 def _make_room(state: ReachState, room: int) -> None:
     for name, width in (("columns", 1), ("operands", state.slots), ("lists", state.directs), ("marks", state.words)):
         grown = np.empty(room * width, np.int64)
-        filled = state.found * width
+        filled = state.column_count * width
         grown[:filled] = getattr(state, name)[:filled]
         setattr(state, name, grown)
     state.room = room

@@ -425,8 +425,8 @@ class CheckReport:
 
     >>> import accumulus as acc
     >>> report = acc.check(lambda x: x**2, 3.0)
-    >>> report.passed, report.name
-    (True, '<lambda>')
+    >>> report.passed, report.name, report.to_dict()["points"]
+    (True, '<lambda>', 24)
     """
 
     name: str

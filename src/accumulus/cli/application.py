@@ -38,6 +38,7 @@ from accumulus.show.tables import amount, text
 from accumulus.targets import DTYPES
 from accumulus.text import printable
 
+#: Exit status after Ctrl-C, as shells have it.
 INTERRUPTED: Final = 130
 P = ParamSpec("P")
 #: Commands in other modules: the module with their Typer application as `app`, imported when the command is used.
@@ -187,7 +188,12 @@ OPTIONS: Final[dict[str, Any]] = {
         ),
     ],
     "method": Annotated[str, typer.Option(help="Method of the search; 'accumulus methods' lists all.")],
-    "objective": Annotated[str, typer.Option(help="Cost to minimise: operations, multiplications, fma, code size.")],
+    "objective": Annotated[
+        str,
+        typer.Option(
+            help="Cost to minimise: operations of the program; multiplications or fma of the chain rule; code size."
+        ),
+    ],
     "time_limit": Annotated[float, typer.Option(metavar="SECONDS", help="Maximum time of the search.")],
     "effort": Annotated[str, typer.Option(help=f"How long a search goes on without improving: {', '.join(EFFORTS)}.")],
     "seed": Annotated[int, typer.Option(help="Seed of the search. The same seed gives the same plan.")],
@@ -213,7 +219,8 @@ OPTIONS: Final[dict[str, Any]] = {
     ],
     "exact_order": _flag("Compute the function's values as NumPy does, to the bit."),
     "guards": Annotated[
-        str, typer.Option(help=f"Decisions on values, as if x > 0: {', '.join(GUARDS)} (compile each case, or refuse).")
+        str,
+        typer.Option(help=f"Branches on values, such as if x > 0: {', '.join(GUARDS)} (compile each case, or refuse)."),
     ],
     "most_cases": Annotated[
         int, typer.Option(metavar="N", help="Maximum number of cases of a function that decides on values.")

@@ -92,7 +92,7 @@ def build_command(
     **options: Any,
 ) -> None:
     """Write a derivative as C source with a header, as a shared library, or as a wheel that needs only NumPy."""
-    from accumulus.cli.problem import given_options, load_derivative, load_function, parameters_of, user_code
+    from accumulus.cli.problem import given_options, load_derivative, load_function, names_of_arguments, user_code
     from accumulus.shipping.c_projects import CProject, check_package_name
 
     if target not in FORMS:
@@ -118,7 +118,7 @@ def build_command(
     made, examples, path = load_derivative(function, shape or [], {**options, "target": "numpy"}, every=False)
     with user_code(path):
         program, numbers = made.prepared(*examples)
-    names = parameters_of(made, options["derivative"], len(numbers), len(shape or []))
+    names = names_of_arguments(made, options["derivative"], len(numbers), len(shape or []))
     project = CProject.of(program, chosen, names)
     if target == "wheel":
         from accumulus.shipping.wheels import write_wheel

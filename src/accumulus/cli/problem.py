@@ -173,7 +173,7 @@ def known_kinds() -> list[str]:
     """Return the names of the kinds whose results are arrays; they are the names of the functions that make them."""
     from accumulus.programs import kinds
 
-    rows = [row for row in vars(kinds).values() if isinstance(row, kinds.Kind)]
+    rows = [row for row in vars(kinds).values() if isinstance(row, kinds.DerivativeKind)]
     return [row.name for row in rows if not row.factored and row.seeds is not kinds.Seeds.SERIES]
 
 
@@ -236,7 +236,7 @@ def load_derivative(
     return derivative, [tuple(arguments)] * 2 if kind in OF_DIRECTIONS else arguments, path
 
 
-def parameters_of(derivative: Derivative, kind: str, numbers: int, arguments: int) -> list[str]:
+def names_of_arguments(derivative: Derivative, kind: str, numbers: int, arguments: int) -> list[str]:
     """Return names of a derivative's numeric arguments: its function's, followed by directions or weights.
 
     Args:
@@ -299,7 +299,7 @@ def load_problem(text: str, shapes: Sequence[str], options: Mapping[str, Any]) -
     with user_code(path):
         posed = made.posed(*examples)
     numbers = sum(shape is not None for shape in posed.recording.argument_shapes)
-    parameters = tuple(parameters_of(made, options["derivative"], numbers, len(shapes)))
+    parameters = tuple(names_of_arguments(made, options["derivative"], numbers, len(shapes)))
 
     def names() -> NamedValues | None:
         from accumulus.frontends.names import named_values

@@ -484,6 +484,13 @@ class Accumulation:
         entries: mapping of (position in ``graph.roots``, position in ``graph.terminals``) to the reference of
             ∂root/∂terminal, for all selected structural nonzeros. If the graph has a mirror, only entries on and below
             the diagonal are selected.
+
+    >>> graph = DifferentiationGraph([("y", "a"), ("a", "x")])
+    >>> product = Steps.of(2, np.array([True]), np.array([0]), np.array([1]))  # of edges 0 and 1; reference 2
+    >>> path = Accumulation.between(graph, product, {(graph.roots[0], graph.terminals[0]): 2})
+    >>> path.verify()
+    >>> [column.tolist() for column in path.selected().ordered_entries()]
+    [[[0, 0]], [2]]
     """
 
     graph: DifferentiationGraph
@@ -494,7 +501,7 @@ class Accumulation:
     def between(
         cls, graph: DifferentiationGraph, steps: Steps, references: Mapping[tuple[int, int], int]
     ) -> Accumulation:
-        """Return the accumulation with entries whose keys are vertex numbers (root, terminal)."""
+        """Return the accumulation of `graph` by `steps`; `references` has those of entries by (root, terminal)."""
         rows, columns = ({v: k for k, v in enumerate(ends)} for ends in (graph.roots, graph.terminals))
         entries = {(rows[j], columns[i]): reference for (j, i), reference in references.items()}
         return cls(graph, steps, dict(sorted(entries.items())))

@@ -213,6 +213,7 @@ def edges_of_vertices(
 # Faces ---------------------------------------------------------------------------------------------------------------
 
 
+#: Seed of the labels' random values, by which equal ones are found; any number does.
 _SEED: Final = 2003
 _NUMBERS: Final = (int, np.integer)
 

@@ -130,7 +130,9 @@ class Table:
         names = example.columns[list(self.columns)]
         if np.ndim(array) == 1:
             if len(names) < example.shape[1]:
-                raise ArgumentError("a table with columns that are not numeric cannot be a batch of points")
+                raise ArgumentError(
+                    "a table has columns that are not numeric; expected a table of numbers, a row for each point"
+                )
             return pandas.Series(_column(array), names)
         made = {k: _column(array[:, position]) for position, k in enumerate(self.columns)}
         parts = [

@@ -64,13 +64,13 @@ def to_networkx(graph: DifferentiationGraph) -> Any:
 
 
 def from_networkx(
-    given: Any, roots: Iterable[Hashable] | None = None, terminals: Iterable[Hashable] | None = None
+    networkx_graph: Any, roots: Iterable[Hashable] | None = None, terminals: Iterable[Hashable] | None = None
 ) -> DifferentiationGraph:
     """Return a graph from a ``networkx.DiGraph`` or ``MultiDiGraph`` whose edges run from the dependent vertices.
 
     Args:
-        given: digraph; an edge attribute `label` may be a symbol or a number. If the keys of a multigraph are 0 … edges
-            − 1, as `to_networkx` makes them, they become the edge numbers.
+        networkx_graph: digraph; an edge attribute `label` may be a symbol or a number. If the keys of a multigraph are
+            0 … edges − 1, as `to_networkx` makes them, they become the edge numbers.
         roots: names of the roots. By default the vertices with the attribute `root`, or if there are none, the vertices
             without incoming edges.
         terminals: names of the terminals. By default the vertices with the attribute `terminal`, or if there are none,
@@ -79,21 +79,21 @@ def from_networkx(
     Raises:
         GraphError: if the edges have no direction, a vertex has no edges, there is a cycle, or an attribute is
             malformed.
-        ArgumentError: if `given` is not a NetworkX graph.
+        ArgumentError: if `networkx_graph` is not a NetworkX graph.
     """
-    if not callable(getattr(given, "is_directed", None)):
-        raise ArgumentError(f"from_networkx was given a {type(given).__name__}; expected a networkx.DiGraph")
-    if not given.is_directed():
+    if not callable(getattr(networkx_graph, "is_directed", None)):
+        raise ArgumentError(f"from_networkx was given a {type(networkx_graph).__name__}; expected a networkx.DiGraph")
+    if not networkx_graph.is_directed():
         raise GraphError("the edges of this NetworkX graph have no direction; expected a DiGraph or MultiDiGraph")
-    name = given.graph.get("name", "")
+    name = networkx_graph.graph.get("name", "")
     if not isinstance(name, str):
         raise GraphError(f"the name of the graph is {shortened(name)}; expected text")
-    edges = [(j, i, _label(about, (j, i))) for j, i, about in given.edges(data=True)]
-    if given.is_multigraph():
-        keys = [key for *_, key in given.edges(keys=True)]
+    edges = [(j, i, _label(about, (j, i))) for j, i, about in networkx_graph.edges(data=True)]
+    if networkx_graph.is_multigraph():
+        keys = [key for *_, key in networkx_graph.edges(keys=True)]
         if set(keys) == set(range(len(edges))):
             edges = [edge for _, edge in sorted(zip(keys, edges, strict=True), key=lambda pair: pair[0])]
-    vertices = list(given.nodes(data=True))
+    vertices = list(networkx_graph.nodes(data=True))
     ends = {"root": roots, "terminal": terminals}
     for role, names in ends.items():
         marked = [(about[role], k, v) for k, (v, about) in enumerate(vertices) if role in about]
@@ -104,7 +104,7 @@ def from_networkx(
                 )
         if names is not None:
             ends[role] = list(names)
-        elif marked or given.graph.get(f"{role}s") == 0:
+        elif marked or networkx_graph.graph.get(f"{role}s") == 0:
             ends[role] = [v for *_, v in sorted(marked, key=lambda mark: mark[:2])]
     touched = {v for edge in edges for v in edge[:2]}.union(ends["root"] or (), ends["terminal"] or ())
     loose = next((v for v, _ in vertices if v not in touched), None)

@@ -9,6 +9,16 @@ random labels and sizes for a graph.
 
 >>> print(*generators())
 lion bat gadgets random_dag layered banded series_parallel chain star stencil butterfly matrix_chain dense_layers
+>>> lion()
+DifferentiationGraph('lion()', 4 roots, 2 intermediates, 2 terminals, 8 edges)
+>>> [len(graph.sources) for graph in (bat(), bat(vectors=True), gadgets("bat", count=2), random_dag(9, 20))]
+[12, 9, 24, 20]
+>>> [len(graph.sources) for graph in (layered(3, 4), banded(8), series_parallel(8), chain(3), star(2, 2))]
+[32, 30, 8, 4, 4]
+>>> [len(graph.sources) for graph in (stencil(4, 2), butterfly(2), matrix_chain(3), dense_layers((2, 3, 2)))]
+[20, 16, 2, 12]
+>>> generator_named("chain").parameters, with_sizes(chain(3), largest=4).sizes.tolist()
+({'intermediates': 100}, [4, 1, 2, 1, 4])
 
 **Random numbers** come from SplitMix64, which is the same on every machine and in every version. NumPy guarantees its
 streams within one version only, and Python guarantees only some of its functions; a seed in a paper or a bug report has
@@ -75,6 +85,7 @@ __all__ = [
 # Random numbers ------------------------------------------------------------------------------------------------------
 
 
+#: Constants of SplitMix64.
 _STEP: Final = 0x9E3779B97F4A7C15
 _MIX: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
@@ -293,6 +304,10 @@ def gadgets(kind: str = "lion", count: int = 4, shape: str = "chain", vectors: b
             "tree", in which the first input of each gadget is an output of its parent, the last output for one child
             and the first for the other.
         vectors: if True, use vector-valued vertices (see the module), else one vertex for each entry.
+
+    Raises:
+        UnknownNameError: for an unknown kind.
+        ArgumentError: for an unknown shape, or a `count` below 1.
     """
     if kind not in _GADGETS:
         raise unknown_name("kind of gadget", kind, _GADGETS)
@@ -508,6 +523,9 @@ def stencil(points: int | Sequence[int] = 20, steps: int = 5, periodic: bool = F
         steps: number of time steps; the values before the first step are the inputs, the values after the last step
             the outputs.
         periodic: if True, the first and the last point of each axis are neighbours.
+
+    Raises:
+        ArgumentError: for a number of points or steps below 1, or too many.
     """
     shape = tuple(whole_number("points", n) for n in ([points] if isinstance(points, (int, np.integer)) else points))
     if not shape:
@@ -639,7 +657,7 @@ def with_labels(
 
 
 def with_sizes(graph: DifferentiationGraph, largest: int = 10, seed: int = 0) -> DifferentiationGraph:
-    """Return the graph with vector-valued vertices of 1 to `largest` entries, and all labels variable."""
+    """Return the graph with vertices of 1 to `largest` entries, drawn by `seed`; all labels are variable."""
     sizes = 1 + Draws(seed).below(whole_number("largest", largest), len(graph.vertices))
     return _changed(graph, np.full(len(graph.sources), Kind.VARIABLE, np.uint8), {}, sizes)
 

@@ -42,7 +42,11 @@ LARGEST_SIZE: Final = 1 << 16
 
 
 class Kind(IntEnum):
-    """Kind of a label as known when the plan is made; it decides which products are free."""
+    """Kind of a label as known when the plan is made; it decides which products are free.
+
+    >>> Kind.of(-1.0).name, Kind.of(2.5).name
+    ('MINUS_ONE', 'CONSTANT')
+    """
 
     ABSENT = 0
     ONE = 1
@@ -191,6 +195,11 @@ class DifferentiationGraph:
 
         Raises:
             GraphError: if `mirror` is not a symmetry of the graph, or `wanted` names an entry outside the Jacobian.
+
+        >>> tape = Tape(inputs=1)
+        >>> labels = [tape.apply("cos", 0), tape.constant(2.0)]  # of y = 2 sin(x)
+        >>> DifferentiationGraph.from_tape(tape, labels, ["y", "v", "x"], [0], [2], [1, 0], [2, 1])
+        DifferentiationGraph('', 1 roots, 1 intermediates, 1 terminals, 2 edges)
         """
         references = np.array(labels, np.int64)
         constant_edges = np.flatnonzero(references < 0)
@@ -243,6 +252,9 @@ class DifferentiationGraph:
 
         Raises:
             GraphError: if there is a cycle, a number joins vertices of different sizes, or an argument is malformed.
+
+        >>> DifferentiationGraph.from_arrays([0, 1], [1, 2], vertices="yax", roots=[0], terminals=[2])
+        DifferentiationGraph('', 1 roots, 1 intermediates, 1 terminals, 2 edges)
         """
         count, edges = len(vertices), len(sources)
         graph = cls.__new__(cls)
@@ -425,6 +437,8 @@ class DifferentiationGraph:
         """Show the graph, its line graph, and the steps of the plan that `accumulus.plan` finds for it.
 
         See `Plan.show` for the argument, the result and the errors.
+
+        >>> DifferentiationGraph([("y", "a"), ("a", "x")]).show("graph.html")  # doctest: +SKIP
         """
         return import_module("accumulus.show.explorer").show_graph(self, path)
 

@@ -1,4 +1,4 @@
-"""Makes the code of all kernels that the package ships; what building it runs."""
+"""Compile all kernels that the package ships; the build of the package runs this."""
 
 from accumulus.native.sources import build
 

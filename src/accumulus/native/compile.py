@@ -1,7 +1,7 @@
-"""From a kernel's Python to LLVM code that is the same for every processor; the only place that needs Numba.
+"""Compilation of a kernel from Python to LLVM code for any processor; only this module needs Numba.
 
-The code is optimised as far as that can be done without knowing the processor, and holds one function that others can
-call. It is finished (`accumulus.native.machine`) where it runs.
+The code has one external function. It is optimised as far as possible without knowing the processor;
+`accumulus.native.machine` compiles it for the processor on which it runs.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from accumulus.native import lowering
 from accumulus.native.decorators import compile_with
 from accumulus.native.sources import entry_of
 
-#: What it is called in the code.
+#: Name of the external function.
 SYMBOL: Final = "kernel"
 
-# Numba's own convention: result and exception by address, then the arguments; returns a status.
+# Numba's calling convention: addresses of result and exception, then the arguments; returns a status.
 _DEFINITION: Final = re.compile(
-    r"^define [^@\n]*i32 @([\w.$]*perform[\w.$]*)"
+    r"^define [^@\n]*i32 @([\w.$]*run_[\w.$]*)"
     r"\([^%\n]*%retptr, [^%\n]*%excinfo, i64 [^%\n]*%arg\.state\)",
     re.MULTILINE,
 )
 
 
-def main(subject: str) -> None:
+def write_code(subject: str) -> None:
     """Write a kernel's code to standard output."""
     compile_with(lowering)
     sys.stdout.buffer.write(llvm_code(subject))
@@ -43,16 +43,16 @@ def llvm_code(subject: str) -> bytes:
 
 
 def code_of(function: Callable[[Any], int]) -> bytes:
-    """Return the LLVM bitcode of the function that a kernel is called by, and of its callees."""
+    """Return the LLVM bitcode of a kernel's entry function, and of its callees."""
     options: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     kind = lowering.type_of(get_type_hints(function)["state"])
     dispatcher: Any = numba.njit(numba.types.int64(kind), **options)(function)
     text = dispatcher.inspect_llvm()[dispatcher.signatures[0]]
-    found = _DEFINITION.search(text)
-    assert found, "this version of Numba calls functions in another way"
+    match = _DEFINITION.search(text)
+    assert match, "this version of Numba calls functions in another way"
     program = llvm.parse_assembly(text)
     for value in (*program.global_variables, *program.functions):
-        if value.name == found[1]:
+        if value.name == match[1]:
             value.linkage, value.name = "external", SYMBOL
         elif not value.is_declaration:
             value.linkage = "internal"
@@ -62,7 +62,7 @@ def code_of(function: Callable[[Any], int]) -> bytes:
 
 
 def _optimise(program: Any) -> None:
-    """Run all passes that do not depend on the processor; vector widths are left to it."""
+    """Run all passes that do not depend on the processor; vector widths do."""
     llvm.initialize_native_target()
     any_processor = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(cpu="", features="", opt=3)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)

@@ -1,11 +1,10 @@
-"""A small linker: object code of one module to code that runs in this process, without loading LLVM for it.
+"""A small linker: it loads the object code of one module into this process without loading LLVM.
 
-Importing llvmlite takes longer than all the rest that a second process does for a function whose code is cached. What
-is left to do with that code is little: its sections are laid side by side in memory of their own, and the distances and
-addresses that they lack are filled in.
+Importing llvmlite takes longer than everything else that a second process does for a function whose code is cached. The
+linker lays the code's sections side by side in memory of their own, and fills in missing distances and addresses.
 
-It knows ELF files for x86-64, position-independent and in the small code model, which is what LLVM is asked for here.
-Where it does not know something it raises `UnknownObjectError`, and LLVM's own linker takes over.
+It reads position-independent ELF files for x86-64 in the small code model, which LLVM is asked for here. It raises
+`UnknownObjectError` for anything else, and LLVM's own linker takes over.
 
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, version 1.0, chapter 4.
 """
@@ -40,23 +39,23 @@ _SYMBOL: Final = np.dtype(
 )
 _RELOCATION: Final = np.dtype([("offset", "<u8"), ("kind", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _ELF, _RELOCATABLE, _X86_64 = b"\x7fELF", 1, 62
-#: Types of sections, their flags, and the number of the one that symbols from outside are in.
+#: Types of sections, their flags, and the section number of external symbols.
 _SYMBOLS, _RELOCATIONS, _CLEARED = 2, 4, 8
 _WRITABLE, _IN_MEMORY, _THREAD_LOCAL = 1, 2, 0x400
 _OUTSIDE: Final = 0
-#: Kinds of relocations: an address, a distance, the distance to what is called, that to a slot with the address.
+#: Kinds of relocations: an address, a distance, the distance to a callee, the distance to a slot with an address.
 _ADDRESS, _DISTANCE, _CALL, _SLOTS = 1, 2, 4, (9, 41, 42)
-#: A jump to the address in a slot, followed by the distance to that.
+#: A jump to the address in a slot, followed by the distance to the slot.
 _JUMP: Final = b"\xff\x25"
 _STUB: Final = 8
 
 
 class UnknownObjectError(Exception):
-    """The object code has something that this linker does not know, or the system does not allow what it does."""
+    """The object code has an unknown construct, or the system refuses to load it."""
 
 
 def is_supported() -> bool:
-    """Return True on a machine that the linker is made for."""
+    """Return True if the linker supports this machine."""
     return sys.platform == "linux" and platform.machine() == "x86_64" and ctypes.sizeof(ctypes.c_void_p) == 8
 
 
@@ -67,7 +66,7 @@ def _process() -> Any:
 
 @cache
 def _vector_mathematics() -> Any:
-    """Return glibc's vector mathematics, which not every process has loaded; None if there is none."""
+    """Return glibc's vector mathematics, which not every process loads; None if there is none."""
     try:
         return ctypes.CDLL("libmvec.so.1")
     except OSError:
@@ -90,14 +89,14 @@ class Linked:
 
     Args:
         image: the object file.
-        exports: names of functions and variables whose addresses are wanted.
-        imports: addresses of what the code names and does not have; functions of the C library need not be among them.
+        exports: names of functions and variables whose addresses are requested.
+        imports: addresses of external names; functions of the C library are found without.
 
     Attributes:
-        addresses: of the exports, by name.
+        addresses: addresses of the exports, by name.
 
     Raises:
-        UnknownObjectError: for an object file, or on a system, that it cannot deal with.
+        UnknownObjectError: if the object file or the system is not supported.
     """
 
     __slots__ = ("_memory", "addresses")
@@ -108,11 +107,11 @@ class Linked:
             self._memory, base, places = _linked(file, imports)
         except (ValueError, IndexError, OSError) as error:
             raise UnknownObjectError(f"this object file is not as expected: {error}") from error
-        found = {file.name(k): base + places[k] for k in file.named if k in places}
-        missing = [name for name in exports if name not in found]
+        addresses_of = {file.name(k): base + places[k] for k in file.named if k in places}
+        missing = [name for name in exports if name not in addresses_of]
         if missing:
             raise UnknownObjectError(f"the object file does not have {', '.join(missing)}")
-        self.addresses = {name: found[name] for name in exports}
+        self.addresses = {name: addresses_of[name] for name in exports}
 
 
 class _File:
@@ -132,11 +131,11 @@ class _File:
 
     def content(self, section: int) -> bytes:
         """Return the bytes of a section in the file."""
-        known = self.sections[section]
-        if known["type"] == _CLEARED:
+        header = self.sections[section]
+        if header["type"] == _CLEARED:
             return b""
-        content = self._image[int(known["offset"]) :][: int(known["size"])]
-        if len(content) != known["size"]:
+        content = self._image[int(header["offset"]) :][: int(header["size"])]
+        if len(content) != header["size"]:
             raise UnknownObjectError("the object file is cut off")
         return content
 
@@ -146,7 +145,7 @@ class _File:
         return self._names[start : self._names.index(b"\0", start)].decode()
 
     def in_memory(self, *, writable: bool) -> list[int]:
-        """Return the sections that are loaded."""
+        """Return the loaded sections that are writable, or those that are not."""
         flags = self.sections["flags"]
         if (flags & _THREAD_LOCAL).any():
             raise UnknownObjectError("the object file has variables of threads")
@@ -155,7 +154,7 @@ class _File:
 
     def relocations(self, placed: Mapping[int, int]) -> NDArray[Any]:
         """Return relocations of the loaded sections; offsets in memory."""
-        found = [np.empty(0, _RELOCATION)]
+        tables = [np.empty(0, _RELOCATION)]
         for table in np.flatnonzero(self.sections["type"] == _RELOCATIONS).tolist():
             target = int(self.sections["info"][table])
             if target in placed:
@@ -163,18 +162,18 @@ class _File:
                 if (relocations["offset"] > self.sections["size"][target]).any():
                     raise UnknownObjectError("the object file has relocations beside its sections")
                 relocations["offset"] += np.uint64(placed[target])
-                found.append(relocations)
-        return np.concatenate(found)
+                tables.append(relocations)
+        return np.concatenate(tables)
 
     def _read(self, section: int, kind: np.dtype[Any]) -> NDArray[Any]:
         return np.frombuffer(self.content(section), kind)
 
 
 def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, dict[int, int]]:
-    """Return memory with the code, its address, and the positions of symbols in it."""
+    """Return the memory with the code, its address, and the offsets of symbols in it."""
     addresses = {k: _address(file.name(k), imports) for k in file.foreign}
     placed: dict[int, int] = {}
-    # code and constants, stubs for calls that lead out of it, slots with addresses; on other pages what is written to
+    # code and constants, stubs for calls that lead out of it, slots with addresses; writable sections on other pages
     stubs = _placed(file, placed, 0, writable=False)
     slots = stubs + _STUB * len(file.symbols)
     writable = _rounded(slots + 8 * len(file.symbols), mmap.PAGESIZE)
@@ -182,15 +181,15 @@ def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, di
     code = np.frombuffer(memory, np.uint8)
     base = code.ctypes.data
 
-    for section, place in placed.items():
+    for section, offset in placed.items():
         content = np.frombuffer(file.content(section), np.uint8)
-        code[place : place + len(content)] = content
+        code[offset : offset + len(content)] = content
     places = {
         k: placed[section] + int(file.symbols["value"][k])
         for k, section in enumerate(file.symbols["section"].tolist())
         if section in placed
     }
-    addresses |= {k: base + place for k, place in places.items()}
+    addresses |= {k: base + offset for k, offset in places.items()}
     for k in addresses:
         stub, slot = stubs + _STUB * k, slots + 8 * k
         code[stub : stub + 6] = np.frombuffer(_JUMP + (slot - stub - 6).to_bytes(4, "little", signed=True), np.uint8)
@@ -207,7 +206,7 @@ def _linked(file: _File, imports: Mapping[str, int]) -> tuple[mmap.mmap, int, di
     absolute = kinds == _ADDRESS
     full = np.zeros(len(file.symbols), np.int64)
     full[list(addresses)] = list(addresses.values())
-    # not by `np.isin`, which imports NumPy's masked arrays
+    # `np.isin` would import NumPy's masked arrays
     in_slots = np.logical_or.reduce([kinds == slot for slot in _SLOTS])
     if not ((direct | absolute | in_slots) & (full[symbols] != 0)).all():
         raise UnknownObjectError(f"the object file has relocations of the kinds {sorted(set(kinds.tolist()))}")

@@ -30,12 +30,12 @@ class _Fields(types.Type):
 
     def __init__(self, kind: type[State] | type[Record], *, logged: bool = False) -> None:
         self.kind, self.logged = kind, logged
-        #: What loads and stores of fields touch. A state is one of its base classes, too.
+        #: Alias class of loads and stores of fields. A state is also one of its base classes.
         self.memory = "state" if issubclass(kind, State) else kind.__qualname__
         super().__init__(f"{'Logged' if logged else ''}{kind.__module__}.{kind.__qualname__}")
 
     def can_convert_to(self, context: Any, other: Any) -> Any:
-        """Return a state is a state of its base classes, too: it begins with their fields."""
+        """Return a conversion to a base class of states: a state begins with the fields of its bases."""
         is_base = isinstance(other, _Fields) and self.logged == other.logged and issubclass(self.kind, other.kind)
         return Conversion.safe if is_base else None
 
@@ -49,7 +49,7 @@ class _Array(types.Type):
         self.words = len(self.element.kind.fields) if isinstance(self.element, _Fields) else 1
         self.is_half = field.is_half
         assert not (self.is_half and state is not None), "the log has whole words"
-        #: What loads and stores of elements touch.
+        #: Alias class of loads and stores of elements.
         self.memory = "halves" if self.is_half else str(self.element)
         super().__init__(f"Array({self.memory}, {self.axes}{'' if state is None else f', logged by {state}'})")
 
@@ -81,15 +81,15 @@ def type_of(annotation: Any) -> Any:
     return _Fields(annotation)
 
 
-def compiled(function: Callable[..., Any]) -> Any:
-    """Return a function compiled for the types that its annotations say."""
+def compile_function(function: Callable[..., Any]) -> Any:
+    """Return a function, compiled for the types of its annotations."""
     hints = get_type_hints(function, include_extras=True)
     result = type_of(hints.pop("return"))
     return numba.njit(result(*map(type_of, hints.values())), error_model="numpy")(function)
 
 
-def primitive(function: Callable[..., Any]) -> Any:
-    """Return the code that stands for a primitive."""
+def code_of_primitive(function: Callable[..., Any]) -> Any:
+    """Return the compiler's code for a primitive."""
     return _PRIMITIVES[function.__name__]
 
 
@@ -110,7 +110,7 @@ class _FieldTypes(AttributeTemplate):
 @lower_getattr_generic(_Fields)
 def _get_field(context: Any, builder: Any, kind: _Fields, address: Any, name: str) -> Any:
     field = kind.kind.fields[name]
-    value = _apart(builder, builder.load(_pointer(builder, address, field.place, _number(field))), kind.memory)
+    value = _apart(builder, builder.load(_pointer(builder, address, field.position, _number(field))), kind.memory)
     if not (kind.logged and field.axes is not None):
         return value
     pair = ir.Constant(ir.LiteralStructType((_WORD, _WORD)), ir.Undefined)
@@ -122,10 +122,10 @@ def _set_field(context: Any, builder: Any, sig: Any, arguments: Any, name: str) 
     kind, (address, value) = sig.args[0], arguments
     field = kind.kind.fields[name]
     value = context.cast(builder, value, sig.args[1], _NUMBERS[field.kind])
-    place = _pointer(builder, address, field.place, _number(field))
+    pointer = _pointer(builder, address, field.position, _number(field))
     if kind.logged:
-        _log(builder, address, place, kind.memory)
-    _apart(builder, builder.store(value, place), kind.memory)
+        _log(builder, address, pointer, kind.memory)
+    _apart(builder, builder.store(value, pointer), kind.memory)
 
 
 @infer_global(operator.getitem)
@@ -149,10 +149,10 @@ class _ElementSetting(AbstractTemplate):
 @lower_builtin(operator.getitem, _Array, types.Any)
 def _get_element(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
     array, index = sig.args
-    place = _element(context, builder, array, arguments[0], index, arguments[1])
+    pointer = _element(context, builder, array, arguments[0], index, arguments[1])
     if isinstance(array.element, _Fields):
-        return builder.ptrtoint(place, _WORD)
-    value = _apart(builder, builder.load(place), array.memory)
+        return builder.ptrtoint(pointer, _WORD)
+    value = _apart(builder, builder.load(pointer), array.memory)
     return builder.sext(value, _WORD) if array.is_half else value
 
 
@@ -172,11 +172,11 @@ def _get_rest(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
 def _set_element(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
     array, index, kind = sig.args
     value = context.cast(builder, arguments[2], kind, array.element)
-    place = _element(context, builder, array, arguments[0], index, arguments[1])
+    pointer = _element(context, builder, array, arguments[0], index, arguments[1])
     if array.state is not None:
-        _log(builder, builder.extract_value(arguments[0], 1), place, array.memory)
+        _log(builder, builder.extract_value(arguments[0], 1), pointer, array.memory)
     value = builder.trunc(value, _HALF) if array.is_half else value
-    _apart(builder, builder.store(value, place), array.memory)
+    _apart(builder, builder.store(value, pointer), array.memory)
     return context.get_dummy_value()
 
 
@@ -184,35 +184,35 @@ def _element(context: Any, builder: Any, array: _Array, value: Any, index: Any, 
     """Return a pointer to the element, or to the first word of the record, at an index for each axis."""
     kinds, parts = ([index], [at]) if isinstance(index, types.Integer) else (index.types, _unpacked(builder, index, at))
     assert len(parts) == len(array.axes) + 1, f"{array} has {len(array.axes) + 1} axes"
-    place = _WORD(0)
-    for length, kind, part in zip((1, *array.axes), kinds, parts, strict=True):
-        place = builder.add(builder.mul(place, _WORD(length)), context.cast(builder, part, kind, types.int64))
+    offset = _WORD(0)
+    for length, kind, at_axis in zip((1, *array.axes), kinds, parts, strict=True):
+        offset = builder.add(builder.mul(offset, _WORD(length)), context.cast(builder, at_axis, kind, types.int64))
     address = value if array.state is None else builder.extract_value(value, 0)
     number = _HALF if array.is_half else _DOUBLE if array.element is types.float64 else _WORD
-    return _pointer(builder, address, builder.mul(place, _WORD(array.words)), number)
+    return _pointer(builder, address, builder.mul(offset, _WORD(array.words)), number)
 
 
 def _unpacked(builder: Any, index: Any, at: Any) -> list[Any]:
     return [builder.extract_value(at, k) for k in range(len(index.types))]
 
 
-def _pointer(builder: Any, address: Any, place: Any, number: Any) -> Any:
-    place = _WORD(place) if isinstance(place, int) else place
-    return builder.gep(builder.inttoptr(address, number.as_pointer()), [place], inbounds=True)
+def _pointer(builder: Any, address: Any, offset: Any, number: Any) -> Any:
+    offset = _WORD(offset) if isinstance(offset, int) else offset
+    return builder.gep(builder.inttoptr(address, number.as_pointer()), [offset], inbounds=True)
 
 
 def _number(field: Field) -> Any:
     return _DOUBLE if field.axes is None and field.kind is float else _WORD
 
 
-def _apart(builder: Any, access: Any, what: str) -> Any:
-    """Tell LLVM which accesses never meet: fields, the log, arrays of integers and of floats, and each kind of records.
+def _apart(builder: Any, access: Any, memory: str) -> Any:
+    """Mark an access with its alias class: fields, the log, arrays of integers and of floats, each kind of records.
 
-    So fields need not be loaded again after each store to an array. What is undone may be any of them.
+    So fields need not be loaded again after each store to an array. Undoing a write may touch any class.
     """
     module = builder.module
     root = module.add_metadata(["words of kernels"])
-    kind = module.add_metadata([what, root, _WORD(0)])
+    kind = module.add_metadata([memory, root, _WORD(0)])
     access.set_metadata("tbaa", module.add_metadata([kind, kind, _WORD(0)]))
     return access
 
@@ -224,17 +224,17 @@ def _as_base(context: Any, builder: Any, kind: Any, base: Any, value: Any) -> An
 
 # The log of writes -------------------------------------------------------------------------------------------------
 
-_LOG, _LOGGED = Undoable.fields["log"].place, Undoable.fields["logged"].place
+_LOG, _LOGGED = Undoable.fields["log"].position, Undoable.fields["logged"].position
 
 
-def _log(builder: Any, state: Any, place: Any, what: str) -> None:
-    """Note where something is about to be written, and what is there."""
+def _log(builder: Any, state: Any, target: Any, memory: str) -> None:
+    """Log the address and the value that a write is about to replace."""
     counter = _pointer(builder, state, _LOGGED, _WORD)
     logged = _apart(builder, builder.load(counter), "state")
     where, before = _entry(builder, state, logged)
-    address = builder.ptrtoint(place, _WORD)
+    address = builder.ptrtoint(target, _WORD)
     _apart(builder, builder.store(address, where), "log")
-    now = _apart(builder, builder.load(_pointer(builder, address, 0, _WORD)), what)
+    now = _apart(builder, builder.load(_pointer(builder, address, 0, _WORD)), memory)
     _apart(builder, builder.store(now, before), "log")
     _apart(builder, builder.store(builder.add(logged, _WORD(1)), counter), "state")
 
@@ -257,7 +257,7 @@ def _take_back(context: Any, state: Any, entry: Any) -> Any:
 
     def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         where, before = (_apart(builder, builder.load(each), "log") for each in _entry(builder, *arguments))
-        builder.store(before, _pointer(builder, where, 0, _WORD))  # whatever that is
+        builder.store(before, _pointer(builder, where, 0, _WORD))  # the alias class is unknown here
         return _context.get_dummy_value()
 
     return types.void(state, types.int64), code
@@ -279,7 +279,7 @@ def _on_word(result: Any, argument: Any, code: Callable[[Any, Any], Any]) -> Any
     """Return an operation on one word, in LLVM's terms."""
 
     def operation(context: Any, value: Any) -> Any:
-        return result(argument), lambda _context, builder, _signature, given: code(builder, given[0])
+        return result(argument), lambda _context, builder, _signature, arguments: code(builder, arguments[0])
 
     return intrinsic(operation)
 

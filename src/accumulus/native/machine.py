@@ -1,10 +1,10 @@
-"""Machine code of kernels: finished from LLVM code once a machine, cached, and loaded from then on.
+"""Machine code of kernels: compiled from LLVM code once for each machine, cached, and loaded afterwards.
 
-Kernels are written in Python and compiled by Numba when the package is built (`accumulus.native.compile`). What is left
-to do for the processor at hand takes some tenths of a second for all kernels of a search. The result is cached
+Kernels are written in Python and compiled by Numba when the package is built (`accumulus.native.compile`). Compiling
+their LLVM code for this processor takes some tenths of a second for all kernels of a search. The result is cached
 (`accumulus.cache`) under a key of the kernel's source, the version of LLVM and the processor.
 
-Where nothing can be stored, each process finishes for itself. Damaged files count as none.
+Where nothing can be cached, each process compiles for itself. Damaged files are ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
-from accumulus.cache import load, processor, store, version_of
+from accumulus.cache import fetch, processor, store, version_of
 from accumulus.errors import CompileError
 from accumulus.forks import Lock
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
@@ -27,16 +27,16 @@ from accumulus.native.sources import digest, llvm_codes
 #: A kernel: a function of the address of its state. It runs without the GIL.
 Kernel = Callable[[int], int]
 
-#: Seconds after which a line says what takes so long.
+#: Seconds after which a message says that kernels are being compiled.
 _PATIENCE: Final = 0.5
 _NOTICE: Final = "accumulus: finishing its kernels for this processor; this is done once on a machine"
-#: What the function that is called is named in the code.
+#: Name of the external function in the code.
 _SYMBOL: Final = "kernel"
 
-# Numba's own convention: result and exception by address, then the arguments; returns a status.
+# Numba's calling convention: addresses of result and exception, then the arguments; returns a status.
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
-#: What owns the code that kernels run; dropping it would free the code.
+#: Owners of the kernels' code; without them it would be freed.
 _OWNERS: Final[list[Any]] = []
 _LOADED: Final[dict[str, Kernel]] = {}
 _LOCK: Final = Lock()
@@ -48,21 +48,21 @@ def kernel(subject: str) -> Kernel:
     Args:
         subject: "package.name", see `accumulus.native.sources.entry_of`.
     """
-    found = _LOADED.get(subject)
-    if found is None:
+    loaded = _LOADED.get(subject)
+    if loaded is None:
         prepare(subject)
-        found = _LOADED[subject]
-    return found
+        loaded = _LOADED[subject]
+    return loaded
 
 
 def prepare(*subjects: str) -> None:
-    """Load kernels; those that are not cached yet are finished, and cached if that is possible."""
+    """Load kernels; compile and cache those that are not cached yet."""
     if _LOADED.keys() >= set(subjects):
         return
     with _LOCK:
-        wanted = [subject for subject in dict.fromkeys(subjects) if subject not in _LOADED]
-        codes = {subject: code for subject in wanted if (code := load("kernels", _key(subject))) is not None}
-        missing = [subject for subject in wanted if subject not in codes]
+        unloaded = [subject for subject in dict.fromkeys(subjects) if subject not in _LOADED]
+        codes = {subject: code for subject in unloaded if (code := fetch("kernels", _key(subject))) is not None}
+        missing = [subject for subject in unloaded if subject not in codes]
         if missing:
             with _announced():
                 for subject, llvm_code in llvm_codes(missing).items():
@@ -78,7 +78,7 @@ def _key(subject: str) -> str:
 
 @cache
 def _processor() -> str:
-    """Return the processor, and what makes code for it."""
+    """Return the processor, and the compiler for it."""
     return f"{version_of('llvmlite')} {sys.platform} {processor()}"
 
 
@@ -134,7 +134,7 @@ def _loaded(code: bytes) -> Kernel:
 
 
 def _address(code: bytes) -> int:
-    """Return the address of the kernel, now that its code is in memory."""
+    """Return the address of the kernel in loaded code."""
     if is_supported():
         with suppress(UnknownObjectError):
             linked = Linked(code, (_SYMBOL,), {})
@@ -142,7 +142,7 @@ def _address(code: bytes) -> int:
             return linked.addresses[_SYMBOL]
     import llvmlite.binding as llvm
 
-    _target_machine()  # LLVM has to be set up
+    _target_machine()  # LLVM has to be initialised
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
@@ -153,13 +153,13 @@ def _address(code: bytes) -> int:
 
 @cache
 def _announce() -> None:
-    """Report once a process that kernels are finished as they are needed."""
+    """Report once a process that kernels are compiled on demand."""
     print(_NOTICE, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def _announced() -> Iterator[None]:
-    """Say on the error stream what takes so long, if it does."""
+    """Report on the error stream if compiling takes long."""
     timer = threading.Timer(_PATIENCE, _announce)
     timer.daemon = True
     timer.start()

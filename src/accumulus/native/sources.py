@@ -17,36 +17,35 @@ from accumulus.errors import CompileError
 
 #: The folder of this package.
 PACKAGE: Final = Path(__file__).resolve().parents[1]
-#: What makes code from a kernel, besides what the kernel imports.
+#: Modules that compile kernels; a kernel's code depends on them, too.
 _MAKERS: Final = ("accumulus.native.compile", "accumulus.native.lowering")
-#: Functions that kernels are called by.
-_ENTRY: Final = re.compile(r"^def perform(?:_(\w+))?\(", re.MULTILINE)
+#: The function that calls a kernel, and the kernel's name in its package.
+_ENTRY: Final = re.compile(r"^def run_(\w+)\(", re.MULTILINE)
 _IMPORT: Final = re.compile(r"^[ \t]*(?:from|import) (accumulus\.[\w.]+)(?: import \(?([\w, ]*))?", re.MULTILINE)
 
 
 def subjects() -> list[str]:
     """Return all kernels: "package.name", as `entry_of` finds them."""
-    found = []
-    for path in PACKAGE.glob("*/compiled/*_kernel.py"):
-        for name in _ENTRY.findall(path.read_text(encoding="utf-8")):
-            found.append(f"{path.parts[-3]}.{name or path.stem.removesuffix('_kernel')}")
-    return sorted(found)
+    return sorted(
+        f"{path.parts[-3]}.{name}"
+        for path in PACKAGE.glob("*/compiled/*_kernel.py")
+        for name in _ENTRY.findall(path.read_text(encoding="utf-8"))
+    )
 
 
 def entry_of(subject: str) -> tuple[str, str]:
-    """Return the module of a kernel, and the function in it.
+    """Return the module of a kernel, and the name of the function that calls it.
 
-    "package.name" is `perform` of ``accumulus.package.compiled.name_kernel``, or ``perform_name``
-    of another module there, where several are a chapter.
+    The kernel "package.name" is the function ``run_name`` of a module ``accumulus.package.compiled.…_kernel``.
+
+    Raises:
+        KeyError: if there is no such function.
     """
     package, name = subject.split(".")
     folder = PACKAGE / package / "compiled"
-    own = folder / f"{name}_kernel.py"
-    for path in [own] * own.exists() + sorted(folder.glob("*_kernel.py")):
-        text = path.read_text(encoding="utf-8")
-        for entry in re.finditer(_ENTRY, text):
-            if entry[1] == name or (not entry[1] and path == own):
-                return f"accumulus.{package}.compiled.{path.stem}", entry[0].removeprefix("def ").removesuffix("(")
+    for path in [folder / f"{name}_kernel.py", *sorted(folder.glob("*_kernel.py"))]:
+        if path.exists() and name in _ENTRY.findall(path.read_text(encoding="utf-8")):
+            return f"accumulus.{package}.compiled.{path.stem}", f"run_{name}"
     raise KeyError(subject)
 
 
@@ -58,17 +57,17 @@ def digest(subject: str) -> str:
     includes the values that a kernel uses: constants, and codes of the table of operations, to which rows can be added.
     """
     waiting = [entry_of(subject)[0], *_MAKERS]
-    known: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
     while waiting:
         module = waiting.pop()
-        if module in known:
+        if module in texts:
             continue
         text, imports = _module(module)
         if text is not None:
-            known[module] = text
+            texts[module] = text
             waiting += imports
     everything = hashlib.sha256()
-    for module, text in sorted(known.items()):
+    for module, text in sorted(texts.items()):
         everything.update(f"{module} {len(text)}\n".encode())
         everything.update(text)
     return everything.hexdigest()
@@ -76,27 +75,27 @@ def digest(subject: str) -> str:
 
 @cache
 def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
-    """Return the source of a module with the values it takes from others, or None, and what it imports."""
+    """Return the source of a module with the values it takes from others, or None, and its imports."""
     try:
         text = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
     except OSError:
         return None, ()
     imports, values = [], ""
-    for found, listed in _IMPORT.findall(text):
+    for imported, listed in _IMPORT.findall(text):
         names = [each.strip() for each in listed.split(",") if each.strip()]
-        if ".compiled" in found or ".native" in found:
+        if ".compiled" in imported or ".native" in imported:
             # "from package import module" names the module last
-            imports += [found, *(f"{found}.{each}" for each in names)]
+            imports += [imported, *(f"{imported}.{each}" for each in names)]
         else:
-            values += "".join(f"{found}.{name} {_taken(found, name, text)}\n" for name in names)
+            values += "".join(f"{imported}.{name} {_taken(imported, name, text)}\n" for name in names)
     return (text + values).encode(), tuple(imports)
 
 
 def _taken(module: str, name: str, text: str) -> str:
-    """Part of another module's value that a kernel takes: codes of rows of a table, a constant, or its module."""
+    """Return the text of a value that a kernel takes from a module: codes of table rows, a constant, or the source."""
     value: Any = getattr(import_module(module), name)
     rows = re.findall(rf'\b{name}\["(\w+)"\]\.code', text)
-    if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # and the import
+    if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # one occurrence is the import
         return repr([(row, value[row].code) for row in sorted(set(rows))])
     if isinstance(value, EnumType):
         return repr({name: int(value[name]) for name in value.__members__})
@@ -106,17 +105,19 @@ def _taken(module: str, name: str, text: str) -> str:
 
 # Code that is ready --------------------------------------------------------------------------------------------------
 #
-# LLVM code of kernels, ready to be finished: shipped with the package, or made from a source that was changed.
+# LLVM code of kernels: shipped with the package, or compiled from a changed source.
 #
-# A package that was built holds the code of every kernel beside a digest of the sources that it was made from. Where
-# the sources are others by now, it is made anew, which needs Numba and seconds: in processes of their own, which see no
-# more of the world than they must. They neither look for modules in the current directory, nor heed environment
-# variables of Python and Numba, and have the path of this process without what is not absolute.
+# A built package holds the code of every kernel beside a digest of its sources. If the sources have changed, the code
+# is compiled again, which needs Numba and takes seconds. That happens in separate processes, isolated from the
+# environment: they do not look for modules in the current directory, ignore environment variables of Python and Numba,
+# and use only the absolute entries of this process's path.
 
-#: Where the code is shipped; the setup script of the package fills it.
+#: Folder of the shipped code, filled by the package's setup script.
 FOLDER: Final = PACKAGE / "native" / "shipped"
 _SUFFIX: Final = ".kernel"
-_CHILD: Final = "import sys; sys.path[:] = sys.argv[2:]; from accumulus.native.compile import main; main(sys.argv[1])"
+_CHILD: Final = (
+    "import sys; sys.path[:] = sys.argv[2:]; from accumulus.native.compile import write_code; write_code(sys.argv[1])"
+)
 
 
 def shipped(subject: str) -> bytes | None:
@@ -128,47 +129,47 @@ def shipped(subject: str) -> bytes | None:
     return code if made_from == digest(subject).encode() else None
 
 
-def llvm_codes(wanted: Iterable[str]) -> dict[str, bytes]:
-    """Return the LLVM bitcode of kernels, by name; those not shipped are compiled, in parallel.
+def llvm_codes(kernels: Iterable[str]) -> dict[str, bytes]:
+    """Return the LLVM bitcode of kernels, by name; kernels that are not shipped are compiled, in parallel.
 
     Raises:
-        CompileError: if that cannot be done.
+        CompileError: if a kernel cannot be compiled.
     """
-    found = {subject: shipped(subject) for subject in wanted}
-    missing = [subject for subject, code in found.items() if code is None]
+    codes = {subject: shipped(subject) for subject in kernels}
+    missing = [subject for subject, code in codes.items() if code is None]
     if missing:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            found |= dict(zip(missing, pool.map(_compiled_apart, missing), strict=True))
-    return {subject: code for subject, code in found.items() if code is not None}
+            codes |= dict(zip(missing, pool.map(_compiled_apart, missing), strict=True))
+    return {subject: code for subject, code in codes.items() if code is not None}
 
 
 def build() -> None:
-    """Make the code of all kernels whose sources changed since it was made, and drop that of kernels which are gone."""
+    """Compile all kernels whose sources have changed, and remove the code of kernels that no longer exist."""
     FOLDER.mkdir(exist_ok=True)
-    wanted = subjects()
-    for subject, code in llvm_codes(wanted).items():
+    kernels = subjects()
+    for subject, code in llvm_codes(kernels).items():
         path = FOLDER / f"{subject}{_SUFFIX}"
         if shipped(subject) is None:
             temporary = path.with_suffix(f".{os.getpid()}")
             temporary.write_bytes(digest(subject).encode() + b"\n" + code)
             temporary.replace(path)
     for path in FOLDER.glob(f"*{_SUFFIX}"):
-        if path.name.removesuffix(_SUFFIX) not in wanted:
+        if path.name.removesuffix(_SUFFIX) not in kernels:
             path.unlink()
 
 
 def _compiled_apart(subject: str) -> bytes:
-    """Return the code of a kernel, compiled in a process of its own."""
+    """Compile a kernel in a separate process; return its LLVM bitcode."""
     import subprocess
 
     ours = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    # Numba need not optimise every helper for itself; the whole kernel is optimised in the end
+    # the whole kernel is optimised at the end, so helpers need not be
     ours["NUMBA_OPT"] = "0"
     command = [sys.executable or "python", "-I", "-S", "-c", _CHILD, subject, *_path()]
     try:
-        # Numba reads a file of settings in the current directory: not in the user's
+        # Numba reads a file of settings in the current directory, which must not be the user's
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, env=ours, cwd=PACKAGE, check=False
         )
@@ -186,7 +187,7 @@ def _compiled_apart(subject: str) -> bytes:
 
 
 def _path() -> list[str]:
-    """Return the absolute directories, but the current one, in which this process finds modules."""
+    """Return the absolute directories of the module path, without the current directory."""
     root = str(PACKAGE.parent)
     entries = [entry for entry in sys.path if os.path.isabs(entry) and (entry == root or not _is_here(entry))]
     return entries if root in entries else [*entries, root]

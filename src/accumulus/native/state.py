@@ -1,4 +1,4 @@
-"""Memory that a kernel works on, declared once: a class of named numbers, arrays and records.
+"""Memory of a kernel, declared as a class of named numbers, arrays and records.
 
     class OrderState(State):
         order: Integers
@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-#: Integers of half a word each: long arrays of these take half the memory, and half the time to get it.
+#: Integers of half a word each; long arrays of these take half the memory and half the time to load.
 Halves = NDArray[np.int32]
-#: Default of an array that not every caller gives.
+#: Default of an optional array.
 NOTHING: Final[Integers] = np.zeros(0, np.int64)
 NO_FLOATS: Final[Floats] = np.zeros(0)
 NO_HALVES: Final[Halves] = np.zeros(0, np.int32)
@@ -65,30 +65,30 @@ class Field:
     """One word of a state or a record.
 
     Attributes:
-        place: of the word.
-        kind: `int`, `float`, or a class of records: of the number, or of what the array holds.
+        position: index of the word.
+        kind: type of the number or of the array's elements: `int`, `float`, or a class of records.
         axes: lengths of all axes of an array but the first; None for a number.
         is_half: True for an array of integers of half a word each.
     """
 
-    place: int
+    position: int
     kind: type
     axes: tuple[int, ...] | None
     is_half: bool = False
 
     @classmethod
-    def of(cls, place: int, annotation: Any) -> Field:
-        """Return the field with an annotation."""
+    def of(cls, position: int, annotation: Any) -> Field:
+        """Return the field at a position with an annotation."""
         axes: tuple[int, ...] = ()
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
             axes = next(each.lengths for each in more if isinstance(each, Axes))
         if annotation in (int, float):
-            return cls(place, annotation, None)
+            return cls(position, annotation, None)
         if get_origin(annotation) is Records:
-            return cls(place, get_args(annotation)[0], axes)
+            return cls(position, get_args(annotation)[0], axes)
         assert annotation in (Integers, Floats, Halves), f"kernels know nothing of {annotation}"
-        return cls(place, float if annotation == Floats else int, axes, annotation == Halves)
+        return cls(position, float if annotation == Floats else int, axes, annotation == Halves)
 
 
 class _Words:
@@ -98,42 +98,42 @@ class _Words:
 
     def __init_subclass__(cls) -> None:
         hints = get_type_hints(cls, include_extras=True)
-        own = [name for name in get_annotations(cls) if get_origin(hints[name]) is not ClassVar]
-        names = [*cls.fields, *own]
-        cls.fields = {name: Field.of(place, hints[name]) for place, name in enumerate(names)}
+        declared = [name for name in get_annotations(cls) if get_origin(hints[name]) is not ClassVar]
+        names = [*cls.fields, *declared]
+        cls.fields = {name: Field.of(position, hints[name]) for position, name in enumerate(names)}
 
 
 class Record(_Words):
-    """Numbers that stand side by side in an array: ``records[k].left``."""
+    """Numbers stored side by side in an array: ``records[k].left``."""
 
     def __init__(self, words: Any) -> None:
         object.__setattr__(self, "_words", words)
 
     def __getattr__(self, name: str) -> Any:
         field = self.fields[name]
-        word = int(self._words[field.place])
+        word = int(self._words[field.position])
         return word if field.kind is int else _FLOAT.unpack(_INTEGER.pack(word))[0]
 
     def __setattr__(self, name: str, value: Any) -> None:
         field = self.fields[name]
-        self._words[field.place] = value if field.kind is int else _INTEGER.unpack(_FLOAT.pack(value))[0]
+        self._words[field.position] = value if field.kind is int else _INTEGER.unpack(_FLOAT.pack(value))[0]
 
 
 class Records(Generic[_R]):
     """An array of records; each takes as many words as it has fields.
 
     Args:
-        kind: kind of the records.
-        words: of all of them, one after the other.
+        kind: class of the records.
+        words: words of all records in order.
     """
 
     def __init__(self, kind: type[_R], words: Any) -> None:
         self.kind, self.words = kind, words
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a field of all records, one after the other: their own memory."""
+        """Return a field of all records, as a view of their memory."""
         field = self.kind.fields[name]
-        column: NDArray[Any] = self.words[field.place :: len(self.kind.fields)]
+        column: NDArray[Any] = self.words[field.position :: len(self.kind.fields)]
         return column if field.kind is int else column.view(np.float64)
 
     @classmethod
@@ -148,7 +148,7 @@ class Records(Generic[_R]):
     def __getitem__(self, k: slice) -> Records[_R]: ...
 
     def __getitem__(self, k: int | slice) -> _R | Records[_R]:
-        """Return the record at a place, or all from a place on: ``records[k:]``."""
+        """Return the record at an index, or all records from an index on: ``records[k:]``."""
         width = len(self.kind.fields)
         if isinstance(k, slice):
             return Records(self.kind, self.words[k.start * width :])
@@ -156,10 +156,10 @@ class Records(Generic[_R]):
 
 
 def _address(words: NDArray[Any]) -> int:
-    """Return the address of an array; `words.ctypes.data` takes four times as long, which small programs notice."""
+    """Return the address of an array; `words.ctypes.data` takes four times as long, noticeable in small programs."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(words))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # of what is read-only, or empty
+    except (TypeError, ValueError):  # read-only or empty
         return int(words.ctypes.data)
 
 
@@ -175,30 +175,30 @@ class _Place:
         if self.field.axes is not None:
             return state._arrays[self.name]
         words = state._words if self.field.kind is int else state._floats
-        return words.item(self.field.place)
+        return words.item(self.field.position)
 
     def __set__(self, state: State, value: Any) -> None:
         if self.field.axes is None:
-            (state._words if self.field.kind is int else state._floats)[self.field.place] = value
+            (state._words if self.field.kind is int else state._floats)[self.field.position] = value
             return
         words = value.words if isinstance(value, Records) else value
         assert words.flags.c_contiguous
         expected = _HALVES if self.field.is_half else _FLOATS if self.field.kind is float else _INTEGERS
         assert words.dtype == expected
         state._arrays[self.name] = value
-        state._words[self.field.place] = _address(words)
+        state._words[self.field.position] = _address(words)
 
 
 @dataclass_transform(kw_only_default=True)
 class State(_Words):
-    """The memory of one kernel: subclasses declare its fields.
+    """The memory of one kernel; subclasses declare its fields.
 
-    A subclass's attributes are its numbers and arrays. A state is made with all of them by keyword, except for those
-    that have a default. Arrays are contiguous, of `numpy.int64`, `numpy.int32` or `numpy.float64`, and shared: whoever
-    writes to one writes to the kernel's memory. No two arrays overlap if they hold numbers of different kinds.
+    A subclass's attributes are its numbers and arrays. The constructor takes all of them by keyword, except those with
+    a default. Arrays are contiguous, of `numpy.int64`, `numpy.int32` or `numpy.float64`, and shared with the kernel:
+    writing to one writes to the kernel's memory. Arrays of different element types do not overlap.
 
     Attributes:
-        address: of the first word.
+        address: address of the first word.
     """
 
     def __init_subclass__(cls) -> None:
@@ -217,7 +217,7 @@ class State(_Words):
     _defaults: ClassVar[Mapping[str, Any]] = {}
     #: Fields without defaults.
     _required: ClassVar[Set[str]] = frozenset()
-    #: Words and arrays of the defaults: copied faster than set one by one.
+    #: Words and arrays of the defaults, which are copied faster than set one by one.
     _blank: ClassVar[tuple[Integers, dict[str, Any]]] = NOTHING, {}
 
     def __init__(self, **values: Any) -> None:
@@ -231,9 +231,9 @@ class State(_Words):
             if field.axes is not None:
                 setattr(self, name, value)
             elif field.kind is int:
-                self._words[field.place] = value
+                self._words[field.position] = value
             else:
-                self._floats[field.place] = value
+                self._floats[field.position] = value
 
     def _begin(self, words: Integers, arrays: dict[str, Any]) -> None:
         self._words, self._arrays = words, arrays
@@ -242,15 +242,15 @@ class State(_Words):
 
 
 def zeros(count: int, names: str) -> dict[str, Any]:
-    """Return arrays of zeros for fields of a state: ``OrderState(**zeros(count, "own changed"), …)``."""
+    """Return arrays of zeros for fields of a state: ``OrderState(**zeros(count, "costs changed"), …)``."""
     return {name: np.zeros(count, np.int64) for name in names.split()}
 
 
 class Undoable(State):
-    """A state with a log of writes, so that a kernel can take back what it tried.
+    """A state with a log of writes, by which a kernel undoes a trial.
 
     Attributes:
-        log: address of what was written, and what it was before, by turns.
+        log: pairs of an address and the previous value there.
         logged: length of the log, in writes.
     """
 
@@ -259,7 +259,7 @@ class Undoable(State):
 
 
 class _Interpreted:
-    """A state as Python reads it fastest: numbers are attributes, arrays are memory views; its log is a list."""
+    """A state in the form that Python reads fastest: number attributes, arrays as memory views, the log as a list."""
 
     def __init__(self, state: State) -> None:
         self.undoing: list[tuple[Any, Any, Any]] = []
@@ -268,12 +268,12 @@ class _Interpreted:
             if isinstance(value, Records):
                 value = Records(value.kind, memoryview(value.words))
             elif field.axes is not None:
-                value = memoryview(value.reshape(-1, *field.axes))  # the axes of the kernel, not of the caller
+                value = memoryview(value.reshape(-1, *field.axes))  # in the kernel's axes
             setattr(self, name, value)
 
 
 def interpret(kernel: Callable[[Any], int], state: State) -> int:
-    """Run a kernel as Python on a state, and return what it returns."""
+    """Run a kernel as Python on a state; return its result."""
     inside = _Interpreted(state)
     result = kernel(inside)
     for name, field in state.fields.items():

@@ -1,6 +1,6 @@
-"""Operations on 64-bit words that Python has no operator for, and the log of writes; all of it runs as Python.
+"""Operations on 64-bit words that Python has no operator for, and the log of writes, as Python.
 
-The compiler has code of its own for the primitives (`accumulus.native.lowering`).
+The compiler has its own code for the primitives (`accumulus.native.lowering`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from accumulus.native.state import Integers, Undoable
 
 _U = TypeVar("_U", bound=Undoable)
 _MASK: Final = (1 << 64) - 1
-#: An odd multiplier that spreads definitions over a table.
+#: Odd multiplier that spreads definitions over a table.
 _SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 _INTEGER, _FLOAT = struct.Struct("q"), struct.Struct("d")
 
 
 def signed(bits: int) -> int:
-    """Return the integer that the lowest 64 bits are."""
+    """Return the lowest 64 bits as a signed integer."""
     return ((bits + (1 << 63)) & _MASK) - (1 << 63)
 
 
@@ -31,19 +31,19 @@ def bits_of(value: float) -> int:
 
 @primitive
 def float_of(bits: int) -> float:
-    """Return the float that an integer's bits are."""
+    """Return the float with these bits."""
     return float(_FLOAT.unpack(_INTEGER.pack(bits))[0])
 
 
 @primitive
 def population(bits: int) -> int:
-    """Return the number of ones."""
+    """Return the number of one bits."""
     return (bits & _MASK).bit_count()
 
 
 @primitive
 def lowest(bits: int) -> int:
-    """Return the position of the lowest one bit; there must be one."""
+    """Return the position of the lowest one bit; `bits` must not be 0."""
     return (bits & -bits).bit_length() - 1
 
 
@@ -55,14 +55,14 @@ def shifted_right(bits: int, places: int) -> int:
 
 @primitive
 def wrapped(value: int) -> int:
-    """Return the integer that the lowest 64 bits of a sum or product are: machine integers are that already."""
+    """Return the lowest 64 bits of a sum or product as a signed integer; machine integers wrap by themselves."""
     return signed(value)
 
 
 @compiled
-def bit(place: int) -> int:
-    """Return the word with a one at that place only; ``1 << 63`` is none in Python."""
-    return wrapped(1 << place)
+def bit(index: int) -> int:
+    """Return a word with one bit set; ``1 << 63`` has the wrong sign in Python."""
+    return wrapped(1 << index)
 
 
 @compiled
@@ -92,7 +92,7 @@ def random_bits(state: Integers) -> int:
 
 @compiled
 def definition_hash(code: int, a: int, b: int, c: int, bits: int) -> int:
-    """Place where the search for an operation on three arguments begins, in a hash table of 2 ** bits entries."""
+    """Return the first slot of an operation on three arguments in a table of 2 ** bits entries."""
     x = (a * _SPREAD) ^ (b * 0x2545F4914F6CDD1D) ^ (c * 0x632BE59BD9B4E019) ^ (code << 56)
     x ^= shifted_right(x, 29)
     return shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
@@ -107,19 +107,19 @@ def copy(to: Integers, source: Integers, count: int) -> None:
 
 @primitive
 def copy_many(to: Integers, source: Integers, count: int) -> None:
-    """Copy integers to where none of them are, by the C library's `memcpy`: faster than `copy` from some dozens on."""
+    """Copy integers without overlap by the C library's `memcpy`: faster than `copy` from some dozens on."""
     to[:count] = source[:count]
 
 
-def _note(state: Any, target: Any, place: Any, before: Any) -> None:
-    """Log a write; what is there beyond the length of the log does not count any more."""
+def _note(state: Any, target: Any, index: Any, before: Any) -> None:
+    """Log a write; entries beyond the length of the log are dropped."""
     del state.undoing[state.logged :]
-    state.undoing.append((target, place, before))
+    state.undoing.append((target, index, before))
     state.logged += 1
 
 
 class _Logged:
-    """A state through which writes are logged."""
+    """A view of a state that logs all writes."""
 
     def __init__(self, state: Any) -> None:
         object.__setattr__(self, "state", state)
@@ -148,16 +148,16 @@ class _LoggedArray:
 
 @primitive
 def logged(state: _U) -> _U:
-    """Return the state with every write through it logged: ``logged(state).uses[n] = 0``."""
+    """Return a view of the state that logs all writes: ``logged(state).uses[n] = 0``."""
     return cast("_U", _Logged(state))
 
 
 @primitive
 def undo(state: Undoable, length: int) -> None:
-    """Take back all logged writes since the log had that length."""
+    """Undo all writes that were logged since the log had this length."""
     undoing = cast("Any", state).undoing
     del undoing[state.logged :]
     while len(undoing) > length:
-        target, place, before = undoing.pop()
-        target[place] = before
+        target, index, before = undoing.pop()
+        target[index] = before
     state.logged = length

@@ -31,7 +31,7 @@ from accumulus.programs.graphs import (
     starts_of,
 )
 from accumulus.programs.iterated import gradient_by_loops, with_loops
-from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.repetition.instances import by_instance
@@ -62,7 +62,7 @@ class Recorded(NamedTuple):
     """A recording with the facts from which its program is made."""
 
     recording: Recording  # recording of the function
-    kind: Kind
+    kind: DerivativeKind
     selection: Selection  # differentiated arguments
     preparation: Preparation  # options, and the stages so far
     points: NDArray[np.float64]  # points at which the recording holds, (points, inputs)
@@ -140,7 +140,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     return CompiledProgram.of(min(made, key=lambda each: each.code.operations), preparation, first, shared)
 
 
-def _of_loops(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
+def _of_loops(recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation) -> Derivation:
     """Return the derivatives of a recording with loops, as loops; long loops over arrays are calls where they can be.
 
     Raises:
@@ -149,9 +149,9 @@ def _of_loops(recording: Recording, kind: Kind, selection: Selection, preparatio
     calling = with_loops(recording, kind, selection, preparation)
     if calling is not None:
         with suppress(SizeError):
-            found = loop_nest(calling, kind, selection, preparation)
-            cut_short = [stage for each in found.code.tape.calls if (stage := getattr(each, "cut_short", ""))]
-            return replace(found, cut_short=found.cut_short or next(iter(cut_short), ""))
+            derivation = loop_nest(calling, kind, selection, preparation)
+            cut_short = [stage for each in derivation.code.tape.calls if (stage := getattr(each, "cut_short", ""))]
+            return replace(derivation, cut_short=derivation.cut_short or next(iter(cut_short), ""))
     return loop_nest(recording, kind, selection, preparation)
 
 
@@ -176,7 +176,9 @@ def _rolled(recording: Recording, preparation: Preparation) -> Recording:
     return replace(recording, program=loops, other=recording.program, unrolled=0)
 
 
-def _products(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> list[Start]:
+def _products(
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation
+) -> list[Start]:
     """Return the starts of products with the Jacobian, for the shortened recording if there is one."""
     short = shorter_recording(recording, preparation, BEFORE[1])
     return starts_of(short or recording, kind, selection, preparation, short is not None)
@@ -184,8 +186,8 @@ def _products(recording: Recording, kind: Kind, selection: Selection, preparatio
 
 def _second_products(
     recording: Recording,
-    kind: Kind,
-    first: Kind,
+    kind: DerivativeKind,
+    first: DerivativeKind,
     selection: Selection,
     preparation: Preparation,
     points: NDArray[np.float64],
@@ -225,7 +227,7 @@ def _expanded(
 
 
 def _with_mirror(
-    recording: Recording, first: Kind, selection: Selection, preparation: Preparation
+    recording: Recording, first: DerivativeKind, selection: Selection, preparation: Preparation
 ) -> Linearization | None:
     """Return the graph of the gradient along directions if it has a mirror; else None."""
     if not is_mirrored(recording.scalars) or not recording.is_number:
@@ -283,8 +285,8 @@ def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
 
 def second_order(
     recording: Recording,
-    kind: Kind,
-    first: Kind,
+    kind: DerivativeKind,
+    first: DerivativeKind,
     selection: Selection,
     preparation: Preparation,
     points: NDArray[np.float64],
@@ -297,7 +299,7 @@ def second_order(
 
 
 def _of_blocks(
-    recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
+    recording: Recording, kind: DerivativeKind, first: DerivativeKind, selection: Selection, preparation: Preparation
 ) -> CompiledProgram | None:
     """Return loops for a gradient's derivatives; None if they are too many, or values have attached derivatives."""
     try:
@@ -326,7 +328,7 @@ def _may_be_long(recording: Recording) -> bool:
     return 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
 
 
-def _is_long_along_seeds(recording: Recording, kind: Kind, selection: Selection) -> bool:
+def _is_long_along_seeds(recording: Recording, kind: DerivativeKind, selection: Selection) -> bool:
     """Return True if products with directions or weights of operations on long arrays take too many operations.
 
     Along one direction, a function takes twice its operations, and a gradient three to four times the operations of its

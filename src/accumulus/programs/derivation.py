@@ -32,7 +32,7 @@ from accumulus.programs.graphs import (
     plan_of,
     rounds_of,
 )
-from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
@@ -100,7 +100,7 @@ class Derivation:
     """Code for a kind of derivatives, not compiled yet."""
 
     recording: Recording  # recording of the differentiated function
-    kind: Kind  # kind of the results
+    kind: DerivativeKind  # kind of the results
     selection: Selection  # differentiated arguments
     # its outputs are the values, if the kind returns them; the derivatives; and the truth value that all guards hold
     code: Compilable
@@ -119,7 +119,7 @@ class Derivation:
 
 def straight_line(
     recording: Recording,
-    kind: Kind,
+    kind: DerivativeKind,
     selection: Selection,
     preparation: Preparation,
     *,
@@ -227,7 +227,7 @@ def _halved(
 
 def _optimised(
     emitted: Tape,
-    kind: Kind,
+    kind: DerivativeKind,
     values: int,
     preparation: Preparation,
     rounds: Rounds,
@@ -271,7 +271,7 @@ class LoopDerivatives:
     bodies: tuple[BodyPlan, ...] = ()  # plans of the loops' bodies
 
 
-def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Derivation:
+def loop_nest(recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation) -> Derivation:
     """Return the derivatives of a recording with loops, as loops.
 
     Raises:
@@ -283,7 +283,7 @@ def loop_nest(recording: Recording, kind: Kind, selection: Selection, preparatio
 
 
 def loops_of_sums(
-    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation
 ) -> Derivation | None:
     """Return the Hessian of a recording with loops whose result is a sum over them; None if it is not."""
     from accumulus.arrays.separable import separable_hessian
@@ -312,7 +312,11 @@ def loops_of_sums(
 
 
 def _compilable(
-    derivatives: LoopDerivatives, recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+    derivatives: LoopDerivatives,
+    recording: Recording,
+    kind: DerivativeKind,
+    selection: Selection,
+    preparation: Preparation,
 ) -> Derivation:
     """Return code for derivatives as loops, with rewritten bodies."""
     from accumulus.resubstitution.optimise import optimise_bodies
@@ -341,7 +345,7 @@ def _compilable(
 
 
 def differentiated(
-    recording: Recording, kind: Kind, selection: Selection, context: Context, *, by_products: bool = False
+    recording: Recording, kind: DerivativeKind, selection: Selection, context: Context, *, by_products: bool = False
 ) -> LoopDerivatives:
     """Return the derivatives of a recording with loops.
 

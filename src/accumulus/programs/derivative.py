@@ -31,7 +31,7 @@ from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, seeded_signature, settled_seeds
 from accumulus.programs.forms import FormedProgram, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.selection import Selection, SelectionRequest, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched
@@ -66,7 +66,7 @@ class Derivative:
     def __init__(
         self,
         f: Callable[..., Any],
-        kind: Kind,
+        kind: DerivativeKind,
         selected: Forms | Selection,
         options: Options,
         request: SelectionRequest | None = None,
@@ -401,7 +401,13 @@ class Derivative:
         return FormedProgram(program, self._forms, call)  # type: ignore[arg-type]  # a form's function is one
 
     def prepared(self, *examples: Any, **keywords: Any) -> tuple[CompiledProgram, tuple[Any, ...]]:
-        """Return the program for these arguments, and the numbers among them that it takes, in its order."""
+        """Return the program for these arguments, and the numbers among them that it takes, in its order.
+
+        >>> import numpy as np, accumulus as acc
+        >>> program, numbers = acc.gradient(lambda x, scale: x @ x * scale).prepared(np.ones(3), scale=2.0)
+        >>> len(numbers), program.operations
+        (2, 4)
+        """
         form, numbers = self._form_of(examples, keywords)
         _, program = form._compiled(numbers, "point")
         shapes = program.recording.argument_shapes
@@ -598,6 +604,8 @@ class Derivative:
 
         Raises:
             ArgumentError: if nothing has been compiled or called, or the file cannot be written.
+
+        >>> jac.show("page.html")  # doctest: +SKIP
         """
         from accumulus.show.explorer import show_program
 
@@ -620,6 +628,11 @@ class Derivative:
         Args:
             *examples: positional example arguments, numbers and arrays.
             recording: recording of the function for these examples, if there is one.
+
+        >>> import numpy as np, accumulus as acc
+        >>> program = acc.gradient(lambda x: np.sum(x**2)).compile_loops(np.ones(50))
+        >>> len(program.code.maps) > 0, program(np.ones(50))[:2].tolist()
+        (True, [2.0, 2.0])
         """
         opens = recording is None and self._opens_indices(None, "point")
         return self._made(examples, "point", (), 1, at_once=True, opens_indices=opens, recording=recording)
@@ -670,6 +683,10 @@ class Derivative:
 
         Raises:
             TraceError, ArgumentError: as a call with these arguments.
+
+        >>> import numpy as np, accumulus as acc
+        >>> len(acc.jacobian(lambda x: x[1:] * x[:-1]).posed(np.ones(3)).linearization.graph.sources)
+        4
         """
         from accumulus.programs.posed import Posed
 
@@ -722,12 +739,12 @@ class Derivative:
         """Return a key of everything that determines the program; None if no programs are shared, or it has no key."""
         if ACTIVE.prepared is None:
             return None
-        from accumulus.programs.nesting import key_of
+        from accumulus.programs.nesting import nesting_key
 
         recording, kind, selection, *_ = recorded
         if recording.loops is not None or recording.other is not None or recording.guards or recording.program.calls:
             return None
-        key = key_of(recording, kind, selection, self._options, {})
+        key = nesting_key(recording, kind, selection, self._options, {})
         return key and (key, self._name, first, shared)
 
     def _smaller(

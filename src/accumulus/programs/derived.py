@@ -22,7 +22,7 @@ from accumulus.graph.linearize import Linearization, linearize
 from accumulus.options import Options
 from accumulus.programs.derivation import differentiated
 from accumulus.programs.graphs import counts_of, inputs_of, linearized, plan_of
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
@@ -47,7 +47,7 @@ _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 def derived(
     recording: Recording,
-    kind: Kind,
+    kind: DerivativeKind,
     selection: Selection,
     preparation: Preparation,
     points: NDArray[np.float64] | None = None,
@@ -147,7 +147,12 @@ def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[
 
 
 def derived_as_loops(
-    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, *, by_products: bool = False
+    recording: Recording,
+    kind: DerivativeKind,
+    selection: Selection,
+    preparation: Preparation,
+    *,
+    by_products: bool = False,
 ) -> Recording | None:
     """Return the recording of derivatives as loops; None without loops, or if attached derivatives prevent it.
 
@@ -174,7 +179,7 @@ def derived_as_loops(
     return recording.returning(tape, layout.shapes, layout.structure)
 
 
-def _layout(recording: Recording, kind: Kind, selection: Selection, nonzeros: Nonzeros) -> Results:
+def _layout(recording: Recording, kind: DerivativeKind, selection: Selection, nonzeros: Nonzeros) -> Results:
     return Results(recording, nonzeros, selection, kind=kind, sparse=None, dtype=np.dtype(float))
 
 
@@ -188,7 +193,9 @@ def _entries(layout: Results, computed: NDArray[np.int64], zero: int) -> NDArray
     return np.concatenate(parts)
 
 
-def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: str) -> tuple[Recording, Linearization]:
+def of_gradient(
+    recording: Recording, kind: DerivativeKind, selection: Selection, name: str
+) -> tuple[Recording, Linearization]:
     """Return the recording of the gradient, and its graph with a mirror, so that only one triangle is planned.
 
     Args:
@@ -215,7 +222,7 @@ def of_gradient(recording: Recording, kind: Kind, selection: Selection, name: st
     return gradient, replace(linearization, rows=(-1,) * kind.skipped + tuple(range(len(columns))))
 
 
-def check_number(recording: Recording, kind: Kind, name: str) -> None:
+def check_number(recording: Recording, kind: DerivativeKind, name: str) -> None:
     """Raise an error for the gradient of a function that returns more than one number.
 
     Raises:

@@ -11,7 +11,7 @@ from accumulus.frontends.calls import Reader, Restructured, positional_call, rea
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, leaf_paths, without_lists
 from accumulus.programs.forms import Forms, stands_for
-from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.selection import Selection
 
 #: Structure of an argument without derivatives.
@@ -63,7 +63,7 @@ class DirectionForms(Forms):
         kind: kind of derivative.
     """
 
-    def __init__(self, function: Callable[..., Any], name: str, kind: Kind) -> None:
+    def __init__(self, function: Callable[..., Any], name: str, kind: DerivativeKind) -> None:
         super().__init__(function, name, (), None, (), ())
         self._kind = kind
         self._seeds = kind.seeds.value
@@ -138,7 +138,7 @@ def _of_series(primals: Any, series: Any) -> None: ...
 def _of_cotangents(primals: Any, cotangents: Any) -> None: ...
 
 
-def seeded_signature(kind: Kind) -> inspect.Signature:
+def seeded_signature(kind: DerivativeKind) -> inspect.Signature:
     """Return the signature of a derivative with seeds."""
     parameters = inspect.signature(_named(kind.seeds)).parameters.values()
     return inspect.Signature([inspect.Parameter(each.name, each.kind) for each in parameters])
@@ -207,7 +207,9 @@ def _are_alike(one: Structure, other: Structure) -> bool:
     )
 
 
-def settled_seeds(recording: Recording, call: Directed, selection: Selection, kind: Kind, name: str) -> Selection:
+def settled_seeds(
+    recording: Recording, call: Directed, selection: Selection, kind: DerivativeKind, name: str
+) -> Selection:
     """Return the selection with the number of directions or weights, after checking their shapes.
 
     Args:

@@ -29,7 +29,7 @@ from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
-from accumulus.programs.kinds import COMPILED, JACOBIAN, Kind
+from accumulus.programs.kinds import COMPILED, JACOBIAN, DerivativeKind
 from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
 
@@ -38,7 +38,9 @@ Floats = NDArray[np.float64]
 MOST: Final = 1_000_000
 
 
-def compiled_derivative(f: Callable[..., Any], kind: Kind, name: str, by: int | tuple[int, ...] = ()) -> Derivative:
+def compiled_derivative(
+    f: Callable[..., Any], kind: DerivativeKind, name: str, by: int | tuple[int, ...] = ()
+) -> Derivative:
     """Return a derivative of a function with respect to the arguments `by`, recorded without a check."""
     forms = Forms(f, name, by, None, (), ())
     return Derivative(f, kind, forms, Options.of(check=False, watch=False, progress=False))
@@ -109,7 +111,7 @@ class Equations:
         tape = ACTIVE.tape
         return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *operands).tolist()), np.int64))
 
-    def program(self, kind: Kind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
+    def program(self, kind: DerivativeKind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
         """Return the compiled function, or its compiled derivative with respect to the arguments `by`."""
         key = kind.name, by
         if key not in self._programs:

@@ -34,7 +34,7 @@ from accumulus.graph.graph import DifferentiationGraph, are_selected
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.machine import prepare
 from accumulus.options import Options
-from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
@@ -61,7 +61,13 @@ _KERNELS: Final = (
 
 
 def linearized(
-    recording: Recording, kind: Kind, selection: Selection, name: str, *, joined: bool = True, keeping: bool = False
+    recording: Recording,
+    kind: DerivativeKind,
+    selection: Selection,
+    name: str,
+    *,
+    joined: bool = True,
+    keeping: bool = False,
 ) -> Linearization:
     """Return the graph of a kind of derivative for the selected arguments; for the rest, see `linearize_arguments`."""
     skipped = sum(int(np.prod(shape)) for shape in recording.result_shapes[: kind.skipped])
@@ -280,7 +286,7 @@ def shorter_recording(recording: Recording, preparation: Preparation, rounds: Ro
 
 def jacobian_start(
     recording: Recording,
-    kind: Kind,
+    kind: DerivativeKind,
     selection: Selection,
     preparation: Preparation,
     linearization: Linearization | None,
@@ -324,7 +330,7 @@ def connected(linearization: Linearization) -> list[tuple[int, int]]:
 
 
 def starts_of(
-    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool = False
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation, is_short: bool = False
 ) -> list[Start]:
     """Return the starts of products with the Jacobian of a recording: along the seeds, and through the Jacobian."""
     with preparation.stage("linearize"):
@@ -338,7 +344,7 @@ def starts_of(
 
 
 def along_seeds(
-    linearization: Linearization, kind: Kind, selection: Selection, preparation: Preparation, is_short: bool
+    linearization: Linearization, kind: DerivativeKind, selection: Selection, preparation: Preparation, is_short: bool
 ) -> Start:
     """Return the start of a product along the seeds: a sweep for one seed; for several, the plan is found later."""
     options = preparation.options
@@ -349,7 +355,7 @@ def along_seeds(
         return Start(linearization, find_plan(linearization.graph, Context(sweep), keep_best=False), is_short)
 
 
-def rounds_of(start: Start, kind: Kind) -> Rounds:
+def rounds_of(start: Start, kind: DerivativeKind) -> Rounds:
     """Return the rounds of rewriting for the emitted derivatives of a start."""
     if start.is_short:
         return AFTER[kind.order]

@@ -29,7 +29,7 @@ from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import has_attached, loop_nest
 from accumulus.programs.derived import derived_as_loops
-from accumulus.programs.kinds import COMPILED, GRADIENT, JVP, Kind, Seeds
+from accumulus.programs.kinds import COMPILED, GRADIENT, JVP, DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.repetition import iterations
@@ -52,7 +52,9 @@ TRUNCATION, ROUNDING = 1e-4, 1e-12
 CLOSE: Final = 1e-9
 
 
-def with_loops(recording: Recording, kind: Kind, selection: Selection, preparation: Preparation) -> Recording | None:
+def with_loops(
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation
+) -> Recording | None:
     """Return the recording with a call in place of its longest loop; None if there is none, or derivatives need more.
 
     Values are compared with those of the recording at the points of the preparation, and products with weights with
@@ -62,11 +64,11 @@ def with_loops(recording: Recording, kind: Kind, selection: Selection, preparati
     if program is None or points is None or not _suits(recording, kind, selection, preparation.options):
         return None
     with preparation.stage("trace"):
-        found = iterations.iterations_of(program)
-        if found is None:
+        repeated = iterations.iterations_of(program)
+        if repeated is None:
             return None
-        loop = LoopCall.of(found, preparation.options, _is_backward(recording, kind, selection))
-        made = iterations.with_call(program, found, loop)
+        loop = LoopCall.of(repeated, preparation.options, _is_backward(recording, kind, selection))
+        made = iterations.with_call(program, repeated, loop)
     with preparation.stage("plan"):
         one, other = (outputs_at(each, points) for each in (made, program))
         size = np.abs(other[np.isfinite(other)]).max(initial=0.0)
@@ -79,7 +81,7 @@ def with_loops(recording: Recording, kind: Kind, selection: Selection, preparati
 
 
 def gradient_by_loops(
-    recording: Recording, kind: Kind, first: Kind, selection: Selection, preparation: Preparation
+    recording: Recording, kind: DerivativeKind, first: DerivativeKind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
     """Return the gradient of a recording as calls of loops, to be differentiated along directions; None without loops.
 
@@ -97,7 +99,7 @@ def gradient_by_loops(
     return None if gradient is None else replace(gradient, program=expanded(gradient.program, "reopen"))
 
 
-def _suits(recording: Recording, kind: Kind, selection: Selection, options: Options) -> bool:
+def _suits(recording: Recording, kind: DerivativeKind, selection: Selection, options: Options) -> bool:
     """Return True if derivatives of this kind need few products with the Jacobian."""
     if options.target != "llvm" or options.dtype != "float64" or options.exact_order or kind.first is not None:
         return False
@@ -110,7 +112,7 @@ def _suits(recording: Recording, kind: Kind, selection: Selection, options: Opti
     return not kind.derivatives or min(recording.results, _columns(recording, selection)) <= MOST_FACTORS
 
 
-def _is_backward(recording: Recording, kind: Kind, selection: Selection) -> bool:
+def _is_backward(recording: Recording, kind: DerivativeKind, selection: Selection) -> bool:
     """Return True if derivatives take fewer products with weights than with directions."""
     if kind.has_seeds:
         return kind.seeds is Seeds.COTANGENTS
@@ -700,7 +702,7 @@ def _compiled(
     program: Program,
     sizes: Sequence[int],
     results: tuple[int, int] | None,
-    kind: Kind,
+    kind: DerivativeKind,
     selection: Selection,
     options: Options,
     name: str,

@@ -25,7 +25,7 @@ class Seeds(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DerivativeKind:
     """Kind of derivatives: the derivatives that are returned, and their form.
 
     Attributes:
@@ -47,7 +47,7 @@ class Kind:
     derivatives: bool = True
     of_number: bool = False
     seeds: Seeds = Seeds.NONE
-    first: Kind | None = None
+    first: DerivativeKind | None = None
     skipped: int = 0
     symmetric: bool = False
     factored: bool = False
@@ -78,18 +78,24 @@ class Kind:
         return self.of_number if self.first is None else self.first.needs_number
 
 
-JACOBIAN: Final = Kind("jacobian", "Jacobian")
-VALUE_AND_JACOBIAN: Final = Kind("value_and_jacobian", "Value and Jacobian", values=True)
-GRADIENT: Final = Kind("gradient", "Gradient", of_number=True)
-VALUE_AND_GRADIENT: Final = Kind("value_and_gradient", "Value and gradient", values=True, of_number=True)
-COMPILED: Final = Kind("compile", "Value", values=True, derivatives=False)
-JVP: Final = Kind("jvp", "Value and product of the Jacobian with directions", values=True, seeds=Seeds.TANGENTS)
-VJP: Final = Kind("vjp", "Value and product of weights with the Jacobian", values=True, seeds=Seeds.COTANGENTS)
-TAYLOR: Final = Kind("taylor", "Value and Taylor coefficients", values=True, derivatives=False, seeds=Seeds.SERIES)
-HVP: Final = Kind("hvp", "Product of the Hessian with directions", seeds=Seeds.TANGENTS, first=GRADIENT)
-HESSIAN: Final = Kind("hessian", "Hessian", first=GRADIENT, symmetric=True)
-LINEAR_OPERATOR: Final = Kind("linear_operator", "Value and factors of the Jacobian", factored=True)
-VALUE_GRADIENT_HESSIAN: Final = Kind(
+JACOBIAN: Final = DerivativeKind("jacobian", "Jacobian")
+VALUE_AND_JACOBIAN: Final = DerivativeKind("value_and_jacobian", "Value and Jacobian", values=True)
+GRADIENT: Final = DerivativeKind("gradient", "Gradient", of_number=True)
+VALUE_AND_GRADIENT: Final = DerivativeKind("value_and_gradient", "Value and gradient", values=True, of_number=True)
+COMPILED: Final = DerivativeKind("compile", "Value", values=True, derivatives=False)
+JVP: Final = DerivativeKind(
+    "jvp", "Value and product of the Jacobian with directions", values=True, seeds=Seeds.TANGENTS
+)
+VJP: Final = DerivativeKind(
+    "vjp", "Value and product of weights with the Jacobian", values=True, seeds=Seeds.COTANGENTS
+)
+TAYLOR: Final = DerivativeKind(
+    "taylor", "Value and Taylor coefficients", values=True, derivatives=False, seeds=Seeds.SERIES
+)
+HVP: Final = DerivativeKind("hvp", "Product of the Hessian with directions", seeds=Seeds.TANGENTS, first=GRADIENT)
+HESSIAN: Final = DerivativeKind("hessian", "Hessian", first=GRADIENT, symmetric=True)
+LINEAR_OPERATOR: Final = DerivativeKind("linear_operator", "Value and factors of the Jacobian", factored=True)
+VALUE_GRADIENT_HESSIAN: Final = DerivativeKind(
     "value_gradient_hessian",
     "Value, gradient and Hessian",
     values=True,

@@ -36,7 +36,7 @@ from accumulus.programs.derivation import has_attached
 from accumulus.programs.derived import check_number, derived, derived_as_loops, points_around
 from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import inputs_of
-from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.tape.columns import column, references_in
@@ -219,7 +219,7 @@ def derivative_within(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     static: frozenset[int],
-    kind: Kind,
+    kind: DerivativeKind,
     selected: Callable[[Recording], Selection],
     name: str,
     options: Options,
@@ -270,7 +270,7 @@ def derivative_within(
                 return _arranged(outer, references, as_loops.result_shapes, as_loops.structure)
             recording = recording.as_scalars()
         constants = _constants(recording, kind, selection, outer, sources)
-        key = key_of(recording, kind, selection, options, constants)
+        key = nesting_key(recording, kind, selection, options, constants)
         if key in _KEPT:
             recording = _KEPT[key]
         else:
@@ -289,7 +289,7 @@ def derivative_within(
 
 
 def _constants(
-    recording: Recording, kind: Kind, selection: Selection, outer: Any, sources: NDArray[np.int64]
+    recording: Recording, kind: DerivativeKind, selection: Selection, outer: Any, sources: NDArray[np.int64]
 ) -> dict[int, float]:
     """Return the values of the differentiated inputs that are constants on the enclosing tape."""
     if not kind.derivatives or _ATTACH in recording.scalars.codes:
@@ -298,8 +298,8 @@ def _constants(
     return {k: outer.value_of(int(sources[k])) for k in inputs.tolist() if sources[k] < 0}
 
 
-def key_of(
-    recording: Recording, kind: Kind, selection: Selection, options: Options, constants: dict[int, float]
+def nesting_key(
+    recording: Recording, kind: DerivativeKind, selection: Selection, options: Options, constants: dict[int, float]
 ) -> Hashable:
     """Return a key of everything that determines a derivative; None if the point does, too, or a part has no hash."""
     tape = recording.scalars
@@ -317,7 +317,7 @@ def key_of(
 
 
 def _derived_as_loops(
-    recording: Recording, kind: Kind, selection: Selection, preparation: Preparation
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation
 ) -> Recording | None:
     """Return the recording of derivatives as loops; None if there are no loops, or too many derivatives."""
     current: Recording | None = recording

@@ -17,7 +17,7 @@ from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import differentiated, straight_line
 from accumulus.programs.derived import derived_as_loops
 from accumulus.programs.graphs import connected, inputs_of
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
@@ -31,7 +31,7 @@ class Posed:
 
     name: str
     recording: Recording  # recording of the differentiated function, written out; for a Hessian, of the gradient
-    kind: Kind
+    kind: DerivativeKind
     selection: Selection
     linearization: Linearization  # with the graph to plan
     options: Options

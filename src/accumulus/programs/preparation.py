@@ -19,7 +19,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.written_out import INSTEAD, warn
 from accumulus.memory import check_fits
 from accumulus.options import Options
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.selection import Selection
 from accumulus.progress import PATIENCE, ProgressLine
 from accumulus.targets import target_of
@@ -127,7 +127,7 @@ class Preparation:
 
 
 def check_size(
-    recording: Recording, kind: Kind, selection: Selection, points: int, options: Options, name: str
+    recording: Recording, kind: DerivativeKind, selection: Selection, points: int, options: Options, name: str
 ) -> None:
     """Raise an error for dense derivatives, or results of a function's operations, that do not fit into memory.
 

@@ -21,7 +21,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Branch, Leaf, Structure, flatten, grafted, leaf_paths, together, unflatten
 from accumulus.options import SparseFormat
 from accumulus.programs.graphs import inputs_of
-from accumulus.programs.kinds import Kind, Seeds
+from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.selection import SelectedEntries, Selection
 from accumulus.programs.sparse import Nonzeros, OpenPattern, SparseBatch, SparsePattern
 from accumulus.targets.kernel import LongSegment, Segment
@@ -63,7 +63,7 @@ class Results:
         nonzeros: Nonzeros,
         selection: Selection,
         *,
-        kind: Kind,
+        kind: DerivativeKind,
         sparse: SparseFormat | None,
         dtype: np.dtype[Any],
         segment: type[Segment] = LongSegment,
@@ -314,7 +314,7 @@ class Results:
         return [(*shape, points) if transposed else (points, *shape) for shape in self.shapes]
 
 
-def _structures(recording: Recording, kind: Kind, selection: Selection) -> tuple[Structure, Structure]:
+def _structures(recording: Recording, kind: DerivativeKind, selection: Selection) -> tuple[Structure, Structure]:
     """Return the structures of the derivatives and of the whole result."""
     results = recording.structure
     if kind.skipped:

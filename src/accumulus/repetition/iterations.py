@@ -99,9 +99,9 @@ def iterations_of(program: Program) -> Iterations | None:
         first += _offset(program, first, last, period)
         if last - first < FEWEST_WITH_CALLS and any(map(_is_called, blocks[first : first + period])):
             continue
-        found = _Finding(program, first, period, (last - first) // period).loop()
-        if found is not None:
-            return found
+        loop = _Finding(program, first, period, (last - first) // period).loop()
+        if loop is not None:
+            return loop
     return None
 
 

@@ -383,7 +383,7 @@ def stored_tape(key: str, tape: Tape, kept_outputs: int) -> tuple[Tape, dict[str
 
     A stored tape is not trusted: it is verified against the tape that it was made from, as a new one is.
     """
-    content = cache.load("tapes", key)
+    content = cache.fetch("tapes", key)
     if content is None:
         return None
     try:

@@ -361,11 +361,11 @@ def _helpers(values: Values, nodes: Integers, seed: int) -> Integers:
         count=count,
         open=is_open,
         divides=divides,
-        wanted=Records.zeros(WantedPair, 1 << bits),
+        targets=Records.zeros(WantedPair, 1 << bits),
         table_bits=bits,
-        found=Records.zeros(Helper, 2 * count * count),
-        found_limit=2 * count * count,
+        helpers=Records.zeros(Helper, 2 * count * count),
+        helper_limit=2 * count * count,
     )
     kernel("resubstitution.helpers")(state.address)
-    helpers: Integers = state.found.words.reshape(-1, len(Helper.fields))[: state.found_count]
+    helpers: Integers = state.helpers.words.reshape(-1, len(Helper.fields))[: state.helper_count]
     return helpers

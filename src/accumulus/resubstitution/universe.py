@@ -403,5 +403,5 @@ def _without_circles(values: Values, allowed: Integers, preferred: Mapping[int, 
         nexts=np.zeros((len(allowed), 3), np.int64),
         queue=np.zeros(2 * len(allowed), np.int64),
     )
-    kernel("resubstitution.order")(state.address)
+    kernel("resubstitution.definitions")(state.address)
     return state.chosen

@@ -137,7 +137,7 @@ _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 _AT_COMPLEX_POINTS: Final = ("value_real", "value_imaginary", "value_errors")
 _AT_REAL_POINTS: Final = ("value_reals", "value_bounds")
 _NUMBERS: Final = ("numbers", "value_scores")
-_INTEGERS: Final = ("kinds", "known", "signs", "positions", "value_finite")
+_INTEGERS: Final = ("kinds", "identified", "signs", "positions", "value_finite")
 #: Codes of definitions, by the kind of a pair: sum, difference, product, quotient.
 _CODES: Final = (ADD, ADD, MULTIPLY, DIVIDE)
 
@@ -223,7 +223,7 @@ class Values:
     @property
     def sampled(self) -> Integers:
         """Numbers of the values that can be sampled at complex points, after 0 for none."""
-        return np.concatenate([[0], np.flatnonzero(self._state.known[: len(self), 0])])
+        return np.concatenate([[0], np.flatnonzero(self._state.identified[: len(self), 0])])
 
     def at_complex_point(self, nodes: Integers, point: int) -> tuple[Reals, Reals]:
         """Return real and imaginary parts of values at a complex point; `point` is taken modulo their number."""
@@ -246,7 +246,7 @@ class Values:
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
         state.constants = np.array(tape.constants, float)
         state.fixed = _fixed(tape, self._kept_outputs).astype(np.int64)
-        state.told = _can_be_sampled(complexes, size).astype(np.int64)
+        state.is_sampled = _can_be_sampled(complexes, size).astype(np.int64)
         state.real, state.imaginary = complexes.real.reshape(-1), complexes.imaginary.reshape(-1)
         state.errors = complexes.errors.reshape(-1)
         state.reals, state.bounds = reals.reshape(-1), bounds.reshape(-1)
@@ -294,17 +294,17 @@ class Values:
             filter=np.zeros((1 << FILTER_BITS) // 64, np.int64),
             inverses=inverses,
             rounding=SLACK * UNIT,
-            found=Records.zeros(Found, MOST),
-            found_limit=MOST,
+            matches=Records.zeros(Found, MOST),
+            match_limit=MOST,
         )
-        search = kernel("resubstitution.pairs")
+        search = kernel("resubstitution.value_pairs")
         search(pairs.address)
         pairs.begin = 1
         while pairs.begin < len(sampled) and not stop():
             pairs.end = min(len(sampled), pairs.begin + max(1, PAIRS // len(sampled)))
             search(pairs.address)
             pairs.begin = pairs.end
-        targets, way, i, j = pairs.found.words.reshape(-1, len(Found.fields))[: pairs.found_count].T
+        targets, way, i, j = pairs.matches.words.reshape(-1, len(Found.fields))[: pairs.match_count].T
         # except in quotients, the first of a pair is no larger than the second; only differences have signs
         first, second = sampled[i], np.where(way == DIFFERENCE, -1, 1) * sampled[j]
         columns = (

@@ -309,7 +309,7 @@ class Run:
 
 def _complete(state: RunningState, compute: Callable[[int], None]) -> None:
     """Run a tape, alternating between compiled code and single operations in Python."""
-    arithmetic, end = kernel("rewriting.running"), state.end
+    arithmetic, end = kernel("rewriting.operations"), state.end
     while (r := arithmetic(state.address)) < end:
         compute(r)
         state.begin = r + 1

@@ -84,9 +84,12 @@ class Plan:
         recalled: True if the plan was loaded from the cache.
 
     >>> from accumulus import plan
-    >>> found = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]), "reverse", "fma")
-    >>> found.method, found.cost, {objective.value: cost for objective, cost in found.costs.items()}["multiplications"]
+    >>> swept = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]), "reverse", "fma")
+    >>> swept.method, swept.cost, swept.costs[Objective.MULTIPLICATIONS]
     ('reverse', 4, 4)
+    >>> swept.verify()
+    >>> swept.show("page.html")  # doctest: +SKIP
+    PosixPath('page.html')
     """
 
     graph: DifferentiationGraph
@@ -239,10 +242,10 @@ def save_plan(plan: Plan, path: str | PathLike[str]) -> None:
 
     >>> import tempfile
     >>> from accumulus import plan
-    >>> found = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]))
+    >>> best = plan(DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x")]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_plan(found, f"{folder}/plan.json")
-    ...     load_plan(f"{folder}/plan.json").cost == found.cost
+    ...     save_plan(best, f"{folder}/plan.json")
+    ...     load_plan(f"{folder}/plan.json").cost == best.cost
     True
     """
     head = {"format": FORMAT, "version": VERSION, "accumulus": version_of("accumulus")}
@@ -265,7 +268,8 @@ def load_plan(path: str | PathLike[str], graph: DifferentiationGraph | None = No
         ArgumentError: if `graph` is not a graph.
         OSError: if the file cannot be read.
 
-    See `save_plan` for an example.
+    >>> load_plan("plan.json").cost  # doctest: +SKIP
+    4
     """
     if graph is not None and not isinstance(graph, DifferentiationGraph):
         raise ArgumentError(f"graph is a {type(graph).__name__}; expected a DifferentiationGraph that the plan is for")
@@ -518,7 +522,7 @@ def stored_plan(key: str, graph: DifferentiationGraph) -> tuple[Plan, int] | Non
 
     Return None if there is no such plan, or if it is damaged.
     """
-    text = cache.load("plans", key)
+    text = cache.fetch("plans", key)
     if text is None:
         return None
     try:

@@ -297,7 +297,7 @@ class OrderAnnealing(Annealing):
             rows=np.empty_like(rows),
             scratch=np.empty_like(rows),
             **zeros(count, "order best_order"),
-            **zeros(count + 1, "costs own changed stack waiting spare"),
+            **zeros(count + 1, "costs costs_of_x changed stack waiting spare"),
             sums=np.zeros(count + 1),
             table=np.exp(-np.arange(TABLE_LENGTH) / TABLE_STEP),
             random=np.ones(1, np.int64),

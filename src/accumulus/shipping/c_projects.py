@@ -78,7 +78,7 @@ class CProject:
         results, shown = program._results, program.array_names
         names = shown[: len(results.segments)]
         segments: Any = [replace(each, name=n) for each, n in zip(program.kernel.segments, shown, strict=True)]
-        source = source_of(program, check_package_name(name), segments)
+        source = c_source_of(program, check_package_name(name), segments)
         patterns = results.fixed_patterns("a project in C")
         sparse = dict(zip(names[len(names) - len(patterns) :], patterns, strict=True))
         return cls(name, program, tuple(parameters), names, sparse, source)
@@ -172,7 +172,7 @@ def _processor(native: bool) -> str:
     return "native" if native or portable is None else portable
 
 
-def source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0) -> CSource | LoopSource:
+def c_source_of(program: CompiledProgram, name: str, segments: Any, lanes: int = 0) -> CSource | LoopSource:
     """Return the C source of a program.
 
     Args:

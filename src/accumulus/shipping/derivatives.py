@@ -25,7 +25,7 @@ from accumulus.programs.cases import Cases
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.selection import Selection
 from accumulus.shipping.data_files import Arrays, Fields, read_data, write_data
 from accumulus.shipping.program_data import (
@@ -285,7 +285,7 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
         raise FileError("the file lists several arguments to differentiate with respect to; expected one")
     forms = Forms(function, name, None, None, (), ())
     forms.differentiated, forms.static = asked[0] if record.truth("alone") else asked, static
-    kind = Kind(record.text("kind"), record.text("title"))
+    kind = DerivativeKind(record.text("kind"), record.text("title"))
     whole = LoadedDerivative(function, kind, forms, options)
     for each in record.records("forms"):
         form = whole

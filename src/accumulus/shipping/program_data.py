@@ -18,7 +18,7 @@ from accumulus.memory import check_fits
 from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import Derivation
-from accumulus.programs.kinds import Kind
+from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros, SparsePattern
@@ -254,7 +254,9 @@ class Saved:
         )
 
 
-def program_from_data(record: Fields, name: str, kind: Kind, options: Options, constants: Constants) -> CompiledProgram:
+def program_from_data(
+    record: Fields, name: str, kind: DerivativeKind, options: Options, constants: Constants
+) -> CompiledProgram:
     """Return the program from a file, to be compiled at its first call.
 
     Args:

@@ -229,7 +229,8 @@ def _data(plan: Plan, described: Described, rivals: Sequence[Plan]) -> dict[str,
         "size": [round(drawing.width), round(drawing.height)],
         "roots": list(graph.roots), "terminals": list(graph.terminals),
         "labels": [writer.label(e) for e in range(len(graph.sources))],
-        "blocks": panels.blocks(graph), "levels": panels.local_jacobians(graph), "order": panels.dependencies(plan),
+        "blocks": panels.blocks(graph), "levels": panels.matrices_between_levels(graph),
+        "order": panels.dependencies(plan),
         "plans": [_plan_data(each, writer, drawing, rival=each is not plan) for each in (plan, *rivals)],
     }  # fmt: skip
 

@@ -69,7 +69,7 @@ def blocks(graph: DifferentiationGraph) -> list[list[Any]]:
     return [component for component in rows if component[3]][:MOST_PARTS]
 
 
-def local_jacobians(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
+def matrices_between_levels(graph: DifferentiationGraph) -> list[dict[str, Any]] | None:
     """Return the matrices between neighbouring levels; None if they are too large.
 
     Rows and columns are vertices, or edges that continue to a later level; cells are edges, −1 where an edge continues.

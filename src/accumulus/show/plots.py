@@ -76,7 +76,9 @@ def _checked(report: Report | StructureReport, what: str) -> Any:
             )
         costs = Costs.of(subject.program, subject.function, parameters_of(subject.program, subject.function))
         if what == "pattern" and not costs.blocks:
-            raise ArgumentError(f"'pattern' is of matrices of derivatives, and {report.name} has none here")
+            raise ArgumentError(
+                f"{report.name} has no matrix of derivatives here; expected a Jacobian or Hessian to plot"
+            )
         return costs
     if what == "methods" and not report.differentiates:
         raise ArgumentError(

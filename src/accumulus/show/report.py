@@ -441,7 +441,18 @@ class Subject:
 
 
 class Shown:
-    """A report that can be printed, shown in notebooks and as a page, and converted to plain data."""
+    """A report that can be printed, shown in notebooks and as a page, and converted to plain data.
+
+    >>> import numpy as np, accumulus as acc
+    >>> jac = acc.jacobian(lambda x: np.array([x[0] * x[1], np.sin(x[0])]))
+    >>> report = jac.report(np.ones(2))
+    >>> report.splitlines()[0], report.rows()[0][0], report.to_dict()["operations"]
+    ('Jacobian of <lambda>', 'arguments', 1)
+    >>> report.show("report.html")  # doctest: +SKIP
+    PosixPath('report.html')
+    >>> report.plot("stages")  # doctest: +SKIP
+    <Axes: title={'center': 'Jacobian of <lambda>'}, xlabel='operations'>
+    """
 
     __slots__ = ()
 
@@ -605,7 +616,13 @@ class Report(Shown):
 
     @classmethod
     def of(cls, program: Compiled) -> Report:
-        """Return the report on `program`; planning the methods for comparison takes a moment."""
+        """Return the report on `program`; planning the methods for comparison takes a moment.
+
+        >>> import numpy as np, accumulus as acc
+        >>> program = acc.gradient(lambda x: x @ x).compile(np.ones(3))
+        >>> Report.of(program).operations == program.operations
+        True
+        """
         linearization, plan, by_value = program.facts.linearization, program.facts.plan, program.facts.by_value
         nonzeros_of_root = Counter(root for root, _ in plan.accumulation.entries)
         nonzeros = sum(nonzeros_of_root[root] for root in linearization.rows)
@@ -637,6 +654,11 @@ class Report(Shown):
             plan: the plan.
             seconds: time of each stage that ran.
             tape: the program; by default the plan's own tape.
+
+        >>> import accumulus as acc
+        >>> plan = acc.plan(acc.graphs.lion(), "vertex", "fma", cache=False)
+        >>> Report.of_plan(plan, {}).chosen.fma
+        12
         """
         graph = plan.graph
         program = canonical(emit(plan.accumulation)) if tape is None else tape

@@ -33,10 +33,10 @@ MOST_CELLS: Final = 160
 
 def show_report(report: Shown, path: str | PathLike[str] | None = None) -> Path | Inline:
     """Show a report as a page, see `Shown.show`."""
-    return shown(page(report), path)
+    return shown(page_of_report(report), path)
 
 
-def page(report: Shown) -> str:
+def page_of_report(report: Shown) -> str:
     """Return the page of a report."""
     assert isinstance(report, Report | StructureReport)
     data: dict[str, Any] = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from accumulus.frontends.recorder import Recording
     from accumulus.options import Options
-    from accumulus.programs.kinds import Kind
+    from accumulus.programs.kinds import DerivativeKind
     from accumulus.targets.kernel import Kernel
 
 
@@ -40,7 +40,7 @@ class Compiled(Protocol):
 
     name: str
     recording: Recording
-    kind: Kind
+    kind: DerivativeKind
     options: Options
     code: Any  # straight-line code or loops, with its tape
     facts: Any  # a graph and its plan, or products between arrays

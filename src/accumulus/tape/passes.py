@@ -108,7 +108,7 @@ class _Writer:
             properties=PROPERTIES,
             commands=_records(rows),
             values=self.values,
-            given=len(initial),
+            input_count=len(initial),
         )
         self._reserve(rows_of(tape), np.array(tape.constants, np.float64), len(rows))
 

@@ -235,6 +235,34 @@ class Program:
     >>> from accumulus.tape.interpreter import evaluate
     >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0])))
     [ 5. 12.]
+    >>> product = int(y[0])
+    >>> tape.operation(product).name, tape.arguments(product), tape.name(product), tape.is_boolean(product)
+    ('multiply', (0, 2), 't3', False)
+    >>> tape.needed().tolist(), tape.sensitive().tolist(), tape.owners(column(y)), tape.lines_of([0])
+    ([True, True], [False, False], [0], frozenset())
+    >>> tape.reached([column(y)]).tolist(), tape.in_loops(3), tape.uniform(Range(tape.constant(0.5), 0, 3))
+    ([True, False], True, 0.5)
+    >>> tape.values_of(tape.constant_array(np.array([0.5, 2.0]))).tolist(), tape.value_of(tape.constant_apart(0.5))
+    ([0.5, 2.0], 0.5)
+    >>> with tape.unsigned_zeros(), tape.located(frozenset([("model.py", 7)])):
+    ...     twice = tape.map(lambda tape: lambda x: tape.add(x, x), [x])
+    ...     cube = tape.apply_code(BY_NAME["multiply"].code, (column(y), Range(0, 1, 3)))
+    ...     sine = tape.compute(lambda tape: lambda x: tape.apply("sin", x), [Range(0, 1, 3)])
+
+    Matrices are operands of one block:
+
+    >>> tape = Program(inputs=4)
+    >>> matrix = np.arange(4).reshape(2, 2)
+    >>> sign, logarithm = tape.log_determinant(matrix)
+    >>> tape.outputs = np.array([tape.sum([sign, logarithm]), *tape.cholesky(matrix)[1]])
+    >>> print(evaluate(tape, np.array([4.0, 2.0, 2.0, 2.0])))
+    [2.38629436 1.         1.        ]
+    >>> rebuilt = Program.of_blocks(tape.inputs, tape, tape.blocks, tape.lines)
+    >>> rebuilt.outputs = tape.outputs
+    >>> print(evaluate(rebuilt, np.array([4.0, 2.0, 2.0, 2.0])))
+    [2.38629436 1.         1.        ]
+    >>> Program.of(Tape(2)).inputs, Program(inputs=1).adopt_constants(tape)
+    (2, True)
     """
 
     def __init__(
@@ -283,10 +311,17 @@ class Program:
         return program
 
     @classmethod
-    def of_blocks(cls, inputs: int, given: Program, blocks: Sequence[Block], lines: Sequence[Lines]) -> Program:
-        """Return a program of blocks in an order of computation, with the constants of a given program."""
-        program = cls(inputs, signed_zeros=given.signed_zeros)
-        program.adopt_constants(given)
+    def of_blocks(cls, inputs: int, source: Program, blocks: Sequence[Block], lines: Sequence[Lines]) -> Program:
+        """Return a program of `blocks` in an order of computation.
+
+        Args:
+            inputs: number of inputs.
+            source: program with the constants of the blocks.
+            blocks: the blocks.
+            lines: source lines of each block.
+        """
+        program = cls(inputs, signed_zeros=source.signed_zeros)
+        program.adopt_constants(source)
         program._blocks, program._lines = [*blocks], [*lines]
         program._size = blocks[-1].start + blocks[-1].size
         return program
@@ -573,7 +608,7 @@ class Program:
         return [_range(start + k * count, count) for k in range(outputs)]
 
     def loop(self, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-        """Return columns of a body's outputs for many independent instances, recorded as one block.
+        """Return columns of the outputs of `body` for `count` independent instances, with `operands` for its inputs.
 
         >>> tape = Program(inputs=3)
         >>> body = Tape(1)
@@ -644,7 +679,7 @@ class Program:
         return self.of_matrices(GATHER, (m, k, n), [matrix, indices]).reshape(m, n)
 
     def scatter(self, terms: References, indices: References, rows: int) -> References:
-        """Return a matrix of `rows` rows, each the sum of the terms with its index; 0 without terms.
+        """Return a matrix of `rows` rows, each the sum of the `terms` with its index in `indices`; 0 without terms.
 
         >>> tape = Program(inputs=4)
         >>> tape.outputs = tape.scatter(np.arange(2).reshape(2, 1), np.array([2, 3]), 3).ravel()
@@ -699,7 +734,7 @@ class Program:
         operands: Sequence[Any],
         shape: tuple[int, ...] | None = None,
     ) -> References:
-        """Apply a formula to arrays of references, broadcast; its builder records one instance on a tape."""
+        """Apply a formula to arrays of references, see `Tape.map` for `build`, `operands` and `shape`."""
         if shape is None:
             shape = np.broadcast_shapes(*map(np.shape, operands))
         if not shape:

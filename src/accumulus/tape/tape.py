@@ -70,6 +70,21 @@ class Tape:
     t2 = sin(x0)
     t3 = multiply(x1, t2)
     return t3
+    >>> tape.operation(y).name, tape.arguments(y), tape.name(y), tape.value_of(tape.constant(0.5))
+    ('multiply', (1, 2), 't3', 0.5)
+    >>> with tape.unsigned_zeros():
+    ...     terms = [tape.power(0, tape.constant(3.0)), tape.divide(0, 1), tape.subtract(1, 0), tape.negative(1)]
+    >>> total, is_less = tape.sum(terms), tape.apply_code(BY_NAME["less"].code, (0, 1))
+    >>> outside = tape.logical_or(tape.logical_not(is_less), tape.logical_and(is_less, is_less))
+    >>> tape.is_boolean(outside), tape.name(tape.select(is_less, total, total)) == tape.name(total)
+    (True, True)
+    >>> squares = tape.map(lambda tape: lambda x: tape.multiply(x, x), [tape.constant_array(np.array([2.0, 3.0]))])
+    >>> tape.values_of(squares).tolist(), tape.emptied().operations, len(tape.copy()) == len(tape), tape.in_loops(9)
+    ([4.0, 9.0], 0, True, False)
+    >>> with tape.located("model.py:7"):
+    ...     print(Tape.of_rows(1, np.array([[0, 0, 0, 0], [ADD, 0, 0, 0]]), (), (1,)))
+    t1 = add(x0, x0)
+    return t1
     """
 
     __slots__ = (
@@ -116,7 +131,14 @@ class Tape:
 
     @classmethod
     def of_rows(cls, inputs: int, rows: NDArray[np.int64], constants: Sequence[float], outputs: Sequence[int]) -> Tape:
-        """Return a tape of operations that are already simplified, from codes and argument references, (n, 4)."""
+        """Return a tape of operations that are already simplified.
+
+        Args:
+            inputs: number of inputs, the first rows.
+            rows: code and three argument references of each input and operation, (n, 4).
+            constants: values of the constants, by −1 − reference.
+            outputs: references of the outputs.
+        """
         tape = cls.__new__(cls)
         tape.inputs = inputs
         tape.signed_zeros = tape.folded_zero_signs = tape.literal = False
@@ -255,7 +277,7 @@ class Tape:
         return np.array(references, np.int64).reshape(values.shape)
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
-        """Return False: operations on entries of arrays are written out, see `Program.in_loops`."""
+        """Return False, whatever `entries`, `work` and `steps`: a tape has no loops, see `Program.in_loops`."""
         return False
 
     def located(self, lines: object) -> AbstractContextManager[None]:
@@ -278,7 +300,13 @@ class Tape:
         operands: Sequence[Any],
         shape: tuple[int, ...] | None = None,
     ) -> NDArray[np.int64]:
-        """Apply a formula to each entry of references and arrays of them, broadcast to `shape` if it is passed."""
+        """Apply a formula to each entry of references and arrays of them.
+
+        Args:
+            build: function of a tape that returns the formula, a function from references to a reference.
+            operands: references, and arrays of them.
+            shape: shape that the operands are broadcast to; by default their common shape.
+        """
         if shape is None:
             shape = np.broadcast_shapes(*map(np.shape, operands))
         write = build(self)
@@ -294,6 +322,10 @@ class Tape:
 
     def apply(self, name: str, *arguments: int) -> int:
         """Return the reference of the operation `name` of the table on `arguments`, simplified.
+
+        >>> tape = Tape(inputs=1)
+        >>> tape.apply("exp", 0), tape.value_of(tape.apply("exp", tape.constant(0.0)))
+        (1, 1.0)
 
         Raises:
             UnknownNameError: for a name that is not in the table.

@@ -90,7 +90,7 @@ class Nest:
 
 def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
     """Return the nests of a program, in order; all results are stored in memory."""
-    found = []
+    nests = []
     for each in maps:
         if not each.count or not each.results:
             continue
@@ -105,8 +105,8 @@ def nests_of(tape: Program, maps: Sequence[Map]) -> list[Nest]:
             nest = replace(
                 nest, loads=loads, offsets=block.offsets, shape=block.shape, code=block.code, opaque=block.opaque
             )
-        found.append(nest)
-    return found
+        nests.append(nest)
+    return nests
 
 
 def copying() -> Tape:
@@ -135,9 +135,9 @@ def _with_zeros_in_memory(tape: Program, operands: Column) -> Column:
     is_zero[constant] = (values == 0.0) & ~np.signbit(values)
     above = ~np.tri(n, dtype=bool)
     for whole, outside in ((factor, above), (factor.T, above.T)):
-        found = np.where(is_zero & outside.reshape(-1), whole.reshape(-1), operands)
-        if np.array_equal(found, whole.reshape(-1)):
-            return column(found)
+        filled = np.where(is_zero & outside.reshape(-1), whole.reshape(-1), operands)
+        if np.array_equal(filled, whole.reshape(-1)):
+            return column(filled)
     return operands
 
 
@@ -213,12 +213,12 @@ class Nests:
                 every = np.full(segment.length, -1 - len(unit.tape.constants), np.int64)
                 every[positions] = references
                 references = every
-            found = _stretches(references)
-            if found is None:
+            stretched = _stretches(references)
+            if stretched is None:
                 self._copies.append((references, Place(k, 0), None))
                 taken.update(self._arrays_in(references))
             else:
-                stretches += [(Place(k, at), stretch) for at, stretch in found]
+                stretches += [(Place(k, at), stretch) for at, stretch in stretched]
         return stretches
 
     def _place(self, stretches: Sequence[tuple[Place, Range]], taken: set[int]) -> None:
@@ -282,9 +282,9 @@ class WorkspaceLayout:
         SizeError: if it has too many numbers.
     """
 
-    def __init__(self, tape: Program, kept: Mapping[int, int]) -> None:
-        counts = np.array([kept[start] for start in sorted(kept)], np.int64)
-        self._starts = np.array([0, *sorted(kept)], np.int64)
+    def __init__(self, tape: Program, counts_by_start: Mapping[int, int]) -> None:
+        counts = np.array([counts_by_start[start] for start in sorted(counts_by_start)], np.int64)
+        self._starts = np.array([0, *sorted(counts_by_start)], np.int64)
         self.first = 1 + len(tape.constants)
         places = self.first + tape.inputs + np.cumsum(counts) - counts
         #: Offset of places from references, from each start on.
@@ -478,9 +478,9 @@ class OfMatrices:
             fills += [] if is_constant else [fill]
         compute, result = self._compute, self._shape
         if all(self._constant):
-            known = np.empty(result)
-            compute(*matrices, out=known)
-            return lambda results: np.copyto(target(results), known.reshape(-1))
+            constant = np.empty(result)
+            compute(*matrices, out=constant)
+            return lambda results: np.copyto(target(results), constant.reshape(-1))
 
         def run(results: Sequence[Floats]) -> None:
             for fill in fills:

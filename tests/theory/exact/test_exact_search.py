@@ -305,7 +305,7 @@ def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
     compiled, python = search(), search()
     assert len(python.lines.edges) == labels
     expected = told(compiled)
-    monkeypatch.setattr(searches, "kernel", lambda _: lambda _: interpret(faces_kernel.perform, python._search))
+    monkeypatch.setattr(searches, "kernel", lambda _: lambda _: interpret(faces_kernel.run_faces, python._search))
     assert told(python) == expected
     assert python.tried > 10
     assert (python._search.frames.words == compiled._search.frames.words).all()

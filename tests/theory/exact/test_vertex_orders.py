@@ -143,7 +143,7 @@ def in_python(monkeypatch) -> None:
         monkeypatch.setattr(orders, kind, lambda made=made, **fields: states.append(made(**fields)) or states[-1])
 
     def as_python(name):
-        run = getattr(orders_kernel, f"perform_{name.removeprefix('theory.')}")
+        run = getattr(orders_kernel, f"run_{name.removeprefix('theory.')}")
         return lambda address: interpret(run, next(state for state in states if state.address == address))
 
     monkeypatch.setattr(orders, "kernel", as_python)

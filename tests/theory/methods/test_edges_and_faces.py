@@ -84,7 +84,7 @@ def test_slices_do_not_change_a_run(monkeypatch, objective):
 def test_machine_code_does_what_python_does(shape, faces):
     graph = with_sizes(with_labels(random_graph(shape, 14, 2), seed=1), largest=3, seed=2)
     compiled, python = (annealing(graph, Objective.MULTIPLICATIONS, faces) for _ in range(2))
-    python._run = lambda _: interpret(mixed_kernel.perform, python._state)
+    python._run = lambda _: interpret(mixed_kernel.run_mixed, python._state)
     expected, found = ([*search.run(search.best[1], 200, (3,))] for search in (compiled, python))
     assert found == expected
     assert python.best == compiled.best

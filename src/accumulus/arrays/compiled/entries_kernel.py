@@ -1,6 +1,6 @@
-"""Entries of sparse matrices sorted by rows and columns, equal places taken together, and places of two arrays paired.
+"""Compiled sorting of sparse matrices: entries by rows and columns, duplicates collected, and joins of two arrays.
 
-All of it takes time in proportion to the entries, but for rows of many that are not in order.
+Time is proportional to the number of entries, except in rows with many entries out of order.
 """
 
 from __future__ import annotations
@@ -10,49 +10,48 @@ from typing import Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Integers, State
 
-#: What to do: count the entries of each row; place them in their rows; sort each row; take equal places together; pair
-#: what is placed with what names the same rows.
+#: Modes: count the entries of each row; store them by rows; sort each row; collect duplicate positions; pair stored
+#: entries with entries of the same row.
 COUNT, PLACE, SORT, COMPRESS, JOIN = range(5)
-#: The step of a column that is given entry by entry.
+#: The step of a column that is listed entry by entry.
 GIVEN: Final = 2
 
 
 class EntriesState(State):
-    """Entries of a sparse matrix that are sorted by rows, then columns."""
+    """Entries of a sparse matrix, and the memory to sort them by rows, then columns."""
 
-    mode: int = 0  # what to do
-    count: int = 0  # entries that are given, of PLACE and JOIN
-    # heads, head_start, head_step: the row of entry k is the start, and `heads[k]` more if the step is `GIVEN`, else k
-    # steps more
+    mode: int = 0  # one of the modes above
+    count: int = 0  # number of input entries, for PLACE and JOIN
+    # heads, head_start, head_step: row of entry k: the start, plus `heads[k]` if the step is `GIVEN`, else plus k steps
     heads: Integers = NOTHING
     head_start: int = 0
     head_step: int = 0
-    # tails, tail_start, tail_step: its column, likewise; of JOIN not read
+    # tails, tail_start, tail_step: its column, in the same form; JOIN does not read it
     tails: Integers = NOTHING
     tail_start: int = 0
     tail_step: int = 0
-    # values, value_start, value_step: what it is; likewise
+    # values, value_start, value_step: its value, in the same form
     values: Integers = NOTHING
     value_start: int = 0
     value_step: int = 0
     rows: int = 0  # of the matrix
-    # where the entries of each row begin, and where those of the last end; (rows + 2,). Until all are placed, it is one
-    # place behind.
+    # begin of the entries of each row, and the end of the last; (rows + 2,). Until all are stored, each begin is one
+    # index further on
     begins: Integers = NOTHING
-    # columns, placed: of what is placed, row by row
+    # columns, placed: columns and values of the stored entries, row by row
     columns: Integers = NOTHING
     placed: Integers = NOTHING
-    # spare_columns, spare_placed: memory as long as the longest row
+    # spare_columns, spare_placed: scratch memory as long as the longest row
     spare_columns: Integers = NOTHING
     spare_placed: Integers = NOTHING
-    total: int = 0  # entries that are left, of COMPRESS; pairs, of JOIN
-    # terms, offsets: of COMPRESS, values of places that are named several times, one after the other, and where those
-    # of each begin; of JOIN, what is paired
+    total: int = 0  # number of entries after COMPRESS; number of pairs after JOIN
+    # terms, offsets: after COMPRESS, values of duplicate positions, group by group, and the begin of each group; after
+    # JOIN, the two sides of the pairs
     terms: Integers = NOTHING
     offsets: Integers = NOTHING
-    groups: int = 0  # places that are named several times
-    writes: int = 0  # 1 if terms and offsets have room; 0 to count them only
-    term_count: int = 0  # of all these
+    groups: int = 0  # number of positions with duplicates
+    writes: int = 0  # 1 if terms and offsets have room; 0 to count only
+    term_count: int = 0  # total number of values in these groups
 
 
 @compiled
@@ -75,17 +74,18 @@ def value(state: EntriesState, k: int) -> int:
 
 @compiled
 def count_rows(state: EntriesState) -> None:
-    """Add the entries of each row to what is two places behind it."""
+    """Count the entries of each row, two indices behind it."""
     begins = state.begins
     for k in range(state.count):
         begins[head(state, k) + 2] += 1
 
 
 @compiled
-def place(state: EntriesState) -> None:
-    """Put entries behind those that are in their rows already.
+def store_entries(state: EntriesState) -> None:
+    """Store entries behind those that their rows hold already.
 
-    Before the first, `begins` has where each row begins one place behind it; after the last, where it ends.
+    Before the first entry, the begin of each row is one index further on in `begins`; afterwards, `begins` has the
+    ends.
     """
     begins, columns, placed = state.begins, state.columns, state.placed
     for k in range(state.count):
@@ -98,7 +98,7 @@ def place(state: EntriesState) -> None:
 
 @compiled
 def merge(state: EntriesState, begin: int, middle: int, end: int) -> None:
-    """Merge two sorted stretches of a row; of equal columns the first stay first."""
+    """Merge two sorted runs of a row, stably."""
     columns, placed = state.columns, state.placed
     spare_columns, spare_placed = state.spare_columns, state.spare_placed
     length = middle - begin
@@ -120,7 +120,7 @@ def merge(state: EntriesState, begin: int, middle: int, end: int) -> None:
 
 @compiled
 def insert(state: EntriesState, begin: int, end: int) -> None:
-    """Sort a short stretch of a row."""
+    """Sort a short run of a row by insertion."""
     columns, placed = state.columns, state.placed
     for k in range(begin + 1, end):
         column, moved = columns[k], placed[k]
@@ -135,7 +135,7 @@ def insert(state: EntriesState, begin: int, end: int) -> None:
 
 @compiled
 def sort_row(state: EntriesState, begin: int, end: int) -> None:
-    """Sort a row by columns; of equal ones the first stay first."""
+    """Sort a row by columns, stably."""
     columns = state.columns
     k = begin + 1
     while k < end and columns[k - 1] <= columns[k]:
@@ -158,9 +158,9 @@ def sort_row(state: EntriesState, begin: int, end: int) -> None:
 
 @compiled
 def compress(state: EntriesState) -> None:
-    """Leave one entry for each place; of those named several times collect the terms, and mark them by -1 - group.
+    """Leave one entry for each position; collect the terms of duplicates, and mark their entry by -1 - group.
 
-    Without `writes`, all of it is only counted.
+    Without `writes`, count only.
     """
     begins, columns, placed, terms, offsets = state.begins, state.columns, state.placed, state.terms, state.offsets
     writes = state.writes != 0
@@ -198,7 +198,7 @@ def compress(state: EntriesState) -> None:
 
 @compiled
 def join(state: EntriesState) -> None:
-    """Pair each of what is given with all that is placed in its row; only counted without `writes`."""
+    """Pair each input entry with all stored entries of its row; without `writes`, count only."""
     begins, placed, left, right = state.begins, state.placed, state.terms, state.offsets
     writes = state.writes != 0
     total = 0
@@ -213,12 +213,12 @@ def join(state: EntriesState) -> None:
     state.total = total
 
 
-def perform(state: EntriesState) -> int:
-    """Do what `mode` says."""
+def run_entries(state: EntriesState) -> int:
+    """Run `mode`; return 0."""
     if state.mode == COUNT:
         count_rows(state)
     elif state.mode == PLACE:
-        place(state)
+        store_entries(state)
     elif state.mode == COMPRESS:
         compress(state)
     elif state.mode == JOIN:

@@ -13,9 +13,9 @@ PRIME: Final = 2**31 - 1
 _BITS: Final = 31
 #: Twice the prime; minus a residue, it is the negative residue.
 _TWICE: Final = 2 * PRIME
-#: Operations.
+#: Operations on columns: arithmetic.
 ADD, SUBTRACT, MULTIPLY, NEGATIVE, SELECT, SAME = range(6)
-#: Further operations on columns: sums of segments, sums of products by index, residues of floating-point numbers.
+#: Further operations: sums of segments, sums of products by index, residues of floating-point numbers.
 SUM, SCATTER, NUMBERS = range(6, 9)
 #: Step of a column whose positions are listed entry by entry.
 GIVEN: Final = 1 << 62
@@ -43,13 +43,13 @@ def reduced(number: int) -> int:
 class ColumnsState(State):
     """One operation on columns of operands.
 
-    An operand is an array of residues with a position for each instance k: start + `…_at[k]` if the step is `GIVEN`,
+    An operand is an array of residues. Instance k has position start + `…_at[k]` if the step is `GIVEN`,
     else start + k·step. Negative positions count from the end.
     """
 
-    kind: int  # what to do
-    count: int  # instances; of SUM segments
-    results: Halves  # of instance k at `result_start + k`; of SCATTER at the place that `third` gives, to be added to
+    kind: int  # operation
+    count: int  # number of instances; for SUM, of segments
+    results: Halves  # instance k at `result_start + k`; SCATTER adds to the position of the third operand
     result_start: int = 0
     first: Halves = NO_HALVES
     first_at: Integers = NOTHING
@@ -66,14 +66,14 @@ class ColumnsState(State):
     third_start: int = 0
     third_step: int = 0
     third_size: int = 0
-    offsets: Integers = NOTHING  # of SUM, where each segment begins, and the end of the last; (count + 1,)
-    numbers: Floats = NO_FLOATS  # of NUMBERS, floating-point numbers
+    offsets: Integers = NOTHING  # for SUM, begins of the segments, and the end of the last; (count + 1,)
+    numbers: Floats = NO_FLOATS  # for NUMBERS, floating-point numbers
 
 
 @compiled
-def place(given: Integers, start: int, step: int, k: int) -> int:
+def position_of(positions: Integers, start: int, step: int, k: int) -> int:
     """Return the position of an instance's operand."""
-    return start + (given[k] if step == GIVEN else step * k)
+    return start + (positions[k] if step == GIVEN else step * k)
 
 
 @compiled
@@ -85,20 +85,22 @@ def taken(residues: Halves, size: int, at: int) -> int:
 
 @compiled
 def first(state: ColumnsState, k: int) -> int:
-    """Return the first operand of an instance."""
-    return taken(state.first, state.first_size, place(state.first_at, state.first_start, state.first_step, k))
+    """Return an instance's first operand."""
+    return taken(state.first, state.first_size, position_of(state.first_at, state.first_start, state.first_step, k))
 
 
 @compiled
 def second(state: ColumnsState, k: int) -> int:
-    """Return the second operand of an instance."""
-    return taken(state.second, state.second_size, place(state.second_at, state.second_start, state.second_step, k))
+    """Return an instance's second operand."""
+    return taken(
+        state.second, state.second_size, position_of(state.second_at, state.second_start, state.second_step, k)
+    )
 
 
 @compiled
 def third(state: ColumnsState, k: int) -> int:
-    """Return the third operand of an instance."""
-    return taken(state.third, state.third_size, place(state.third_at, state.third_start, state.third_step, k))
+    """Return an instance's third operand."""
+    return taken(state.third, state.third_size, position_of(state.third_at, state.third_start, state.third_step, k))
 
 
 @compiled
@@ -122,13 +124,13 @@ def scatter(state: ColumnsState) -> None:
     """Add products to results, at listed or consecutive positions."""
     results = state.results
     for k in range(state.count):
-        at = place(state.third_at, state.third_start, state.third_step, k)
+        at = position_of(state.third_at, state.third_start, state.third_step, k)
         results[at] = reduced(results[at] + first(state, k) * second(state, k))
 
 
 @compiled
 def sums(state: ColumnsState) -> None:
-    """Add the first operands of each segment."""
+    """Sum the first operands over each segment."""
     for i in range(state.count):
         total = 0
         for k in range(state.offsets[i], state.offsets[i + 1]):
@@ -136,8 +138,8 @@ def sums(state: ColumnsState) -> None:
         state.results[state.result_start + i] = reduced(total)
 
 
-def perform_columns(state: ColumnsState) -> int:
-    """Compute the results of all instances."""
+def run_instances(state: ColumnsState) -> int:
+    """Compute the results of all instances; return 0."""
     kind, results, start = state.kind, state.results, state.result_start
     if kind == MULTIPLY:
         for k in range(state.count):
@@ -172,20 +174,20 @@ def perform_columns(state: ColumnsState) -> int:
 
 
 class StepsState(State):
-    """A recurrence, of which a range of instances is computed in one call."""
+    """A recurrence; one call computes a range of its instances."""
 
-    # begin, end: the first of these instances, and the one after the last
+    # begin, end: the range of instances
     begin: int = 0
     end: int = 0
     count: int = 0  # of all instances
-    inputs: int = 0  # of the body
+    inputs: int = 0  # number of inputs of the body
     operations: Annotated[Integers, Axes(4)]  # (operations, 4), kind of each and the registers of its arguments
-    operation_count: int = 0  # how many there are
+    operation_count: int = 0  # their number
     registers: Integers = NOTHING  # inputs, then operations, then constants
     outputs: Integers = NOTHING  # registers
-    output_count: int = 0  # how many there are
-    source: Integers = NOTHING  # (inputs, end - begin), the result that an input is, below 0 if it is given
-    given: Halves = NO_HALVES  # (inputs, end - begin), its value then
+    output_count: int = 0  # their number
+    source: Integers = NOTHING  # (inputs, end - begin), result that is the input; below 0 for none
+    values: Halves = NO_HALVES  # (inputs, end - begin), values of the inputs that are no results
     results: Halves = NO_HALVES  # (outputs, count)
 
 
@@ -209,13 +211,13 @@ def operate(state: StepsState, k: int) -> int:
     return reduced(c + a * reduced(b + (_TWICE - c)))
 
 
-def perform_steps(state: StepsState) -> int:
-    """Compute the results of some instances, one after the other."""
+def run_steps(state: StepsState) -> int:
+    """Compute the results of a range of instances in order; return 0."""
     width, registers = state.end - state.begin, state.registers
     for t in range(width):
         for k in range(state.inputs):
             source = state.source[k * width + t]
-            registers[k] = state.results[source] if source >= 0 else state.given[k * width + t]
+            registers[k] = state.results[source] if source >= 0 else state.values[k * width + t]
         for k in range(state.operation_count):
             registers[state.inputs + k] = operate(state, k)
         for k in range(state.output_count):
@@ -227,20 +229,20 @@ def perform_steps(state: StepsState) -> int:
 
 
 class SparseState(State):
-    """A sparse matrix and the dense matrix that it multiplies."""
+    """A sparse matrix, and the dense matrix that is multiplied by it."""
 
     # rows, width: of the product
     rows: int
     width: int
-    starts: Integers  # (rows + 1,), where the entries of each row begin
+    starts: Integers  # (rows + 1,), begin of the entries of each row
     columns: Integers  # of each entry
-    entries: Halves  # their residues
-    taken: Halves  # (columns, width), the other matrix
-    results: Halves  # (rows, width), 0 before
+    entries: Halves  # residues of the entries
+    taken: Halves  # (columns, width), the dense matrix
+    results: Halves  # (rows, width), zero before the call
 
 
-def perform_sparse(state: SparseState) -> int:
-    """Compute the product."""
+def run_sparse(state: SparseState) -> int:
+    """Compute the product; return 0."""
     width, results = state.width, state.results
     for i in range(state.rows):
         for k in range(state.starts[i], state.starts[i + 1]):

@@ -1,6 +1,6 @@
-"""Compiled passes over the steps of an accumulation: their values modulo 2⁶¹ − 1, and what they cost.
+"""Compiled passes over the steps of an accumulation: values modulo 2⁶¹ − 1, and costs.
 
-Three words of memory for each step, and one word. Time: a few nanoseconds a step that is near the steps it uses.
+A step takes one word, and its value three. Time: some nanoseconds a step if its operands are near.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from accumulus.graph.graph import Kind
 from accumulus.native.decorators import compiled
 from accumulus.native.state import NOTHING, Axes, Integers, State
 
-#: What to do: values of steps, sums of products, costs of steps.
+#: Modes: evaluate steps, sum products, price steps.
 EVALUATE, ADD_UP, PRICE = range(3)
 
-#: A step in one word: whether it is a product, left and right reference.
+#: Fields of a step in one word: whether it is a product, left and right reference.
 HALF: Final = 31
 LOW: Final = (1 << HALF) - 1
-#: A label in one word: its kind, row and column.
+#: Fields of a label in one word: kind, row and column.
 VERTEX_BITS: Final = 29
 VERTEX: Final = (1 << VERTEX_BITS) - 1
 #: Residues are modulo 2⁶¹ − 1.
@@ -28,17 +28,17 @@ PRIME: Final = (1 << PRIME_BITS) - 1
 class LabelsState(State):
     """Steps, their values or labels, and sums of products."""
 
-    mode: int = 0  # what to do
-    count: int = 0  # how many steps or terms
-    steps: Integers = NOTHING  # of EVALUATE and PRICE, (count,)
+    mode: int = 0  # one of the modes above
+    count: int = 0  # number of steps or terms
+    steps: Integers = NOTHING  # for EVALUATE and PRICE, (count,)
     reference: int = 0  # of the first step
-    # of all edges and steps: triangular matrices (a b; 0 d), by their residues a, b and d
+    # triangular matrices (a b; 0 d) of all edges and steps, by the residues a, b and d
     values: Annotated[Integers, Axes(3)] = NOTHING
     # labels: kind, row and column of all edges and steps; a step whose kind is given keeps it
     labels: Integers = NOTHING
     sizes: Integers = NOTHING  # of the vertices
     every: int = 0  # 1 if every product counts, 0 if only multiplications do
-    # to, from_first, from_second: of ADD_UP, which vector each term is added to, and its factors, (count,)
+    # to, from_first, from_second: for ADD_UP, the vector that each term is added to, and its two factors, (count,)
     to: Integers = NOTHING
     from_first: Integers = NOTHING
     from_second: Integers = NOTHING
@@ -97,7 +97,7 @@ def _evaluate(state: LabelsState) -> None:
 
 @compiled
 def add_up(state: LabelsState) -> None:
-    """Add products, each of a matrix and a vector, to vectors."""
+    """Add products of matrices and vectors to vectors."""
     first, second, results = state.first, state.second, state.results
     for t in range(state.count):
         matrix, vector, result = state.from_first[t], state.from_second[t], state.to[t]
@@ -115,7 +115,7 @@ def is_unit(kind: int) -> bool:
 
 @compiled
 def _kind_of(a: int, b: int) -> int:
-    """Return the kind of a product."""
+    """Return the label kind of a product."""
     if is_unit(a):
         return b if a == ONE or not is_unit(b) else ONE + MINUS_ONE - b
     return a if is_unit(b) else max(a, b)
@@ -123,7 +123,7 @@ def _kind_of(a: int, b: int) -> int:
 
 @compiled
 def _price(state: LabelsState) -> int:
-    """Return the cost of all steps; -1 - t if the sizes of the labels that step t joins do not match."""
+    """Return the cost of all steps; -1 - t if the sizes of the two labels of step t do not match."""
     steps, labels, sizes, first = state.steps, state.labels, state.sizes, state.reference
     total = 0
     for t in range(state.count):
@@ -148,8 +148,8 @@ def _price(state: LabelsState) -> int:
     return total
 
 
-def perform(state: LabelsState) -> int:
-    """Do what `mode` says; of PRICE, returns the cost."""
+def run_labels(state: LabelsState) -> int:
+    """Run `mode`; return the cost for PRICE, else 0."""
     if state.mode == EVALUATE:
         _evaluate(state)
     elif state.mode == ADD_UP:

@@ -1,15 +1,15 @@
 """Compiled vertex elimination of large sparse graphs: along an order, or the cheapest vertex next (Markowitz).
 
-The steps and the ties are those of `accumulus.search.elimination`, `accumulus.search.vertex_orders` and
-`accumulus.elimination.vertex`, so that a plan does not depend on which of them made it; tests compare them.
+Steps and ties are those of `accumulus.search.elimination`, `accumulus.search.vertex_orders` and
+`accumulus.elimination.vertex`, so plans do not depend on which implementation made them; tests compare them.
 
-State. An edge is a record of one cache line in two doubly linked lists: the edges that leave its source, and the edges
-that enter its target. A hash table finds an edge by its ends; the columns of a row are neighbours in it, so that the
-products of a vertex touch few cache lines. A vertex has the numbers of its neighbours by level of the edge, so its cost
+Data structures. An edge is a record of one cache line in two doubly linked lists: the edges that leave its source,
+and the edges that enter its target. A hash table finds an edge by its ends; columns of a row are adjacent in it, so the
+products of a vertex touch few cache lines. Each vertex counts its neighbours by level of the edge, so that its cost
 takes a few operations. The heap stores the position of each vertex, and moves a vertex when its cost changes.
 
 Time: some tens of nanoseconds a product in graphs that fit the cache, some hundred beyond. Memory: 128 bytes a vertex,
-128 bytes for each edge that exists at one time. The caller owns all memory, and provides more when a call asks for it.
+128 bytes for each edge that exists at one time. The caller owns all memory, and adds more when a call asks for it.
 """
 
 from __future__ import annotations
@@ -103,21 +103,21 @@ class EliminationState(State):
     # live, used: number of edges, and of records that were ever used
     live: int = 0
     used: int = 0
-    free: int = 0  # first free record among those; 0 if there is none
+    free: int = 0  # first free record; 0 if there is none
     order: Integers  # vertices in the order of their elimination
-    # at, end: position in the order, and where it ends
+    # at, end: range of positions in the order
     at: int = 0
     end: int = 0
     costs: Integers = NOTHING  # of each vertex of the order that is followed
     heap: Integers = NOTHING  # vertices, the cheapest at 1, (intermediates + 1,)
     heaped: int = -1  # vertices in it; negative until it is filled
     touched: Integers = NOTHING  # neighbours of a vertex, (vertices,)
-    # scratch, merged: room for two words a vertex, and what LIST writes and ARRANGE begins with
+    # scratch, merged: two words for each vertex; LIST writes to `scratch`, ARRANGE reads its start vertices from it
     scratch: Integers
     merged: Integers
-    loaded: Integers  # edges to take in, two words each: source and target, level and reference
+    loaded: Integers  # edges to load, two words each: source and target, level and reference
     every: int  # 1 if every product counts under the objective, 0 if only multiplications do
-    # limit, most: largest total cost, and largest number of products
+    # limit, most: largest accepted cost, and number of products
     limit: int
     most: int
     # total, tie: cost so far, under the objective and under the one that breaks ties
@@ -132,18 +132,18 @@ class EliminationState(State):
     stepped: int = 0
     room: int = 0
     next: int = 0  # reference of the next step; 0 if no steps are written
-    noted: int = 0  # 1 to record the neighbours of each eliminated vertex, instead of steps
+    noted: int = 0  # 1 to record the neighbours of each eliminated vertex instead of steps
     listed: int = 0  # largest number of edges that LIST writes
-    # starts, earlier: for ARRANGE, the neighbours of each vertex v that went before it: from starts[v] to starts[v + 1]
-    # of `earlier`; starts has one more number than there are vertices
+    # starts, earlier: for ARRANGE, the neighbours of each vertex v that were eliminated before it: from starts[v] to
+    # starts[v + 1] of `earlier`; (vertices + 1,)
     starts: Integers = NOTHING
     earlier: Integers = NOTHING
     cursors: Integers = NOTHING  # for ARRANGE, progress at each vertex; −1 until it is reached
     stack: Integers = NOTHING  # for ARRANGE, (vertices,)
-    mode: int = 0  # what to do
+    mode: int = 0  # one of the modes above
 
 
-# The graph: edges come, go, and are found by their ends --------------------------------------------------------------
+# The graph: insertion, removal and look-up of edges ------------------------------------------------------------------
 
 
 #: Multiplier that spreads rows over the table; entries of a row lie side by side.
@@ -163,10 +163,10 @@ def _home(state: EliminationState, ends: int) -> int:
 def _place_of(state: EliminationState, ends: int) -> int:
     """Return the position of an edge in the table, or the free position for it."""
     table, mask = state.table, state.mask
-    place = _home(state, ends)
-    while table[place].edge != 0 and table[place].ends != ends:
-        place = (place + 1) & mask
-    return place
+    slot = _home(state, ends)
+    while table[slot].edge != 0 and table[slot].ends != ends:
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
@@ -178,16 +178,16 @@ def _fill(entry: Entry, ends: int, e: int) -> None:
 
 @compiled
 def _drop(state: EliminationState, ends: int) -> None:
-    """Remove an edge from the table, and move up later entries that would not be found otherwise."""
+    """Remove an edge from the table, and move later entries so that searches still find them."""
     table, mask = state.table, state.mask
     gap = _place_of(state, ends)
-    place = (gap + 1) & mask
-    while table[place].edge != 0:
-        wanted = _home(state, table[place].ends)
-        if (place - wanted) & mask >= (place - gap) & mask:
-            _fill(table[gap], table[place].ends, table[place].edge)
-            gap = place
-        place = (place + 1) & mask
+    slot = (gap + 1) & mask
+    while table[slot].edge != 0:
+        home = _home(state, table[slot].ends)
+        if (slot - home) & mask >= (slot - gap) & mask:
+            _fill(table[gap], table[slot].ends, table[slot].edge)
+            gap = slot
+        slot = (slot + 1) & mask
     table[gap].edge = 0
 
 
@@ -205,19 +205,19 @@ def rehash(state: EliminationState) -> None:
 
 
 @compiled
-def weigh_above(vertex: Vertex, known: int, level: int, size: int) -> None:
-    """Count a predecessor by its size and the level of its edge; levels up to `known` are counted already."""
-    vertex.above += size if known < 1 else 0
-    vertex.above_scaled += size if known < 2 <= level else 0
-    vertex.above_varying += size if known < 3 <= level else 0
+def weigh_above(vertex: Vertex, counted: int, level: int, size: int) -> None:
+    """Count a predecessor by its size and the level of its edge; levels up to `counted` are counted already."""
+    vertex.above += size if counted < 1 else 0
+    vertex.above_scaled += size if counted < 2 <= level else 0
+    vertex.above_varying += size if counted < 3 <= level else 0
 
 
 @compiled
-def weigh_below(vertex: Vertex, known: int, level: int, size: int) -> None:
-    """Count a successor by its size and the level of its edge; levels up to `known` are counted already."""
-    vertex.below += size if known < 1 else 0
-    vertex.below_scaled += size if known < 2 <= level else 0
-    vertex.below_varying += size if known < 3 <= level else 0
+def weigh_below(vertex: Vertex, counted: int, level: int, size: int) -> None:
+    """Count a successor by its size and the level of its edge; levels up to `counted` are counted already."""
+    vertex.below += size if counted < 1 else 0
+    vertex.below_scaled += size if counted < 2 <= level else 0
+    vertex.below_varying += size if counted < 3 <= level else 0
 
 
 @compiled
@@ -253,12 +253,12 @@ def connect(state: EliminationState, j: int, i: int, level: int, reference: int)
     if entry.edge != 0:
         edge = edges[entry.edge]
         edge.reference = _write(state, 0, edge.reference, reference)
-        known = edge.level
-        level = 1 if level == UNIT_SUM else max(known, level, 2)
-        if level != known:
+        previous = edge.level
+        level = 1 if level == UNIT_SUM else max(previous, level, 2)
+        if level != previous:
             edge.level = level
-            weigh_below(source, known, level, target.size)
-            weigh_above(target, known, level, source.size)
+            weigh_below(source, previous, level, target.size)
+            weigh_above(target, previous, level, source.size)
         return
     level = 1 if level == UNIT_SUM else level
     e = new_edge(state)
@@ -267,7 +267,7 @@ def connect(state: EliminationState, j: int, i: int, level: int, reference: int)
     edge = edges[e]
     edge.source, edge.target = j, i
     edge.level, edge.reference = level, reference
-    # behind the others that leave its source, as in a dictionary
+    # append to the edges that leave its source, as a dictionary would
     last = source.last_out
     edge.next_out, edge.previous_out = 0, last
     if last != 0:
@@ -328,14 +328,14 @@ def _load(state: EliminationState) -> None:
         connect(state, ends >> HALF, ends & LOW, rest >> HALF, rest & LOW)
 
 
-# The heap: it knows where each vertex is, and moves it ---------------------------------------------------------------
+# The heap, with the position of each vertex --------------------------------------------------------------------------
 
 
 @compiled
 def _price(state: EliminationState, vertex: Vertex) -> None:
     """Set the key of a vertex: its present cost, under the objective and under the one that breaks ties, and its turn.
 
-    Its neighbours' numbers of predecessors change before they are moved in the heap, so that is part of the key, too.
+    The heap order includes the numbers of predecessors, which change before the heap does, so they are part of the key.
     """
     products = vertex.above * vertex.below * vertex.size
     constant = vertex.above_scaled - vertex.above_varying
@@ -347,7 +347,7 @@ def _price(state: EliminationState, vertex: Vertex) -> None:
 
 @compiled
 def comes_before(one: Vertex, other: Vertex) -> bool:
-    """Compare two vertices of the heap: by cost, tie, fewest predecessors, nearest to the roots."""
+    """Return True if a vertex precedes another in the heap: by cost, tie, fewest predecessors, nearest to the roots."""
     if one.cost != other.cost:
         return one.cost < other.cost
     if one.tie != other.tie:
@@ -393,7 +393,7 @@ def sink(state: EliminationState, at: int) -> None:
 
 @compiled
 def fill_heap(state: EliminationState) -> None:
-    """Put all vertices of the order into the heap; of equal ones the last comes first."""
+    """Put all vertices of the order into the heap; among equal ones, the last one on top."""
     count = state.end
     for t in range(count):
         v = state.order[t]
@@ -421,7 +421,7 @@ def take_cheapest(state: EliminationState) -> None:
 
 @compiled
 def price_again(state: EliminationState, v: int) -> None:
-    """Update the cost of a vertex, and move it in the heap if it is in it."""
+    """Update the cost of a vertex, and its position in the heap if it is there."""
     vertex = state.vertices[v]
     if vertex.heap_at != 0:
         _price(state, vertex)
@@ -455,25 +455,25 @@ def _sort(numbers: Integers, other: Integers, count: int) -> Integers:
 
 @compiled
 def entering(state: EliminationState, k: int) -> Integers:
-    """Find the edges that enter a vertex, by their sources: the sources above the edges' numbers."""
-    found, count = state.scratch, 0
+    """Return the edges that enter a vertex: source in the high bits, edge number in the low bits."""
+    entries, count = state.scratch, 0
     e = state.vertices[k].first_in
     while e != 0:
         edge = state.edges[e]
-        found[count] = edge.source << HALF | e
+        entries[count] = edge.source << HALF | e
         count += 1
         e = edge.next_in
     # the order matters only if steps are written
-    return _sort(found, state.merged, count) if state.next != 0 else found
+    return _sort(entries, state.merged, count) if state.next != 0 else entries
 
 
 @compiled
 def _eliminate(state: EliminationState, k: int) -> None:
-    """Replace the edges at k by edges from what depends on it to what it depends on."""
+    """Replace the edges at k by edges from its predecessors to its successors."""
     edges, vertex = state.edges, state.vertices[k]
-    found, count = entering(state, k), vertex.entering
+    entries, count = entering(state, k), vertex.entering
     for t in range(count):
-        e = found[t] & LOW
+        e = entries[t] & LOW
         j, level, left = edges[e].source, edges[e].level, edges[e].reference
         disconnect(state, e)
         f = vertex.first_out
@@ -488,7 +488,7 @@ def _eliminate(state: EliminationState, k: int) -> None:
 
 @compiled
 def obstacle(state: EliminationState, k: int) -> int:
-    """Count the elimination of k and return DONE; if it is not possible yet, return the reason."""
+    """Count one elimination and return DONE; return the reason if a limit or memory does not allow it."""
     vertex = state.vertices[k]
     _price(state, vertex)
     removed, products = vertex.entering + vertex.leaving, vertex.entering * vertex.leaving
@@ -511,17 +511,17 @@ def obstacle(state: EliminationState, k: int) -> int:
 
 
 @compiled
-def neighbours(state: EliminationState, k: int, found: Integers) -> int:
-    """Write the neighbours of k; return their number."""
+def neighbours(state: EliminationState, k: int, vertices: Integers) -> int:
+    """Write the neighbours of k to an array; return their number."""
     edges, vertex, count = state.edges, state.vertices[k], 0
     e = vertex.first_in
     while e != 0:
-        found[count] = edges[e].source
+        vertices[count] = edges[e].source
         count += 1
         e = edges[e].next_in
     e = vertex.first_out
     while e != 0:
-        found[count] = edges[e].target
+        vertices[count] = edges[e].target
         count += 1
         e = edges[e].next_out
     return count
@@ -529,7 +529,7 @@ def neighbours(state: EliminationState, k: int, found: Integers) -> int:
 
 @compiled
 def _note(state: EliminationState, k: int) -> None:
-    """Write the neighbours of k, each above k itself."""
+    """Record the neighbours of k, each in the bits above k."""
     noted = state.steps[state.stepped :]
     count = neighbours(state, k, noted)
     for t in range(count):
@@ -555,7 +555,7 @@ def follow(state: EliminationState) -> int:
 
 @compiled
 def _greedy(state: EliminationState) -> int:
-    """Eliminate the cheapest vertex until none is left; the order is written from `at` on."""
+    """Eliminate the cheapest vertex until none is left; write the order from `at` on."""
     touched = state.touched
     while state.heaped > 0:
         k = state.heap[1]
@@ -574,11 +574,11 @@ def _greedy(state: EliminationState) -> int:
 
 @compiled
 def list_edges(state: EliminationState) -> int:
-    """Write the edges at the vertices from `at` to `end` of the order to `scratch`; return their number.
+    """Write the edges at the vertices `at` to `end` of the order to `scratch`; return their number.
 
-    Two words each: source and target, level. An edge between two of the vertices is written by its source.
+    Two words each: source and target, level. An edge between two of these vertices is written once, from its source.
     """
-    order, edges, vertices, found = state.order, state.edges, state.vertices, state.scratch
+    order, edges, vertices, listed = state.order, state.edges, state.vertices, state.scratch
     count = 0
     for t in range(state.at, state.end):
         vertices[order[t]].turn = 1
@@ -586,16 +586,16 @@ def list_edges(state: EliminationState) -> int:
         e = vertices[order[t]].first_out
         while e != 0 and count < state.listed:
             edge = edges[e]
-            found[2 * count] = edge.source << HALF | edge.target
-            found[2 * count + 1] = edge.level
+            listed[2 * count] = edge.source << HALF | edge.target
+            listed[2 * count + 1] = edge.level
             count += 1
             e = edge.next_out
         e = vertices[order[t]].first_in
         while e != 0 and count < state.listed:
             edge = edges[e]
             if vertices[edge.source].turn != 1:
-                found[2 * count] = edge.source << HALF | edge.target
-                found[2 * count + 1] = edge.level
+                listed[2 * count] = edge.source << HALF | edge.target
+                listed[2 * count + 1] = edge.level
                 count += 1
             e = edge.next_in
     for t in range(state.at, state.end):
@@ -605,9 +605,9 @@ def list_edges(state: EliminationState) -> int:
 
 @compiled
 def arrange(state: EliminationState) -> None:
-    """Write another order of equal cost: each vertex follows all vertices whose neighbour it was at their elimination.
+    """Write another order of equal cost: each vertex comes after all neighbours that were eliminated before it.
 
-    The search is depth first from the `end` vertices of `scratch`, so that neighbours come close together.
+    A depth-first search from the `end` vertices in `scratch` brings neighbours close together.
     """
     starts, earlier, cursors, stack = state.starts, state.earlier, state.cursors, state.stack
     at = 0
@@ -620,22 +620,22 @@ def arrange(state: EliminationState) -> None:
         depth = 1
         while depth > 0:
             v = stack[depth - 1]
-            place = cursors[v]
-            if place == starts[v + 1]:
+            cursor = cursors[v]
+            if cursor == starts[v + 1]:
                 state.order[at] = v
                 at += 1
                 depth -= 1
                 continue
-            cursors[v] = place + 1
-            u = earlier[place]
+            cursors[v] = cursor + 1
+            u = earlier[cursor]
             if cursors[u] < 0:
                 cursors[u] = starts[u]
                 stack[depth] = u
                 depth += 1
 
 
-def perform(state: EliminationState) -> int:
-    """Run `mode`; return the result, or for LIST the number of edges."""
+def run_vertex(state: EliminationState) -> int:
+    """Run `mode`; return the result, for LIST the number of edges."""
     mode = state.mode
     if mode == LOAD:
         _load(state)

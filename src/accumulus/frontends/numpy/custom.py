@@ -100,7 +100,15 @@ def custom(
 
 
 class CustomFunction:
-    """An opaque function with its rules, which is called like the function; the result of `custom`."""
+    """An opaque function with its rules, which is called like the function; the result of `custom`.
+
+    >>> cube = CustomFunction(lambda x: x**3, derivative=lambda x: np.diag(3 * x**2))
+    >>> at = [np.array([1.0, 2.0])]
+    >>> cube.arrays(cube.called(at)), cube.rule(1, "f").called(at).tolist()
+    ([array([1., 8.])], [[3.0, 0.0], [0.0, 12.0]])
+    >>> print(str(cube.rule(1, "f").no_rule(2, "f")).partition(";")[0])
+    a derivative of order 2 of f is needed, which is opaque (accumulus.custom) and has 1 rule
+    """
 
     #: Changes of variables that it reads are not watched.
     is_opaque = True

@@ -20,6 +20,7 @@ from accumulus.frontends.numpy.table import check_dtype, function_name, implemen
 from accumulus.frontends.recorder import References
 from accumulus.tape.tape import Tape
 
+#: Number of leading arguments of functions that take arrays only.
 ALL: Final = -1
 #: Functions → number of leading arguments that are arrays or lists of arrays.
 MOVING: Final[dict[Callable[..., Any], int]] = {

@@ -161,10 +161,10 @@ class _Listed:
             self._rules, self._count = rules, 0
             self._modules.clear()
         if self.is_outdated():
-            known = {id(each.module): each for each in self._modules}
+            modules = {id(each.module): each for each in self._modules}
             self._count, self._last = len(sys.modules), next(reversed(sys.modules.values()))
             self._modules = [
-                known.get(id(module)) or _Module(module)
+                modules.get(id(module)) or _Module(module)
                 for name, module in list(sys.modules.items())
                 if _is_users(name, module)
             ]
@@ -257,7 +257,7 @@ def _replace_in(namespace: MutableMapping[str, Any]) -> tuple[_Name, ...]:
         kinds |= {BuiltinMethodType}
     # most names need no replacement: this test is faster than the call
     names = [name for name, held in list(namespace.items()) if id(held) in REPLACEMENTS or type(held) in kinds]
-    return tuple([found for name in names if (found := _replace_name(namespace, name)) is not None])
+    return tuple([replaced_name for name in names if (replaced_name := _replace_name(namespace, name)) is not None])
 
 
 def _replace_name(namespace: MutableMapping[str, Any], name: str) -> _Name | None:

@@ -83,11 +83,11 @@ def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left
             rows = [[tape.constant(c) for c in row] for row in component.tolist()]
 
             def value(point: int) -> int:
-                place = _PieceSelector(tape, point, inner, holds_left)
-                distance = tape.subtract(point, place.choose([tape.constant(start) for start in starts]))
-                total = place.choose(rows[0])
+                piece = _PieceSelector(tape, point, inner, holds_left)
+                distance = tape.subtract(point, piece.choose([tape.constant(start) for start in starts]))
+                total = piece.choose(rows[0])
                 for row in rows[1:]:
-                    total = tape.add(tape.multiply(total, distance), place.choose(row))
+                    total = tape.add(tape.multiply(total, distance), piece.choose(row))
                 if len(rows) == 1:  # constant, except at NaN
                     return tape.select(tape.apply("equal", point, point), total, point)
                 return total
@@ -277,8 +277,8 @@ def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Calla
         def value(*point: int) -> int:
             places = [_PieceSelector(tape, x, axis[1:-1].tolist()) for x, axis in zip(point, axes, strict=True)]
             distances = [
-                tape.subtract(x, place.choose([tape.constant(start) for start in axis[:-1].tolist()]))
-                for x, place, axis in zip(point, places, axes, strict=True)
+                tape.subtract(x, interval.choose([tape.constant(start) for start in axis[:-1].tolist()]))
+                for x, interval, axis in zip(point, places, axes, strict=True)
             ]
             terms = [_table_entry(tape, places, cell) for cell in cells]
             for distance in reversed(distances):
@@ -310,8 +310,8 @@ def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[
 def _table_entry(tape: Tape, places: Sequence[_PieceSelector], table: Reals) -> int:
     """Return the entry of a table at positions along all its axes, selected along the last axis first."""
     references = [tape.constant(value) for value in table.ravel().tolist()]
-    for place, length in zip(reversed(places), reversed(table.shape), strict=True):
-        references = [place.choose(references[k : k + length]) for k in range(0, len(references), length)]
+    for interval, length in zip(reversed(places), reversed(table.shape), strict=True):
+        references = [interval.choose(references[k : k + length]) for k in range(0, len(references), length)]
     return references[0]
 
 

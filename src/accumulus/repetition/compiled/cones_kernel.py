@@ -1,6 +1,6 @@
-"""Compiled passes over a tape that is cut into cones: long sums, forms, who takes what, levels.
+"""Compiled passes over a tape that is cut into cones: long sums, forms, users, levels.
 
-Some tens of nanoseconds an operation, each.
+Each takes some tens of nanoseconds an operation.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from accumulus.native.words import bit, scattered, shifted_right, wrapped
 from accumulus.tape.blocks import SUM
 from accumulus.tape.operations import BY_NAME
 
-#: What to do: take sums apart, cut what is deep, write forms of cones down, gather who takes what, levels, compare
-#: forms, steps.
+#: Modes: take sums apart, cut deep cones, write forms, find users, levels, compare forms, steps.
 SUMS, CUT, FORMS, USERS, LEVELS, COMPARE, STEPS = range(7)
-#: What a value is: dead or an input or a part of a sum; inside of a cone; the root of one.
+#: Roles of a value: dead, an input or a part of a sum; inside a cone; root of a cone.
 ABSENT, INSIDE, ROOT = range(3)
-#: Words of an operation in a form: its code, and where its three arguments come from: from 0 on operations of the form,
-#: -1 - k the leaf k, from `LITERAL` on constants of the tape.
+#: Words of an operation in a form: its code, and its three arguments: from 0 on operations of the form, -1 - k the leaf
+#: k, from `LITERAL` on constants of the tape.
+#: from `LITERAL` on constants of the tape.
 WIDTH: Final = 4
 LITERAL: Final = 1 << 40
 
@@ -27,60 +27,60 @@ LITERAL: Final = 1 << 40
 class ConesState(State):
     """Operations of a tape, cut into cones."""
 
-    mode: int = 0  # what to do
-    inputs: int = 0  # of the tape
-    count: int = 0  # references that there are, those of inputs included
-    codes: Integers = NOTHING  # of operations, by reference; of sums of many terms `accumulus.tape.program.SUM`
-    # references; of such a sum where its terms begin, and where they end
+    mode: int = 0  # one of the modes above
+    inputs: int = 0  # number of inputs of the tape
+    count: int = 0  # number of references, inputs included
+    codes: Integers = NOTHING  # operations by reference; `accumulus.tape.program.SUM` for sums of many terms
+    # arguments by reference; for a sum of many terms, begin and end of its terms
     arguments: Annotated[Integers, Axes(3)] = NOTHING
-    additive: Integers = NOTHING  # 1 for additions and subtractions that may be parts of such sums
-    uses: Integers = NOTHING  # how often each value is used
-    least: int = 0  # terms that such a sum has at least
-    sizes: Integers = NOTHING  # of SUMS, terms below each addition
-    # owners, signs: of SUMS, the sum that each is part of, from 1 on, and whether it is subtracted there
+    additive: Integers = NOTHING  # 1 for additions and subtractions that may be parts of long sums
+    uses: Integers = NOTHING  # number of uses of each value
+    least: int = 0  # least number of terms of a long sum
+    sizes: Integers = NOTHING  # for SUMS, number of terms below each addition
+    # owners, signs: for SUMS, the long sum that an addition is part of, from 1 on, and 1 if it is subtracted there
     owners: Integers = NOTHING
     signs: Integers = NOTHING
-    sums: int = 0  # of SUMS, how many sums were found
-    term_count: int = 0  # of SUMS, how many terms
-    # term_owners, terms, term_signs, term_places: of SUMS, for each term its sum, its reference, whether it is
-    # subtracted, and by which operation
+    sums: int = 0  # for SUMS, number of long sums
+    term_count: int = 0  # for SUMS, total number of terms
+    # term_owners, terms, term_signs, term_places: for SUMS, the long sum of each term, its reference, 1 if it is
+    # subtracted, and the operation that adds it
     term_owners: Integers = NOTHING
     terms: Integers = NOTHING
     term_signs: Integers = NOTHING
     term_places: Integers = NOTHING
-    roles: Integers = NOTHING  # what each value is
-    deepest: int = 0  # of CUT, operations on the longest way down a cone, at most; others are cut
-    often: Integers = NOTHING  # of CUT, by code, how often each operation is on such a way; zeros in the beginning
-    # by code, bits of arguments that are no leaves where they are constants, but belong to the form; from the fourth
-    # on of those of which special constants do
+    roles: Integers = NOTHING  # role of each value
+    deepest: int = 0  # for CUT, longest accepted path down a cone, in operations
+    often: Integers = NOTHING  # for CUT, occurrences of each code on such a path; zero at first
+    # by code, bits of the arguments at which constants belong to the form; from the fourth bit on, of those at which
+    # special constants do
     literal: Integers = NOTHING
-    special: Integers = NOTHING  # by constant, 1 for those that operations are simplified by
+    special: Integers = NOTHING  # by constant, 1 if the tape simplifies operations on it
     commutative: Integers = NOTHING  # by code, 1 if the first two arguments may be exchanged
     arity: Integers = NOTHING  # by code
-    # by reference, what is known of a leaf; at -1, counted from the end, what all constants have
+    # by reference, labels of leaves; at -1, counted from the end, the label of all constants
     labels: Integers = NOTHING
-    hashes: Integers = NOTHING  # by reference, of what is below inside of the cone
-    roots: Integers = NOTHING  # of all cones, in an order in which they can be computed
-    root_count: int = 0  # how many
-    # stamps, slots: by reference, the last cone that took it as a leaf, from 1 on, and as which
+    hashes: Integers = NOTHING  # by reference, hash of the value inside its cone
+    roots: Integers = NOTHING  # roots of all cones, in an order of computation
+    root_count: int = 0  # their number
+    # stamps, slots: by reference, the last cone with this leaf, from 1 on, and the leaf's number there
     stamps: Integers = NOTHING
     slots: Integers = NOTHING
-    stack: Integers = NOTHING  # of a cone's operations, and where they are referred to
-    words: Integers = NOTHING  # forms, one after the other
-    word_offsets: Integers = NOTHING  # where each begins, and where the last ends
-    leaves: Integers = NOTHING  # references that each cone takes, one after the other
-    leaf_offsets: Integers = NOTHING  # where those of each begin, and where those of the last end
-    forms: Integers = NOTHING  # a hash for each cone
-    marks: Annotated[Integers, Axes(2)] = NOTHING  # by reference, two words of who takes it, as which
-    levels: Integers = NOTHING  # by reference, of the roots
-    representatives: Integers = NOTHING  # of COMPARE, a cone of the same class for each
-    different: int = 0  # of COMPARE, how many cones are not of the form of their representative
-    instances: Integers = NOTHING  # of STEPS, by reference, the instance of a recurrence that a root is part of, or -1
-    steps: Integers = NOTHING  # of STEPS, the step of each instance
+    stack: Integers = NOTHING  # operations of a cone, and the words that refer to them
+    words: Integers = NOTHING  # forms of all cones
+    word_offsets: Integers = NOTHING  # begin of each form, and the end of the last
+    leaves: Integers = NOTHING  # leaves of all cones: references
+    leaf_offsets: Integers = NOTHING  # begin of each cone's leaves, and the end of the last
+    forms: Integers = NOTHING  # hash of each cone's form
+    marks: Annotated[Integers, Axes(2)] = NOTHING  # by reference, two words: users and positions, hashed
+    levels: Integers = NOTHING  # by reference, level of each root
+    representatives: Integers = NOTHING  # for COMPARE, a cone of the same class for each cone
+    different: int = 0  # for COMPARE, number of cones that differ in form from their representative
+    instances: Integers = NOTHING  # for STEPS, by reference, instance of a recurrence that a root is part of, or -1
+    steps: Integers = NOTHING  # for STEPS, step of each instance
 
 
 SUBTRACT: Final = BY_NAME["subtract"].code
-#: What stands for a constant in hashes, where its value does not matter.
+#: Constants whose values do not matter have this hash.
 CONSTANT: Final = 77
 
 
@@ -95,7 +95,7 @@ def mixed(x: int, y: int) -> int:
 
 @compiled
 def is_part(state: ConesState, x: int) -> bool:
-    """Return True if a term is an addition itself that nothing else uses."""
+    """Return True if a term is an addition that is used once."""
     if x < state.inputs:
         return False
     return bool(state.additive[x] != 0 and state.uses[x] == 1)
@@ -103,7 +103,7 @@ def is_part(state: ConesState, x: int) -> bool:
 
 @compiled
 def size_of(state: ConesState, x: int) -> int:
-    """Return the number of terms that an argument of an addition represents."""
+    """Return the number of terms of an addition's argument."""
     if is_part(state, x):
         size: int = state.sizes[x]
         return size
@@ -112,7 +112,7 @@ def size_of(state: ConesState, x: int) -> int:
 
 @compiled
 def _take(state: ConesState, x: int, r: int, sign: int) -> None:
-    """Make an argument of an addition of a sum a part of it, or a term."""
+    """Make an argument of an addition part of a sum, or one of its terms."""
     owner = state.owners[r]
     if is_part(state, x):
         state.owners[x] = owner
@@ -162,19 +162,19 @@ def height_of(state: ConesState, x: int) -> int:
 
 @compiled
 def below(state: ConesState, r: int) -> int:
-    """Return the argument with the longest way down; -1 if there is none inside of the cone."""
-    best, found = 0, -1
+    """Return the argument with the longest path down inside the cone; -1 if there is none."""
+    best, highest = 0, -1
     for k in range(state.arity[state.codes[r]]):
         x = state.arguments[r, k]
         height = height_of(state, x)
         if height > best:
-            best, found = height, x
-    return found
+            best, highest = height, x
+    return highest
 
 
 @compiled
 def cut_deep(state: ConesState) -> None:
-    """Make roots of what comes again and again on the longest way down a deep cone: its rarest operation."""
+    """Make roots of the rarest operation that recurs on the longest path down a deep cone."""
     codes, roles, often = state.codes, state.roles, state.often
     for r in range(state.inputs, state.count):
         if roles[r] == ABSENT or codes[r] == SUM:
@@ -193,7 +193,7 @@ def cut_deep(state: ConesState) -> None:
             x = below(state, x)
         chosen = -1
         for code in range(256):
-            # what is hardly ever there is no part of what comes again
+            # rare operations do not recur
             if 8 * often[code] >= length and (chosen < 0 or often[code] < often[chosen]):
                 chosen = code
         x = below(state, r)
@@ -210,7 +210,7 @@ def cut_deep(state: ConesState) -> None:
 
 @compiled
 def is_literal(state: ConesState, code: int, k: int, x: int) -> bool:
-    """Return True if a constant, the argument `k`, belongs to the form."""
+    """Return True if a constant as argument `k` belongs to the form."""
     bits = state.literal[code] >> k
     return bool(bits & 1 != 0 or (bits >> 3 & 1 != 0 and state.special[-1 - x] != 0))
 
@@ -238,7 +238,7 @@ def _exchanged(state: ConesState, r: int) -> bool:
 
 @compiled
 def argument(state: ConesState, r: int, k: int, turned: bool) -> int:
-    """Return an argument of an operation, the first two exchanged or not."""
+    """Return argument `k` of an operation, with the first two exchanged if `turned`."""
     x: int = state.arguments[r, 1 - k if turned and k < 2 else k]
     return x
 
@@ -258,12 +258,12 @@ def find_hashes(state: ConesState) -> None:
 
 @compiled
 def _leaf(state: ConesState, cone: int, x: int, count: int) -> int:
-    """Return the number of a leaf in its cone, which has so many before; constants are leaves each for itself."""
+    """Return the number of a leaf in its cone, which has `count` leaves so far; constants are not shared."""
     begin = state.leaf_offsets[cone]
     if x >= 0:
         if state.stamps[x] == cone + 1:
-            known: int = state.slots[x]
-            return known
+            slot: int = state.slots[x]
+            return slot
         state.stamps[x] = cone + 1
         state.slots[x] = count
     state.leaves[begin + count] = x
@@ -272,7 +272,7 @@ def _leaf(state: ConesState, cone: int, x: int, count: int) -> int:
 
 @compiled
 def write_form(state: ConesState, cone: int) -> int:
-    """Write the words and leaves of a cone; return a hash of both, of leaves by their labels."""
+    """Write the words and leaves of a cone; return a hash of its words and of the labels of its leaves."""
     words, stack, begin = state.words, state.stack, state.word_offsets[cone]
     at, leaves, depth, form = 0, 0, 1, 11
     stack[0] = state.roots[cone]
@@ -288,28 +288,28 @@ def write_form(state: ConesState, cone: int) -> int:
         form = mixed(form, code)
         pushed = 0
         for k in range(3):
-            place = first + 1 + k
-            words[place] = 0
+            word = first + 1 + k
+            words[word] = 0
             if k >= state.arity[code]:
                 continue
             x = argument(state, r, k, turned)
             if x >= 0 and state.roles[x] == INSIDE:
-                # the first one lies on top in the end
+                # the first argument comes to lie on top
                 for j in range(pushed):
                     other = depth + pushed - j
                     stack[2 * other] = stack[2 * other - 2]
                     stack[2 * other + 1] = stack[2 * other - 1]
                 stack[2 * depth] = x
-                stack[2 * depth + 1] = place
+                stack[2 * depth + 1] = word
                 pushed += 1
                 form = mixed(form, 1)
             elif x < 0 and is_literal(state, code, k, x):
-                words[place] = LITERAL - 1 - x
-                form = mixed(form, words[place])
+                words[word] = LITERAL - 1 - x
+                form = mixed(form, words[word])
             else:
                 slot = _leaf(state, cone, x, leaves)
-                words[place] = -1 - slot
-                form = mixed(form, words[place])
+                words[word] = -1 - slot
+                form = mixed(form, words[word])
                 if slot == leaves:
                     leaves += 1
                     form = mixed(form, CONSTANT if x < 0 else state.labels[x])
@@ -322,7 +322,7 @@ def write_form(state: ConesState, cone: int) -> int:
 
 @compiled
 def write_sum(state: ConesState, cone: int, r: int) -> int:
-    """Write the form of a sum of many terms: the labels of terms count, but neither how often nor in which order."""
+    """Write the form of a long sum: a set of labels of terms, without their number and order."""
     begin, at = state.word_offsets[cone], state.leaf_offsets[cone]
     low, high = 0, 0
     for t in range(state.arguments[r, 0], state.arguments[r, 1]):
@@ -353,12 +353,12 @@ def write_forms(state: ConesState) -> None:
         state.forms[cone] = write_sum(state, cone, r) if state.codes[r] == SUM else write_form(state, cone)
 
 
-# Cones and what they take ------------------------------------------------------------------------------------------
+# Cones and their users -----------------------------------------------------------------------------------------------
 
 
 @compiled
 def _find_users(state: ConesState) -> None:
-    """Mark each leaf by the labels of the cones that take it, and as which: a set, however often."""
+    """Mark each leaf by the set of labels of cones that use it, with its position there."""
     offsets, marks = state.leaf_offsets, state.marks
     for cone in range(state.root_count):
         r = state.roots[cone]
@@ -373,7 +373,7 @@ def _find_users(state: ConesState) -> None:
 
 @compiled
 def find_levels(state: ConesState) -> None:
-    """Compute levels: one more than the highest level that a cone uses; inputs have 0."""
+    """Compute levels: 0 for inputs, else one more than the highest level among the operands of the cone."""
     offsets, levels = state.leaf_offsets, state.levels
     for cone in range(state.root_count):
         level = 0
@@ -386,7 +386,7 @@ def find_levels(state: ConesState) -> None:
 
 @compiled
 def _compare(state: ConesState) -> None:
-    """Count cones that are not of the form of their representative."""
+    """Count cones that differ in form from their representative."""
     offsets, words = state.word_offsets, state.words
     for cone in range(state.root_count):
         other = state.representatives[cone]
@@ -402,22 +402,22 @@ def _compare(state: ConesState) -> None:
 
 @compiled
 def find_steps(state: ConesState) -> None:
-    """Find the longest way from each instance of a recurrence to the first, by results of others it takes."""
+    """Compute the step of each instance: the longest path of results back to the first instance."""
     offsets, instances, steps = state.leaf_offsets, state.instances, state.steps
     for cone in range(state.root_count):
-        own = instances[state.roots[cone]]
-        if own < 0:
+        instance = instances[state.roots[cone]]
+        if instance < 0:
             continue
         for t in range(offsets[cone], offsets[cone + 1]):
             x = state.leaves[t]
             if x >= 0:
                 other = instances[x]
-                if other >= 0 and other != own:
-                    steps[own] = max(steps[own], steps[other] + 1)
+                if other >= 0 and other != instance:
+                    steps[instance] = max(steps[instance], steps[other] + 1)
 
 
-def perform(state: ConesState) -> int:
-    """Do what `mode` says."""
+def run_cones(state: ConesState) -> int:
+    """Run `mode`; return 0."""
     if state.mode == SUMS:
         find_sums(state)
     elif state.mode == CUT:

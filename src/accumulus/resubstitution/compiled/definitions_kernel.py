@@ -1,4 +1,4 @@
-"""Compiled work on definitions: what rounding does to them, and a choice without circles."""
+"""Compiled work on definitions: their rounding errors, and an acyclic choice of one definition for each value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.rewriting.compiled.running_kernel import times
 from accumulus.tape.tape import ADD, MULTIPLY
 
-#: The code of a definition that is another value itself.
+#: Code of a definition that copies another value.
 COPY: Final = -1
 #: Columns of definitions.
 NODE, CODE, FIRST, SECOND, THIRD, SIGN = range(6)
@@ -23,28 +23,28 @@ ARGUMENTS: Final = slice(FIRST, THIRD + 1)
 class RoundingState(State):
     """Definitions, see `accumulus.resubstitution.values.Definition`, and their values at real points."""
 
-    rows: Annotated[Integers, Axes(WIDTH)]  # definitions in question, by their columns
-    count: int  # of them
+    rows: Annotated[Integers, Axes(WIDTH)]  # definitions to compare, by their columns
+    count: int  # their number
     points: int
-    # of each value at each point, (values · points,)
+    # values and bounds of each value at each point, (values · points,)
     reals: Floats
     bounds: Floats
-    # which points are in general position and which inside of the domain, (points,)
+    # points in general position, and points inside the domain, (points,)
     generic: Integers
     inside: Integers
-    outside: float  # how many times more uncertain definitions may be elsewhere
-    # what is beyond the first is infinite; what is below the second has errors of its size
+    outside: float  # factor by which definitions may be more uncertain outside the domain
+    # magnitudes beyond the first are infinite; those below the second have errors of their own size
     largest: float
     smallest: float
-    slack: float  # so many units of rounding are not more uncertain
-    rounding: float  # by how much equal values may differ for each unit of their errors
-    lost: float  # of two values that have lost more than this, as a part of themselves, nothing can be said
-    excess: Floats  # written: how many times as uncertain each definition makes its value, at worst, (count,)
+    slack: float  # units of rounding that do not count as more uncertain
+    rounding: float  # largest difference of equal values, for each unit of their errors
+    lost: float  # relative loss beyond which two values cannot be compared
+    excess: Floats  # result: largest factor by which each definition increases its value's uncertainty, (count,)
 
 
 @compiled
 def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
-    """Return the excess of a definition at a point, if it is more than that at others, as `operation` of bounds."""
+    """Return the factor by which a definition is more uncertain than its value at a point; 0 if at most `worst`."""
     points, code = state.points, state.rows[k, CODE]
     i, j = state.rows[k, FIRST], state.rows[k, SECOND]
     x, by_first = state.reals[abs(i) * points + p], state.bounds[abs(i) * points + p]
@@ -70,7 +70,7 @@ def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
     before, limit = state.reals[node], state.bounds[node]
     is_finite, was_finite = abs(v) < math.inf, abs(before) < math.inf
     if before != before:  # noqa: PLR0124
-        return math.inf if is_finite and state.generic[p] else 0.0  # what is undefined stays so, but at single points
+        return math.inf if is_finite and state.generic[p] else 0.0  # undefined stays undefined, but at single points
     if not (is_finite and was_finite):
         return 0.0 if v == before else math.inf
     if not abs(limit) < math.inf:
@@ -85,8 +85,8 @@ def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
     return bound / certain if bound > worst * certain else 0.0
 
 
-def perform_rounding(state: RoundingState) -> int:
-    """Find how uncertain sums, products, quotients and copies make their values; returns 0."""
+def run_rounding(state: RoundingState) -> int:
+    """Compute the excess of sums, products, quotients and copies; return 0."""
     for k in range(state.count):
         worst = 0.0
         for p in range(state.points):
@@ -101,27 +101,27 @@ def perform_rounding(state: RoundingState) -> int:
 
 
 class DefinitionsState(State):
-    """Definitions from which some are chosen that are made of values which come before them."""
+    """Definitions, of which one is chosen for each value, so that all arguments are computed before."""
 
-    rows: Annotated[Integers, Axes(WIDTH)]  # definitions, by their columns
-    numbers: Integers  # of those that may be chosen
-    count: int  # of these
-    is_given: Integers  # which values are numbers or inputs, (values,)
-    preferred: Integers  # the definition that each value has rather than another, plus one; 0 for none
-    chosen: Integers  # written: the definition of each value, plus one; 0 for what none makes, (values,)
-    # room: a number for each definition in question, each value, each definition and argument, each definition twice
+    rows: Annotated[Integers, Axes(WIDTH)]  # all definitions, by their columns
+    numbers: Integers  # indices of the candidates
+    count: int  # number of candidates
+    is_given: Integers  # 1 for numbers and inputs, (values,)
+    preferred: Integers  # preferred definition of each value, plus one; 0 for none
+    chosen: Integers  # result: definition of each value, plus one; 0 for none, (values,)
+    # scratch memory: a number for each candidate, each value, each candidate and argument, each candidate twice
     missing: Integers
     heads: Integers
     nexts: Annotated[Integers, Axes(3)]
     queue: Integers
-    # where the two queues end
+    # ends of the two queues
     first_end: int = 0
     second_end: int = 0
 
 
 @compiled
 def _find_users(state: DefinitionsState) -> None:
-    """Count what each definition has to wait for, and list those that wait for each value, the first one first."""
+    """Count the arguments that each definition waits for, and list the waiting definitions of each value in order."""
     for n in range(state.count - 1, -1, -1):
         k = state.numbers[n]
         state.missing[n] = 0
@@ -135,7 +135,7 @@ def _find_users(state: DefinitionsState) -> None:
 
 @compiled
 def _enqueue(state: DefinitionsState, n: int) -> None:
-    """Let a definition wait whose arguments are there: a preferred one in the first queue, others in the second."""
+    """Enqueue a definition whose arguments are available: preferred ones in the first queue, others in the second."""
     if state.preferred[state.rows[state.numbers[n], NODE]] == state.numbers[n] + 1:
         state.queue[state.first_end] = n
         state.first_end += 1
@@ -144,10 +144,10 @@ def _enqueue(state: DefinitionsState, n: int) -> None:
         state.second_end += 1
 
 
-def perform_order(state: DefinitionsState) -> int:
-    """Choose a definition for each value that some make, made of values before it; rather the preferred one."""
+def run_definitions(state: DefinitionsState) -> int:
+    """Choose an acyclic definition for each value that can have one, preferred ones first; return 0."""
     _find_users(state)
-    first, second = 0, state.count  # the second queue is behind the first
+    first, second = 0, state.count  # the second queue lies behind the first
     state.second_end = second
     for n in range(state.count):
         if state.missing[n] == 0:

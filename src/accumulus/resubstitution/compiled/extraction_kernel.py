@@ -1,7 +1,7 @@
-"""Compiled choice of one definition for each value, without circles, so that what the roots need costs the least.
+"""Compiled extraction: the acyclic choice of one definition for each value at which the roots cost the least.
 
-Simulated annealing: a move gives a live value another of its definitions. What that brings to life gets a definition of
-few dead arguments, and what nothing uses any more dies. About a microsecond a move.
+Simulated annealing. A move gives a live value another of its definitions. Values that become live get a definition with
+few dead arguments; values without uses die. A move takes about a microsecond.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.native.words import copy_many, random_bits, shifted_right
 
-#: Definitions of a dead value that are looked at.
+#: Largest number of definitions of a dead value that are considered.
 LOOKS: Final = 6
-#: What a dead argument is taken to cost.
+#: Estimated cost of a dead argument.
 DEAD: Final = 64
 THRESHOLD_COUNT: Final = 1024
-#: Dead values that a move brings to life, at most.
+#: Largest number of dead values that a move revives.
 DEEPEST: Final = 4
 
 
 class ExtractionState(State):
-    """Values, from 1 on, each with the definitions that it may have and the one that it has.
+    """Values, from 1 on, each with its candidate definitions and the chosen one.
 
-    A value without a definition is given: an input or a number. What the roots are computed from is *live*, and
-    costs what its definition costs.
+    Values without definitions are inputs and numbers. A value is *live* if the roots are computed from it; each live
+    value costs as much as its chosen definition.
     """
 
-    # of the definitions of each value; those of value n end where those of n + 1 begin, (values + 1,)
+    # begin of the definitions of each value; value n ends where n + 1 begins, (values + 1,)
     firsts: Integers
-    arguments: Annotated[Integers, Axes(3)]  # values that each definition takes; 0 where it takes fewer
+    arguments: Annotated[Integers, Axes(3)]  # arguments of each definition; 0 for none
     prices: Integers  # of the definitions
-    chosen: Integers  # the definition of each value, that of a value without one being 0
-    uses: Integers  # how often each value is used by live ones, or as a root
+    chosen: Integers  # definition of each value; 0 for a value without definitions
+    uses: Integers  # number of uses of each value by live values, and as a root
     live: Integers  # the live values with definitions
-    places: Integers  # of each of these in that list
-    live_count: int = 0  # how many
-    marks: Integers  # of the search from value to value, and the `mark` of the last search
+    places: Integers  # position of each live value in that list
+    live_count: int = 0  # their number
+    marks: Integers  # marks: values that the last search visited have its number, `mark`
     mark: int = 0
-    stack: Integers  # room for it
-    work: Integers  # values that come to life or die, four for each value
-    revived: Integers  # values that get another definition as they come to life, and `before`, the one that they had
+    stack: Integers  # scratch memory of the search
+    work: Integers  # stack of values that become live or die, four for each value
+    revived: Integers  # values whose definition changes as they become live; previous ones in `before`
     before: Integers
     thresholds: Floats  # -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,)
     random: Integers  # state of the generator, (1,)
@@ -49,34 +49,34 @@ class ExtractionState(State):
     # and its factor for each visit
     temperature: float = 0.0
     cooling: float = 0.0
-    cost: int = 0  # of all live values
-    best: int = 0  # the least so far, with its definitions in `best_chosen`
+    cost: int = 0  # cost of all live values
+    best: int = 0  # least cost so far; its definitions are in `best_chosen`
     best_chosen: Integers
-    count: int  # of values, 0 included
+    count: int  # number of values, 0 included
 
 
 @compiled
 def _pick(state: ExtractionState, count: int) -> int:
-    """Return a random number below another."""
+    """Return a random number below a bound."""
     return (shifted_right(random_bits(state.random), 32) * count) >> 32
 
 
 @compiled
 def _is_given(state: ExtractionState, n: int) -> bool:
     """Return True if a value has no definition."""
-    given: bool = state.firsts[n] == state.firsts[n + 1]
-    return given
+    is_undefined: bool = state.firsts[n] == state.firsts[n + 1]
+    return is_undefined
 
 
 @compiled
 def _is_dead(state: ExtractionState, n: int) -> bool:
-    """Return True if an argument is there, has a definition and no use."""
+    """Return True if a value has definitions and no uses; False for 0, the missing argument."""
     return n != 0 and state.uses[n] == 0 and not _is_given(state, n)
 
 
 @compiled
 def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
-    """Return True if a value is computed from another."""
+    """Return True if a value depends on another."""
     if start == goal:
         return True
     marks, stack, mark = state.marks, state.stack, state.mark
@@ -101,17 +101,17 @@ def _reaches(state: ExtractionState, start: int, goal: int) -> bool:
 
 @compiled
 def _is_circular(state: ExtractionState, n: int, definition: int) -> bool:
-    """Return True if a definition takes what is computed from the value itself."""
+    """Return True if a definition depends on its own value."""
     state.mark += 1
-    found = False
+    reaches = False
     for k in range(3):
-        found = found or _reaches(state, state.arguments[definition, k], n)
-    return found
+        reaches = reaches or _reaches(state, state.arguments[definition, k], n)
+    return reaches
 
 
 @compiled
 def _push_arguments(state: ExtractionState, definition: int, height: int) -> int:
-    """Put the arguments of a definition on the work that is so high; its height then."""
+    """Push the arguments of a definition onto the work stack; return its new height."""
     for k in range(3):
         state.work[height + k] = state.arguments[definition, k]
     return height + 3
@@ -119,7 +119,7 @@ def _push_arguments(state: ExtractionState, definition: int, height: int) -> int
 
 @compiled
 def _change_uses(state: ExtractionState, definition: int, by: int) -> None:
-    """Use the arguments of a definition once more or, by -1, once less; what comes to life or dies by that."""
+    """Add `by` (1 or -1) to the uses of a definition's arguments, and of values that become live or die with them."""
     work = state.work
     height = _push_arguments(state, definition, 0)
     while height:
@@ -131,8 +131,8 @@ def _change_uses(state: ExtractionState, definition: int, by: int) -> None:
         state.uses[n] = before + by
         if before != 0 and before + by != 0:
             continue
-        own = state.chosen[n]
-        state.cost += by * state.prices[own]
+        definition_of_n = state.chosen[n]
+        state.cost += by * state.prices[definition_of_n]
         if by > 0:
             state.live[state.live_count] = n
             state.places[n] = state.live_count
@@ -142,7 +142,7 @@ def _change_uses(state: ExtractionState, definition: int, by: int) -> None:
             last = state.live[state.live_count]
             state.live[state.places[n]] = last
             state.places[last] = state.places[n]
-        height = _push_arguments(state, own, height)
+        height = _push_arguments(state, definition_of_n, height)
 
 
 @compiled
@@ -157,7 +157,7 @@ def _redefine(state: ExtractionState, n: int, definition: int) -> None:
 
 @compiled
 def _promising(state: ExtractionState, n: int, target: int) -> int:
-    """Return a definition for a dead value: the one with the fewest dead arguments for its price, ties at random."""
+    """Return the definition of a dead value with the fewest dead arguments for its price; ties are broken at random."""
     first = state.firsts[n]
     count = state.firsts[n + 1] - first
     best: int = state.chosen[n]
@@ -178,7 +178,7 @@ def _promising(state: ExtractionState, n: int, target: int) -> int:
 
 @compiled
 def _prepare(state: ExtractionState, target: int, definition: int) -> int:
-    """Choose definitions for what a definition would bring to life; how many, or minus that less one if too many."""
+    """Choose definitions for the dead values that a definition needs; return their number n, or -n - 1 if too many."""
     work = state.work
     height = count = 0
     for k in range(3):
@@ -188,10 +188,10 @@ def _prepare(state: ExtractionState, target: int, definition: int) -> int:
     while height:
         height -= 1
         n = work[height]
-        known = False
+        is_revived = False
         for k in range(count):
-            known = known or state.revived[k] == n
-        if known:
+            is_revived = is_revived or state.revived[k] == n
+        if is_revived:
             continue
         if count == DEEPEST:
             return -count - 1
@@ -209,14 +209,14 @@ def _prepare(state: ExtractionState, target: int, definition: int) -> int:
 
 @compiled
 def _take_back(state: ExtractionState, count: int) -> None:
-    """Give values that have been brought to life the definitions that they had."""
+    """Restore the previous definitions of revived values."""
     for k in range(count):
         state.chosen[state.revived[k]] = state.before[k]
 
 
 @compiled
 def _move(state: ExtractionState, limit: float) -> None:
-    """Try another definition for a live value; kept if it costs no more than the limit allows."""
+    """Try another definition for a live value; keep it if the cost increases by at most the limit."""
     n = state.live[_pick(state, state.live_count)]
     first = state.firsts[n]
     count = state.firsts[n + 1] - first
@@ -245,8 +245,8 @@ def _move(state: ExtractionState, limit: float) -> None:
         copy_many(state.best_chosen, state.chosen, state.count)
 
 
-def perform(state: ExtractionState) -> int:
-    """Try as many moves as `visits` says; returns 0."""
+def run_extraction(state: ExtractionState) -> int:
+    """Try `visits` moves; return 0."""
     temperature, cooling = state.temperature, state.cooling
     for _ in range(state.visits):
         if state.live_count == 0:

@@ -1,11 +1,11 @@
-"""Compiled search for values that two others make, and for values that are not there and make several that are.
+"""Compiled search for pairs of values that make a third, and for new values, helpers, that make several others cheaper.
 
-Of the first kind each pair is computed at the first point, and what it makes is looked up there; what is found is held
-against the value at all points. Some nanoseconds a pair.
+Pairs: each pair is computed at the first point, and the result is looked up among the values; a match is then compared
+at all points. Some nanoseconds a pair.
 
-The second goes from both ends: what would make a value together with another one is counted, and what two values make
-is looked up there. All of that at one point; what is the same there by chance is told apart when helpers are read. Some
-ten nanoseconds a pair.
+Helpers: for each value, count the values that would make it in one more operation; then look up the results of all
+pairs among these. Only one point is used; chance matches are rejected when helpers are read. Some ten nanoseconds a
+pair.
 """
 
 from __future__ import annotations
@@ -19,55 +19,55 @@ from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
 
 # Pairs ---------------------------------------------------------------------------------------------------------------
 
-#: How two values make a third.
+#: Operations on two values.
 SUM, DIFFERENCE, PRODUCT, QUOTIENT = range(4)
-#: Logarithm of the number of bits by which keys of no value are told before they are looked up.
+#: Logarithm of the number of bits of the filter, which rejects most keys before they are looked up.
 FILTER_BITS: Final = 16
 
 
 class Found(Record):
-    """A value that is made of two others."""
+    """A match: a value that two others make."""
 
-    node: int  # the value, its negative where that is what is made
-    way: int  # how
-    # of what
+    node: int  # number of the value; negative if the pair makes its negative
+    way: int  # operation
+    # operands
     first: int
     second: int
 
 
 class ValuePairsState(State):
-    """Values at points, and the table by which they are found."""
+    """Values at points, and the table that finds them."""
 
-    points: int  # at which there are values
-    # of each value at each point, (values · points,); of the first, 0, there is none
+    points: int  # number of points
+    # values at the points, (values · points,); value 0 does not exist
     real: Floats
     imaginary: Floats
-    errors: Floats  # bounds on the error of each, in units of rounding, (values · points,)
-    open: Integers  # 1 if a value may have another definition, (values,)
-    count: int  # of values
-    keys: Integers  # of each value: its first part at the first point, without the last bits
-    table: Integers  # values by their keys, open addressing; 0 where there is none
-    table_bits: int  # of its size
-    filter: Integers  # a bit for each key that there is, and some that there are not, (2 ** FILTER_BITS / 64,)
-    inverses: Floats  # of the squared size of each value at the first point
-    rounding: float  # by how much equal values may differ for each unit of their errors
-    # the first values of the pairs that are tried in a call; 0 to fill the table
+    errors: Floats  # error bounds in units of rounding, (values · points,)
+    open: Integers  # 1 if a value may get another definition, (values,)
+    count: int  # number of values
+    keys: Integers  # key of each value: the leading bits of its real part at the first point
+    table: Integers  # values by their keys, open addressing; 0 for a free slot
+    table_bits: int  # logarithm of its length
+    filter: Integers  # one bit for each key, with false positives, (2 ** FILTER_BITS / 64,)
+    inverses: Floats  # reciprocal of the squared magnitude of each value at the first point
+    rounding: float  # largest difference of equal values, for each unit of their errors
+    # range of first values of the pairs that a call tries; 0 to fill the table
     begin: int = 0
     end: int = 0
-    found: Records[Found]  # what they make
-    found_count: int = 0  # how many
-    found_limit: int  # how many there is room for
+    matches: Records[Found]  # matches
+    match_count: int = 0  # their number
+    match_limit: int  # capacity
 
 
-#: Last bits of a mantissa with which the next key may be the one.
+#: Distance of a mantissa's last bits from a change of the key, at which the neighbouring key is tried, too.
 NEAR: Final = 1 << 13
-#: An odd multiplier that spreads keys over the filter.
+#: Odd multiplier that spreads keys over the filter.
 SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @compiled
 def _made(way: int, a: float, b: float, c: float, d: float) -> tuple[float, float]:
-    """Return the real and the imaginary part of what a + ib and c + id make."""
+    """Return the real and imaginary part of an operation on a + ib and c + id."""
     if way == SUM:
         return a + c, b + d
     if way == DIFFERENCE:
@@ -101,39 +101,39 @@ def _is_made(state: ValuePairsState, node: int, sign: float, way: int, i: int, j
 
 @compiled
 def _filter_place(key: int) -> int:
-    """Return the bit of a key among those of the filter."""
+    """Return the position of a key's bit in the filter."""
     return shifted_right(wrapped(key * SPREAD), 64 - FILTER_BITS)
 
 
 @compiled
 def _look_up(state: ValuePairsState, key: int, sign: float, way: int, i: int, j: int) -> None:
-    """Note all values with a key that a pair makes."""
-    place = _filter_place(key)
-    if shifted_right(state.filter[place >> 6], place & 63) & 1 == 0:
-        return  # as nearly always
+    """Store all values with this key that a pair makes."""
+    slot = _filter_place(key)
+    if shifted_right(state.filter[slot >> 6], slot & 63) & 1 == 0:
+        return  # the usual case
     mask = (1 << state.table_bits) - 1
-    place = shifted_right(scattered(key), 64 - state.table_bits)
-    while state.table[place]:
-        node = state.table[place]
+    slot = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.table[slot]:
+        node = state.table[slot]
         if (
             state.keys[node] == key
             and state.open[node]
             and node not in (i, j)
-            and state.found_count < state.found_limit
+            and state.match_count < state.match_limit
             and _is_made(state, node, sign, way, i, j)
         ):
-            found = state.found[state.found_count]
-            found.node = node if sign > 0.0 else -node
-            found.way = way
-            found.first = i
-            found.second = j
-            state.found_count += 1
-        place = (place + 1) & mask
+            pair = state.matches[state.match_count]
+            pair.node = node if sign > 0.0 else -node
+            pair.way = way
+            pair.first = i
+            pair.second = j
+            state.match_count += 1
+        slot = (slot + 1) & mask
 
 
 @compiled
 def _try_value(state: ValuePairsState, value: float, way: int, i: int, j: int) -> None:
-    """Note which values a pair makes whose real part at the first point is that."""
+    """Store the values that a pair makes, for a result with this real part at the first point."""
     sign = 1.0 if value > 0.0 else -1.0
     bits = bits_of(abs(value))
     key = bits >> KEY_BITS
@@ -147,14 +147,14 @@ def _try_value(state: ValuePairsState, value: float, way: int, i: int, j: int) -
 
 @compiled
 def _try_pair(state: ValuePairsState, i: int, j: int) -> None:
-    """Note which values a pair makes, in all ways."""
+    """Store the values that a pair makes, by all operations."""
     a, b = state.real[i * state.points], state.imaginary[i * state.points]
     c, d = state.real[j * state.points], state.imaginary[j * state.points]
     _try_value(state, a * c - b * d, PRODUCT, i, j)
     if i != j:
         _try_value(state, a + c, SUM, i, j)
         _try_value(state, a - c, DIFFERENCE, i, j)
-        # of x / y and of y / x that is the same, but for the size of the divisor
+        # x / y and y / x differ in the divisor's magnitude alone
         scaled = a * c + b * d
         _try_value(state, scaled * state.inverses[j], QUOTIENT, i, j)
         _try_value(state, scaled * state.inverses[i], QUOTIENT, j, i)
@@ -162,79 +162,79 @@ def _try_pair(state: ValuePairsState, i: int, j: int) -> None:
 
 @compiled
 def _fill(state: ValuePairsState) -> None:
-    """Enter the values that may have other definitions into the table."""
+    """Enter the values that may get other definitions into the table."""
     mask = (1 << state.table_bits) - 1
     for node in range(1, state.count):
         if state.open[node]:
-            place = shifted_right(scattered(state.keys[node]), 64 - state.table_bits)
-            while state.table[place]:
-                place = (place + 1) & mask
-            state.table[place] = node
+            slot = shifted_right(scattered(state.keys[node]), 64 - state.table_bits)
+            while state.table[slot]:
+                slot = (slot + 1) & mask
+            state.table[slot] = node
             at = _filter_place(state.keys[node])
             state.filter[at >> 6] = state.filter[at >> 6] | bit(at & 63)
 
 
-def perform(state: ValuePairsState) -> int:
-    """Try all pairs whose first value is from `begin` to `end`, or fill the table if `begin` is 0; returns a count."""
+def run_value_pairs(state: ValuePairsState) -> int:
+    """Fill the table if `begin` is 0, else try all pairs with first values in the range; return the match count."""
     if state.begin == 0:
         _fill(state)
         return 0
     for i in range(state.begin, state.end):
         for j in range(i, state.count):
             _try_pair(state, i, j)
-    return state.found_count
+    return state.match_count
 
 
 # Helpers -------------------------------------------------------------------------------------------------------------
 
-#: Bits of a mantissa that are left out of keys.
+#: Bits of a mantissa that are not part of keys.
 HELPER_KEY_BITS: Final = 20
 
 
 class WantedPair(Record):
-    """A value that would make others that are there by one more operation."""
+    """A missing value that would make others in one more operation."""
 
-    key: int  # of it; 0 where there is none
-    last: int  # the value that wanted it last
-    count: int  # how many values want it; 0 if it is there
+    key: int  # its key; 0 for a free slot
+    last: int  # last value that it would make
+    count: int  # number of values that it would make; 0 if it exists
 
 
 class Helper(Record):
-    """A value that is not there, and that several that are would be made by."""
+    """A new value that would make several existing values in one more operation each."""
 
-    count: int  # how many
-    way: int  # how it is made, as `accumulus.resubstitution.compiled.states` has it
-    # of what
+    count: int  # number of these values
+    way: int  # operation that makes the helper
+    # its operands
     first: int
     second: int
 
 
 class HelpersState(State):
-    """Values at one point, and what is wanted there."""
+    """Values at one point, and the missing values that would make them."""
 
-    # of each value, (values,)
+    # values, (values,)
     real: Floats
     imaginary: Floats
-    count: int  # of values
-    open: Integers  # 1 if a value may have another definition, (values,)
-    divides: Integers  # 1 if something is divided by a value, (values,)
-    wanted: Records[WantedPair]  # by their keys, open addressing
-    table_bits: int  # of its size
-    found: Records[Helper]  # helpers, each once
-    found_count: int = 0  # how many
-    found_limit: int  # how many there is room for
+    count: int  # number of values
+    open: Integers  # 1 if a value may get another definition, (values,)
+    divides: Integers  # 1 if a value is a divisor, (values,)
+    targets: Records[WantedPair]  # missing values by their keys, open addressing
+    table_bits: int  # logarithm of its length
+    helpers: Records[Helper]  # helpers, each once
+    helper_count: int = 0  # their number
+    helper_limit: int  # capacity
 
 
-#: What is less is zero but for rounding, and what is more is of no use.
+#: Smallest magnitude that is not a rounded zero, and largest useful magnitude.
 SMALLEST: Final = 1e-12
 LARGEST: Final = 1e12
-#: Half of the last bit of a key.
+#: Half a unit of a key's last bit.
 HALF: Final = 1 << (HELPER_KEY_BITS - 1)
 
 
 @compiled
 def _helper_key(real: float) -> int:
-    """Return a key that a value, its negative and, nearly always, what is equal up to rounding share; 0 for none."""
+    """Return a key that a value, its negative and, nearly always, values within rounding of it share; 0 for none."""
     size = abs(real)
     if size > SMALLEST and size < LARGEST:
         return (bits_of(size) + HALF) >> HELPER_KEY_BITS
@@ -243,30 +243,30 @@ def _helper_key(real: float) -> int:
 
 @compiled
 def _place_of(state: HelpersState, key: int) -> int:
-    """Return the place of a key in the table, or for it."""
+    """Return the slot of a key in the table, or its free slot."""
     mask = (1 << state.table_bits) - 1
-    place = shifted_right(scattered(key), 64 - state.table_bits)
-    while state.wanted[place].key != 0 and state.wanted[place].key != key:
-        place = (place + 1) & mask
-    return place
+    slot = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.targets[slot].key != 0 and state.targets[slot].key != key:
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
 def _want(state: HelpersState, real: float, node: int) -> None:
-    """Note that a value would be made by one with that real part."""
+    """Count a value that would be made by one with this real part."""
     key = _helper_key(real)
     if key == 0:
         return
-    wanted = state.wanted[_place_of(state, key)]
-    wanted.key = key
-    if wanted.last != node:
-        wanted.last = node
-        wanted.count += 1
+    pair = state.targets[_place_of(state, key)]
+    pair.key = key
+    if pair.last != node:
+        pair.last = node
+        pair.count += 1
 
 
 @compiled
 def _want_for(state: HelpersState, node: int) -> None:
-    """Note all that would make a value by a sum, a difference, a product or a quotient with another one."""
+    """Count a value for each missing value that makes it, with a third, by a sum, difference, product or quotient."""
     a, b = state.real[node], state.imaginary[node]
     for other in range(1, state.count):
         if other != node:
@@ -280,33 +280,33 @@ def _want_for(state: HelpersState, node: int) -> None:
 
 @compiled
 def _take_off(state: HelpersState, real: float) -> None:
-    """Take off a value that is there, or found."""
+    """Remove a value that exists, or that is a helper already."""
     key = _helper_key(real)
     if key:
-        wanted = state.wanted[_place_of(state, key)]
-        wanted.key = key
-        wanted.count = 0
+        pair = state.targets[_place_of(state, key)]
+        pair.key = key
+        pair.count = 0
 
 
 @compiled
 def _offer(state: HelpersState, real: float, way: int, i: int, j: int) -> None:
-    """Note a pair that makes what several values want."""
+    """Store a pair as a helper if its result would make several values."""
     key = _helper_key(real)
     if key == 0:
         return
-    count = state.wanted[_place_of(state, key)].count
-    if count > 1 and state.found_count < state.found_limit:
-        helper = state.found[state.found_count]
+    count = state.targets[_place_of(state, key)].count
+    if count > 1 and state.helper_count < state.helper_limit:
+        helper = state.helpers[state.helper_count]
         helper.count = count
         helper.way = way
         helper.first = i
         helper.second = j
-        state.found_count += 1
+        state.helper_count += 1
         _take_off(state, real)
 
 
-def perform_helpers(state: HelpersState) -> int:
-    """Find helpers; returns how many."""
+def run_helpers(state: HelpersState) -> int:
+    """Find helpers; return their number."""
     for node in range(1, state.count):
         if state.open[node]:
             _want_for(state, node)
@@ -320,4 +320,4 @@ def perform_helpers(state: HelpersState) -> int:
             if i != j:
                 _offer(state, a + c, SUM, i, j)
                 _offer(state, a - c, DIFFERENCE, i, j)
-    return state.found_count
+    return state.helper_count

@@ -1,6 +1,6 @@
-"""Compiled reading of tapes: which value each operation has, and how the tape defines it.
+"""Compiled reading of tapes: the value of each operation, and its definition by the tape.
 
-What is not told by its value is told by its form: the operation and the values that it takes. See
+A value is identified by its numbers at sample points, or else by its form: the operation and its operands. See
 `accumulus.resubstitution.values`. About a microsecond an operation.
 """
 
@@ -15,125 +15,125 @@ from accumulus.native.words import bits_of, definition_hash, scattered, shifted_
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
-#: What to do: fill the tables, read a tape.
+#: Modes: fill the tables, read a tape.
 INDEX, READ = range(2)
-#: What values are: computed, a number, an input.
+#: Kinds of values: computed, a number, an input.
 OTHER, NUMBER, INPUT = range(3)
-#: Codes of forms beside those of operations: inputs and numbers; what is rounded as written has this more.
+#: Codes of forms beyond the table of operations: inputs and numbers; offset of operations that keep their rounding.
 OF_INPUT, OF_NUMBER = 1 << 12, 1 << 13
 FIXED: Final = 1 << 14
-#: Bits of a mantissa that are left out of keys.
+#: Bits of a mantissa that are not part of keys.
 KEY_BITS: Final = 22
 
 
 class Made(Record):
     """A definition; see `accumulus.resubstitution.values.Definition`."""
 
-    # of the definition
+    # operation and operands
     node: int
     code: int
     first: int
     second: int
     third: int
     sign: int
-    fixed: int  # 1 if it is of what has to be rounded as it is written
+    fixed: int  # 1 if the value has to be rounded as written
 
 
 class Form(Record):
-    """A way to make a value, negative where its negative is made."""
+    """A form, by which a value is made; the value is negative if the form makes its negative."""
 
-    code: int  # of the operation, or one of the other kinds of forms
-    # values, or the position of an input, or the bits of a number
+    code: int  # operation, or one of the other codes
+    # operands: values, or the position of an input, or the bits of a number
     first: int
     second: int
     third: int
-    value: int  # what it makes
+    value: int  # value that the form makes
 
 
 class ReadingState(State):
-    """A tape that has been run at all points, and all values so far; numbered from 1 on."""
+    """A tape with its numbers at all points, and all values so far, numbered from 1 on."""
 
-    mode: int = INDEX  # what to do
+    mode: int = INDEX  # one of the modes above
     # numbers of points
     complex_points: int
     real_points: int
-    # of the tape: inputs and operations; the first of these
+    # number of references: inputs and operations
     size: int = 0
     inputs: int = 0
     rows: Annotated[Integers, Axes(4)] = NOTHING  # code and three arguments of each, (size, 4)
-    arities: Integers  # numbers of arguments, by code
-    constants: Floats = NO_FLOATS  # of the tape; that with the reference r is at -1 - r
-    fixed: Integers = NOTHING  # 1 if an operation has to be rounded as it is written, (size,)
-    told: Integers = NOTHING  # 1 if it can be told by its value, (size,)
-    # of each reference at each complex point, (size · complex_points,)
+    arities: Integers  # number of operands, by code
+    constants: Floats = NO_FLOATS  # constants of the tape; reference r is at -1 - r
+    fixed: Integers = NOTHING  # 1 if an operation has to be rounded as written, (size,)
+    is_sampled: Integers = NOTHING  # 1 if the values at the points identify it, (size,)
+    # numbers of each reference at each complex point, (size · complex_points,)
     real: Floats = NO_FLOATS
     imaginary: Floats = NO_FLOATS
     errors: Floats = NO_FLOATS
-    # of each reference at each real point, (size · real_points,)
+    # numbers of each reference at each real point, (size · real_points,)
     reals: Floats = NO_FLOATS
     bounds: Floats = NO_FLOATS
-    scores: Floats = NO_FLOATS  # how good these bounds are; less is better, (size,)
+    scores: Floats = NO_FLOATS  # quality of these bounds, smaller is better, (size,)
     finite: Integers = NOTHING  # 1 if it is finite at all points in general position, (size,)
-    common: Integers  # at which real points values that are one are defined alike, (real_points,)
-    is_base: int = 0  # 1 if what is rounded as written may be new
-    output_count: int = 0  # of the tape
-    kept_outputs: int = 0  # that many of the first outputs are computed as they are
-    outputs: Integers = NOTHING  # references, then the values that they are
-    # the value of each reference, negative where its negative is meant; written, (size,)
+    common: Integers  # 1 for real points at which equal values are undefined together, (real_points,)
+    is_base: int = 0  # 1 if values that are rounded as written may be new
+    output_count: int = 0  # number of outputs
+    kept_outputs: int = 0  # number of first outputs that are computed as written
+    outputs: Integers = NOTHING  # references; after the call, their values
+    # result: value of each reference, negative for its negative, (size,)
     meanings: Integers = NOTHING
-    # the same, but what has to be rounded as it is written stands for itself; written, (size,)
+    # result: the same, except that values rounded as written stand for themselves, (size,)
     exact: Integers = NOTHING
-    # definitions of this tape; written. `made_count` of them, two for each operation at most.
+    # result: `made_count` definitions of this tape, at most two for each operation
     made: Records[Made] = Records(Made, NOTHING)
     made_count: int = 0
-    count: int = 1  # of values, 0 included, which is none
-    kinds: Integers  # of each value: a number, an input, or other
-    known: Integers  # 1 if it can be told by what it is at complex points
-    numbers: Floats  # what numbers are
-    # of inputs: the value is so many times the input at that position
+    count: int = 1  # number of values, 0 included, which does not exist
+    kinds: Integers  # kind of each value: a number, an input, or computed
+    identified: Integers  # 1 if the values at complex points identify it
+    numbers: Floats  # the number, for values that are numbers
+    # for inputs: the value is `signs` times the input at `positions`
     signs: Integers
     positions: Integers
-    # at complex points; the first real part is positive
+    # numbers at complex points; the first real part is positive
     value_real: Floats
     value_imaginary: Floats
     value_errors: Floats
-    # as those of references
+    # numbers at real points, in the form of those of references
     value_reals: Floats
     value_bounds: Floats
     value_scores: Floats
     value_finite: Integers
-    forms: Records[Form] = Records(Form, NOTHING)  # what values are made of; `form_count` of them
+    forms: Records[Form] = Records(Form, NOTHING)  # `form_count` forms of values
     form_count: int = 0
-    # places in `forms`, plus one, by what they say; open addressing, 0 where there is none
+    # 1 + index in `forms`, by hash; open addressing, 0 for a free slot
     form_table: Integers = NOTHING
-    key_table: Integers = NOTHING  # values by the first real part; open addressing, 0 where there is none
-    table_bits: int = 0  # of the sizes of both
-    rounding: float  # by how much equal values may differ for each unit of their errors
-    lost: float  # of two values that have lost more than this, as a part of themselves, nothing can be said
+    key_table: Integers = NOTHING  # values by their first real part; open addressing, 0 for a free slot
+    table_bits: int = 0  # logarithm of the length of both
+    rounding: float  # largest difference of equal values, for each unit of their errors
+    lost: float  # relative loss beyond which two values cannot be compared
 
 
-# Values, found by what they are at all points, or by what makes them, and made ---------------------------------------
+# Values: found by their numbers at all points or by their forms, or new -----------------------------------------------
 
-#: The score of what has no error.
+#: Score of an exact value.
 BEST: Final = -math.inf
 
 
 @compiled
 def _form_place(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
-    """Return the place of a form in the table, or for it."""
+    """Return the slot of a form in the table, or its free slot."""
     mask = (1 << state.table_bits) - 1
-    place = definition_hash(code, first, second, third, state.table_bits)
-    while state.form_table[place]:
-        form = state.forms[state.form_table[place] - 1]
+    slot = definition_hash(code, first, second, third, state.table_bits)
+    while state.form_table[slot]:
+        form = state.forms[state.form_table[slot] - 1]
         if form.code == code and form.first == first and form.second == second and form.third == third:
-            return place
-        place = (place + 1) & mask
-    return place
+            return slot
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
 def _find_form(state: ReadingState, code: int, first: int, second: int, third: int) -> int:
-    """Return the value that a form makes; 0 if that is not known."""
+    """Return the value that a form makes; 0 if there is none."""
     entry = state.form_table[_form_place(state, code, first, second, third)]
     if entry == 0:
         return 0
@@ -143,7 +143,7 @@ def _find_form(state: ReadingState, code: int, first: int, second: int, third: i
 
 @compiled
 def _note_form(state: ReadingState, code: int, first: int, second: int, third: int, value: int) -> int:
-    """Note which value a new form makes; the value."""
+    """Store the value that a new form makes; return the value."""
     form = state.forms[state.form_count]
     form.code = code
     form.first = first
@@ -157,35 +157,35 @@ def _note_form(state: ReadingState, code: int, first: int, second: int, third: i
 
 @compiled
 def _key_of(x: float) -> int:
-    """Return the key of a value: its first part without the last bits."""
+    """Return the key of a value: the leading bits of its first real part."""
     return bits_of(abs(x)) >> KEY_BITS
 
 
 @compiled
 def _enter(state: ReadingState, node: int) -> None:
-    """Let a value be found by what it is."""
+    """Enter a value into the table by its key."""
     mask = (1 << state.table_bits) - 1
     key = _key_of(state.value_real[node * state.complex_points])
-    place = shifted_right(scattered(key), 64 - state.table_bits)
-    while state.key_table[place]:
-        place = (place + 1) & mask
-    state.key_table[place] = node
+    slot = shifted_right(scattered(key), 64 - state.table_bits)
+    while state.key_table[slot]:
+        slot = (slot + 1) & mask
+    state.key_table[slot] = node
 
 
 @compiled
 def _index(state: ReadingState) -> None:
-    """Fill both tables, which are empty."""
+    """Fill both tables, which are empty at first."""
     for k in range(state.form_count):
         form = state.forms[k]
         state.form_table[_form_place(state, form.code, form.first, form.second, form.third)] = k + 1
     for node in range(1, state.count):
-        if state.known[node]:
+        if state.identified[node]:
             _enter(state, node)
 
 
 @compiled
 def _store(state: ReadingState, node: int, r: int, sign: float) -> None:
-    """Let a value be at real points what a reference is."""
+    """Copy a reference's numbers at real points to a value."""
     count = state.real_points
     for q in range(count):
         state.value_reals[node * count + q] = sign * state.reals[r * count + q]
@@ -195,14 +195,14 @@ def _store(state: ReadingState, node: int, r: int, sign: float) -> None:
 
 
 @compiled
-def _new(state: ReadingState, r: int, sign: float, known: bool) -> int:
-    """Return a value that was not there before: that of a reference, or its negative."""
+def _new(state: ReadingState, r: int, sign: float, identified: bool) -> int:
+    """Return a new value, that of a reference or its negative."""
     node: int = state.count
     state.count += 1
     state.kinds[node] = OTHER
-    state.known[node] = known
+    state.identified[node] = identified
     _store(state, node, r, sign)
-    if known:
+    if identified:
         count = state.complex_points
         for p in range(count):
             state.value_real[node * count + p] = sign * state.real[r * count + p]
@@ -214,14 +214,14 @@ def _new(state: ReadingState, r: int, sign: float, known: bool) -> int:
 
 @compiled
 def _improve(state: ReadingState, node: int, r: int, sign: float) -> None:
-    """Take over the bounds of what computes a value with smaller errors."""
+    """Replace the bounds of a value by those of a reference with smaller errors."""
     if state.scores[r] < state.value_scores[node]:
         _store(state, node, r, sign)
 
 
 @compiled
 def _number_of(state: ReadingState, number: float) -> int:
-    """Return the value that is a number, or its negative."""
+    """Return the value of a number, negative for its negative."""
     finite = abs(number) < math.inf
     magnitude = abs(number) if finite else number
     bits = bits_of(magnitude if magnitude == magnitude else math.nan)  # noqa: PLR0124
@@ -236,8 +236,8 @@ def _number_of(state: ReadingState, number: float) -> int:
             state.value_bounds[value * state.real_points + q] = 0.0
         state.value_scores[value] = BEST
         state.value_finite[value] = finite
-        state.known[value] = finite and number != 0.0
-        if state.known[value]:
+        state.identified[value] = finite and number != 0.0
+        if state.identified[value]:
             for p in range(state.complex_points):
                 state.value_real[value * state.complex_points + p] = magnitude
                 state.value_imaginary[value * state.complex_points + p] = 0.0
@@ -249,7 +249,7 @@ def _number_of(state: ReadingState, number: float) -> int:
 
 @compiled
 def _input_of(state: ReadingState, r: int) -> int:
-    """Return the value that is an input, or its negative."""
+    """Return the value of an input, negative for its negative."""
     value = _find_form(state, OF_INPUT, r, 0, 0)
     if value == 0:
         sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
@@ -285,7 +285,7 @@ def _is_same(state: ReadingState, node: int, r: int, sign: float) -> bool:
 
 @compiled
 def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool:
-    """Return True if what a reference is at real points is a value, and undefined where that is."""
+    """Return True if a reference agrees with a value at real points, and is undefined at the same ones."""
     count = state.real_points
     for q in range(count):
         x, y = sign * state.reals[r * count + q], state.value_reals[node * count + q]
@@ -300,21 +300,21 @@ def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool
 
 @compiled
 def _find(state: ReadingState, r: int, sign: float) -> int:
-    """Return the value that a reference is at all points; 0 if there is none."""
+    """Return the value that agrees with a reference at all points; 0 if there is none."""
     mask = (1 << state.table_bits) - 1
-    own = _key_of(state.real[r * state.complex_points])
+    exact_key = _key_of(state.real[r * state.complex_points])
     for step in range(3):
-        key = own - 1 if step == 1 else own + 1 if step == 2 else own
-        place = shifted_right(scattered(key), 64 - state.table_bits)
-        while state.key_table[place]:
-            node: int = state.key_table[place]
+        key = exact_key - 1 if step == 1 else exact_key + 1 if step == 2 else exact_key
+        slot = shifted_right(scattered(key), 64 - state.table_bits)
+        while state.key_table[slot]:
+            node: int = state.key_table[slot]
             if (
                 _key_of(state.value_real[node * state.complex_points]) == key
                 and _is_same(state, node, r, sign)
                 and _is_same_number(state, node, r, sign)
             ):
                 return node
-            place = (place + 1) & mask
+            slot = (slot + 1) & mask
     return 0
 
 
@@ -323,7 +323,7 @@ def _find(state: ReadingState, r: int, sign: float) -> int:
 
 @compiled
 def _normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, sign: int) -> None:
-    """Write a definition behind the others, in one way: as `accumulus.resubstitution.values.normal` has it."""
+    """Append a definition in the normal form of `accumulus.resubstitution.values.normal`."""
     if code in (ADD, MULTIPLY) and abs(a) > abs(b):
         a, b = b, a
     if code in (MULTIPLY, DIVIDE):
@@ -343,12 +343,12 @@ def _normal(state: ReadingState, node: int, code: int, a: int, b: int, c: int, s
 
 @compiled
 def _trivial(state: ReadingState, code: int, a: int, b: int) -> int:
-    """Return the value of an operation on equal values, 0 and 1, wherever it is defined; else 0."""
+    """Return the value of an operation on equal values, 0 and 1, if it is the same at all points; else 0."""
     if code not in (ADD, MULTIPLY, DIVIDE):
         return 0
     zero, one = _number_of(state, 0.0), _number_of(state, 1.0)
     if not (state.value_finite[abs(a)] and state.value_finite[abs(b)]):
-        return 0  # what is undefined in places stays so
+        return 0  # undefined results stay undefined
     if code == ADD:
         if a == -b:
             return zero
@@ -369,7 +369,7 @@ def _value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) ->
     value = _find_form(state, code, a, b, c)
     if value != 0:
         return value
-    if not state.told[r]:
+    if not state.is_sampled[r]:
         return _note_form(state, code, a, b, c, _new(state, r, 1.0, False))
     sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
     node = _find(state, r, float(sign))
@@ -382,7 +382,7 @@ def _value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) ->
 
 @compiled
 def _exact_value(state: ReadingState, r: int, code: int, a: int, b: int, c: int) -> int:
-    """Return the value of what is rounded as it is written; 0 if no base has it."""
+    """Return the value of an operation that is rounded as written; 0 if the base does not have it."""
     _normal(state, 0, code, a, b, c, 1)
     made = state.made[state.made_count]
     sign = made.sign
@@ -401,7 +401,7 @@ def _exact_value(state: ReadingState, r: int, code: int, a: int, b: int, c: int)
 
 @compiled
 def _read(state: ReadingState, r: int) -> bool:
-    """Find the value of an operation; whether it may be there."""
+    """Find the value of an operation; return False if the base does not have it, and must."""
     code, a, b, c = state.rows[r, 0], state.rows[r, 1], state.rows[r, 2], state.rows[r, 3]
     fixed = state.fixed[r] != 0
     if code == NEGATIVE:
@@ -433,8 +433,8 @@ def _read(state: ReadingState, r: int) -> bool:
     return True
 
 
-def perform(state: ReadingState) -> int:
-    """Fill the tables, or read a tape; returns 0 if what is rounded as written is written in another way there."""
+def run_reading(state: ReadingState) -> int:
+    """Fill the tables, or read a tape; return 0 if the tape rounds a value in another way than the base does."""
     if state.mode == INDEX:
         _index(state)
         return 1

@@ -1,4 +1,4 @@
-"""Compiled rewriting of a program: nodes that change what they are computed from, never what they are.
+"""Compiled rewriting of a program: moves change the definitions of nodes, and never their values.
 
 A *node* is a value of the program: an input, a constant, an operation on other nodes, or an output. An *argument*
 is the number of a node, negative if its negative is meant; the value of a node is its sign times the operation on its
@@ -57,7 +57,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT
 
-#: Uses of a node that are looked at for a pair that is computed elsewhere.
+#: Largest number of uses of a node that are searched for a pair computed elsewhere.
 LOOK: Final = 24
 
 
@@ -69,13 +69,13 @@ def pick(state: RewriteState, bound: int) -> int:
 
 @compiled
 def looked_into(state: RewriteState) -> bool:
-    """Decide at random to look into a sum or product that is used elsewhere, too."""
+    """Decide at random if a sum or product that is used elsewhere is opened, too."""
     return (shifted_right(random_bits(state.random), 20) & 1023) < state.inline
 
 
 @compiled
 def enter(entry: TreeEntry, n: int, sign: int) -> None:
-    """Let an entry be a leaf of a tree."""
+    """Make an entry a leaf of a tree."""
     entry.node = n
     entry.sign = sign
     entry.left = -1
@@ -84,20 +84,20 @@ def enter(entry: TreeEntry, n: int, sign: int) -> None:
 
 @compiled
 def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool) -> int:
-    """Return the terms of a sum, or the factors of a product, as the leaves of a tree; the number of its entries.
+    """Write the terms of a sum, or the factors of a product, as the leaves of a tree; return its number of entries.
 
-    The sign of a term is that with which it counts; that of a factor is -1 if it divides. Terms and factors that are
-    used elsewhere, too, are sometimes looked into.
+    A term has its sign in the sum; a factor has -1 if it divides. Terms and factors that are used elsewhere are
+    sometimes opened, too.
     """
     count = 1
     enter(tree[0], root, 1)
-    place = 0
-    while place < count and count + 2 <= TREE_SIZE:
-        entry = tree[place]
+    index = 0
+    while index < count and count + 2 <= TREE_SIZE:
+        entry = tree[index]
         n = entry.node
         code = state.codes[n]
         if (code == ADD) if sums else (code in (MULTIPLY, DIVIDE)):
-            opened = place == 0 or state.uses[n] == 1
+            opened = index == 0 or state.uses[n] == 1
             if not opened and state.inline:
                 opened = looked_into(state)
             if opened:
@@ -113,16 +113,16 @@ def gather(state: RewriteState, tree: Records[TreeEntry], root: int, sums: bool)
                 entry.left = count
                 entry.right = count + 1
                 count += 2
-        place += 1
+        index += 1
     return count
 
 
 @compiled
 def rebuild(state: RewriteState, tree: Records[TreeEntry], count: int, sums: bool) -> int:
-    """Return the value of the root without the leaves that were removed; what has not changed stays as it is."""
+    """Return the value of the root without the removed leaves; unchanged subtrees are kept."""
     neutral = ZERO if sums else ONE
-    for place in range(count - 1, -1, -1):
-        entry = tree[place]
+    for index in range(count - 1, -1, -1):
+        entry = tree[index]
         n = entry.node
         value = n
         if entry.removed:
@@ -142,11 +142,11 @@ def leaf(state: RewriteState, tree: Records[TreeEntry], count: int) -> int:
     """Return a random leaf that was not removed, or -1."""
     start = pick(state, count)
     for t in range(count):
-        place = start + t
-        if place >= count:
-            place -= count
-        if tree[place].left < 0 and not tree[place].removed:
-            return place
+        index = start + t
+        if index >= count:
+            index -= count
+        if tree[index].left < 0 and not tree[index].removed:
+            return index
     return -1
 
 
@@ -154,24 +154,24 @@ def leaf(state: RewriteState, tree: Records[TreeEntry], count: int) -> int:
 def partner(state: RewriteState, tree: Records[TreeEntry], count: int, i: int, sums: bool) -> int:
     """Return a leaf that the leaf i is paired with elsewhere, or -1."""
     x, sign = tree[i].node, tree[i].sign
-    place = state.heads[x]
+    use = state.heads[x]
     for _ in range(pick(state, 4)):
-        if place:
-            place = state.nexts[place]
+        if use:
+            use = state.nexts[use]
     looked = 0
-    while place and looked < LOOK:
+    while use and looked < LOOK:
         looked += 1
-        user = place // 3
+        user = use // 3
         code = state.codes[user]
         if (code == ADD) if sums else (code in (MULTIPLY, DIVIDE)):
-            k = place - 3 * user
+            k = use - 3 * user
             mine, other = state.arguments[user, k], state.arguments[user, 1 - k]
             y = abs(other)
             relative = -1 if code == DIVIDE or (sums and (mine < 0) != (other < 0)) else 1
             for j in range(count):
                 if j != i and tree[j].left < 0 and tree[j].node == y and tree[j].sign * sign == relative:
                     return j
-        place = state.nexts[place]
+        use = state.nexts[use]
     return -1
 
 
@@ -245,10 +245,10 @@ def split_quotient(state: RewriteState, count: int) -> int:
 
 @compiled
 def distribute(state: RewriteState, tree: Records[TreeEntry], count: int) -> bool:
-    """Return a sum among the factors of a product is multiplied out: two terms on the stack; whether there is one.
+    """Multiply out a sum among the factors of a product: push two terms onto the stack; return 0 if there is none.
 
-    Sums with a number stay whole: x - 1 is often exact where its terms times a factor are not, and numbers that have
-    been added to others are not told apart again.
+    Sums with a number are kept: x - 1 is often exact where its terms times a factor are not, and numbers that have
+    been added to others cannot be separated again.
     """
     i = leaf(state, tree, count)
     n = tree[i].node
@@ -270,7 +270,7 @@ COS: Final = BY_NAME["cos"].code
 
 @compiled
 def square_root_in(state: RewriteState, a: int) -> int:
-    """Return the node of which the value is the square, 0 if it is none; of the number 1, that."""
+    """Return the node whose square the value is; 1 for the number 1, 0 for none."""
     if a == ONE:
         return ONE
     if state.codes[a] != MULTIPLY:
@@ -324,9 +324,9 @@ def pair_terms(state: RewriteState, count: int, guided: bool) -> int:
 
 @compiled
 def lacks(state: RewriteState, n: int, x: int, side: int) -> bool:
-    """Return True if a term is seen at once not to have that factor, or divisor where the side is -1.
+    """Return True if a term obviously lacks a factor, or a divisor if the side is -1.
 
-    Most terms are no products, or products of two that are none: trees of these take longer to gather than to tell.
+    Most terms are no products, or products of two nodes that are none; gathering their trees would take longer.
     """
     code = state.codes[n]
     if code not in (MULTIPLY, DIVIDE):
@@ -339,7 +339,7 @@ def lacks(state: RewriteState, n: int, x: int, side: int) -> bool:
 
 @compiled
 def common_factor(state: RewriteState, count: int) -> int:
-    """Return a factor, or divisor, of several terms of a sum is taken out."""
+    """Take out a factor, or a divisor, that several terms of a sum have; return the value, or 0."""
     i = leaf(state, state.tree, count)
     factors = gather(state, state.part, state.tree[i].node, False)
     f = leaf(state, state.part, factors)
@@ -359,20 +359,20 @@ def common_factor(state: RewriteState, count: int) -> int:
         other = state.tree[j].node
         if lacks(state, other, x, side):
             continue
-        others = gather(state, state.other, other, False)
-        for g in range(others):
+        other_factors = gather(state, state.other, other, False)
+        for g in range(other_factors):
             entry = state.other[g]
             if entry.left < 0 and entry.node == x and entry.sign == side:
                 entry.removed = 1
                 state.tree[j].removed = 1
                 if inner == 0:
                     inner = rebuild(state, state.part, factors, False) * state.tree[i].sign
-                other = rebuild(state, state.other, others, False) * state.tree[j].sign
+                other = rebuild(state, state.other, other_factors, False) * state.tree[j].sign
                 inner = make_sum(state, inner, other)
                 break
         if inner != 0 and not every:
             break
-    # what cancels is left alone: it may be there to show what rounding took, or to be NaN where a term is infinite
+    # sums that cancel are kept: they may show rounding, or be NaN where a term is infinite
     if inner == 0 or abs(inner) == ZERO:
         return 0
     state.tree[i].removed = 1
@@ -383,18 +383,18 @@ def common_factor(state: RewriteState, count: int) -> int:
 
 @compiled
 def put(term: LinearTerm, m: int, coefficient: float) -> None:
-    """Let a term be a multiple of a node."""
+    """Store a multiple of a node as a term."""
     term.node = m
     term.coefficient = coefficient
 
 
 @compiled
 def combine_terms(state: RewriteState, n: int) -> int:
-    """Write a sum as a linear combination: equal terms are added up, terms of one coefficient have it once.
+    """Write a sum as a linear combination: equal terms are added up, terms with equal coefficients share it.
 
-    Sums and multiples that are used elsewhere, too, are sometimes looked into.
+    Sums and multiples that are used elsewhere are sometimes opened, too.
     """
-    found, waiting = state.found, state.waiting
+    terms, waiting = state.found, state.waiting
     put(waiting[0], n, 1.0)
     left, count, merged = 1, 0, False
     while left:
@@ -425,23 +425,23 @@ def combine_terms(state: RewriteState, n: int) -> int:
             scale *= number(state, m)
             m = ONE
         k = 0
-        while k < count and found[k].node != m:
+        while k < count and terms[k].node != m:
             k += 1
         if k == count:
             if count == TERM_COUNT:
                 return 0
-            put(found[k], m, scale)
+            put(terms[k], m, scale)
             count += 1
         else:
             merged = merged or m != ONE
-            found[k].coefficient += scale
-            if found[k].coefficient == 0.0:  # what cancels is left alone, see `rewrite_sums.common_factor`
+            terms[k].coefficient += scale
+            if terms[k].coefficient == 0.0:  # what cancels is left alone, see `rewrite_sums.common_factor`
                 return 0
     if not merged:
         return 0
     total = ZERO
     for k in range(count):
-        m, scale = found[k].node, found[k].coefficient
+        m, scale = terms[k].node, terms[k].coefficient
         if m == 0:
             continue
         if m == ONE:
@@ -449,7 +449,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
             continue
         inner = ZERO
         for t in range(k, count):
-            other = found[t]
+            other = terms[t]
             if other.node > ONE and abs(other.coefficient) == abs(scale):
                 value = other.node if other.coefficient == scale else -other.node
                 inner = make_sum(state, inner, value)
@@ -461,7 +461,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
 
 @compiled
 def select_within(state: RewriteState, n: int) -> int:
-    """Return an operation on choices under one condition becomes a choice between operations."""
+    """Make an operation on choices under one condition a choice between operations; return the value, or 0."""
     code: int = state.codes[n]
     sign: int = state.signs[n]
     a, b = state.arguments[n, 0], state.arguments[n, 1]
@@ -486,7 +486,7 @@ def select_within(state: RewriteState, n: int) -> int:
 
 @compiled
 def select_outside(state: RewriteState, n: int) -> int:
-    """Return a choice between two operations becomes an operation on a choice: what both have in common comes out."""
+    """Make a choice between two operations an operation on choices, common parts outside; return the value, or 0."""
     condition, a, b = state.arguments[n, 0], state.arguments[n, 1], state.arguments[n, 2]
     code = state.codes[abs(a)]
     sign: int = state.signs[n]
@@ -514,7 +514,7 @@ def select_outside(state: RewriteState, n: int) -> int:
                     return multiplied(state, x, chosen)
                 return make_quotient(state, chosen, x)
     if code == state.codes[abs(b)] and code in (ADD, MULTIPLY, DIVIDE):
-        # nothing in common: arguments are chosen one by one
+        # nothing in common: select each argument by itself
         sign_a = sign_of(a) * state.signs[abs(a)]
         sign_b = sign_of(b) * state.signs[abs(b)]
         a1, a2 = state.arguments[abs(a), 0], state.arguments[abs(a), 1]
@@ -531,13 +531,13 @@ def select_outside(state: RewriteState, n: int) -> int:
     return 0
 
 
-#: Nodes for each move that come between two bests that are kept.
+#: Moves for each node between two best programs that are stored.
 SELDOM: Final = 16
 
 
 @compiled
 def move(state: RewriteState, n: int) -> int:
-    """Find another way to compute a node; return a value, or 0."""
+    """Find another way to compute a node; return its value, or 0."""
     code = state.codes[n]
     if code == SELECT:
         return select_outside(state, n)
@@ -548,7 +548,7 @@ def move(state: RewriteState, n: int) -> int:
     if sums and kind == 0 and pick(state, 2):
         return combine_terms(state, n)
     count = gather(state, state.tree, n, sums)
-    if count == 3:  # two terms or factors make one pair: there is nothing to try but identities
+    if count == 3:  # two terms or factors make a single pair, so only identities are tried
         if sums and 7 <= kind < 14:
             kind = 0
         if not sums and kind < 8:
@@ -581,11 +581,11 @@ def move(state: RewriteState, n: int) -> int:
     return make_sum(state, a, pop(state))
 
 
-def perform(state: RewriteState) -> int:
-    """Try as many moves as `visits` says; those that cost more than chance allows are undone. Returns 0.
+def run_rewrite(state: RewriteState) -> int:
+    """Try `visits` moves; undo moves whose cost exceeds a random limit. Return 0.
 
-    Under SWEEP nodes are taken in turn, from `at` on, and only moves that win are accepted. Under KEEP no move is
-    tried: the program as it is becomes the best if it is. Under BUILD it is read.
+    Under SWEEP nodes are visited in order, from `at` on, and only improvements are accepted. Under KEEP no move is
+    tried: the current program is stored if it is the best. Under BUILD the program is read.
     """
     if state.mode == BUILD:
         build_nodes(state)

@@ -1,7 +1,7 @@
-"""Nodes of the rewriter: how they are found, made, used and merged, read from a program and kept.
+"""Nodes of the rewriter: found, made, used, merged, read from a program and stored.
 
-Definitions are interned in a table of hashes: equal ones are one node. Uses are counted, and listed at each node in a
-chain. A node whose definition changes is taken out of the table, put in again, and merged with the one that is there.
+Definitions are interned in a hash table, so equal ones are one node. Each node counts its uses and chains them in a
+list. A node whose definition changes is removed from the table, inserted again, and merged with an equal node.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from accumulus.tape.compiled.passes_kernel import COMMUTATIVE, EVEN, ODD
 from accumulus.tape.operations import BY_NAME, INPUT
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
-#: Node numbers of constants that every program has.
+#: Nodes of constants that every program has.
 ZERO, ONE, TWO = 1, 2, 3
 #: Codes beyond those of the table of operations.
 CONSTANT, OUTPUT = 254, 255
-#: What a call of the kernel does.
+#: Modes of a call.
 ANNEAL, SWEEP, BUILD, KEEP = range(4)
-#: Of an operation that has to stay as it is, even if nothing needs it in the end.
+#: Marks an operation that is kept even without uses.
 FOR_LIFE: Final = 2
-#: Entries of a tree, at most.
+#: Largest number of entries of a tree.
 TREE_SIZE: Final = 64
-#: Terms of a linear combination, at most.
+#: Largest number of terms of a linear combination.
 TERM_COUNT: Final = 48
 THRESHOLD_COUNT: Final = 1024
 
@@ -38,19 +38,19 @@ class GivenOperation(Record):
     first: int
     second: int
     third: int
-    stays: int  # 1 if it has to stay as it is; `FOR_LIFE` if even without a use
+    stays: int  # 1 if it must be kept as written; `FOR_LIFE` if even without uses
 
 
 class TreeEntry(Record):
     """An entry of a tree of sums, or of products and quotients."""
 
     node: int  # what it stands for
-    sign: int  # of a term, that with which it counts; of a factor, -1 if it divides
+    sign: int  # sign of a term; -1 for a factor that divides
     # entries of its arguments; left is -1 for a leaf
     left: int
     right: int
-    value: int  # what the node is without the leaves that were removed
-    removed: int  # 1 if the leaf was
+    value: int  # value of the node without the removed leaves
+    removed: int  # 1 if the leaf was removed
 
 
 class LinearTerm(Record):
@@ -61,38 +61,37 @@ class LinearTerm(Record):
 
 
 class RewriteState(Undoable):
-    """A network of nodes, from 1 on, and the moves that rewrite it.
+    """A network of nodes, from 1 on, and the state of its rewriting.
 
-    The *place* of an argument is three times the number of its node, and which of its arguments it is.
+    The *place* of an argument is three times its node's number, plus the argument's position.
     """
 
-    mode: int  # what to do
+    mode: int  # one of the modes above
     codes: Integers  # operation of each node
-    # what it is computed from: nodes, negative where the negative is meant; of an input, its position; of a
-    # constant, the bits of its number
+    # arguments: nodes, negative for a negative; position of an input; bits of a constant
     arguments: Annotated[Integers, Axes(3)]
-    signs: Integers  # the value of a node is that times its operation on its arguments
-    uses: Integers  # how often it is used; what is not is dead
+    signs: Integers  # sign by which the operation is multiplied
+    uses: Integers  # number of uses; a node without uses is dead
     heads: Integers  # place of its first use; 0 if there is none
-    # of each place, that of the next and of the previous use of the same node; 0 ends the list
+    # for each place, the next and the previous use of the same node; 0 ends the list
     nexts: Integers
     previous: Integers
-    frozen: Integers  # 1 if the node must stay as it is
-    fused: Integers  # 1 if it is a sum that takes up a product
-    queued: Integers  # 1 if it waits to be renewed
+    frozen: Integers  # 1 if the node must not change
+    fused: Integers  # 1 if the node is a sum that is fused with a product
+    queued: Integers  # 1 if the node waits to be renewed
     freed: Integers  # 1 if its number is free
-    node_limit: int  # nodes that there is room for
-    next: int = 1  # the first number that no node has had
+    node_limit: int  # capacity for nodes
+    next: int = 1  # first number that was never used
     # price, number of arguments and properties of each operation, by its code; for properties, see
     # `accumulus.tape.compiled.passes_kernel`
     weights: Integers
     arities: Integers
     properties: Integers
-    credit: int  # by how much less a sum and a product that only it uses cost together
+    credit: int  # saving of a sum that is fused with a product
     table: Integers  # nodes by their definitions, open addressing; 0 where there is none
     table_bits: int  # of its size
     log_limit: int  # writes that the log has room for
-    stack: Integers  # of nodes that come to life or die, and of what a move has made
+    stack: Integers  # stack of nodes that become live or die, or that a move has made
     stacked: int = 0  # their number
     queue: Integers  # nodes that wait to be renewed
     queue_count: int = 0  # their number
@@ -100,33 +99,33 @@ class RewriteState(Undoable):
     free_count: int = 0  # how many
     touched: Integers  # nodes that the move has made or dropped
     touched_count: int = 0  # their number
-    tree: Records[TreeEntry]  # of the node that is moved
-    part: Records[TreeEntry]  # of one of its terms, or of the second of its branches
-    other: Records[TreeEntry]  # of another of its terms
+    tree: Records[TreeEntry]  # tree of the moved node
+    part: Records[TreeEntry]  # tree of one of its terms, or of its second branch
+    other: Records[TreeEntry]  # tree of another term
     found: Records[LinearTerm]  # terms of a linear combination, (TERM_COUNT,)
-    waiting: Records[LinearTerm]  # those that are still to be looked into, (TERM_COUNT,)
+    waiting: Records[LinearTerm]  # terms that may still be opened, (TERM_COUNT,)
     thresholds: Floats  # -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,)
     random: Integers  # state of the generator, (1,)
     visits: int = 0  # moves to try in a call
     at: int = 0  # next node of a sweep
-    inline: int = 0  # chance to look into a sum or product that is used elsewhere, too, of 1024
-    target: int = 0  # node of the move, while it is looked for
-    failed: int = 0  # whether the move came back to that, or took more of the log than there is
-    # and its factor for each visit
+    inline: int = 0  # probability of opening a sum or product that is used elsewhere, in 1024ths
+    target: int = 0  # node of the current move
+    failed: int = 0  # 1 if the move came back to this node, or exceeded the log
+    # the temperature, and its factor for each visit
     temperature: float = 0.0
     cooling: float = 0.0
-    cost: int = 0  # of the network
-    # moves that were tried, that changed something, that were accepted
+    cost: int = 0  # cost of the network
+    # number of moves tried, of those that changed something, of those accepted
     tried: int = 0
     changed: int = 0
     accepted: int = 0
-    best: int = 0  # least cost of a network that was kept
-    # its definitions
+    best: int = 0  # least cost of a stored network
+    # definitions of the best network
     best_codes: Integers
     best_arguments: Annotated[Integers, Axes(3)]
     best_signs: Integers
     best_next: int = 0  # its `next`
-    unkept: int = 0  # moves since then
+    unkept: int = 0  # moves since the best network was stored
     program: Records[GivenOperation]  # operations to read
     length: int  # their number
     inputs: int  # number of inputs
@@ -135,7 +134,7 @@ class RewriteState(Undoable):
     output_count: int  # their number
     first_output: int = 0  # node of the first; the others follow
     numbers: Floats  # the program's constants
-    choices: int = 0  # 1 if there are any
+    choices: int = 0  # 1 if the program has choices
 
 
 SQRT: Final = BY_NAME["sqrt"].code
@@ -152,50 +151,50 @@ def sign_of(value: int) -> int:
 
 @compiled
 def home(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
-    """Return the place at which the search for a definition begins."""
+    """Return the slot at which the search for a definition begins."""
     return definition_hash(code, a, b, c, state.table_bits)
 
 
 @compiled
 def home_of(state: RewriteState, n: int) -> int:
-    """Return the place at which the search for a node's definition begins."""
+    """Return the slot at which the search for a node's definition begins."""
     arguments = state.arguments
     return home(state, state.codes[n], arguments[n, 0], arguments[n, 1], arguments[n, 2])
 
 
 @compiled
 def lookup(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
-    """Return the node with that definition, or minus the free place for it, less one."""
+    """Return the node with a definition, or -1 - (its free slot)."""
     table, mask = state.table, (1 << state.table_bits) - 1
     codes, arguments = state.codes, state.arguments
-    place = home(state, code, a, b, c)
+    slot = home(state, code, a, b, c)
     while True:
-        n: int = table[place]
+        n: int = table[slot]
         if n == 0:
-            return -place - 1
+            return -slot - 1
         if codes[n] == code and arguments[n, 0] == a and arguments[n, 1] == b and arguments[n, 2] == c:
             return n
-        place = (place + 1) & mask
+        slot = (slot + 1) & mask
 
 
 @compiled
 def take_out(state: RewriteState, n: int) -> None:
-    """Remove a node from the table, if it is there; call before its definition changes."""
+    """Remove a node from the table, if it is there; call this before its definition changes."""
     table, mask = logged(state).table, (1 << state.table_bits) - 1
     hole = home_of(state, n)
     while table[hole] != n:
         if table[hole] == 0:
             return
         hole = (hole + 1) & mask
-    place = hole
+    slot = hole
     while True:
-        place = (place + 1) & mask
-        other = table[place]
+        slot = (slot + 1) & mask
+        other = table[slot]
         if other == 0:
             break
-        if ((place - home_of(state, other)) & mask) >= ((place - hole) & mask):
+        if ((slot - home_of(state, other)) & mask) >= ((slot - hole) & mask):
             table[hole] = other
-            hole = place
+            hole = slot
     table[hole] = 0
 
 
@@ -204,20 +203,20 @@ def take_out(state: RewriteState, n: int) -> None:
 
 @compiled
 def touch(state: RewriteState, n: int) -> None:
-    """Remember a node that may have no uses when the move is over."""
+    """Note a node that may be without uses after the move."""
     state.touched[state.touched_count] = n
     state.touched_count += 1
 
 
 @compiled
 def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
-    """Return the value of a definition in normal form: of the node that has it, or of a new one."""
-    found = lookup(state, code, a, b, c)
-    if found > 0:
-        if found == state.target:
+    """Return the value of a definition in normal form: that of an existing node, or of a new one."""
+    existing = lookup(state, code, a, b, c)
+    if existing > 0:
+        if existing == state.target:
             state.failed = 1
-        sign: int = state.signs[found]
-        return found * sign
+        sign: int = state.signs[existing]
+        return existing * sign
     n = state.next
     if state.free_count > 0:
         n = state.free[state.free_count - 1]
@@ -235,7 +234,7 @@ def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     state.frozen[n] = 0
     state.fused[n] = 0
     state.queued[n] = 0
-    logged(state).table[-found - 1] = n
+    logged(state).table[-existing - 1] = n
     touch(state, n)
     return n
 
@@ -257,14 +256,14 @@ def number(state: RewriteState, a: int) -> float:
 
 @compiled
 def is_constant_node(state: RewriteState, a: int) -> bool:
-    """Return True if a value is a number."""
+    """Return True if a value is a constant."""
     code: int = state.codes[abs(a)]
     return code == CONSTANT
 
 
 @compiled
 def is_finite(value: float) -> bool:
-    """Return True if a number is neither infinite nor NaN, nor too small to be exact."""
+    """Return True if a number is finite, and large enough to be exact."""
     return 1e-290 < abs(value) < 1e290
 
 
@@ -322,7 +321,7 @@ def make_quotient(state: RewriteState, a: int, b: int) -> int:
         return sign * a
     if a == ZERO:
         return a
-    # operations that have to stay as they are come as they are
+    # frozen operations are not simplified
     if state.mode == BUILD:
         return sign * intern(state, DIVIDE, a, b, 0)
     if a == b:
@@ -385,20 +384,20 @@ def make_node(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
 
 
 @compiled
-def link(state: RewriteState, place: int, m: int) -> None:
-    """Enter the argument at a place among the uses of a node."""
+def link(state: RewriteState, use: int, m: int) -> None:
+    """Insert an argument's place into the list of uses of a node."""
     written, head = logged(state), state.heads[m]
-    written.nexts[place] = head
-    written.previous[place] = 0
+    written.nexts[use] = head
+    written.previous[use] = 0
     if head:
-        written.previous[head] = place
-    written.heads[m] = place
+        written.previous[head] = use
+    written.heads[m] = use
 
 
 @compiled
-def unlink(state: RewriteState, place: int, m: int) -> None:
-    """Take the argument at a place out of the uses of a node."""
-    before, after = state.previous[place], state.nexts[place]
+def unlink(state: RewriteState, use: int, m: int) -> None:
+    """Remove an argument's place from the list of uses of a node."""
+    before, after = state.previous[use], state.nexts[use]
     if before:
         logged(state).nexts[before] = after
     else:
@@ -424,21 +423,21 @@ def pop(state: RewriteState) -> int:
 
 @compiled
 def fuse_node(state: RewriteState, n: int) -> None:
-    """Let a sum take up a product that nothing else uses, if it has one; for when arguments or their uses change."""
-    found = 0
+    """Fuse a sum with a product that has no other use; call this when its arguments or their uses change."""
+    takes_product = 0
     for k in range(2):
         m = abs(state.arguments[n, k])
         if state.codes[m] == MULTIPLY and state.uses[m] == 1:
-            found = 1
+            takes_product = 1
     was = state.fused[n]
-    if found != was:
-        logged(state).fused[n] = found
-        state.cost += (was - found) * state.credit
+    if takes_product != was:
+        logged(state).fused[n] = takes_product
+        state.cost += (was - takes_product) * state.credit
 
 
 @compiled
 def release(state: RewriteState, n: int) -> None:
-    """Free the terms of a node that is no sum any more, or dies."""
+    """End the fusion of a node that dies, or is no sum any more."""
     if state.fused[n]:
         logged(state).fused[n] = 0
         state.cost += state.credit
@@ -446,19 +445,19 @@ def release(state: RewriteState, n: int) -> None:
 
 @compiled
 def fuse_users(state: RewriteState, m: int, most: int) -> None:
-    """Look again at the sums among the users of a node, so many at most, for what they take up."""
-    place = state.heads[m]
-    while place and most:
-        user = place // 3
+    """Check the fusion of at most `most` sums among the users of a node."""
+    use = state.heads[m]
+    while use and most:
+        user = use // 3
         if state.codes[user] == ADD and state.uses[user]:
             fuse_node(state, user)
-        place = state.nexts[place]
+        use = state.nexts[use]
         most -= 1
 
 
 @compiled
 def recounted(state: RewriteState, m: int) -> None:
-    """Look again at the sums that use a product, when it has come to one use or to two."""
+    """Check the fusion of sums that use a product, after its uses became one or two."""
     if state.credit and state.codes[m] == MULTIPLY:
         fuse_users(state, m, 2)
 
@@ -522,7 +521,7 @@ def drop(state: RewriteState, n: int) -> None:
 
 @compiled
 def merge_nodes(state: RewriteState, n: int, v: int) -> None:
-    """Let all uses of a node use another value, that is as large, and the users wait to be renewed."""
+    """Replace a node by an equal value in all its uses, and queue the users to be renewed."""
     m = abs(v)
     uses = state.uses[n]
     if state.logged + 200 * uses + 2_000 > state.log_limit:
@@ -530,20 +529,20 @@ def merge_nodes(state: RewriteState, n: int, v: int) -> None:
         return
     hold(state, m)
     while True:
-        place = state.heads[n]
-        if place == 0:
+        use = state.heads[n]
+        if use == 0:
             break
-        user = place // 3
+        user = use // 3
         code = state.codes[user]
         if code != OUTPUT and not state.queued[user]:
             take_out(state, user)
             logged(state).queued[user] = 1
             state.queue[state.queue_count] = user
             state.queue_count += 1
-        unlink(state, place, n)
-        k = place - 3 * user
+        unlink(state, use, n)
+        k = use - 3 * user
         logged(state).arguments[user, k] = sign_of(state.arguments[user, k]) * v
-        link(state, place, m)
+        link(state, use, m)
         logged(state).uses[m] = state.uses[m] + 1
         if state.credit and code == ADD:
             fuse_node(state, user)
@@ -556,7 +555,7 @@ def merge_nodes(state: RewriteState, n: int, v: int) -> None:
 
 @compiled
 def define(state: RewriteState, n: int, v: int) -> None:
-    """Let a node be computed as the value v is: by its definition if v is new, else v takes its place everywhere."""
+    """Redefine a node by the value v: it takes v's definition if v is new; else v replaces it everywhere."""
     m, sign = abs(v), sign_of(v)
     if m == n:
         return
@@ -581,9 +580,9 @@ def define(state: RewriteState, n: int, v: int) -> None:
         argument = abs(arguments[m, k])
         link(state, 3 * n + k, argument)
         hold(state, argument)
-    place = lookup(state, code, arguments[n, 0], arguments[n, 1], arguments[n, 2])
-    if place < 0:
-        logged(state).table[-place - 1] = n
+    slot = lookup(state, code, arguments[n, 0], arguments[n, 1], arguments[n, 2])
+    if slot < 0:
+        logged(state).table[-slot - 1] = n
     arity = state.arities[old]
     if arity > 0:
         drop(state, abs(a))
@@ -594,13 +593,13 @@ def define(state: RewriteState, n: int, v: int) -> None:
     if state.credit:
         if code == ADD:
             fuse_node(state, n)
-        # what uses n may take it up now, or no longer
+        # its users may be fused with it now, or no longer
         fuse_users(state, n, state.uses[n])
 
 
 @compiled
 def renew(state: RewriteState) -> None:
-    """Bring the nodes whose arguments have changed into normal form, and merge those that have become equal."""
+    """Bring nodes with changed arguments into normal form, and merge equal nodes."""
     while state.queue_count > 0 and not state.failed:
         state.queue_count -= 1
         n = state.queue[state.queue_count]
@@ -637,7 +636,7 @@ def meaning(state: RewriteState, reference: int) -> int:
 
 @compiled
 def keep_program(state: RewriteState) -> None:
-    """Keep the program as it is now as the best."""
+    """Store the current program as the best."""
     count = state.next
     state.unkept = 0
     state.best = state.cost

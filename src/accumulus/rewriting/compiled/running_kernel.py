@@ -1,6 +1,6 @@
 """Compiled arithmetic of a tape at complex or real points, with a running bound on the error of each value.
 
-Sums, products, quotients, changes of sign and choices; at the first operation that is none of these it hands back.
+It computes sums, products, quotients, changes of sign and choices, and returns at the first other operation.
 About twenty nanoseconds an operation and complex point, two at a real one.
 """
 
@@ -13,21 +13,21 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NO_FLOATS, Axes, Floats, Integers, State
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
-#: Complex values with bounds on their errors; real ones alone, or with bounds.
+#: Modes: complex values with bounds on their errors; real values alone, or with bounds.
 COMPLEX, PLAIN, BOUNDED = range(3)
 
 
 class RunningState(State):
-    """A tape at points, side by side: what belongs to a reference at a point is at reference · points + point.
+    """A tape at points: the value of a reference at a point is at reference · points + point.
 
-    Constants stand behind the operations, the first one last: the reference -1 is the last place.
+    Constants follow the operations in reverse order: reference -1 is the last row.
     """
 
     mode: int
     points: int
-    places: int  # of inputs, operations and constants together
+    places: int  # number of inputs, operations and constants
     rows: Annotated[Integers, Axes(4)]  # code and three arguments of each input and operation, (references, 4)
-    # operations of a call
+    # range of operations of a call
     begin: int = 0
     end: int
     # values, (places · points,)
@@ -35,20 +35,20 @@ class RunningState(State):
     imaginary: Floats = NO_FLOATS
     errors: Floats  # bounds on their errors, in units of rounding
     sizes: Floats = NO_FLOATS  # magnitudes of complex values, NaN where there is no value
-    rounding: float = 0.0  # what a unit of an error of a complex value comes to, with some slack
-    # real values beyond the first are infinite; those below the second have errors of its size
+    rounding: float = 0.0  # largest difference of complex values for each unit of an error
+    # real values beyond the first are infinite; those below the second have errors of their own size
     largest: float = math.inf
     smallest: float = 0.0
 
 
-#: Between these, squares can be added.
+#: Squares of magnitudes in this range can be added.
 TINY: Final = 1e-280
 HUGE: Final = 1e280
 
 
 @compiled
 def magnitude(x: float, y: float) -> float:
-    """Return |x + iy|; infinite if either is, else NaN if either is."""
+    """Return |x + iy|; infinite if either part is, else NaN if either is."""
     squares = x * x + y * y
     if TINY < squares < HUGE:
         return math.sqrt(squares)
@@ -59,8 +59,8 @@ def magnitude(x: float, y: float) -> float:
         return math.nan
     if large == 0.0:
         return 0.0
-    part = small / large
-    return large * math.sqrt(1.0 + part * part)
+    ratio = small / large
+    return large * math.sqrt(1.0 + ratio * ratio)
 
 
 @compiled
@@ -74,14 +74,14 @@ def _put(state: RunningState, at: int, x: float, y: float, error: float, size: f
 
 @compiled
 def divide(state: RunningState, at: int, i: int, j: int) -> None:
-    """Write a quotient; none where rounding has left no digit of the divisor."""
+    """Write a quotient; NaN where the divisor has no digit free of rounding errors."""
     size, by_second = state.sizes[j], state.errors[j]
     if 2.0 * state.rounding * by_second >= size or size == 0.0:
         _put(state, at, math.nan, 0.0, math.inf, math.nan)
         return
     a, b, c, d = state.real[i], state.imaginary[i], state.real[j], state.imaginary[j]
     x, y = math.nan, math.nan
-    # by the larger part, so that nothing overflows on the way (Smith, Communications of the ACM 5, 1962)
+    # scaled by the larger part, so that nothing overflows (Smith, Communications of the ACM 5, 1962)
     if abs(c) >= abs(d):
         ratio = d / c
         whole = c + d * ratio
@@ -96,17 +96,17 @@ def divide(state: RunningState, at: int, i: int, j: int) -> None:
 
 @compiled
 def _place(state: RunningState, reference: int) -> int:
-    """Return the place at which the values of a reference begin."""
+    """Return the index of a reference's first value."""
     return (reference if reference >= 0 else reference + state.places) * state.points
 
 
 @compiled
 def _run_complex(state: RunningState, r: int, code: int) -> None:
-    """Write a sum, difference, product, quotient or change of sign at all points."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
+    """Compute a sum, difference, product, quotient or change of sign at all points."""
+    start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     real, imaginary, errors, sizes = state.real, state.imaginary, state.errors, state.sizes
     for p in range(state.points):
-        at, i, j = own + p, first + p, second + p
+        at, i, j = start + p, first + p, second + p
         a, b, c, d = real[i], imaginary[i], real[j], imaginary[j]
         if code == MULTIPLY:
             x, y = a * c - b * d, a * d + b * c
@@ -120,29 +120,29 @@ def _run_complex(state: RunningState, r: int, code: int) -> None:
             _put(state, at, -a, -b, errors[i], sizes[i])
         else:
             x, y = (a + c, b + d) if code == ADD else (a - c, b - d)
-            # what a sum loses by cancelling depends on how its terms are grouped, so all of them count
+            # cancellation depends on how terms are grouped, so all of them count
             _put(state, at, x, y, errors[i] + errors[j] + sizes[i] + sizes[j], magnitude(x, y))
 
 
 @compiled
 def _run_real(state: RunningState, r: int, code: int) -> None:
-    """Write a sum, difference, product, quotient or change of sign at all points."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
+    """Compute a sum, difference, product, quotient or change of sign at all points."""
+    start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values = state.real
     for p in range(state.points):
         x, y = values[first + p], values[second + p]
         if code == ADD:
-            values[own + p] = x + y
+            values[start + p] = x + y
         elif code == SUBTRACT:
-            values[own + p] = x - y
+            values[start + p] = x - y
         elif code == MULTIPLY:
-            values[own + p] = x * y
+            values[start + p] = x * y
         elif code == DIVIDE:
-            values[own + p] = x / y
+            values[start + p] = x / y
         else:
-            values[own + p] = -x
-        if abs(values[own + p]) > state.largest:
-            values[own + p] = math.inf if values[own + p] > 0.0 else -math.inf
+            values[start + p] = -x
+        if abs(values[start + p]) > state.largest:
+            values[start + p] = math.inf if values[start + p] > 0.0 else -math.inf
 
 
 @compiled
@@ -153,37 +153,37 @@ def times(size: float, error: float) -> float:
 
 @compiled
 def _bound_real(state: RunningState, r: int, code: int) -> None:
-    """Compute bounds of one of these, once its values are there."""
-    own, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
+    """Compute the bounds of an operation whose values are known."""
+    start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values, errors = state.real, state.errors
     for p in range(state.points):
-        size, by_first, by_second = abs(values[own + p]), errors[first + p], errors[second + p]
+        size, by_first, by_second = abs(values[start + p]), errors[first + p], errors[second + p]
         if code == MULTIPLY:
             of_first, of_second = times(abs(values[second + p]), by_first), times(abs(values[first + p]), by_second)
-            errors[own + p] = of_second + of_first + size
+            errors[start + p] = of_second + of_first + size
         elif code == DIVIDE:
-            errors[own + p] = (by_first + size * by_second) / abs(values[second + p]) + size
+            errors[start + p] = (by_first + size * by_second) / abs(values[second + p]) + size
         elif code == NEGATIVE:
-            errors[own + p] = by_first
+            errors[start + p] = by_first
         else:
-            errors[own + p] = by_first + by_second + size
+            errors[start + p] = by_first + by_second + size
         if size > state.largest:
-            errors[own + p] = math.inf
+            errors[start + p] = math.inf
         elif 0.0 < size < state.smallest:
-            errors[own + p] += state.smallest
+            errors[start + p] += state.smallest
 
 
 @compiled
 def _choose(state: RunningState, r: int) -> None:
-    """Choose one of two values, by a third, at all points."""
-    own, condition = _place(state, r), _place(state, state.rows[r, 1])
+    """Select one of two values by a condition, at all points."""
+    start, condition = _place(state, r), _place(state, state.rows[r, 1])
     first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
     is_complex = state.mode == COMPLEX
     for p in range(state.points):
         holds = state.real[condition + p] != 0.0
         if is_complex:
             holds = holds or state.imaginary[condition + p] != 0.0
-        at, taken = own + p, (first if holds else second) + p
+        at, taken = start + p, (first if holds else second) + p
         state.real[at] = state.real[taken]
         if is_complex:
             state.imaginary[at] = state.imaginary[taken]
@@ -192,8 +192,8 @@ def _choose(state: RunningState, r: int) -> None:
             state.errors[at] = state.errors[taken]
 
 
-def perform(state: RunningState) -> int:
-    """Run operations from `begin` on; returns the first that is left, `end` if there is none."""
+def run_operations(state: RunningState) -> int:
+    """Run operations from `begin` on; return the first one that is not supported, or `end`."""
     for r in range(state.begin, state.end):
         code = state.rows[r, 0]
         if code in (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE):

@@ -1,10 +1,10 @@
-"""Compiled search for the signs with which nodes are computed, so that few have to be changed.
+"""Compiled search for signs of nodes that need few changes of sign.
 
-Each node is computed with a sign of its own: as its value, or as the negative of that. Whether that takes a change of
-sign depends on it and on those of its arguments: a product has the product of their signs, a difference can be taken
-either way round, a choice wants both of its values alike, an output its own. An exact sum is never turned. Annealing
-over single signs: what is wrong with a node depends on its neighbours only, so a visit takes some ten nanoseconds, and
-what is wrong wanders along products at no cost until it meets its like, or a difference.
+Each node is computed as its value or as the negative. A node needs a change of sign depending on its sign and those of
+its arguments: a product has the product of their signs, a difference can be taken either way round, both values of a
+choice need the same sign, an output needs its own. An exact sum is never negated. Annealing flips single signs: the
+changes at a node depend on its neighbours only, so a visit takes some ten nanoseconds, and a change moves along
+products at no cost until it meets another one, or a difference.
 """
 
 from __future__ import annotations
@@ -16,37 +16,38 @@ from accumulus.native.state import NOTHING, Axes, Floats, Integers, State
 from accumulus.native.words import random_bits, shifted_right
 from accumulus.rewriting.compiled.rewrite_nodes import THRESHOLD_COUNT
 
-#: What to do: anneal signs; count changes; bring the nodes that outputs need into an order, arguments first.
+#: Modes: anneal signs; count changes; sort the nodes that outputs need, arguments first.
 TURN, COUNT, SORT = range(3)
-#: Kinds of nodes. Of a free one no sign is wrong: a constant among its arguments takes any. An exact sum never turns.
+#: Kinds of nodes. A free node needs no change: a constant among its arguments can have either sign. An exact sum keeps
+#: its sign.
 FREE, PRODUCT, SUM, SELECT, ODD, EVEN, OTHER, OUTPUT, EXACT_SUM = range(9)
 
 
 class SignsState(State):
-    """Nodes, from 1 on; either they are brought into an order, or their signs are annealed."""
+    """Nodes, from 1 on; they are sorted, or their signs are annealed."""
 
     mode: int = TURN  # what to do
-    # nodes that each is computed from, negative where the negative is meant, 0 where there is none
+    # arguments of each node, negative for a negative, 0 for none
     arguments: Annotated[Integers, Axes(3)]
-    arities: Integers = NOTHING  # for SORT, how many of them there are; 0 for what is no operation
+    arities: Integers = NOTHING  # for SORT, number of arguments; 0 if the node is no operation
     roots: Integers = NOTHING  # for SORT, the outputs: nodes, negative where the negative is meant
     root_count: int = 0  # their number
-    seen: Integers = NOTHING  # for SORT, 1 for nodes that have been met; 0 at first
-    stack: Integers = NOTHING  # for SORT, room for each node, and for each of its uses, and one more
-    order: Integers = NOTHING  # where SORT writes
+    seen: Integers = NOTHING  # for SORT, 1 for visited nodes; 0 at first
+    stack: Integers = NOTHING  # for SORT, a number for each node and each use, and one more
+    order: Integers = NOTHING  # result of SORT
     kinds: Integers = NOTHING  # of each node
-    own: Integers = NOTHING  # sign of what defines the node
-    spins: Integers = NOTHING  # sign that the node is computed with
-    # the place in `arguments` of the first use of each node, in words from the beginning; 0 if there is none
+    own: Integers = NOTHING  # sign of each node's definition
+    spins: Integers = NOTHING  # sign with which each node is computed
+    # index in `arguments` of each node's first use, in words; 0 if there is none
     heads: Integers = NOTHING
-    nexts: Integers = NOTHING  # for each such place, that of the next use of the same node; 0 ends the list
+    nexts: Integers = NOTHING  # for each such index, that of the node's next use; 0 ends the list
     thresholds: Floats  # -ln of probabilities that are spread evenly, (THRESHOLD_COUNT,)
     random: Integers = NOTHING  # state of the generator, (1,)
-    count: int = 0  # nodes of which COUNT says how many changes of sign they take
-    # for TURN, the first that may turn, and how many may
+    count: int = 0  # for COUNT, number of nodes
+    # for TURN, first node that may be negated, and their number
     first: int = 0
     nodes: int = 0
-    visits: int = 0  # to make in a call
+    visits: int = 0  # visits of a call
     # and its factor for each visit
     temperature: float = 0.0
     cooling: float = 0.0
@@ -54,7 +55,7 @@ class SignsState(State):
 
 @compiled
 def sign_at(state: SignsState, n: int, k: int) -> int:
-    """Return the sign with which an argument comes; 0 where there is none that matters."""
+    """Return the sign of an argument; 0 if it does not matter."""
     a = state.arguments[n, k]
     if a == 0:
         return 0
@@ -64,7 +65,7 @@ def sign_at(state: SignsState, n: int, k: int) -> int:
 
 @compiled
 def wrong(state: SignsState, n: int) -> int:
-    """Return the number of changes of sign that a node takes."""
+    """Return the number of changes of sign at a node."""
     kind = state.kinds[n]
     if kind == FREE:
         return 0
@@ -90,18 +91,18 @@ def wrong(state: SignsState, n: int) -> int:
 
 @compiled
 def around(state: SignsState, n: int) -> int:
-    """Return the number of changes that a node and its users take."""
+    """Return the number of changes of sign at a node and its users."""
     total = wrong(state, n)
-    place = state.heads[n]
-    while place:
-        total += wrong(state, place // 3)
-        place = state.nexts[place]
+    use = state.heads[n]
+    while use:
+        total += wrong(state, use // 3)
+        use = state.nexts[use]
     return total
 
 
 @compiled
 def _sort(state: SignsState) -> int:
-    """Order the operations that the outputs need, arguments first; returns how many they are."""
+    """Sort the operations that the outputs need, arguments first; return their number."""
     arities, seen, stack = state.arities, state.seen, state.stack
     count = 0
     for k in range(state.root_count):
@@ -110,7 +111,7 @@ def _sort(state: SignsState) -> int:
         while height:
             height -= 1
             n = stack[height]
-            if n < 0:  # all that it needs is there
+            if n < 0:  # all its arguments are visited
                 state.order[count] = ~n
                 count += 1
             elif not seen[n] and arities[n]:
@@ -125,7 +126,7 @@ def _sort(state: SignsState) -> int:
 
 @compiled
 def count_wrong(state: SignsState) -> int:
-    """Return the number of changes of sign that all nodes and outputs take."""
+    """Return the number of changes of sign at all nodes and outputs."""
     total = 0
     for n in range(1, state.count + 1):
         total += wrong(state, n)
@@ -134,7 +135,7 @@ def count_wrong(state: SignsState) -> int:
 
 @compiled
 def turn(state: SignsState) -> None:
-    """Visit random nodes among those that may turn."""
+    """Visit random nodes that may be negated."""
     first, nodes, spins = state.first, state.nodes, state.spins
     temperature, cooling = state.temperature, state.cooling
     for _ in range(state.visits):
@@ -150,8 +151,8 @@ def turn(state: SignsState) -> None:
             spins[n] = -spins[n]
 
 
-def perform(state: SignsState) -> int:
-    """Do what the mode says; of SORT and COUNT, returns the number."""
+def run_signs(state: SignsState) -> int:
+    """Run `mode`; return the number for SORT and COUNT, else 0."""
     if state.mode == SORT:
         return _sort(state)
     if state.mode == COUNT:

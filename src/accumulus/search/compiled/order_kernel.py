@@ -1,24 +1,24 @@
 """Compiled search over vertex elimination orders: simulated annealing by heat bath on bitset rows.
 
-State. Every intermediate k has six bitset rows: what it depends on and what depends on it (P and S), each as
-three nested sets A ⊇ N ⊇ X: all edges, those whose label is not ±1, those whose label varies. Roots and
+State. Every intermediate k has six bitset rows: the vertices that it depends on and those that depend on it (S and P),
+each as three nested sets A ⊇ N ⊇ X: all edges, those whose label is not ±1, those whose label varies. Roots and
 terminals only occur as bits. Eliminating k updates the rows of its neighbours with a few word operations, and
 its cost under every objective is a product of population counts. (Labels of one kind less:
-`accumulus.elimination.emit`; the tests hold the two against each other.)
+`accumulus.elimination.emit`; the tests compare both.)
 
-Moves. What eliminating a vertex costs depends only on the *set* eliminated before it. So if x moves within the
-order, the vertices between its old and its new place see one change, x itself there or gone, whatever the
-distance: one replay of the window with x present, and one with x absent, price every place of x in the window
+Moves. The cost of eliminating a vertex depends only on the *set* eliminated before it. So if x moves within the
+order, the vertices between its old and its new position see one change, x itself present or eliminated, whatever the
+distance: one replay of the window with x present, and one with x absent, price every position of x in the window
 at once. x then draws one of them with probability ∝ exp(-energy / temperature) (heat bath; Geman and Geman
-1984). A sweep visits every position; at position a, whose state is at hand, the vertex there may move later,
-and a random later one may move up to anywhere behind a.
+1984). A sweep visits every position; at position a, whose state is available, the vertex there may move later,
+and a random later one may move up to any position from a on.
 
 Between sweeps the order is rewritten as another one of equal cost (a depth-first linear extension of
 "neighbours at the time of elimination"), which lets the next windows see other neighbours.
 
 Time: a step (one vertex eliminated in a replay) takes a few tens of nanoseconds for graphs of up to 128
 vertices; a visit replays at most 2.5 windows. Memory: 144 n²/64 bytes for n vertices, and a few arrays. No
-allocation, no reference counting, no GIL: the kernel is handed one block of integers and addresses, and works
+allocation, no reference counting, no GIL: the kernel gets the address of one block of integers and addresses, and works
 on memory that its caller owns.
 """
 
@@ -30,17 +30,17 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Floats, Integers, State
 from accumulus.native.words import bit, copy, lowest, population, random_bits, shifted_right, without_lowest, wrapped
 
-#: Sets of a vertex in its bitset rows: three of what it depends on, three of what depends on it.
+#: Sets of a vertex in its bitset rows: three of its successors, three of its predecessors.
 SETS: Final = 6
 #: Two totals share an integer, so that orders are compared by the first and then by the second.
 SHIFT: Final = 32
-#: exp(-k / TABLE_STEP) for k < TABLE_LENGTH; what is less likely does not happen.
+#: exp(-k / TABLE_STEP) for k < TABLE_LENGTH; moves of smaller probability are never made.
 TABLE_STEP: Final = 16
 TABLE_LENGTH: Final = 24 * TABLE_STEP
 
 
 class RowsState(State):
-    """Bitset rows, and what eliminating a vertex costs."""
+    """Bitset rows, and the weights of costs."""
 
     base: Integers  # rows of the whole graph, (vertices, SETS, words)
     mask: Integers  # the vertices whose rows are kept up to date, (words,)
@@ -54,23 +54,23 @@ class RowsState(State):
 
 
 class OrderState(RowsState):
-    """An order that is annealed.
+    """An order to anneal.
 
     Attributes:
         rows, scratch: of the graph at position `at`, and of a replay; like `base`.
         order, best_order: the present one and the best so far, (vertices,).
-        costs: of each vertex where it stands.
-        own, changed: of a replay: what the moved vertex costs at each place, and what the others cost then.
-        sums: of the probabilities of places.
-        stack, waiting, spare: for writing down an equivalent order.
+        costs: of each vertex at its position.
+        costs_of_x, changed: results of a replay: cost of the moved vertex at each position, and changed costs of the
+        others. sums: cumulated probabilities of positions.
+        stack, waiting, spare: scratch memory to rewrite the order.
         table: see TABLE_STEP.
         random: state of the generator, (1,).
-        window: vertices behind its own place among which one is placed, at most.
-        visits: to make in a call.
+        window: largest distance that a vertex moves.
+        visits: visits of a call.
         at: position of the next visit; -1 starts with a new order.
-        total, best: cost of the present and of the best order.
-        sweeps: that were begun.
-        temperature, cooling: and its factor for each visit.
+        total, best: cost of the current and of the best order.
+        sweeps: sweeps that were begun.
+        temperature, cooling: the temperature, and its factor for each visit.
         primary, secondary: weights of the two totals.
     """
 
@@ -79,7 +79,7 @@ class OrderState(RowsState):
     order: Integers
     best_order: Integers
     costs: Integers
-    own: Integers
+    costs_of_x: Integers
     changed: Integers
     sums: Floats
     stack: Integers
@@ -105,7 +105,7 @@ class OrderState(RowsState):
 HALF: Final = 1 << (SHIFT - 1)
 #: Sets of one side of a vertex.
 SIDE: Final = SETS // 2
-#: Cost that is still to be computed.
+#: Marks a cost that has to be computed.
 UNKNOWN: Final = -(1 << 62)
 
 
@@ -147,7 +147,7 @@ def cost_of(state: RowsState, rows: Integers, k: int) -> int:
 
 @compiled
 def join_word(to: Integers, source: Integers, words: int, constant: int, variable: int) -> None:
-    """Add a vertex's sets to another's, one word of the three, through an edge of the given kind."""
+    """Add a vertex's sets to another's through an edge of the given kind: one of the three words."""
     new, old = source[0], to[0]
     to[0] = old | new
     to[words] |= source[words] | (new & (constant | old))
@@ -163,7 +163,7 @@ def join_beyond(to: Integers, source: Integers, words: int, constant: int, varia
 
 @compiled
 def eliminate(rows: Integers, k: int, mask: Integers, words: int, inner: int) -> None:
-    """Eliminate k as far as the rows of the intermediates in `mask` are concerned."""
+    """Eliminate k: update the rows of its neighbours in `mask`."""
     above = rows[k * words * SETS :]
     side = words * SIDE
     word, keep = k >> 6, ~bit(k & 63)
@@ -174,7 +174,7 @@ def eliminate(rows: Integers, k: int, mask: Integers, words: int, inner: int) ->
             low = wrapped(bits & -bits)
             neighbour = (w << 6) + lowest(bits)
             bits ^= low
-            # a neighbour above takes over what k depends on, one below what depends on k
+            # a neighbour above gets k's successors, one below gets k's predecessors
             take = side if from_above & low else 0
             label = above[side - take :]
             constant = -1 if label[words + w] & low else 0
@@ -201,7 +201,7 @@ def mark(mask: Integers, order: Integers, first: int, last: int, inner: int) -> 
 
 @compiled
 def later_neighbours(state: OrderState, u: int, inner: int, step: int, top: int) -> int:
-    """Add `step` to what each later neighbour of u waits for; push those that wait for nothing any more."""
+    """Add `step` to the waiting count of each later neighbour of u; push neighbours whose count becomes 0."""
     words, waiting = state.words, state.waiting
     above = state.rows[u * words * SETS :]
     for w in range(inner):
@@ -243,7 +243,7 @@ def _rewrite(state: OrderState, inner: int) -> None:
 
 @compiled
 def _cost_order(state: OrderState, inner: int) -> None:
-    """Cost the order from its start; it becomes the best one if it is."""
+    """Cost the order from its start; store it if it is the best."""
     m, words, rows, order = state.vertices, state.words, state.rows, state.order
     state.at = 0
     copy(rows, state.base, m * words * SETS)
@@ -263,20 +263,20 @@ def _cost_order(state: OrderState, inner: int) -> None:
 
 @compiled
 def replay(state: OrderState, x: int, first: int, length: int, gone: int, costing: bool) -> None:
-    """Eliminate order[first:first+length] in the scratch rows, while x is there all the time, or gone before.
+    """Eliminate order[first:first+length] in the scratch rows, with x present throughout, or eliminated before.
 
-    While x is there: writes what x would cost before each of them (`own`), and which of them are its neighbours
-    when they go (`changed` is UNKNOWN). What those cost is written to `changed` if `costing`.
+    With x present, write the cost of x before each of them (`costs_of_x`), and mark its neighbours at their elimination
+    by `changed` = UNKNOWN. If `costing`, write the neighbours' costs to `changed`.
     """
     scratch, order, mask, words = state.scratch, state.order, state.mask, state.words
-    own, changed = state.own, state.changed
+    costs_of_x, changed = state.costs_of_x, state.changed
     inner, row = (state.vertices + 63) >> 6, words * SETS
     copy(scratch[x * row :], state.rows[x * row :], row)
     for t in range(first, first + length):
         u = order[t]
         copy(scratch[u * row :], state.rows[u * row :], row)
     if not gone:
-        own[0] = cost_of(state, scratch, x)
+        costs_of_x[0] = cost_of(state, scratch, x)
     else:
         eliminate(scratch, x, mask, words, inner)
     for t in range(length):
@@ -291,21 +291,21 @@ def replay(state: OrderState, x: int, first: int, length: int, gone: int, costin
             changed[t] = cost_of(state, scratch, u)
         eliminate(scratch, u, mask, words, inner)
         if not gone:
-            own[t + 1] = cost_of(state, scratch, x) if near else own[t]
+            costs_of_x[t + 1] = cost_of(state, scratch, x) if near else costs_of_x[t]
 
 
 @compiled
 def draw(state: OrderState, first: int, length: int, sign: int) -> int:
-    """Draw one of the places 0 … length for x, from what the replays wrote.
+    """Draw one of the positions 0 … length for x, from the results of the replays.
 
-    Before its place, vertices cost what they do with x there, behind it what they do without. `changed` holds the
-    former if x stands first now (sign 1), and the latter if it stands last (sign -1).
+    Vertices before this position cost as much as with x present, later ones as much as without. `changed` holds the
+    former if x is first now (sign 1), and the latter if it is last (sign -1).
     """
-    own, changed, sums, order, costs = state.own, state.changed, state.sums, state.order, state.costs
+    costs_of_x, changed, sums, order, costs = state.costs_of_x, state.changed, state.sums, state.order, state.costs
     primary, secondary = state.primary / state.temperature, state.secondary / state.temperature
     price, least = 0, 1e300
     for t in range(length + 1):
-        total = price + own[t]
+        total = price + costs_of_x[t]
         high = (total + HALF) >> SHIFT
         sums[t] = primary * high + secondary * (total - (high << SHIFT))
         least = min(least, sums[t])
@@ -318,38 +318,38 @@ def draw(state: OrderState, first: int, length: int, sign: int) -> int:
             sum_of_all += state.table[int(steps)]
         sums[t] = sum_of_all
     drawn = shifted_right(random_bits(state.random), 11) * (sum_of_all / 9007199254740992.0)
-    place = 0
-    while place < length and sums[place] <= drawn:
-        place += 1
-    return place
+    drawn_position = 0
+    while drawn_position < length and sums[drawn_position] <= drawn:
+        drawn_position += 1
+    return drawn_position
 
 
 @compiled
-def _move(state: OrderState, x: int, at: int, place: int, here: int) -> int:
-    """Move x from at+here to at+place and return by how much the total changes."""
-    own, changed, order, costs = state.own, state.changed, state.order, state.costs
-    difference: int = own[place] - own[here]
+def _move(state: OrderState, x: int, at: int, to: int, here: int) -> int:
+    """Move x from at+here to at+to; return the change of the total."""
+    costs_of_x, changed, order, costs = state.costs_of_x, state.changed, state.order, state.costs
+    difference: int = costs_of_x[to] - costs_of_x[here]
     if here == 0:
-        for t in range(place):
+        for t in range(to):
             u = order[at + t + 1]
             order[at + t] = u
             difference += changed[t] - costs[u]
             costs[u] = changed[t]
     else:
-        for t in range(here - 1, place - 1, -1):
+        for t in range(here - 1, to - 1, -1):
             u = order[at + t]
             order[at + t + 1] = u
             difference += changed[t] - costs[u]
             costs[u] = changed[t]
-    order[at + place] = x
-    costs[x] = own[place]
+    order[at + to] = x
+    costs[x] = costs_of_x[to]
     return difference
 
 
-def perform(state: OrderState) -> int:
-    """Make `visits` visits, from wherever the last call stopped; `at` = -1 starts with a new order.
+def run_order(state: OrderState) -> int:
+    """Make `visits` visits, continuing the last call; `at` = -1 starts with a new order.
 
-    Cutting a run into calls does not change it. Returns the best total so far.
+    The division into calls does not change the result. Return the best total so far.
     """
     m, words, order, rows, mask = state.vertices, state.words, state.order, state.rows, state.mask
     inner = (m + 63) >> 6
@@ -372,9 +372,9 @@ def perform(state: OrderState) -> int:
             mark(mask, order, at, at + length + 1, inner)
             for gone in range(later + 1):
                 replay(state, x, first, length, gone, gone == later)
-            place = draw(state, first, length, 1 - 2 * later)
-            if place != here:
-                state.total += _move(state, x, at, place, here)
+            position = draw(state, first, length, 1 - 2 * later)
+            if position != here:
+                state.total += _move(state, x, at, position, here)
                 if state.total < state.best:
                     state.best = state.total
                     copy(state.best_order, order, m)

@@ -1,10 +1,9 @@
 """Compiled search over orders of symmetric elimination, on bitset rows: greedy, and simulated annealing.
 
-Does what `accumulus.elimination.gradient_graph` does, as far as it matters to the number of products and additions.
-What is left after a set of values is gone does not depend on their order, so a move within a window of the order
-changes only what is eliminated in the window. A sweep visits every position, whose state is at hand: the value there
-may move later (up to a window), and a random one of the window may move there; each is replayed, and given up once it
-costs too much.
+It counts the products and additions of `accumulus.elimination.gradient_graph`. The graph after a set of values is
+eliminated does not depend on their order, so a move within a window of the order changes only eliminations in the
+window. A sweep visits every position, whose state is available: the value there may move later (up to a window), and a
+random one of the window may move there; each move is replayed, and given up once it costs too much.
 
 Time: a step (one value eliminated in a replay) takes some tens of nanoseconds for each neighbour in graphs of up to 128
 values; a replay begins with a copy of the rows. Memory: 120 n²/64 bytes for n values.
@@ -18,8 +17,8 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import Floats, Integers, State
 from accumulus.native.words import bit, copy, copy_many, lowest, population, random_bits, shifted_right, wrapped
 
-#: Sets of a value in its bitset rows: what it depends on, what depends on it, each followed by those of which the label
-#: is not ±1; and the values on which its adjoint depends.
+#: Sets of a value in its bitset rows: its operands, its users, each followed by the subset whose label is not ±1; and
+#: the values on which its adjoint depends.
 BELOW: Final = 0
 ABOVE: Final = 2
 CROSSING: Final = 4
@@ -29,25 +28,25 @@ COST, GREEDY, ANNEAL = range(3)
 
 
 class PairsState(State):
-    """An order of values that is made, or annealed; numbers of values that are eliminated come first.
+    """An order of values to make, or to anneal; eliminated values have the lowest numbers.
 
     Attributes:
-        base: rows of the whole graph, (values, SETS, words); none of terminals, which occur as bits only.
+        base: rows of the whole graph, (values, SETS, words); terminals have bits but no rows.
         rows, scratch: of the graph at position `at`, and of a replay; like `base`.
-        inner: bits of the values that are eliminated, (words,).
+        inner: bits of the eliminated values, (words,).
         order, best_order: the present one and the best so far, (values,).
         costs, tried: of each position of the order, and of a replay, (values,).
-        thresholds: what a move may cost more, in units of the temperature.
+        thresholds: accepted cost increases of moves, in units of the temperature.
         random: state of the generator, (1,).
-        values: that are eliminated.
-        words: of a set.
-        every: 1 if products with ±1 count, too.
-        products, additions: what one of them costs.
-        window: positions that a move changes, at most.
-        visits: to make in a call.
+        values: number of eliminated values.
+        words: words of a set.
+        every: 1 to count products with ±1, too.
+        products, additions: weights of one product and one addition.
+        window: largest number of positions that a move changes.
+        visits: visits of a call.
         at: position of the next visit; -1 starts with a new order.
         total, best: cost of the present and of the best order.
-        temperature, cooling: and its factor for each visit.
+        temperature, cooling: the temperature, and its factor for each visit.
     """
 
     base: Integers
@@ -78,94 +77,94 @@ class PairsState(State):
 # Search --------------------------------------------------------------------------------------------------------------
 
 
-#: Part of a random number that chooses a threshold: as many as there are.
+#: Bits of a random number that select a threshold.
 THRESHOLDS: Final = 1024
 NO_COST: Final = 1 << 62
 
 
 @compiled
 def _terms(state: PairsState, rows: Integers, k: int, additions: int) -> int:
-    """Count what eliminating k takes: products; or contributions to labels, each an addition or a new label."""
+    """Count the products of eliminating k; or the contributions to labels, each an addition or a new label."""
     words = state.words
-    own = rows[k * words * SETS :]
+    row = rows[k * words * SETS :]
     own_word, own_bit = k >> 6, bit(k & 63)
     p, q, s, r, outside, both, varying = 0, 0, 0, 0, 0, 0, 0
     for w in range(words):
-        below, across = own[w], own[CROSSING * words + w]
+        below, across = row[w], row[CROSSING * words + w]
         if w == own_word:
             across &= ~own_bit
         p += population(below)
-        q += population(own[words + w])
-        s += population(own[ABOVE * words + w])
-        r += population(own[(ABOVE + 1) * words + w])
+        q += population(row[words + w])
+        s += population(row[ABOVE * words + w])
+        r += population(row[(ABOVE + 1) * words + w])
         outside += population(across & ~below)
         both += population(across & below)
-        varying += population(across & own[words + w])
-    squared = own[CROSSING * words + own_word] & own_bit != 0
+        varying += population(across & row[words + w])
+    squared = row[CROSSING * words + own_word] & own_bit != 0
     if state.every != 0 or additions != 0:
         q, r, varying = p, s, both
-    found = q * r
+    total = q * r
     if squared:
-        # of a pair with a label ±1 one product of two remains, where both are crossed by k; see `eliminate_pairs`
-        found += shifted_right(q * (q + 1), 1) + shifted_right(varying * (varying - 1), 1)
-        found += q * (outside + both - varying)
-        found += 2 * both if additions != 0 else q
+        # for a pair with a label ±1, one of two products remains if k crosses both; see `eliminate_pairs`
+        total += shifted_right(q * (q + 1), 1) + shifted_right(varying * (varying - 1), 1)
+        total += q * (outside + both - varying)
+        total += 2 * both if additions != 0 else q
     else:
-        found += q * (outside + both)
+        total += q * (outside + both)
         if additions != 0:
-            found += both
-    return found
+            total += both
+    return total
 
 
 @compiled
 def _join(to: Integers, source: Integers, words: int, varies: int) -> int:
-    """Add a set, and which of its labels are not ±1, to another's through an edge; how many are new."""
+    """Add a set, and its subset of labels other than ±1, to another through an edge; return how many are new."""
     new = 0
     for w in range(words):
-        given, there = source[w], to[w]
-        new += population(given & ~there)
-        to[w] = there | given
-        to[words + w] |= source[words + w] | (given & (there | varies))
+        labels, there = source[w], to[w]
+        new += population(labels & ~there)
+        to[w] = there | labels
+        to[words + w] |= source[words + w] | (labels & (there | varies))
     return new
 
 
 @compiled
 def cross(to: Integers, source: Integers, words: int, i: int) -> int:
-    """Add a set to that on which the adjoint of i depends; how many of its values from i on are new."""
-    new, own = 0, i >> 6
+    """Add a set to those on which the adjoint of i depends; return the number of new elements from i on."""
+    new, own_word = 0, i >> 6
     for w in range(words):
         fresh = source[w] & ~to[w]
         to[w] |= fresh
-        if w > own:
+        if w > own_word:
             new += population(fresh)
-        elif w == own:
+        elif w == own_word:
             new += population(fresh & ~(bit(i & 63) - 1))
     return new
 
 
 @compiled
 def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
-    """Eliminate k and its adjoint; returns what it costs."""
+    """Eliminate k and its adjoint; return the cost."""
     words = state.words
     size = words * SETS
-    own = rows[k * size :]
+    row_of_k = rows[k * size :]
     own_word, own_bit = k >> 6, bit(k & 63)
     keep = ~own_bit
     products = _terms(state, rows, k, 0)
     added = _terms(state, rows, k, 1)
-    across = own[CROSSING * words :]
+    across = row_of_k[CROSSING * words :]
     squared = across[own_word] & own_bit != 0
     across[own_word] &= keep
     for w in range(words):
-        bits = own[ABOVE * words + w]
+        bits = row_of_k[ABOVE * words + w]
         while bits != 0:
             low = wrapped(bits & -bits)
             row = rows[((w << 6) + lowest(bits)) * size :]
             bits ^= low
             row[own_word] &= keep
             row[words + own_word] &= keep
-            added -= _join(row, own, words, -1 if own[(ABOVE + 1) * words + w] & low else 0)
-        bits = own[w] & state.inner[w]
+            added -= _join(row, row_of_k, words, -1 if row_of_k[(ABOVE + 1) * words + w] & low else 0)
+        bits = row_of_k[w] & state.inner[w]
         while bits != 0:
             low = wrapped(bits & -bits)
             i = (w << 6) + lowest(bits)
@@ -173,23 +172,23 @@ def _eliminate(state: PairsState, rows: Integers, k: int) -> int:
             bits ^= low
             row[ABOVE * words + own_word] &= keep
             row[(ABOVE + 1) * words + own_word] &= keep
-            _join(row[ABOVE * words :], own[ABOVE * words :], words, -1 if own[words + w] & low else 0)
+            _join(row[ABOVE * words :], row_of_k[ABOVE * words :], words, -1 if row_of_k[words + w] & low else 0)
             added -= cross(row[CROSSING * words :], across, words, i)
             if squared:
-                added -= cross(row[CROSSING * words :], own, words, i)
+                added -= cross(row[CROSSING * words :], row_of_k, words, i)
         bits = across[w] & state.inner[w]
         while bits != 0:
             i = (w << 6) + lowest(bits)
             row = rows[i * size :]
             bits ^= wrapped(bits & -bits)
             row[CROSSING * words + own_word] &= keep
-            added -= cross(row[CROSSING * words :], own, words, i)
+            added -= cross(row[CROSSING * words :], row_of_k, words, i)
     return state.products * products + state.additions * added
 
 
 @compiled
 def keep_best(state: PairsState) -> None:
-    """Keep the present order if it is the best so far."""
+    """Store the current order if it is the best so far."""
     if state.total < state.best:
         state.best = state.total
         copy(state.best_order, state.order, state.values)
@@ -209,7 +208,7 @@ def _cost_order(state: PairsState) -> None:
 
 @compiled
 def _greedy(state: PairsState) -> None:
-    """Eliminate what takes the fewest products now; among equals what comes first in the order, which is changed."""
+    """Write a greedy order: the fewest products first; ties keep their order."""
     rows, order = state.rows, state.order
     copy_many(rows, state.base, state.values * state.words * SETS)
     for t in range(state.values):
@@ -227,7 +226,7 @@ def _greedy(state: PairsState) -> None:
 
 @compiled
 def shift(order: Integers, origin: int, to: int) -> None:
-    """Move what is at one position to another."""
+    """Move one element of an order to another position."""
     k = order[origin]
     if origin < to:
         for t in range(origin, to):
@@ -240,7 +239,7 @@ def shift(order: Integers, origin: int, to: int) -> None:
 
 @compiled
 def _attempt(state: PairsState, origin: int, to: int) -> None:
-    """Move a value, one of both positions being `at`, if what that costs more is below a random threshold."""
+    """Move a value to or from position `at`; undo it if the cost increases by a random threshold or more."""
     first, last = state.at, max(origin, to) + 1
     allowed = 0
     for t in range(first, last):
@@ -265,7 +264,7 @@ def _attempt(state: PairsState, origin: int, to: int) -> None:
 
 @compiled
 def sweep(state: PairsState) -> None:
-    """Make `visits` visits, from wherever the last call stopped; `at` = -1 starts with a new order."""
+    """Make `visits` visits, continuing the last call; `at` = -1 starts with a new order."""
     count = state.values
     if state.at < 0:
         _cost_order(state)
@@ -281,8 +280,8 @@ def sweep(state: PairsState) -> None:
         state.at = 0 if at == count - 2 else at + 1
 
 
-def perform(state: PairsState) -> int:
-    """Do what `mode` says; returns the best total so far."""
+def run_pairs(state: PairsState) -> int:
+    """Run `mode`; return the best total so far."""
     if state.mode == COST:
         _cost_order(state)
     elif state.mode == GREEDY:

@@ -1,8 +1,8 @@
-"""Compiled passes over a tape: many operations written at once, and marks spread along edges.
+"""Compiled passes over a tape: writing many operations at once, and spreading marks along edges.
 
-`_make` does what the builders of `accumulus.tape.tape.Tape` do, rule by rule, so that a tape comes out the same
-whichever wrote it; the tests hold one against the other. Where those call each other, there is a loop here: a rule
-either ends with a reference, or goes on with another operation.
+`_make` applies the rules of the builders of `accumulus.tape.tape.Tape`, so both write the same tape; the tests
+compare them. Where builders call each other, this code loops: a rule either ends with a reference, or continues with
+another operation.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from accumulus.native.state import NOTHING, Floats, Integers, Record, Records, S
 from accumulus.native.words import bits_of, definition_hash, shifted_right
 from accumulus.tape.operations import BY_NAME
 
-#: What to do: fill the hash tables, run commands, spread marks along edges, order vertices.
+#: Modes: fill the hash tables, run commands, spread marks along edges, sort vertices.
 INDEX, WRITE, SPREAD, SORT = range(4)
-#: How running commands ends: all done, an operation on constants to be evaluated, which is in the row behind the last,
-#: no room left.
+#: Results of running commands: done; an operation on constants has to be evaluated (it is in the row after the last);
+#: no room is left.
 DONE, FOLD, FULL = range(3)
-#: Commands that are no operation of the table: the argument itself; a quotient of `accumulus.rewriting.canonical`, of
-#: which the reciprocal is shared or not.
+#: Commands beyond the table of operations: the argument itself; a quotient as in `accumulus.rewriting.canonical`, with
+#: or without a shared reciprocal.
 TAKE: Final = 0
 QUOTIENT: Final = 254
 SHARED_QUOTIENT: Final = 255
-#: Added to the code of a command in which zeros keep their sign, or of an operation that is written as it is given.
+#: Flags of a command: zeros keep their sign; the operation is written without simplification.
 SIGNED: Final = 256
 VERBATIM: Final = 512
-#: What is left of a command without them.
+#: Mask of a command's code without these flags.
 CODE: Final = 255
-#: Rows and constants that one command may need.
+#: Largest number of rows and of constants that one command adds.
 ROOM: Final = 8
-#: Bits of the properties of an operation; below them the number of arguments.
+#: Bits of an operation's properties; the number of arguments is below them.
 ARITY: Final = 3
 COMMUTATIVE, ODD, EVEN, JUMPS = 4, 8, 16, 32
 
@@ -54,33 +54,33 @@ class Row(Record):
 
 
 class PassesState(State):
-    """A tape that is written, or edges of a graph.
+    """A tape to write, or edges of a graph.
 
     Attributes:
-        mode: what to do.
-        inputs: inputs of the tape.
-        rows: by reference; those of inputs are not looked at.
-        length: rows that there are.
-        row_limit: rows that there is room for.
+        mode: one of the modes above.
+        inputs: number of inputs of the tape.
+        rows: rows by reference; the rows of inputs are ignored.
+        length: number of rows.
+        row_limit: capacity for rows.
         constants: the constant −1 − k is at k.
-        constant_count, constant_limit: how many there are, and how many there is room for.
-        table, constant_table: hash tables of operations and of constants: 1 + reference, 1 + place, 0 where nothing is.
+        constant_count, constant_limit: number of constants, and capacity.
+        table, constant_table: hash tables of operations and of constants: 1 + reference, 1 + index, 0 for a free entry.
         table_bits, constant_bits: a table has 2 ** bits entries.
-        properties: of operations, by code.
-        commands: to run; their arguments are places among the values, or constants.
+        properties: of the operations, by code.
+        commands: commands to run; their arguments are indices of values, or constants.
         at, end: the next command, and the one after the last.
-        values: references: those that are given, then what each command gave.
-        given: how many are given.
-        signed_zeros: of the command that is run, whether zeros keep their sign, 0 if not.
-        negations: changes of sign that come after the operation that the caller is to evaluate.
-        answered: 1 if its value is there.
-        answer: its value.
-        marks: of vertices, each a set of bits.
-        start, to: ends of edges; of SORT only the starts, grouped by the vertex that the edge leads to.
-        count: edges of SPREAD.
-        first_edge: where each vertex's group begins, (vertices + 1,).
-        waiting: how many vertices each waits for.
-        order, ordered: vertices in order, and how many these are.
+        values: references: the inputs, then the result of each command.
+        input_count: number of inputs.
+        signed_zeros: 1 if zeros keep their sign in the current command.
+        negations: changes of sign to apply after the operation that the caller evaluates.
+        answered: 1 if the caller has evaluated it.
+        answer: the caller's value.
+        marks: of the vertices, each a set of bits.
+        start, to: ends of edges; for SORT the starts alone, grouped by target.
+        count: number of edges for SPREAD.
+        first_edge: begin of each vertex's group, (vertices + 1,).
+        waiting: number of vertices that each vertex waits for.
+        order, ordered: sorted vertices, and their number.
     """
 
     mode: int = 0
@@ -100,7 +100,7 @@ class PassesState(State):
     at: int = 0
     end: int = 0
     values: Integers = NOTHING
-    given: int = 0
+    input_count: int = 0
     signed_zeros: int = 0
     negations: int = 0
     answered: int = 0
@@ -115,7 +115,7 @@ class PassesState(State):
     ordered: int = 0
 
 
-# The rows and constants of a tape, each found by a hash table --------------------------------------------------------
+# Rows and constants of a tape, found by hash tables ------------------------------------------------------------------
 
 NEGATIVE: Final = BY_NAME["negative"].code
 #: Bits of a float below its sign.
@@ -131,34 +131,34 @@ def _number(state: PassesState, reference: int) -> float:
 
 @compiled
 def _key_of(value: float) -> int:
-    """Return a key that is equal for constants of one reference: equal bits, or both NaN."""
+    """Return a key that is equal for constants with the same reference: equal bits, or both NaN."""
     return bits_of(math.nan if math.isnan(value) else value)
 
 
 @compiled
 def _constant_place(state: PassesState, key: int) -> int:
-    """Place in the table of constants that a key has, or would have."""
+    """Return the slot of a key in the table of constants, or its free slot."""
     table, bits = state.constant_table, state.constant_bits
     x = key ^ shifted_right(key, 29)
-    place = shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
+    slot = shifted_right(x * 0x2545F4914F6CDD1D, 64 - bits)
     while True:
-        found = table[place]
-        if found == 0 or _key_of(state.constants[found - 1]) == key:
-            return place
-        place = (place + 1) & ((1 << bits) - 1)
+        entry = table[slot]
+        if entry == 0 or _key_of(state.constants[entry - 1]) == key:
+            return slot
+        slot = (slot + 1) & ((1 << bits) - 1)
 
 
 @compiled
 def _constant(state: PassesState, value: float) -> int:
     """Return the reference of a constant, as `Tape.constant` does."""
-    place = _constant_place(state, _key_of(value))
-    found: int = state.constant_table[place]
-    if found == 0:
-        found = state.constant_count + 1
-        state.constants[found - 1] = value
-        state.constant_count = found
-        state.constant_table[place] = found
-    return -found
+    slot = _constant_place(state, _key_of(value))
+    entry: int = state.constant_table[slot]
+    if entry == 0:
+        entry = state.constant_count + 1
+        state.constants[entry - 1] = value
+        state.constant_count = entry
+        state.constant_table[slot] = entry
+    return -entry
 
 
 @compiled
@@ -169,29 +169,29 @@ def _code_of(state: PassesState, reference: int) -> int:
 
 @compiled
 def _place_of(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Place in the table that an operation has, or would have."""
+    """Return the slot of an operation in the table, or its free slot."""
     table, bits, rows = state.table, state.table_bits, state.rows
-    place = definition_hash(code, a, b, c, bits)
+    slot = definition_hash(code, a, b, c, bits)
     while True:
-        reference = table[place] - 1
+        reference = table[slot] - 1
         if reference < 0:
-            return place
+            return slot
         row = rows[reference]
         if row.code == code and row.first == a and row.second == b and row.third == c:
-            return place
-        place = (place + 1) & ((1 << bits) - 1)
+            return slot
+        slot = (slot + 1) & ((1 << bits) - 1)
 
 
 @compiled
 def _known(state: PassesState, code: int, a: int, b: int) -> int:
-    """Return the reference of an operation of two arguments, −1 if the tape has none."""
+    """Return the reference of a binary operation; −1 if the tape does not have it."""
     reference: int = state.table[_place_of(state, code, a, b, 0)] - 1
     return reference
 
 
 @compiled
 def _fill(row: Row, code: int, a: int, b: int, c: int) -> None:
-    """Write a row down."""
+    """Fill a row."""
     row.code = code
     row.first = a
     row.second = b
@@ -200,14 +200,14 @@ def _fill(row: Row, code: int, a: int, b: int, c: int) -> None:
 
 @compiled
 def _record(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Return the reference of an operation that nothing simplifies."""
-    place = _place_of(state, code, a, b, c)
-    reference: int = state.table[place] - 1
+    """Return the reference of an operation, added to the tape if it is new."""
+    slot = _place_of(state, code, a, b, c)
+    reference: int = state.table[slot] - 1
     if reference < 0:
         reference = state.length
         _fill(state.rows[reference], code, a, b, c)
         state.length = reference + 1
-        state.table[place] = reference + 1
+        state.table[slot] = reference + 1
     return reference
 
 
@@ -223,7 +223,7 @@ def _negative(state: PassesState, a: int) -> int:
 
 @compiled
 def _index(state: PassesState) -> None:
-    """Enter what is there into empty tables."""
+    """Enter all rows and constants into empty tables."""
     for k in range(state.constant_count):
         state.constant_table[_constant_place(state, _key_of(state.constants[k]))] = k + 1
     for reference in range(state.inputs, state.length):
@@ -246,11 +246,11 @@ NOT: Final = BY_NAME["logical_not"].code
 AND: Final = BY_NAME["logical_and"].code
 OR: Final = BY_NAME["logical_or"].code
 
-#: The result of an operation on constants that the caller has to evaluate.
+#: Result for an operation on constants that the caller has to evaluate.
 ASKED: Final = 1 << 62
 #: Bits of a float's fraction.
 FRACTION: Final = (1 << 52) - 1
-#: Reciprocals below this are not taken for exact enough to multiply by.
+#: Smallest reciprocal that is exact enough to multiply by.
 LEAST: Final = 1e-300
 
 
@@ -266,14 +266,14 @@ def _is_power_of_two(value: float) -> bool:
 
 @compiled
 def _ask(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Leave an operation on constants to the caller: in the row behind the last."""
+    """Write an operation on constants to the row after the last, for the caller to evaluate; return ASKED."""
     _fill(state.rows[state.length], code, a, b, c)
     return ASKED
 
 
 @compiled
 def _is_nothing(state: PassesState, reference: int) -> bool:
-    """Return True as `Tape._is_nothing` does."""
+    """Return the result of `Tape._is_nothing`."""
     bits = bits_of(_number(state, reference))
     return bits & MAGNITUDE == 0 and (bits != 0 or state.signed_zeros == 0)
 
@@ -281,7 +281,7 @@ def _is_nothing(state: PassesState, reference: int) -> bool:
 @compiled
 def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
     """Write an operation as `Tape.apply_code` does; return ASKED if constants have to be evaluated first."""
-    # changes of sign of the result, one after the other as the builders make them
+    # changes of sign of the result, in the builders' order
     negations = 0
     while True:
         if code == ADD:
@@ -435,7 +435,7 @@ def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
             if a < 0 and (arity < 2 or b < 0):
                 result = _ask(state, code, a, b, c)
                 break
-            # the sign of either zero is 0
+            # the sign of a zero is 0
             parity = properties & (ODD | EVEN)
             if properties & JUMPS != 0 and state.signed_zeros != 0:
                 parity = 0
@@ -457,7 +457,7 @@ def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _run(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Return the reference of what a command says; ASKED where constants have to be evaluated first."""
+    """Return the reference of a command's result; ASKED if constants have to be evaluated first."""
     if code == TAKE:
         return a
     if code in (QUOTIENT, SHARED_QUOTIENT):
@@ -465,7 +465,7 @@ def _run(state: PassesState, code: int, a: int, b: int, c: int) -> int:
         one = _constant(state, 1.0)
         code = DIVIDE
         if _code_of(state, b) == NEGATIVE and state.rows[b].first < 0:
-            # a number whose sign was written as given; nobody could be asked for its reciprocal here
+            # a number with a fixed sign; the caller cannot evaluate its reciprocal here
             b = _negative(state, state.rows[b].first)
         if b < 0:
             divisor = _number(state, b)
@@ -478,7 +478,7 @@ def _run(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 @compiled
 def _as_given(state: PassesState, code: int, a: int, b: int, c: int) -> int:
-    """Return the reference of an operation that nobody tries to simplify."""
+    """Return the reference of an operation that is not simplified."""
     arity = state.properties[code] & ARITY
     return _record(state, code, a, b if arity > 1 else 0, c if arity > 2 else 0)
 
@@ -487,14 +487,14 @@ def _as_given(state: PassesState, code: int, a: int, b: int, c: int) -> int:
 
 
 @compiled
-def _value_at(state: PassesState, place: int) -> int:
-    """Return the reference that an argument of a command stands for: a value before it, or a constant."""
-    return state.values[place] if place >= 0 else place
+def _value_at(state: PassesState, position: int) -> int:
+    """Return the reference of a command's argument: an earlier value, or a constant."""
+    return state.values[position] if position >= 0 else position
 
 
 @compiled
 def _write(state: PassesState) -> int:
-    """Run commands, each of which has one more of the values; returns how it ended."""
+    """Run commands in order, each of which appends a value; return DONE, FOLD or FULL."""
     for t in range(state.at, state.end):
         state.at = t
         if state.length + ROOM > state.row_limit:
@@ -517,14 +517,14 @@ def _write(state: PassesState) -> int:
                 result = _run(state, code & CODE, a, b, c)
                 if result == ASKED:
                     return FOLD
-        state.values[state.given + t] = result
+        state.values[state.input_count + t] = result
     state.at = state.end
     return DONE
 
 
 @compiled
 def _spread(state: PassesState) -> None:
-    """Hand the marks of each edge's start to where it leads, edge by edge."""
+    """Add the marks of each edge's start to its target, edge by edge."""
     marks, start, to = state.marks, state.start, state.to
     for t in range(state.count):
         marks[to[t]] |= marks[start[t]]
@@ -547,8 +547,8 @@ def _sort(state: PassesState) -> None:
     state.ordered = count
 
 
-def perform_passes(state: PassesState) -> int:
-    """Do what `mode` says; of WRITE, returns how it ended."""
+def run_passes(state: PassesState) -> int:
+    """Run `mode`; return the result of WRITE, else 0."""
     if state.mode == WRITE:
         return _write(state)
     if state.mode == INDEX:

@@ -1,4 +1,4 @@
-"""Places in memory for the values of a long program: a place is taken again when its value is needed no more."""
+"""Compiled allocation of memory slots for the values of a long program: a slot is reused after its value's last use."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from accumulus.native.state import NOTHING, Integers, State
 
 
 class SlotsState(State):
-    """Values that take places in memory one after the other, and leave them."""
+    """Values in the order of their computation, and their slots."""
 
     count: int = 0  # values, in the order in which they are computed
-    arguments: Integers = NOTHING  # of each value, three; -1 where there is none, or one that has a place for good
-    last: Integers = NOTHING  # of each value, the last that takes it; `count` if it stays to the end
-    slots: Integers = NOTHING  # the place of each
-    free: Integers = NOTHING  # places that are free again; the last freed is the next taken, while it is in the cache
-    free_count: int = 0  # how many of them there are
-    used: int = 0  # places that there are, so far
+    arguments: Integers = NOTHING  # (count, 3), operands of each value; -1 for none, or for one with a permanent slot
+    last: Integers = NOTHING  # last use of each value; `count` if it is kept to the end
+    slots: Integers = NOTHING  # slot of each value
+    free: Integers = NOTHING  # stack of free slots; the last one freed is reused first, while it is in the cache
+    free_count: int = 0  # number of free slots
+    used: int = 0  # number of slots so far
 
 
-def perform(state: SlotsState) -> int:
-    """Give a place to each value; returns how many places there are."""
+def run_slots(state: SlotsState) -> int:
+    """Assign a slot to each value; return the number of slots."""
     arguments, last, slots, free = state.arguments, state.last, state.slots, state.free
     for value in range(state.count):
         for k in range(3):
             argument = arguments[3 * value + k]
             if argument >= 0 and last[argument] == value:
-                last[argument] = -1  # it may be there twice
+                last[argument] = -1  # an operand may occur twice
                 free[state.free_count] = slots[argument]
                 state.free_count += 1
         if state.free_count > 0:

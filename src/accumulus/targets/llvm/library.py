@@ -234,7 +234,7 @@ def code_key(unit: Unit, changes: Mapping[str, object]) -> str:
 
 def load_code(key: str) -> Code | None:
     """Return the code in the cache under a key; None if there is none."""
-    content = cache.load("programs", key)
+    content = cache.fetch("programs", key)
     try:
         return None if content is None else Code.from_bytes(content)
     except (ValueError, KeyError, TypeError):

@@ -443,7 +443,7 @@ def atan2(x: Term, y: Term) -> Results:
 
 
 def _half_arc(x: Term) -> tuple[Any, Term]:
-    """Return True for |x| > ½; and arcsin √((1 − |x|)/2) there, else arcsin |x|, for asin and acos."""
+    """Return the mask of |x| > ½, and arcsin √((1 − |x|)/2) there, arcsin |x| elsewhere."""
     magnitude = abs(x)
     large = magnitude > 0.5
     halved = fused(magnitude, -0.5, 0.5)

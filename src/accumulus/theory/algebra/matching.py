@@ -70,6 +70,8 @@ Occurrence = tuple[Expression, int, int]
 #: Entry of an expression without a left side; it matches any graph with one root and one terminal.
 DEFAULT: Final = ("y", "x")
 
+#: Largest number of products that are matched, which takes memory; and of paths that are listed so that an error can
+#: name the wrong one. Not measured.
 _LARGEST: Final = 10_000_000
 _PATHS: Final = 10_000
 
@@ -365,6 +367,7 @@ def _short(expression: Expression) -> str:
 # Construction --------------------------------------------------------------------------------------------------------
 
 
+#: Largest number of products that are drawn as paths of their own, which takes memory. Not measured.
 _LARGEST_WRITTEN: Final = 10_000_000
 
 

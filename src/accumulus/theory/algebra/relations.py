@@ -287,7 +287,12 @@ class Dependencies:
         return shortest
 
     def explain_cycle(self) -> str:
-        """Return the cycle as text, with a line for each step; empty if there is none."""
+        """Return the cycle as text, with a line for each step; empty if there is none.
+
+                >>> notes = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
+        >>> elimination_dependencies(map(Relation.parse, notes)).explain_cycle().splitlines()[0].strip()
+        '⟨s1, s2⟩ waits for ⟨s2, s3⟩: s1|s2*s3'
+        """
         pairs = zip(self.cycle, (*self.cycle[1:], *self.cycle[:1]), strict=True)
         return "\n".join(
             f"  {node} waits for {other}" + (f": {self.reasons[node, other]}" if (node, other) in self.reasons else "")
@@ -384,6 +389,7 @@ def _cycle(stuck: Mapping[Node, tuple[Node, ...]], start: Node, longest: int) ->
 # Lemma 1 -------------------------------------------------------------------------------------------------------------
 
 
+#: Largest number of paths for which cheaper sets are constructed; it bounds the time. Not measured.
 _LIMIT: Final = 20_000
 
 Path = tuple[int, ...]

@@ -87,6 +87,15 @@ class ExpressionSet:
     (10, 12)
     >>> print(expressions.inlined())
     ∂v1/∂v9 = e1*(e3*e7*e11 + e4*(e8*e11 + e9*e12)) + e2*(e5*(e8*e11 + e9*e12) + e6*e10*e12)
+    >>> graph = expressions.to_graph()
+    >>> accumulation = expressions.to_accumulation(graph)
+    >>> ExpressionSet.from_accumulation(accumulation).equivalent(expressions), expressions.words()
+    (True, 6)
+    >>> simple = ExpressionSet.parse("a*b + a*c")
+    >>> print(ExpressionSet.from_graph(simple.to_graph()))
+    ∂y/∂x = a*(b + c)
+    >>> simple.latex().splitlines()[1].partition("&= ")[2], simple.sympy()[1]["y", "x"]
+    ('a b + a c', a*b + a*c)
     """
 
     references: Mapping[str, Expression]

@@ -57,6 +57,7 @@ from accumulus.theory.algebra.expression import (
 from accumulus.theory.algebra.matching import Direction, Matching, Occurrence, along_units
 from accumulus.theory.algebra.sets import ExpressionSet, uses_of
 
+#: Kinds of values.
 LABEL: Final = 0
 PRODUCT: Final = 1
 SUM: Final = 2

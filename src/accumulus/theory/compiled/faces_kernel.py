@@ -8,13 +8,13 @@ each (`accumulus.theory.bounds`). They are tracked: each label knows, as bits, w
 product at v pays for those tracked pairs of v that go through both of its factors; what is not paid for is still to
 come. So the bound falls by at most what a move costs.
 
-Memo. What is left to do depends only on the line graph up to isomorphism. A state's code is its adjacency in the order
-of its colours after colour refinement; among equal colours one vertex is singled out and refinement goes on. States of
-equal code are isomorphic, whatever the ties. Codes are kept as 128 random bits. An entry says what the rest of
-a state costs at least: where a search with limit L left a state of cost g with nothing found, L - g + 1. The
-table has a fixed size; an entry that is lost costs time only.
+Memo. The rest of a search depends only on the line graph up to isomorphism. A state's code is its adjacency in the
+order of its colours after colour refinement; among equal colours one vertex is singled out and refinement goes on.
+States of equal code are isomorphic, however ties are broken. Codes are kept as 128 random bits. An entry has a lower
+bound on the cost of the rest: where a search with limit L left a state of cost g with nothing found, L - g + 1. The
+table has a fixed size; losing an entry costs time only.
 
-Moves that are taken at once (`_series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩
+Moves without alternatives (`_series`). If S_i = {j} and P_j = {i}, and all vertices are scalars, then taking ⟨i,j⟩
 next is never a mistake, if all products count, or just one of the two labels is ±1, or both are constant or both
 variable. Let A·i and j·B be the labels that any plan makes at this vertex. With k = i·j instead: A·i becomes A·k, which
 costs the same; j·B is left out; (A·i)·(j·B) becomes (A·k)·B. If the plan makes a j·B, leaving that out pays for k; if
@@ -36,29 +36,30 @@ from accumulus.native.state import Axes, Integers, Record, Records
 from accumulus.native.words import bit, copy_many, lowest, scattered, without_lowest, wrapped
 from accumulus.theory.compiled.line_state import ROOT, TERMINAL, LineState, eliminate_face, is_free, settle_labels
 
-#: Labels of a line graph, at most: they are bits of one word.
+#: Largest number of labels of a line graph: they are bits of one word.
 MOST: Final = 64
-#: Levels of the search, moves in each, steps of a plan, at most. No line graph of MOST labels has more faces.
+#: Largest numbers of levels of the search, moves in each, and steps of a plan. No line graph of MOST labels has more
+#: faces.
 MOST_DEPTH: Final = 256
 MOST_MOVES: Final = 1024
 MOST_STEPS: Final = 2048
-#: Entries of the table that a state may have its own in, from the one that its hash says on.
+#: Number of entries, from the one of its hash on, that may hold a state.
 PROBES: Final = 4
 
 #: Sides from which edges are eliminated.
 FRONT, BACK = range(2)
-#: What a call says: it is over, it may go on.
+#: Results of a call: the search is done, or may continue.
 DONE, MORE = range(2)
 
 
 class Frame(Record):
-    """A depth of the search, and how far it is done with."""
+    """A depth of the search, and its progress."""
 
-    left: int  # what is left to do costs at least so much
+    left: int  # lower bound on the cost of the rest
     cost: int  # so far
-    length: int  # steps that led here
-    moves: int  # that are listed
-    next: int  # the first move that has not been made
+    length: int  # steps so far
+    moves: int  # number of listed moves
+    next: int  # first move that has not been made
     # first, second: halves of the line graph's hash
     first: int
     second: int
@@ -82,7 +83,7 @@ class StoredBound(Record):
 
     Attributes:
         first, second: halves of its hash.
-        rest: what is left to do costs at least so much; 0 for an entry that is free.
+        rest: lower bound on the cost of the rest; 0 for a free entry.
     """
 
     first: int
@@ -94,34 +95,34 @@ class FacesState(LineState):
     """A search over face or edge eliminations; the line graph is the one at work."""
 
     frames: Records[Frame]  # of each depth, (MOST_DEPTH,)
-    # the line graph at each depth, (MOST_DEPTH, size); at depth 0 that which every search begins with
+    # the line graph at each depth, (MOST_DEPTH, size); at depth 0 the start of every search
     snapshots: Integers
     moves: Records[Move]  # of each depth, the most promising first, (MOST_DEPTH, MOST_MOVES)
-    # log, best_log: steps of the present and of the best plan, (MOST_STEPS, 3): two labels and their product, -1 where
-    # that is not kept, or the ends of an edge and its side
+    # log, best_log: steps of the present and of the best plan, (MOST_STEPS, 3): two labels and their product, -1 if it
+    # is not kept; or the ends of an edge and its side
     log: Annotated[Integers, Axes(3)]
     best_log: Annotated[Integers, Axes(3)]
-    table: Records[StoredBound]  # what is known of line graphs, (2**table_bits + PROBES,)
+    table: Records[StoredBound]  # bounds of line graphs, (2**table_bits + PROBES,)
     weights: Integers  # of the tracked paths
-    tracked: Integers  # the tracked paths that belong to each vertex of the graph, (vertices, path_words)
-    # colours, recoloured, ranks: of labels, before and after a round, and in their order, (MOST,)
+    tracked: Integers  # tracked paths of each vertex of the graph, (vertices, path_words)
+    # colours, recoloured, ranks: colours of labels before and after a round, and ranks of labels, (MOST,)
     colours: Integers
     recoloured: Integers
     ranks: Integers
     order: Integers  # labels by colour, (MOST,)
-    sums: Integers  # of colours, for each vertex of the graph
+    sums: Integers  # sums of colours, for each vertex of the graph
     vertices: int  # of the graph
     table_bits: int  # see `table`
     edges: int  # 1 if edges are eliminated instead of faces
-    series: int  # 1 if there are moves that are never a mistake; see the kernel
-    limit: int = 0  # the most that a plan may cost
+    series: int  # 1 to make moves without alternatives first
+    limit: int = 0  # largest cost of a plan
     best: int = -1  # cost of the plan in `best_log`; -1 if none was found
     best_length: int = 0  # of `best_log`, in steps
     depth: int = -1  # of the search; -1 to begin
-    left: int = 0  # what is left to do of the line graph at work costs at least so much
+    left: int = 0  # lower bound on the rest of the current line graph
     length: int = 0  # of `log`, in steps
-    budget: int = 0  # moves that a call tries
-    tried: int = 0  # moves of all calls
+    budget: int = 0  # moves that a call may try
+    tried: int = 0  # moves of all calls so far
 
 
 # Line graphs ---------------------------------------------------------------------------------------------------------
@@ -135,14 +136,14 @@ def _snapshot(state: FacesState, depth: int) -> Integers:
 
 @compiled
 def _load(state: FacesState, depth: int) -> None:
-    """Take up the line graph at a depth, and the steps that led there."""
+    """Restore the line graph at a depth, and the number of its steps."""
     copy_many(state.graph, _snapshot(state, depth), state.size)
     state.left, state.length = state.frames[depth].left, state.frames[depth].length
 
 
 @compiled
 def _record(state: FacesState, a: int, b: int, c: int) -> None:
-    """Write a step down."""
+    """Append a step to the log."""
     log, length = state.log, state.length
     if length >= MOST_STEPS:
         state.overflow = 1
@@ -153,7 +154,7 @@ def _record(state: FacesState, a: int, b: int, c: int) -> None:
 
 @compiled
 def _product(state: FacesState, i: int, j: int) -> int:
-    """Eliminate the face ⟨i,j⟩ and return what that costs; the tracked paths that it pays for are not left to do."""
+    """Eliminate the face ⟨i,j⟩ and return its cost; the tracked paths that it pays for leave the bound."""
     weights, paths, words, cost = state.weights, state.paths, state.path_words, 0
     middle = state.ends[i]
     if state.fma or not is_free(state.levels[i], state.levels[j]):
@@ -196,7 +197,7 @@ def _make(state: FacesState, a: int, b: int) -> int:
 
 @compiled
 def _refine(state: FacesState, rounds: int) -> None:
-    """Colour each label by its colour and those around it."""
+    """Recolour each label by its colour and its neighbours' colours, a number of rounds."""
     kinds, sums, colours, recoloured = state.kinds, state.sums, state.colours, state.recoloured
     starts, ends, present = state.starts, state.ends, state.present[0]
     for _ in range(rounds):
@@ -329,7 +330,7 @@ def _stored_bound(state: FacesState, frame: Frame) -> int:
 
 @compiled
 def _store_bound(state: FacesState, frame: Frame, rest: int) -> None:
-    """Enter what the rest of a line graph costs at least."""
+    """Store a lower bound on the rest of a line graph."""
     mask, first, second = (1 << state.table_bits) - 1, frame.first, frame.second
     chosen = state.table[(first + (second & (PROBES - 1))) & mask]
     for probe in range(PROBES):
@@ -345,7 +346,7 @@ def _store_bound(state: FacesState, frame: Frame, rest: int) -> None:
 
 @compiled
 def _series(state: FacesState) -> int:
-    """Make all moves that are never a mistake, and return what they cost."""
+    """Make all moves without alternatives, and return their cost."""
     cost, again = 0, bool(state.series)
     while again and not state.overflow:
         again = False
@@ -379,16 +380,16 @@ def _is_done(state: FacesState) -> bool:
 
 @compiled
 def _keep_plan(state: FacesState, cost: int) -> None:
-    """Keep a plan that is complete, and cheaper than those before."""
+    """Store a complete plan that is cheaper than all before."""
     state.best, state.limit, state.best_length = cost, cost - 1, state.length
     for k in range(state.length):
-        for part in range(3):
-            state.best_log[k, part] = state.log[k, part]
+        for field in range(3):
+            state.best_log[k, field] = state.log[k, field]
 
 
 @compiled
 def _enter(state: FacesState, depth: int, cost: int) -> int:
-    """Settle a depth that moves of some cost have led to; returns the bound on plans through it."""
+    """Begin a depth after moves of some cost; return the bound on plans through it."""
     frame = state.frames[depth]
     cost += _series(state)
     frame.cost, frame.left, frame.length = cost, state.left, state.length
@@ -404,7 +405,7 @@ def _enter(state: FacesState, depth: int, cost: int) -> int:
 
 @compiled
 def _descend(state: FacesState, depth: int, a: int, b: int) -> int:
-    """Make a move from a depth to the next; returns the bound on plans that go on from there."""
+    """Make a move from a depth to the next; return the bound on plans through it."""
     _load(state, depth)
     return _enter(state, depth + 1, state.frames[depth].cost + _make(state, a, b))
 
@@ -438,7 +439,7 @@ def _expand(state: FacesState, depth: int) -> None:
             _set_move(moves[count], 0, x, BACK)
             count += 1
     frame.moves = frame.next = 0
-    # each is tried, and put in its place among those before it unless it leads to nothing
+    # insertion sort by bound; moves beyond the limit are left out
     for k in range(count):
         a, b, at = moves[k].a, moves[k].b, frame.moves
         state.tried += 1
@@ -452,10 +453,10 @@ def _expand(state: FacesState, depth: int) -> None:
         _set_move(moves[at], bound, a, b)
 
 
-def perform(state: FacesState) -> int:
+def run_faces(state: FacesState) -> int:
     """Search until nothing cheaper than `limit` is left, or `budget` moves have been tried.
 
-    `depth` = -1 begins with the line graph at depth 0, which stays as it is. Returns DONE or MORE.
+    `depth` = -1 begins with the line graph at depth 0, which is not changed. Returns DONE or MORE.
     """
     if state.depth < 0:
         state.depth = 1

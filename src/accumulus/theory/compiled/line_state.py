@@ -1,11 +1,11 @@
-"""Line graphs as bitset rows, and what kernels do to them: the state that searches of faces and edges have in common.
+"""Line graphs as bitset rows: the state that the searches over faces and edges share, and its operations.
 
-A label (`accumulus.elimination.edges_and_faces`) has a row of predecessors, one of successors, the vertices of the
-graph where it starts and ends, and a level (`accumulus.search.elimination`); a vertex has rows of the labels that start
-and that end there. Roots and terminals are no labels, and what goes from a root to a terminal is never kept: nothing
-depends on it any more. Merging needs equal starts and ends, too.
+A label (`accumulus.elimination.edges_and_faces`) has a row of predecessors, a row of successors, the vertices of the
+graph at its start and end, and a level (`accumulus.search.elimination`); a vertex has rows of the labels that start and
+that end there. Roots and terminals are not labels, and products from a root to a terminal are not kept, since nothing
+depends on them any more. Labels are merged only if their starts and ends are equal, too.
 
-The whole of it lies in one array, so that a copy of that is a copy of the line graph.
+The state lies in one array, so copying the array copies the line graph.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ INNER, ROOT, TERMINAL = range(3)
 class LineState(State):
     """A line graph. Labels and vertices are numbered; rows are bitsets of labels, of `words` words."""
 
-    graph: Integers  # the line graph, (size,); the next ten are its parts
-    present: Integers  # which labels there are, a row
+    graph: Integers  # the line graph, (size,); the next ten fields are views of it
+    present: Integers  # row of the existing labels
     # above, beneath: predecessors and successors of each label, (64 * words, words)
     above: Integers
     beneath: Integers
-    # starts, ends: the vertices where each label does, (64 * words,)
+    # starts, ends: start and end vertex of each label, (64 * words,)
     starts: Integers
     ends: Integers
     levels: Integers  # of labels; see `accumulus.search.elimination`
-    values: Integers  # of labels modulo 2⁶⁴: products and sums of what the search gives to edges
-    # out, into: the labels that start and that end at each vertex, (vertices, words)
+    values: Integers  # values of labels modulo 2⁶⁴: products and sums of the edges' values
+    # out, into: rows of the labels that start and that end at each vertex, (vertices, words)
     out: Integers
     into: Integers
     paths: Integers  # tracked paths through each label, as bits, (64 * words, path_words)
-    touched: Integers  # labels that have to be looked at, a row
+    touched: Integers  # row of the labels that `settle_labels` has to check
     # sizes, kinds: of vertices
     sizes: Integers
     kinds: Integers
@@ -44,7 +44,7 @@ class LineState(State):
     path_words: int
     size: int
     fma: int  # 1 if all products count
-    overflow: int = 0  # 1 if there is no room for what the search needs
+    overflow: int = 0  # 1 if a label number or the log has no room
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def element(row: Integers, words: int, x: int) -> int:
 
 @compiled
 def flip(row: Integers, x: int) -> None:
-    """Take an element into a row, or out of it."""
+    """Add an element to a row, or remove it."""
     row[x >> 6] ^= bit(x & 63)
 
 
@@ -88,7 +88,7 @@ def _equal(a: Integers, b: Integers, words: int) -> bool:
 
 @compiled
 def _flip_among(rows: Integers, near: Integers, words: int, x: int) -> None:
-    """Take a label into the rows of all labels of another row, or out of them."""
+    """Add a label to the rows of all labels of another row, or remove it."""
     other = element(near, words, 0)
     while other >= 0:
         flip(rows[other * words :], x)
@@ -100,7 +100,7 @@ def _flip_among(rows: Integers, near: Integers, words: int, x: int) -> None:
 
 @compiled
 def _link(state: LineState, x: int) -> None:
-    """Put a label into the rows of its neighbours and ends, or take it out of them."""
+    """Add a label to the rows of its neighbours and ends, or remove it."""
     words = state.words
     _flip_among(state.beneath, state.above[x * words :], words, x)
     _flip_among(state.above, state.beneath[x * words :], words, x)
@@ -111,7 +111,7 @@ def _link(state: LineState, x: int) -> None:
 
 @compiled
 def _twin(state: LineState, x: int, start: int, end: int, above: Integers, beneath: Integers) -> int:
-    """Return a label but x with these ends, predecessors and successors; -1 if there is none."""
+    """Return another label with these ends, predecessors and successors; -1 if there is none."""
     words = state.words
     out, into = state.out[start * words :], state.into[end * words :]
     y = common(out, into, words, 0)
@@ -128,7 +128,7 @@ def _twin(state: LineState, x: int, start: int, end: int, above: Integers, benea
 
 @compiled
 def _add(state: LineState, x: int, level: int, value: int) -> None:
-    """Add something of that level and value to a label."""
+    """Add a term of some level and value to a label."""
     state.levels[x] = max(state.levels[x], level, 2)
     state.values[x] = wrapped(state.values[x] + value)
 
@@ -153,15 +153,15 @@ def _free(state: LineState) -> int:
 
 @compiled
 def is_free(a: int, b: int) -> bool:
-    """Return True if labels of these levels have a product that is no multiplication: with ±1, or of two constants."""
+    """Return True if the product of labels of these levels costs no multiplication: by ±1, or of two constants."""
     return a == 1 or b == 1 or (a == 2 and b == 2)
 
 
 @compiled
 def eliminate_face(state: LineState, i: int, j: int) -> int:
-    """Replace the face ⟨i,j⟩ by its product, and return the label that this is; -1 if it is not kept.
+    """Replace the face ⟨i,j⟩ by its product; return the product's label, or -1 if it is not kept.
 
-    Before anything else, `settle_labels` is to be called.
+    Call `settle_labels` afterwards, before anything else.
     """
     words, kinds = state.words, state.kinds
     start, end = state.starts[i], state.ends[j]
@@ -194,7 +194,7 @@ def eliminate_face(state: LineState, i: int, j: int) -> int:
 
 @compiled
 def settle_labels(state: LineState) -> None:
-    """Remove what is isolated, and merge what has equal neighbours, among the labels that were touched and around."""
+    """Remove isolated labels and merge labels with equal neighbours, among touched labels and their neighbours."""
     words, kinds, touched = state.words, state.kinds, state.touched
     x = element(touched, words, 0)
     while x >= 0:

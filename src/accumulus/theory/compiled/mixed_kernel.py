@@ -1,23 +1,23 @@
 """Compiled search over elimination sequences that mix vertices, edges and faces: simulated annealing.
 
 Sequence. A list of items of fixed length. Each intermediate vertex is an item: it eliminates all faces that are left at
-it. The others are edges, from the front or from the back, single faces, or nothing. An item that names what is not
-there does nothing. So every list ends in the Jacobian; a vertex order is a list without other items, and any edge or
+it. The others are edges, from the front or from the back, single faces, or nothing. An item whose labels do not
+exist has no effect. So every list ends in the Jacobian; a vertex order is a list without other items, and any edge or
 face sequence can come before the vertices.
 
 State. The line graph as in `accumulus.theory.compiled.line_state`; costs as in `accumulus.search.elimination`.
 
-Moves. An item goes to another place, often a near one; or an item that is no vertex is forgotten, or goes elsewhere
-and becomes an edge or a face that is there at that time. The acceptance threshold is drawn first (Metropolis et al.
+Moves. An item moves to another position, often a near one; or an item that is no vertex is removed, or replaced by
+an edge or a face that exists at some position. The acceptance threshold is drawn first (Metropolis et al.
 1953), so that a trial ends as soon as it costs more.
 
-Increments. The state before every STEP-th item is kept: a trial begins at the last one before the first change. It also
-ends early when it meets a kept state behind the last change: what follows costs the same. States are compared by their
+Increments. The state before every STEP-th item is saved: a trial begins at the last one before the first change. It
+also ends early when it meets a saved state after the last change, since the rest costs the same. States are compared by
 fingerprints: the values of edges are random, and the fingerprint adds up a hash of every label and its successors. A
-best sequence is gone through again from its start.
+best sequence is run again from its start.
 
-Time: about a fifth of a microsecond for a product. The caller owns the memory. A call makes so many moves, or does so
-much work, and can be followed by the next; where it is cut does not matter to the result.
+Time: about a fifth of a microsecond for a product. The caller owns the memory. A call makes a number of moves or
+products, and the next one continues; the division into calls does not change the result.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ from accumulus.native.state import Axes, Floats, Integers
 from accumulus.native.words import copy_many, random_bits, scattered, shifted_right, wrapped
 from accumulus.theory.compiled.line_state import LineState, common, element, eliminate_face, is_free, settle_labels
 
-#: Two totals share an integer: the cost, then all products.
+#: Two totals share an integer: the cost, and the number of all products.
 SHIFT: Final = 32
-#: Items between two states that are kept.
+#: Items between two saved states.
 STEP: Final = 8
 #: Length of the table of -log(u).
 TABLE: Final = 1024
 
-#: Kinds of an item: nothing; a vertex; an edge from the front, from the back; a single face. Behind the kind, an item
-#: says its vertices: the middle one, where it starts, where it ends.
+#: Kinds of items: nothing; a vertex; an edge from the front, from the back; a single face. An item also has its
+#: vertices: the middle one, its start and its end.
 NOTHING, VERTEX, FRONT, BACK, FACE = range(5)
 KIND_BITS: Final = 3
 ID_BITS: Final = 20
 
 
 class MixedState(LineState):
-    """A sequence that is annealed; the line graph is as far as a trial has got."""
+    """A sequence to anneal; the line graph is that of the current trial."""
 
-    snapshots: Integers  # memory for graphs that are kept or tried, (snapshots, size)
-    # costs, prints: of each snapshot: cost so far, and fingerprint
+    snapshots: Integers  # memory of saved line graphs, (snapshots, size)
+    # costs, prints: of each snapshot, its cost and fingerprint
     costs: Integers
     prints: Integers
-    # number of the snapshot before every STEP-th item of the list; the first is of the graph as it is given
-    kept: Integers
-    tried: Integers  # those of the list on trial, from where it begins; else snapshots that are free
+    # snapshot before every STEP-th item of the current list; the first is the start
+    current: Integers
+    tried: Integers  # snapshots of the list on trial, from its first change; else free ones
     # items, trial, best_items: the current list, the one on trial and the best so far, (length,)
     items: Integers
     trial: Integers
     best_items: Integers
     logarithms: Floats  # -log(u), (TABLE,)
-    log: Annotated[Integers, Axes(3)]  # faces that were taken and their products, -1 where none is kept, (products, 3)
+    log: Annotated[Integers, Axes(3)]  # eliminated faces and their products, -1 if these are not kept, (products, 3)
     random: Integers  # state of the generator, (1,)
-    length: int  # of the list
+    length: int  # length of the list
     best: int  # total of the best list
     faces: int = 0  # 1 if single faces may be items
-    moves: int = 0  # that a call may make
-    work: int = 0  # products, and moves, that a call may make
+    moves: int = 0  # moves that a call may make
+    work: int = 0  # products and moves that a call may make
     cost: int = 0  # of the line graph in `graph`
     total: int = 0  # of the current list
-    logged: int = -1  # faces that were written down; -1 writes none
-    started: int = 0  # 0 begins with the list in `items`
-    # temperature, cooling: and its factor for each move
+    logged: int = -1  # number of logged faces; -1 to log none
+    started: int = 0  # 0 to begin with the list in `items`
+    # temperature, cooling: the temperature, and its factor for each move
     temperature: float = 0.0
     cooling: float = 0.0
     tie: float  # weight of the total that breaks ties
@@ -98,7 +98,7 @@ def _product(state: MixedState, i: int, j: int) -> None:
 
 @compiled
 def _fingerprint(state: MixedState) -> int:
-    """Return a number that is equal for equal line graphs, whatever the numbers of their labels."""
+    """Return a number that is equal for equal line graphs, independent of the numbers of labels."""
     words, present, values = state.words, state.present, state.values
     total = 0
     x = element(present, words, 0)
@@ -119,7 +119,7 @@ def _fingerprint(state: MixedState) -> int:
 
 IDS: Final = (1 << ID_BITS) - 1
 KINDS: Final = (1 << KIND_BITS) - 1
-#: More than any energy.
+#: Larger than any energy.
 ANY: Final = 1e300
 
 
@@ -131,7 +131,7 @@ def _drawn(state: MixedState, number: int) -> int:
 
 @compiled
 def _face_of(state: MixedState, item: int) -> tuple[int, int]:
-    """Return the first face that an item names and that is there; -1 for a label of it that is not."""
+    """Return the first face of an item that exists; -1 for a label that does not."""
     words, kind = state.words, item & KINDS
     v, p, s = (item >> KIND_BITS) & IDS, (item >> (KIND_BITS + ID_BITS)) & IDS, item >> (KIND_BITS + 2 * ID_BITS)
     into, far = state.into[v * words :], state.into[s * words :]
@@ -151,7 +151,7 @@ def _face_of(state: MixedState, item: int) -> tuple[int, int]:
 
 @compiled
 def _take(state: MixedState, item: int) -> None:
-    """Eliminate what an item names, as far as it is there."""
+    """Eliminate the faces of an item that exist."""
     kind = item & KINDS
     while kind != NOTHING and not state.overflow:
         i, j = _face_of(state, item)
@@ -164,7 +164,7 @@ def _take(state: MixedState, item: int) -> None:
 
 @compiled
 def _found(state: MixedState) -> int:
-    """Return a random edge or face that is there now, as an item; nothing if no face is left."""
+    """Return a random edge or face that exists now, as an item; nothing if no face is left."""
     words, x = state.words, _drawn(state, state.words << 6)
     again = True
     while True:
@@ -206,22 +206,22 @@ def _attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -
     Args:
         state: list on trial, and its snapshots.
         begin: snapshot to continue from.
-        last: last changed item; after it, a kept snapshot may be met again.
+        last: last changed item; a saved snapshot after it may be met again.
         new: item that is replaced by an existing one when its turn comes, or -1.
         limit: largest accepted energy.
     """
     size, length, trial, costs, prints = state.size, state.length, state.trial, state.costs, state.prints
-    kept, tried = state.kept, state.tried
-    copy_many(state.graph, _snapshot(state, kept[begin]), size)
-    state.cost = costs[kept[begin]]
+    current, tried = state.current, state.tried
+    copy_many(state.graph, _snapshot(state, current[begin]), size)
+    state.cost = costs[current[begin]]
     count = (length + STEP - 1) // STEP
     change, met = 0, count
     for t in range(begin * STEP, length):
         c = t // STEP
         if t == c * STEP and c > begin:
             now = _fingerprint(state)
-            if t > last and now == prints[kept[c]]:
-                change, met = state.cost - costs[kept[c]], c
+            if t > last and now == prints[current[c]]:
+                change, met = state.cost - costs[current[c]], c
                 state.cost = state.total + change
                 break
             copy_many(_snapshot(state, tried[c]), state.graph, size)
@@ -237,9 +237,9 @@ def _attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -
     if _energy(state, state.cost) > limit:
         return False
     for c in range(begin + 1, met):
-        kept[c], tried[c] = tried[c], kept[c]
+        current[c], tried[c] = tried[c], current[c]
     for c in range(met, count):
-        costs[kept[c]] += change
+        costs[current[c]] += change
     state.total = state.cost
     copy_many(state.items, trial, length)
     return True
@@ -247,7 +247,7 @@ def _attempt(state: MixedState, begin: int, last: int, new: int, limit: float) -
 
 @compiled
 def _go_through(state: MixedState) -> None:
-    """Go through the current list from its start; it becomes the best one if it is."""
+    """Run the current list from its start; store it if it is the best."""
     copy_many(state.trial, state.items, state.length)
     _attempt(state, 0, state.length, -1, ANY)
     if state.total < state.best:
@@ -255,10 +255,10 @@ def _go_through(state: MixedState) -> None:
         copy_many(state.best_items, state.items, state.length)
 
 
-def perform(state: MixedState) -> int:
-    """Make `moves` moves, or fewer if that is `work` products; begins with the list in `items` if not `started` yet.
+def run_mixed(state: MixedState) -> int:
+    """Make `moves` moves, or fewer if they take `work` products; begin with the list in `items` if not `started` yet.
 
-    Returns the best total so far.
+    Return the best total so far.
     """
     length, items, trial = state.length, state.items, state.trial
     if not state.started:
@@ -288,6 +288,6 @@ def perform(state: MixedState) -> int:
         slack = state.temperature * state.logarithms[_drawn(state, TABLE)]
         limit = _energy(state, state.total) + slack + 1e-9
         if _attempt(state, min(at, to) // STEP, max(at, to), new, limit) and state.total < state.best:
-            # what was met again may have gone on with other numbers, and in another order
+            # the list that was met again may have other label numbers, and another order of labels
             _go_through(state)
     return state.best

@@ -1,4 +1,4 @@
-"""Compiled search for the best order of vertices: the block bound, and the branch on the last vertex.
+"""Compiled search for the best order of vertices: the block bound, and branching on the last vertex.
 
 `accumulus.theory.exact.orders` has both, with proofs.
 
@@ -33,17 +33,17 @@ from accumulus.search.compiled.order_kernel import SETS, SIDE, RowsState, cost_o
 #: Bits of each of the two flows of a vertex to one side; the set of the block that was entered is above them.
 FLOW: Final = 23
 _FLOW: Final = (1 << FLOW) - 1
-#: Cost of what was not reached.
+#: Cost of sets that were not reached.
 UNREACHED: Final = 1 << 62
 
 
 class FlowsState(RowsState):
-    """A flow from a vertex through those in `mask` to any that is not.
+    """A flow from a vertex through vertices in `mask` to any other vertex.
 
     Attributes:
-        through, between: flow through each vertex by bit, and from each to each.
-        into: from which vertices flow comes, (bits, words).
-        came, queue: of the nodes of the search: a vertex is entered at twice its number, and left at the node behind.
+        through, between: flow through each vertex by bit, and between each two.
+        into: sources of the flow into each vertex, (bits, words).
+        came, queue: of the nodes of the search: a vertex is entered at twice its number, and left at the next node.
         entered, left, near: sets of vertices, (words,).
     """
 
@@ -63,10 +63,10 @@ class BlocksState(FlowsState):
 
     Attributes:
         block: its vertices, (count,).
-        buffers, owners: rows of a graph for each vertex of the block, and the set that is gone in each of them.
-        flows: of each set, of each vertex that is left, to both sides, (2**count, count, 2).
-        table: least cost of each set, (2**count,); or what each vertex costs at least once none, or one, is gone,
-            (1 + vertices, vertices).
+        buffers, owners: rows of a graph for each vertex of the block, and the set that is eliminated in each.
+        flows: of each set and each remaining vertex, to both sides, (2**count, count, 2).
+        table: least cost of each set, (2**count,); or lower bounds on the cost of each vertex after none or one is
+        eliminated, (1 + vertices, vertices).
     """
 
     block: Integers
@@ -75,8 +75,8 @@ class BlocksState(FlowsState):
     flows: Integers
     table: Integers
     count: int
-    budget: int  # sets that a call looks at
-    next: int = 0  # the first set that has not been looked at
+    budget: int  # sets of a call
+    next: int = 0  # first set that has not been processed
 
 
 # Flows ---------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class BlocksState(FlowsState):
 
 @compiled
 def _send(state: FlowsState, last: int) -> int:
-    """Send as much as fits along the path that ends at a node."""
+    """Send as much flow as fits along the path that ends at a node."""
     came, sizes, through, between = state.came, state.sizes, state.through, state.between
     width, amount, node = state.words << 6, 1 << FLOW, last
     while node >= 0:
@@ -102,7 +102,7 @@ def _send(state: FlowsState, last: int) -> int:
         if w == u:
             through[u] += amount if node & 1 else -amount
         elif before >= 0:
-            # forward from w to u, or less from u to w
+            # forward from w to u, or back from u to w
             source, to = (u, w) if node & 1 else (w, u)
             between[source * width + to] += -amount if node & 1 else amount
             word = to * state.words + (source >> 6)
@@ -115,7 +115,7 @@ def _send(state: FlowsState, last: int) -> int:
 
 @compiled
 def _augment(state: FlowsState, rows: Integers, side: int, firsts: Integers) -> int:
-    """Send more from some vertices to an end; what was entered is kept where nothing can be sent."""
+    """Augment the flow from some vertices to an end; if there is no path, keep the vertices that were entered."""
     words, came, queue, entered, left = state.words, state.came, state.queue, state.entered, state.left
     head, tail = 0, 0
     for w in range(words):
@@ -171,7 +171,7 @@ def _augment(state: FlowsState, rows: Integers, side: int, firsts: Integers) -> 
 
 @compiled
 def _clear(state: FlowsState) -> None:
-    """Forget the flow."""
+    """Reset the flow."""
     words = state.words
     for u in range(state.total):
         state.through[u] = 0
@@ -185,9 +185,9 @@ def _clear(state: FlowsState) -> None:
 
 @compiled
 def _filled(state: FlowsState, rows: Integers, side: int, firsts: Integers, flow: int) -> int:
-    """Return the maximum flow that leaves by some vertices, from a flow that leaves by some of them."""
+    """Return the maximum flow that leaves through `firsts`, starting from a flow through some of them."""
     words, most = state.words, weight(state, firsts)
-    for w in range(words):  # to ends at once
+    for w in range(words):  # direct edges to ends
         bits = firsts[w] & ~state.mask[w]
         while bits != 0:
             u = (w << 6) + lowest(bits)
@@ -205,7 +205,7 @@ def _filled(state: FlowsState, rows: Integers, side: int, firsts: Integers, flow
 
 @compiled
 def _flows(state: FlowsState, rows: Integers, v: int, side: int) -> int:
-    """Compute flows from a vertex by variable labels, and by all that have a cost; `near` is where they may change."""
+    """Compute flows from a vertex by variable labels, and by all with a cost; they depend on the vertices in `near`."""
     words = state.words
     firsts = rows[(v * SETS + side) * words :]
     _clear(state)
@@ -231,7 +231,7 @@ def _product(above: int, below: int, size: int) -> int:
 
 @compiled
 def _graph_after(state: BlocksState, gone: int) -> Integers:
-    """Return rows of the graph after the elimination of a set of the block, from those of a smaller set."""
+    """Return rows of the graph after a set of the block is eliminated, from those of a smaller set."""
     owners, words = state.owners, state.words
     size = state.vertices * words * SETS
     have = gone
@@ -242,7 +242,7 @@ def _graph_after(state: BlocksState, gone: int) -> Integers:
     while have != gone:
         k = 0
         bits = rest
-        while bits != 0:  # the highest of the rest comes first
+        while bits != 0:  # the highest remaining vertex first
             k = lowest(bits)
             bits &= bits - 1
         to = state.buffers[k * size :]
@@ -257,25 +257,25 @@ def _graph_after(state: BlocksState, gone: int) -> Integers:
 
 @compiled
 def _flows_after(state: BlocksState, gone: int, k: int, side: int) -> int:
-    """Return flows of a vertex of the block after a set is gone, those of a smaller set if they are equal."""
+    """Return the flows of a vertex of the block after a set is eliminated; those of a smaller set if they are equal."""
     bits = gone
     while bits != 0:
         x = lowest(bits)
         bits &= bits - 1
-        known: int = state.flows[((gone ^ 1 << x) * state.count + k) * 2 + side]
-        if known >> (2 * FLOW + x) & 1 == 0:
-            return known
-    found = _flows(state, _graph_after(state, gone), state.block[k], side * SIDE)
+        smaller: int = state.flows[((gone ^ 1 << x) * state.count + k) * 2 + side]
+        if smaller >> (2 * FLOW + x) & 1 == 0:
+            return smaller
+    flows = _flows(state, _graph_after(state, gone), state.block[k], side * SIDE)
     for x in range(state.count):
         u = state.block[x]
         if state.near[u >> 6] & bit(u & 63):
-            found |= 1 << (2 * FLOW + x)
-    return found
+            flows |= 1 << (2 * FLOW + x)
+    return flows
 
 
 @compiled
 def _pairs(state: BlocksState, gone: int) -> None:
-    """Find what every vertex costs at least once the one before `gone` is eliminated; at 0, none."""
+    """Compute lower bounds on the cost of every vertex after vertex `gone` - 1 is eliminated; for 0, after none."""
     vertices, words = state.vertices, state.words
     rows = state.base
     if gone != 0:
@@ -290,21 +290,21 @@ def _pairs(state: BlocksState, gone: int) -> None:
 
 @compiled
 def _set(state: BlocksState, gone: int) -> None:
-    """Go on from a set of the block by each vertex that is left."""
+    """Extend a set of the block by each remaining vertex."""
     table, flows, count = state.table, state.flows, state.count
     bits = ((1 << count) - 1) & ~gone
     while bits != 0:
         k = lowest(bits)
         bits &= bits - 1
-        place = (gone * count + k) * 2
+        entry = (gone * count + k) * 2
         above, below = _flows_after(state, gone, k, 0), _flows_after(state, gone, k, 1)
-        flows[place], flows[place + 1] = above, below
+        flows[entry], flows[entry + 1] = above, below
         cost = table[gone] + _product(above, below, state.sizes[state.block[k]])
         table[gone | 1 << k] = min(cost, table[gone | 1 << k])
 
 
-def perform_blocks(state: BlocksState) -> int:
-    """Look at `budget` sets, or vertices that are gone in pairs; returns the next that has not been looked at."""
+def run_blocks(state: BlocksState) -> int:
+    """Process `budget` sets, or eliminated vertices for pairs; return the first that remains."""
     last = min((1 << state.count) - 1 if state.count else state.vertices + 1, state.next + state.budget)
     for gone in range(state.next, last):
         if state.count:
@@ -320,44 +320,44 @@ def perform_blocks(state: BlocksState) -> int:
 #: Bits of a vertex in an entry of the memory or of the list of choices.
 LAST: Final = 12
 _LAST: Final = (1 << LAST) - 1
-#: Places of the memory that a set may have.
+#: Number of slots of the memory that may hold a set.
 PROBES: Final = 8
-#: Words of an entry of the memory behind its set: bound, whether it is exact, and last vertex; nodes that it took.
+#: Words of an entry after its set: bound, exactness and last vertex in one; number of nodes that the search took.
 VALUE: Final = 2
 
 
-class Frame(Record):
+class SetFrame(Record):
     """A connected set whose best order is searched."""
 
-    limit: int  # only orders of at most that cost are looked for
-    best: int  # cost of the best order that was found; -1 for none
+    limit: int  # largest accepted cost
+    best: int  # cost of the best order so far; -1 for none
     last: int  # its last vertex
-    floor: int  # what orders cost at least by whose last vertices nothing was found
-    choices: int  # last vertices that may be worth it
-    choice: int  # the one that is tried
-    parts: int  # connected parts that are left without it; 0 if it is still to be taken up
-    part: int  # the one that is searched
-    total: int  # what it costs as the last one, and what the parts cost at least
-    began: int  # nodes before
+    floor: int  # lower bound on the cost of orders with the last vertices tried so far
+    choices: int  # number of last vertices to try
+    choice: int  # the current one
+    parts: int  # number of connected parts without it; 0 before it is taken up
+    part: int  # the current part
+    total: int  # cost of the last vertex, and lower bounds of the parts
+    began: int  # nodes before this set
 
 
 class OrdersState(FlowsState):
-    """Connected sets of vertices, by their bits; blocks have consecutive bits.
+    """Connected sets of vertices as bitsets; blocks have consecutive bits.
 
     Attributes:
         neighbours: of each vertex among the intermediates, (vertices, inner).
-        reach: what is reached from each vertex through a set, like rows.
-        block, bit: of each vertex the number of its block and its bit there, (vertices,).
-        starts: where the table of each block begins, (blocks,).
+        reach: vertices reached from each vertex through a set, in the form of rows.
+        block, bit: number of each vertex's block, and its bit there, (vertices,).
+        starts: begin of each block's table, (blocks,).
         tables: of all blocks.
-        gone, sums: of a set, its vertices in each block, and what these cost at least where it begins, (blocks,).
-        frames, sets: a stack; of each frame its set, (vertices, inner).
-        choices: of each frame, bounds and last vertices in the order in which they are tried, (vertices, vertices).
-        prices, least: of each frame, what each vertex costs as the last one; and at least, (vertices, vertices).
-        flows, nears: of each frame, of each vertex to both sides, and where they may change, (vertices, vertices, 2),
-            and (vertices, vertices, 2, inner).
-        parts, floors: of each frame, what is left without a vertex, and what that costs at least; 2·bound + exact.
-        memory: what is known about sets, (2**bits + PROBES, inner + VALUE).
+        gone, sums: of a set, the vertices outside it in each block, and bounds on the others' costs, (blocks,).
+        frames, sets: a stack, with the set of each frame, (vertices, inner).
+        choices: of each frame, bounds and last vertices, in the order of trial, (vertices, vertices).
+        prices, least: of each frame, the cost of each vertex as the last one, and a lower bound, (vertices, vertices).
+        flows, nears: of each frame and vertex, the flows to both sides, and the vertices that these depend on,
+        (vertices, vertices, 2) and (vertices, vertices, 2, inner).
+        parts, floors: of each frame, the connected parts without a vertex, and their lower bounds, as 2·bound + exact.
+        memory: bounds of sets, (2**bits + PROBES, inner + VALUE).
     """
 
     neighbours: Integers
@@ -368,7 +368,7 @@ class OrdersState(FlowsState):
     gone: Integers
     sums: Integers
     tables: Integers
-    frames: Records[Frame]
+    frames: Records[SetFrame]
     sets: Integers
     choices: Integers
     prices: Integers
@@ -381,54 +381,54 @@ class OrdersState(FlowsState):
     blocks: int
     inner: int  # words of a set of intermediates
     memory_bits: int
-    nodes: int  # to be looked at by a call
+    nodes: int  # sets that a call may process
     depth: int = -1
     looked_at: int = 0
-    result: int = 0  # what the first set costs at least, doubled; and 1 if exactly
+    result: int = 0  # lower bound of the first set, doubled; plus 1 if it is exact
     last: int = -1
 
 
 @compiled
-def _place(state: OrdersState, part: Integers) -> int:
-    """Return the position of a set in the memory; -1 if it is not there."""
+def _place(state: OrdersState, vertices: Integers) -> int:
+    """Return the index of a set in the memory; -1 - (its first slot) if it is not there."""
     inner, key = state.inner, 0
     for w in range(inner):
-        key = scattered(key ^ part[w])
-    place = shifted_right(key, 64 - state.memory_bits)
-    for probe in range(place, place + PROBES):
+        key = scattered(key ^ vertices[w])
+    start = shifted_right(key, 64 - state.memory_bits)
+    for probe in range(start, start + PROBES):
         entry = state.memory[probe * (inner + VALUE) :]
         same = entry[inner] != 0
         for w in range(inner):
-            same = same and entry[w] == part[w]
+            same = same and entry[w] == vertices[w]
         if same:
             return probe
-    return -1 - place
+    return -1 - start
 
 
 @compiled
-def _remember(state: OrdersState, part: Integers, bound: int, exact: int, last: int, nodes: int) -> None:
-    """Note what is known about a set, in place of what took the least."""
-    inner, place = state.inner, _place(state, part)
-    if place < 0:
-        first = -1 - place
-        place = first
+def _remember(state: OrdersState, vertices: Integers, bound: int, exact: int, last: int, nodes: int) -> None:
+    """Store the bound of a set, in place of the entry that took the fewest nodes."""
+    inner, slot = state.inner, _place(state, vertices)
+    if slot < 0:
+        first = -1 - slot
+        slot = first
         for probe in range(first, first + PROBES):
-            if state.memory[probe * (inner + VALUE) + inner + 1] < state.memory[place * (inner + VALUE) + inner + 1]:
-                place = probe
-    entry = state.memory[place * (inner + VALUE) :]
-    copy(entry, part, inner)
+            if state.memory[probe * (inner + VALUE) + inner + 1] < state.memory[slot * (inner + VALUE) + inner + 1]:
+                slot = probe
+    entry = state.memory[slot * (inner + VALUE) :]
+    copy(entry, vertices, inner)
     entry[inner] = (bound << 1 | exact) << LAST | last
     entry[inner + 1] = nodes + 1
 
 
 @compiled
-def _by_blocks(state: OrdersState, part: Integers, least: Integers) -> int:
+def _by_blocks(state: OrdersState, vertices: Integers, least: Integers) -> int:
     """Return a lower bound on the cost of a set, by its blocks."""
     gone, sums, total = state.gone, state.sums, 0
     for b in range(state.blocks):
         gone[b], sums[b] = 0, 0
     for w in range(state.inner):
-        bits = part[w]
+        bits = vertices[w]
         while bits != 0:
             v = (w << 6) + lowest(bits)
             bits = without_lowest(bits)
@@ -440,27 +440,27 @@ def _by_blocks(state: OrdersState, part: Integers, least: Integers) -> int:
 
 
 @compiled
-def _floor(state: OrdersState, part: Integers, least: Integers) -> int:
+def _floor(state: OrdersState, vertices: Integers, least: Integers) -> int:
     """Return a lower bound on the cost of a connected set, doubled; plus 1 if it is exact."""
     count, v = 0, 0
     for w in range(state.inner):
-        bits = part[w]
+        bits = vertices[w]
         count += population(bits)
         if bits != 0:
             v = (w << 6) + lowest(bits)
     if count == 1:
         return cost_of(state, state.base, v) << 1 | 1
-    place = _place(state, part)
-    known: int = state.memory[place * (state.inner + VALUE) + state.inner] >> LAST if place >= 0 else 0
-    return known if known & 1 else max(known, _by_blocks(state, part, least) << 1)
+    slot = _place(state, vertices)
+    bound: int = state.memory[slot * (state.inner + VALUE) + state.inner] >> LAST if slot >= 0 else 0
+    return bound if bound & 1 else max(bound, _by_blocks(state, vertices, least) << 1)
 
 
 @compiled
-def _split(state: OrdersState, part: Integers, v: int, depth: int) -> int:
-    """Find the connected parts of a set without a vertex, and what they cost at least; returns how many there are."""
+def _split(state: OrdersState, vertices: Integers, v: int, depth: int) -> int:
+    """Find the connected parts of a set without a vertex, and their lower bounds; return their number."""
     inner, count = state.inner, 0
     rest, frontier = state.entered, state.left
-    copy(rest, part, inner)
+    copy(rest, vertices, inner)
     rest[v >> 6] &= ~bit(v & 63)
     base = depth * state.vertices
     for w in range(inner):
@@ -492,20 +492,20 @@ def _split(state: OrdersState, part: Integers, v: int, depth: int) -> int:
 
 
 @compiled
-def _reach(state: OrdersState, part: Integers) -> None:
-    """Find what each vertex of a set is joined to through others of the set: its edges if it is eliminated last."""
+def _reach(state: OrdersState, vertices: Integers) -> None:
+    """Find the edges of each vertex of a set if it is eliminated last: the vertices it reaches through the others."""
     words, base, reach = state.words, state.base, state.reach
     for side in range(0, SETS, SIDE):
         for t in range(state.vertices):
             v = t if side != 0 else state.vertices - 1 - t  # dependencies come before dependents
-            if part[v >> 6] & bit(v & 63) == 0:
+            if vertices[v >> 6] & bit(v & 63) == 0:
                 continue
             row, to = base[(v * SETS + side) * words :], reach[(v * SETS + side) * words :]
-            if state.products:  # kinds do not matter
+            if state.products:  # kinds of labels do not matter
                 for w in range(words):
                     to[w] = row[w] & ~state.mask[w]
                 for w in range(state.inner):
-                    bits = row[w] & part[w]
+                    bits = row[w] & vertices[w]
                     while bits != 0:
                         source = reach[(((w << 6) + lowest(bits)) * SETS + side) * words :]
                         bits = without_lowest(bits)
@@ -516,7 +516,7 @@ def _reach(state: OrdersState, part: Integers) -> None:
                 for w in range(words):
                     to[s * words + w] = row[s * words + w] & ~state.mask[w]
             for w in range(state.inner):
-                bits = row[w] & part[w]
+                bits = row[w] & vertices[w]
                 while bits != 0:
                     low = wrapped(bits & -bits)
                     source = reach[(((w << 6) + lowest(bits)) * SETS + side) * words :]
@@ -529,39 +529,39 @@ def _reach(state: OrdersState, part: Integers) -> None:
 
 @compiled
 def _expand(state: OrdersState, depth: int, gone: int) -> None:
-    """Find what the vertices of a frame's set cost as the last ones, and in which order they are worth a try."""
+    """Compute the cost of each vertex of a frame's set as the last one, and sort the choices by their bounds."""
     frame, base = state.frames[depth], depth * state.vertices
-    part = state.sets[depth * state.inner :]
+    vertices = state.sets[depth * state.inner :]
     prices, least, choices = state.prices[base:], state.least[base:], state.choices[base:]
     inner, below = state.inner, base - state.vertices
-    copy(state.mask, part, inner)
+    copy(state.mask, vertices, inner)
     for w in range(inner):
-        bits = part[w]
+        bits = vertices[w]
         while bits != 0:
             v = (w << 6) + lowest(bits)
             bits = without_lowest(bits)
             for side in range(2):
-                place, old = (base + v) * 2 + side, (below + v) * 2 + side
+                entry, old = (base + v) * 2 + side, (below + v) * 2 + side
                 if depth != 0 and state.nears[old * inner + (gone >> 6)] & bit(gone & 63) == 0:
-                    state.flows[place] = state.flows[old]
-                    copy(state.nears[place * inner :], state.nears[old * inner :], inner)
+                    state.flows[entry] = state.flows[old]
+                    copy(state.nears[entry * inner :], state.nears[old * inner :], inner)
                 else:
-                    state.flows[place] = _flows(state, state.base, v, side * SIDE)
-                    copy(state.nears[place * inner :], state.near, inner)
-            place = (base + v) * 2
-            least[v] = _product(state.flows[place], state.flows[place + 1], state.sizes[v])
-    bound, count = _by_blocks(state, part, least), 0
+                    state.flows[entry] = _flows(state, state.base, v, side * SIDE)
+                    copy(state.nears[entry * inner :], state.near, inner)
+            entry = (base + v) * 2
+            least[v] = _product(state.flows[entry], state.flows[entry + 1], state.sizes[v])
+    bound, count = _by_blocks(state, vertices, least), 0
     if bound > frame.limit:
         frame.floor = bound
         return
-    _reach(state, part)
+    _reach(state, vertices)
     for w in range(inner):
-        bits = part[w]
+        bits = vertices[w]
         while bits != 0:
             v = (w << 6) + lowest(bits)
             bits = without_lowest(bits)
             prices[v] = cost_of(state, state.reach, v)
-            # without v its block costs less at least
+            # the block's bound without v
             table, had, now = (
                 state.tables[state.starts[state.block[v]] :],
                 state.gone[state.block[v]],
@@ -576,7 +576,7 @@ def _expand(state: OrdersState, depth: int, gone: int) -> None:
     tried, count = count, 0
     for t in range(tried):
         v, total = choices[t] & _LAST, prices[choices[t] & _LAST]
-        for k in range(_split(state, part, v, depth)):
+        for k in range(_split(state, vertices, v, depth)):
             total += state.floors[base + k] >> 1
         total = max(total, choices[t] >> LAST)
         if total > frame.limit:
@@ -592,9 +592,9 @@ def _expand(state: OrdersState, depth: int, gone: int) -> None:
 
 
 @compiled
-def _begin(state: OrdersState, depth: int, part: Integers, limit: int, gone: int) -> None:
-    """Put a set on the stack."""
-    copy(state.sets[depth * state.inner :], part, state.inner)
+def _begin(state: OrdersState, depth: int, vertices: Integers, limit: int, gone: int) -> None:
+    """Push a set onto the stack."""
+    copy(state.sets[depth * state.inner :], vertices, state.inner)
     frame = state.frames[depth]
     frame.limit, frame.best, frame.last, frame.floor = limit, -1, 0, UNREACHED
     frame.choices, frame.choice, frame.parts, frame.part = 0, 0, 0, 0
@@ -605,14 +605,14 @@ def _begin(state: OrdersState, depth: int, part: Integers, limit: int, gone: int
 
 
 @compiled
-def _next_choice(state: OrdersState, frame: Frame) -> None:
+def _next_choice(state: OrdersState, frame: SetFrame) -> None:
     frame.choice += 1
     frame.parts, frame.part = 0, 0
 
 
 @compiled
-def _go_on(state: OrdersState, frame: Frame) -> None:
-    """Pass parts of which the cost is known; take note of an order if all are."""
+def _go_on(state: OrdersState, frame: SetFrame) -> None:
+    """Skip parts with known costs; store the order if no other part is left."""
     base = state.depth * state.vertices
     while frame.part < frame.parts and state.floors[base + frame.part] & 1:
         frame.part += 1
@@ -623,8 +623,8 @@ def _go_on(state: OrdersState, frame: Frame) -> None:
 
 
 @compiled
-def _take_up(state: OrdersState, frame: Frame) -> None:
-    """Begin with the next choice, if it still is one."""
+def _take_up(state: OrdersState, frame: SetFrame) -> None:
+    """Begin with the next choice, unless its bound exceeds the limit."""
     depth = state.depth
     base = depth * state.vertices
     v = state.choices[base + frame.choice] & _LAST
@@ -640,21 +640,21 @@ def _take_up(state: OrdersState, frame: Frame) -> None:
 
 
 @compiled
-def _end(state: OrdersState, frame: Frame) -> None:
-    """Take a set off the stack, and tell the one below."""
+def _end(state: OrdersState, frame: SetFrame) -> None:
+    """Pop a set from the stack, and pass its result to the set below."""
     depth = state.depth
     exact = 1 if frame.best >= 0 else 0
     bound = frame.best if exact else frame.floor
-    part = state.sets[depth * state.inner :]
-    _remember(state, part, bound, exact, frame.last, state.looked_at - frame.began)
+    vertices = state.sets[depth * state.inner :]
+    _remember(state, vertices, bound, exact, frame.last, state.looked_at - frame.began)
     state.depth = depth - 1
     if depth == 0:
         state.result, state.last = bound << 1 | exact, frame.last
         return
     below = state.frames[depth - 1]
-    place = (depth - 1) * state.vertices + below.part
-    below.total += bound - (state.floors[place] >> 1)
-    state.floors[place] = bound << 1 | exact
+    index = (depth - 1) * state.vertices + below.part
+    below.total += bound - (state.floors[index] >> 1)
+    state.floors[index] = bound << 1 | exact
     if below.total > below.limit:
         below.floor = min(below.floor, below.total)
         _next_choice(state, below)
@@ -662,12 +662,12 @@ def _end(state: OrdersState, frame: Frame) -> None:
         _go_on(state, below)
 
 
-def perform_orders(state: OrdersState) -> int:
-    """Look at `nodes` sets; begins with that in `sets` if the stack is empty. Returns whether there is more to do."""
+def run_orders(state: OrdersState) -> int:
+    """Process `nodes` sets, starting with the one in `sets` if the stack is empty. Return 1 if more remain, else 0."""
     if state.depth < 0:
-        place = _place(state, state.sets)
-        if place >= 0:
-            value = state.memory[place * (state.inner + VALUE) + state.inner]
+        start = _place(state, state.sets)
+        if start >= 0:
+            value = state.memory[start * (state.inner + VALUE) + state.inner]
             state.result, state.last = value >> LAST, value & _LAST
             if state.result & 1 or state.result >> 1 > state.frames[0].limit:
                 return 0
@@ -682,9 +682,9 @@ def perform_orders(state: OrdersState) -> int:
         elif frame.parts == 0:
             _take_up(state, frame)
         else:
-            place = base + frame.part
-            limit = frame.limit - frame.total + (state.floors[place] >> 1)
+            start = base + frame.part
+            limit = frame.limit - frame.total + (state.floors[start] >> 1)
             _begin(
-                state, depth + 1, state.parts[place * state.inner :], limit, state.choices[base + frame.choice] & _LAST
+                state, depth + 1, state.parts[start * state.inner :], limit, state.choices[base + frame.choice] & _LAST
             )
     return 1 if state.depth >= 0 else 0

@@ -284,7 +284,7 @@ class OrderSearch(PartSearch):
             starts=np.cumsum([0, *lengths[:-1]]),
             **zeros(len(tables), "gone sums"),
             tables=np.concatenate(list(tables.values())),
-            frames=Records.zeros(orders.Frame, vertices),
+            frames=Records.zeros(orders.SetFrame, vertices),
             sets=np.zeros(vertices * inner, np.int64),
             **zeros(vertices * vertices, "choices prices least floors"),
             flows=np.zeros(2 * vertices * vertices, np.int64),

@@ -66,6 +66,7 @@ from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search.registry import SearchResult, register_method
 from accumulus.theory.graphs.dominators import dominators, postdominators
 
+#: Parent of a node without one.
 _ABSENT = -1
 Pair = tuple[int, int]
 

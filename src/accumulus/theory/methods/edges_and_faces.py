@@ -188,7 +188,7 @@ class MixedAnnealing(Annealing):
             **fields,
             snapshots=snapshots,
             **zeros(2 * steps, "costs prints"),
-            kept=np.arange(steps),
+            current=np.arange(steps),
             tried=np.arange(steps, 2 * steps),
             **zeros(length, "items trial best_items"),
             logarithms=thresholds(mixed.TABLE),

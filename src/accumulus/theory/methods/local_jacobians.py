@@ -354,6 +354,7 @@ def _product(left: Matrix, right: Matrix, steps: SharedSteps, deadline: Deadline
 #: Nested pairs of level numbers; k denotes the local Jacobian from level k to level k + 1.
 Bracketing = Any
 
+#: Levels of a window: the cube of its length in time, against brackets across the cuts. Not measured.
 WINDOW: Final = 40
 _NAMES: Final = ("best", "left", "right")
 #: For each pair of levels the level at which each component is split.

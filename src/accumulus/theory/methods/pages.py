@@ -323,6 +323,7 @@ def _unequalled(
 # The strategy --------------------------------------------------------------------------------------------------------
 
 
+#: Product of pairs and edges above which a page is accumulated in one piece: time against splits. Not measured.
 _LIMIT: Final = 20_000
 
 

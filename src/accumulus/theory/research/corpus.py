@@ -52,7 +52,7 @@ _CHANGES: Final = {"with_labels": with_labels, "with_sizes": with_sizes}
 
 
 @dataclass
-class Results:
+class CorpusResults:
     """Plans and bounds of a graph under one objective, by class of eliminations.
 
     Attributes:
@@ -100,7 +100,7 @@ class CorpusGraph:
     source: str
     intermediates: int
     edges: int
-    results: dict[str, Results]
+    results: dict[str, CorpusResults]
     data: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @cached_property
@@ -118,12 +118,12 @@ class CorpusGraph:
             ArgumentError: if the corpus has no plan for the objective and class.
             PlanError: if the stored plan is damaged.
         """
-        results = self.results.get(objective, Results())
+        results = self.results.get(objective, CorpusResults())
         cost = results.cost(level)
         stored = next((each for each in results.plans.values() if each["cost"] == cost), None)
         if stored is None:
-            known = ", ".join(self.results) or "none"
-            raise ArgumentError(f"there is no plan of {self.name} for {objective!r}; expected one of {known}")
+            objectives = ", ".join(self.results) or "none"
+            raise ArgumentError(f"there is no plan of {self.name} for {objective!r}; expected one of {objectives}")
         data = {key: value for key, value in stored.items() if key not in ("command", "by")}
         return plan_from_data({**data, "objective": objective, "lower_bound": results.bound(level)}, self.graph)
 
@@ -140,34 +140,34 @@ class CorpusGraph:
         Raises:
             VerificationError: if a bound exceeds the cost of a plan, so that one of them is wrong.
         """
-        found = plan(self.graph, method, objective, time_limit, seed, effort=effort, cache=False)  # type: ignore[arg-type]
-        found.verify()
+        new = plan(self.graph, method, objective, time_limit, seed, effort=effort, cache=False)  # type: ignore[arg-type]
+        new.verify()
         origin = {
             "command": f'accumulus research corpus "{self.name}" --method {method} --objective {objective} '
             f"--time-limit {time_limit:g} --effort {effort} --seed {seed}",
             "by": f"accumulus {version_of('accumulus')}",
         }
-        results, better = self.results.setdefault(objective, Results()), []
-        level = "vertex" if found.order is not None else _CLASSES.get(found.method)
-        known = None if level is None else results.cost(level)
-        if level is not None and (known is None or found.cost < known):
-            data = {key: value for key, value in plan_as_data(found).items() if key not in ("objective", "lower_bound")}
-            results.plans[level] = {**data, "seconds": round(found.seconds, 3), **origin}
+        results, better = self.results.setdefault(objective, CorpusResults()), []
+        level = "vertex" if new.order is not None else _CLASSES.get(new.method)
+        previous = None if level is None else results.cost(level)
+        if level is not None and (previous is None or new.cost < previous):
+            data = {key: value for key, value in plan_as_data(new).items() if key not in ("objective", "lower_bound")}
+            results.plans[level] = {**data, "seconds": round(new.seconds, 3), **origin}
             for wider in LEVELS[LEVELS.index(level) + 1 :]:
-                if wider in results.plans and results.plans[wider]["cost"] >= found.cost:
+                if wider in results.plans and results.plans[wider]["cost"] >= new.cost:
                     del results.plans[wider]
-            better.append(f"{level} cost {found.cost}" + ("" if known is None else f", was {known}"))
-        scope = _level(found.scope)
-        if found.lower_bound is not None and found.lower_bound > results.bound(scope):
-            better.append(f"{scope} bound {found.lower_bound}, was {results.bound(scope)}")
-            bound = {"bound": found.lower_bound, **origin, "seconds": round(found.seconds, 3)}
-            if scope == "vertex" and not found.is_optimal:
+            better.append(f"{level} cost {new.cost}" + ("" if previous is None else f", was {previous}"))
+        scope = _level(new.scope)
+        if new.lower_bound is not None and new.lower_bound > results.bound(scope):
+            better.append(f"{scope} bound {new.lower_bound}, was {results.bound(scope)}")
+            bound = {"bound": new.lower_bound, **origin, "seconds": round(new.seconds, 3)}
+            if scope == "vertex" and not new.is_optimal:
                 by_blocks, blocks = block_bound(self.graph, objective)
-                if by_blocks == found.lower_bound:
+                if by_blocks == new.lower_bound:
                     bound["blocks"] = blocks
             results.bounds[scope] = bound
             for narrower in LEVELS[: LEVELS.index(scope)]:
-                if narrower in results.bounds and results.bounds[narrower]["bound"] <= found.lower_bound:
+                if narrower in results.bounds and results.bounds[narrower]["bound"] <= new.lower_bound:
                     del results.bounds[narrower]
         for each in LEVELS:
             cost = results.cost(each)
@@ -323,8 +323,8 @@ def block_bound(
         ArgumentError: if the blocks are not a partition of the vertices that are left after the reductions.
     """
     state, total, used = Elimination.of(graph, Objective(objective)), 0, list[list[int]]()
-    given = {v: k for k, block in enumerate(blocks or ()) for v in block}
-    if len(given) != sum(map(len, blocks or ())):
+    block_of = {v: k for k, block in enumerate(blocks or ()) for v in block}
+    if len(block_of) != sum(map(len, blocks or ())):
         raise ArgumentError("two blocks share a vertex; expected a partition")
     for part in independent_parts(state):
         smaller = reduced_part(state, part)
@@ -340,14 +340,14 @@ def block_bound(
         else:
             groups: dict[int, list[int]] = {}
             for k, v in enumerate(search.vertices):
-                groups.setdefault(given.get(smaller.members[v][0], -1), []).append(k)
+                groups.setdefault(block_of.get(smaller.members[v][0], -1), []).append(k)
             if -1 in groups:
                 raise ArgumentError(f"vertex {smaller.members[search.vertices[groups[-1][0]]][0]} is in no block")
             chosen = tuple(map(tuple, groups.values()))
             search.raise_by_blocks(chosen)
         total += search.lower_bound
         used += [[smaller.members[search.vertices[k]][0] for k in block] for block in chosen]
-    if blocks is not None and sum(map(len, used)) != len(given):
+    if blocks is not None and sum(map(len, used)) != len(block_of):
         raise ArgumentError("a block has a vertex that is not left after the reductions")
     return total, used
 
@@ -384,7 +384,7 @@ def _read_graph(item: Any) -> CorpusGraph:
         for each in bounds.values():
             check_keys(each, _BOUND_KEYS, "the bound", FileError)
             _whole(each.get("bound"), "bound")
-        read[objective] = Results(plans, bounds)
+        read[objective] = CorpusResults(plans, bounds)
     return CorpusGraph(name, source, intermediates, edges, read, data)
 
 

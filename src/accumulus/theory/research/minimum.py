@@ -150,6 +150,7 @@ class Words:
 Product = tuple[int, int, int, int]
 Needs = dict[int, frozenset[int]]
 
+#: Largest number of nodes of a search: its time against the graphs that it decides. Not measured.
 _STEPS: Final = 1_000_000
 #: Upper bound on the number of products of any program.
 _NEVER: Final = 1 << 40

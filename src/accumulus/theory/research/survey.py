@@ -360,7 +360,7 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
         sequence = searched if sequence is None else min(searched, sequence, key=len)
     run = eliminate_faces(graph, sequence)
     if sum(run.steps.is_product) != len(sequence):
-        raise VerificationError("a face elimination took more or fewer products than its sequence is long")
+        raise VerificationError("a face elimination took another number of products than its sequence has faces")
     best = run if least.accumulation is None or least.upper == len(sequence) else least.accumulation
     best.verify()
     minimum = least.lower, sum(best.steps.is_product)
@@ -579,7 +579,7 @@ def _run(
         pass
     except BrokenProcessPool:
         raise AccumulusError(
-            f"a process of the survey was killed; {path} has all results until then, and the same command goes on"
+            f"a process of the survey was killed; {path} has all results so far; run the command again to continue"
         ) from None
     finally:
         if pool is not None:
