@@ -63,7 +63,7 @@ from accumulus.targets.llvm.bodies import (
 )
 from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.library import Library
-from accumulus.targets.llvm.products import PRODUCTS, Matrix, blas, product
+from accumulus.targets.llvm.products import PRODUCTS, OperandLayout, blas, call_of_product
 from accumulus.targets.llvm.rows import LOOKUPS, SPARSE_LANES, SPARSE_ROWS
 from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, WorkspaceLayout, copying, placed
 
@@ -293,10 +293,10 @@ class LLVMLoops(CompiledLoops):
                 first = self._layout.reserve(len(load))
                 self._add(Nest(len(load), (load,), (first,), (first,), body=copying()))
                 operand = self._layout.place(first)
-            matrices.append(Matrix(*shape, *(strides or (shape[1], 1))))
+            matrices.append(OperandLayout(*shape, *(strides or (shape[1], 1))))
             operands.append(operand)
         starts = [operand for operand in operands if isinstance(operand, int)]
-        chosen = product(*matrices, is_square=len(starts) == 2 and starts[0] == starts[1])
+        chosen = call_of_product(*matrices, is_square=len(starts) == 2 and starts[0] == starts[1])
         return None if chosen is None else _Step(chosen[0], nest, 0.0, tuple(operands), tuple(chosen[1]))
 
     def _of_matrices(self, step: _Step) -> OfMatrices:

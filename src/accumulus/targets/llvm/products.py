@@ -1,8 +1,8 @@
 """Products of matrices in machine code: calls of the BLAS functions that NumPy calls, at their addresses.
 
 Functions of a fixed form read the address of a BLAS function and its arguments from a table, as loops read theirs, so
-that the code in the cache has no addresses, and a program of loops and products is one call. `product` chooses the
-function as `np.matmul` does, so that results are the same to the last bit. Where NumPy's functions are not found,
+that the code in the cache has no addresses, and a program of loops and products is one call. `call_of_product` chooses
+the function as `np.matmul` does, so that results are the same to the last bit. Where NumPy's functions are not found,
 Python calls `np.matmul` between loops (`accumulus.targets.nests.OfMatrices`).
 """
 
@@ -41,7 +41,7 @@ _NUMBERS: Final = {
 }
 
 
-class Matrix(NamedTuple):
+class OperandLayout(NamedTuple):
     """Layout of a matrix: rows, columns, and distances between neighbours down a column and along a row."""
 
     rows: int
@@ -55,12 +55,12 @@ class Matrix(NamedTuple):
         return self.along == 1 and self.down >= self.columns
 
     @property
-    def transposed(self) -> Matrix:
+    def transposed(self) -> OperandLayout:
         """The transposed matrix."""
-        return Matrix(self.columns, self.rows, self.along, self.down)
+        return OperandLayout(self.columns, self.rows, self.along, self.down)
 
 
-def product(left: Matrix, right: Matrix, *, is_square: bool) -> tuple[str, list[int]] | None:
+def call_of_product(left: OperandLayout, right: OperandLayout, *, is_square: bool) -> tuple[str, list[int]] | None:
     """Return the name of the function for a product, and its arguments: a function's address, and numbers.
 
     Return None if Python has to call NumPy.
