@@ -23,17 +23,13 @@ from numpy.typing import NDArray
 from accumulus.errors import SizeError
 from accumulus.memory import check_fits
 from accumulus.tape.blocks import (
-    CALL,
-    CHOLESKY,
     FACTORS,
     GATHER,
     LOG_DETERMINANT,
     MATMUL,
     SCAN,
     SCATTER,
-    SOLVE,
     SPARSE_PRODUCT,
-    SPARSE_SOLVE,
     SUM,
     Block,
     Opaque,
@@ -53,6 +49,7 @@ from accumulus.tape.columns import (
 )
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.live import seeing_zero_signs
+from accumulus.tape.matrices import MatrixOperations
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
@@ -208,7 +205,7 @@ class _Segment(Tape):
         return Block(SCAN, start, 1, columns, None, body, np.array([0, 1], np.int64))
 
 
-class Program:
+class Program(MatrixOperations):
     """Program that is straight-line code until the first loop is recorded on it.
 
     Args:
@@ -628,89 +625,6 @@ class Program:
             elif output < body.inputs:
                 columns[output] = operands[output]
         return [columns[output] for output in outputs]
-
-    def matmul(self, left: References, right: References) -> References:
-        """Return the product of two matrices of references, with at least one entry each.
-
-        >>> tape = Program(inputs=6)
-        >>> tape.outputs = tape.matmul(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
-        >>> from accumulus.tape.interpreter import evaluate
-        >>> print(evaluate(tape, np.array([1.0, 2.0, 3.0, 4.0, 10.0, 1.0])))
-        [12. 34.]
-        """
-        (m, k), n = left.shape, right.shape[1]
-        return self.of_matrices(MATMUL, (m, k, n), [left, right]).reshape(m, n)
-
-    def solve(self, matrix: References, sides: References) -> References:
-        """Return the solutions X of ``matrix @ X = sides``, for n × n and n × m references, by LAPACK.
-
-        >>> tape = Program(inputs=6)
-        >>> tape.outputs = tape.solve(np.arange(4).reshape(2, 2), np.arange(4, 6).reshape(2, 1)).ravel()
-        >>> from accumulus.tape.interpreter import evaluate
-        >>> print(evaluate(tape, np.array([2.0, 0.0, 1.0, 1.0, 4.0, 5.0])))
-        [2. 3.]
-        """
-        n, m = sides.shape
-        return self.of_matrices(SOLVE, (n, n, m), [matrix, sides]).reshape(n, m)
-
-    def log_determinant(self, matrix: References) -> tuple[int, int]:
-        """Return the sign of a determinant and the logarithm of its magnitude."""
-        n = len(matrix)
-        sign, logarithm = self.of_matrices(LOG_DETERMINANT, (n, n, 0), [matrix]).tolist()
-        return sign, logarithm
-
-    def cholesky(self, matrix: References) -> References:
-        """Return the Cholesky factor of a symmetric matrix, read from its lower triangle; zeros above the diagonal."""
-        n = len(matrix)
-        symmetric = np.where(np.tri(n, dtype=bool), matrix, matrix.T)
-        factor = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
-        return np.where(np.tri(n, dtype=bool), factor, self.constant(0.0))
-
-    def gather(self, matrix: References, indices: References) -> References:
-        """Return the rows of a matrix at indices, which are values of the program, modulo the number of rows.
-
-        >>> tape = Program(inputs=5)
-        >>> tape.outputs = tape.gather(np.arange(3).reshape(3, 1), np.array([3, 4])).ravel()
-        >>> from accumulus.tape.interpreter import evaluate
-        >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0, 2.0, 0.0])))
-        [5. 1.]
-        """
-        (k, n), m = matrix.shape, len(indices)
-        return self.of_matrices(GATHER, (m, k, n), [matrix, indices]).reshape(m, n)
-
-    def scatter(self, terms: References, indices: References, rows: int) -> References:
-        """Return a matrix of `rows` rows, each the sum of the `terms` with its index in `indices`; 0 without terms.
-
-        >>> tape = Program(inputs=4)
-        >>> tape.outputs = tape.scatter(np.arange(2).reshape(2, 1), np.array([2, 3]), 3).ravel()
-        >>> from accumulus.tape.interpreter import evaluate
-        >>> print(evaluate(tape, np.array([1.0, 2.0, 2.0, 2.0])))
-        [0. 0. 3.]
-        """
-        k, n = terms.shape
-        return self.of_matrices(SCATTER, (rows, k, n), [terms, indices]).reshape(rows, n)
-
-    def factorise(self, code: int, matrix: References) -> list[References]:
-        """Return the parts of a factorisation, see `accumulus.tape.factorisations`."""
-        row, (m, n) = FACTORISATIONS[code], matrix.shape
-        factors = self.of_matrices(code, (m, n, 0), [matrix])
-        parts = np.split(factors, np.cumsum(row.sizes(m, n))[:-1])
-        return [factor.reshape(shape) for factor, shape in zip(parts, row.shapes(m, n), strict=True)]
-
-    def sparse_solve(self, system: SparseSystem, data: References, sides: References) -> References:
-        """Return the solutions of a sparse system with these stored entries, for n × m right-hand sides."""
-        n, m = sides.shape
-        return self.of_matrices(SPARSE_SOLVE, (n, n, m), [data, sides], system).reshape(n, m)
-
-    def sparse_product(self, matrix: SparseMatrix, x: References) -> References:
-        """Return the product of a constant sparse matrix, which the program stores, and a matrix of references."""
-        (m, k), n = matrix.shape, x.shape[1]
-        return self.of_matrices(SPARSE_PRODUCT, (m, k, n), [x], matrix).reshape(m, n)
-
-    def call(self, opaque: Opaque, numbers: References) -> References:
-        """Return an opaque function's results for a condition and arguments; calls require loops."""
-        shape = 1, 1 + opaque.argument_count, opaque.result_count
-        return self.of_matrices(CALL, shape, [numbers], opaque)
 
     def of_matrices(
         self,
