@@ -6,7 +6,6 @@ SVG says in a comment which DOT text it was made from; the tests compare that wi
 
 from __future__ import annotations
 
-import ast
 import doctest
 import hashlib
 import os
@@ -188,17 +187,12 @@ def imports_between_packages() -> set[tuple[str, str]]:
     arrows = set()
     for path in SOURCES.rglob("*.py"):
         own = path.relative_to(SOURCES).parts[0].removesuffix(".py")
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        nodes = [tree]
-        while nodes:
-            node = nodes.pop()
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                continue
-            nodes.extend(ast.iter_child_nodes(node))
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("accumulus."):
-                other = node.module.split(".")[1]
-                if {own, other} <= PACKAGES.keys() and own != other:
-                    arrows.add((own, other))
+        # lines instead of syntax trees, which take fifty times as long
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"^( *)if TYPE_CHECKING:\n(?:\1 .*\n|\n)*", "", text, flags=re.MULTILINE)
+        for other in re.findall(r"^ *from accumulus\.(\w+)[\w.]* import ", text, re.MULTILINE):
+            if {own, other} <= PACKAGES.keys() and own != other:
+                arrows.add((own, other))
     return arrows
 
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+#: Kernels and code of unchanged sources, which all processes share.
+CACHE = tempfile.TemporaryDirectory()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 
 
@@ -48,7 +51,7 @@ def test_change_does_what_the_page_says(section, tmp_path):
 
 def run(lines: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run lines with the sources in a folder, as a user would who has no Numba."""
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "ACCUMULUS_CACHE": str(folder / "cache")}
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "ACCUMULUS_CACHE": CACHE.name}
     return subprocess.run(
         [sys.executable, "-c", f"import sys\nsys.modules['numba'] = None\n{lines}"],
         env=environment, cwd=folder, capture_output=True, text=True, check=False,

@@ -151,6 +151,13 @@ def test_hardly_more_changes_than_needed(names):
     assert sum(excess) <= (0.05 if "sin" in names else 0.0) * len(excess)
 
 
+def test_tapes_without_changes_of_sign_get_none():
+    """`with_fewest_signs` returns these at once."""
+    without = [tape for seed in range(300) if NEGATIVE not in (tape := random_tape(random.Random(seed), 9)).codes]
+    assert len(without) > 100
+    assert all(with_few_changes(tape).operations == tape.operations for tape in without)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_machine_code_does_what_python_does(seed, monkeypatch):
     tape = random_tape(random.Random(seed), 40)

@@ -45,7 +45,19 @@ def compiled(text):
         whole = SHIM + text + LAUNCH.replace("PARAMETERS", parameters).replace("NAMES", names)
         path = Path(_FOLDER.name, hashlib.sha256(text.encode()).hexdigest()[:20])
         path.with_suffix(".cpp").write_text(whole)
-        command = ["g++", "-O1", "-w", "-ffp-contract=off", "-shared", "-fPIC", f"{path}.cpp", "-o", str(path)]
+        # later standards' cmath has special functions, which take longer to read than a kernel to compile
+        command = [
+            "g++",
+            "-std=c++14",
+            "-O1",
+            "-w",
+            "-ffp-contract=off",
+            "-shared",
+            "-fPIC",
+            f"{path}.cpp",
+            "-o",
+            str(path),
+        ]
         subprocess.run(command, check=True)
         kinds = [ctypes.c_void_p if "*" in each else ctypes.c_longlong for each in parameters.split(",")]
         function = ctypes.CDLL(str(path)).launch

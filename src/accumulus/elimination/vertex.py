@@ -113,7 +113,6 @@ class VertexElimination:
 
     Attributes:
         intermediates: intermediates on a path of a selected entry, dependencies before dependents.
-        dead: the other intermediates.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class VertexElimination:
         sources, targets = graph.sources[live].astype(np.int64), graph.targets[live].astype(np.int64)
         count = self._count = len(graph.vertices)
         self.intermediates = graph.live_intermediates
-        self.dead = np.setdiff1d(np.array(graph.intermediates, np.int64), self.intermediates)
+        self._graph = graph
         vertices = Records.zeros(Vertex, count)
         vertices.column("size")[:] = graph.sizes
         loaded = np.empty((len(live), 2), np.int64)
@@ -158,6 +157,11 @@ class VertexElimination:
         self._perform(LOAD)
         state.loaded = NOTHING
         self._initial_edges = state.live
+
+    @property
+    def dead(self) -> Integers:
+        """Return the intermediates on no path of a selected entry."""
+        return np.setdiff1d(np.array(self._graph.intermediates, np.int64), self.intermediates)
 
     @property
     def cost(self) -> Cost:

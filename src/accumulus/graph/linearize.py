@@ -87,7 +87,9 @@ def linearize(
         except GraphError as error:
             raise ArgumentError(str(error)) from None
         # an output without selected derivatives counts as constant
-        outputs[~np.isin(np.arange(len(outputs)), wanted[:, 0])] = _NONE
+        constant = np.ones(len(outputs), bool)
+        constant[wanted[:, 0]] = False
+        outputs[constant] = _NONE
     differentiated = np.array(columns, np.int64)
     recorded, edges = local_partials(tape, differentiated, keeping=keeping)
 

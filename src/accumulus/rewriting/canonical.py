@@ -76,7 +76,8 @@ def _pass(tape: Tape, kept_outputs: int, differentiated: bool) -> tuple[Tape, bo
 
     # the last operation of a replacement has the value of the original
     lengths = np.ones(len(live), np.int64)
-    lengths[powers] = np.array([len(chain) for chain in chains], np.int64)[kinds]
+    if chains:
+        lengths[powers] = np.array([len(chain) for chain in chains], np.int64)[kinds]
     ends = np.cumsum(lengths) + inputs - 1
     moved_to = np.arange(len(tape))
     moved_to[live] = ends

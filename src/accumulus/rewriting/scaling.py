@@ -32,7 +32,7 @@ DEEP: Final = 100
 #: Largest factor, and reciprocal of the smallest: sums stay within the range of floating point.
 LARGEST: Final = 1e6
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
-_SCALED: Final = (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE)
+_SCALED: Final = np.isin(np.arange(len(OPERATIONS)), (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE))
 
 
 def with_scaled_forms(tape: Tape, kept_outputs: int = 0) -> Tape:
@@ -82,7 +82,7 @@ def _candidates(tape: Tape, kept_outputs: int) -> list[int]:
         by_number = is_product & (rows[:, number] < 0) & (rows[:, other] >= 0)
         scaled += np.bincount(rows[by_number, other], minlength=count)
     free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
-    is_form = np.isin(rows[:, 0], _SCALED) & (np.arange(count) >= tape.inputs) & free
+    is_form = _SCALED[rows[:, 0]] & (np.arange(count) >= tape.inputs) & free
     candidates = np.flatnonzero(is_form & (used > 0) & (used == scaled)).tolist()
     if not candidates:
         return []
@@ -172,7 +172,7 @@ class _Forms:
     ) -> dict[tuple[int, int], float] | None:
         """Return edits that multiply an operation's value by a factor, with the given edits; None if impossible."""
         code = self._tape.codes[r]
-        if r < self._tape.inputs or code not in _SCALED or not self._free[r] or not depth:
+        if r < self._tape.inputs or not _SCALED[code] or not self._free[r] or not depth:
             return None
         places = range(1) if code in (DIVIDE, NEGATIVE) else range(2)
         if code in (ADD, SUBTRACT):

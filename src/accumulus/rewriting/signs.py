@@ -90,7 +90,13 @@ def signed_tape(network: Definitions, tape: Tape) -> Tape:
 
 
 def with_fewest_signs(tape: Tape) -> Tape:
-    """Return the tape, or an equivalent one with fewer changes of sign if that has fewer operations."""
+    """Return the tape, or an equivalent one with fewer changes of sign if that has fewer operations.
+
+    Args:
+        tape: tape without dead operations.
+    """
+    if NEGATIVE not in tape.codes:
+        return tape
     return min(tape, with_few_changes(tape), key=lambda each: each.operations)
 
 
@@ -162,7 +168,8 @@ def _signs(network: Definitions, order: Integers) -> Integers:
     table[1 : count + 1] = np.where(_REAL[codes], np.sign(rows) * places[np.abs(rows)], 0)
     table[count + 1 : fixed, 0] = np.sign(network.outputs) * places[np.abs(network.outputs)]
     own_kinds = _kinds(network, order)
-    takes_any_sign = np.isin(own_kinds, (kind.SUM, kind.PRODUCT)) & (table[1 : count + 1, :2] == 0).any(axis=1)
+    arithmetic = (own_kinds == kind.SUM) | (own_kinds == kind.PRODUCT)
+    takes_any_sign = arithmetic & (table[1 : count + 1, :2] == 0).any(axis=1)
     kinds = np.full(fixed + 1, kind.OUTPUT)
     kinds[1 : count + 1] = np.where(takes_any_sign, kind.FREE, own_kinds)
     kinds[[0, fixed]] = kind.FREE

@@ -56,7 +56,8 @@ def moved(references: Any, to: Integers) -> Integers:
     """Return the new reference of each reference; constants keep theirs."""
     old = np.asarray(references, np.int64)
     new: Integers = old.copy()
-    new[old >= 0] = to[old[old >= 0]]
+    inside = old >= 0
+    new[inside] = to[old[inside]]
     return new
 
 

@@ -145,8 +145,10 @@ class Tape:
         tape.simplified = 0
         tape.codes = bytearray(rows[:, 0].astype(np.uint8).tobytes())
         tape.first, tape.second = (array("i", rows[:, k].astype(np.intc).tobytes()) for k in (1, 2))
-        chosen = np.flatnonzero(rows[:, 0] == SELECT)
-        tape.third = dict(zip(chosen.tolist(), rows[chosen, 3].tolist(), strict=True))
+        tape.third = {}
+        if SELECT in tape.codes:
+            chosen = np.flatnonzero(rows[:, 0] == SELECT)
+            tape.third = dict(zip(chosen.tolist(), rows[chosen, 3].tolist(), strict=True))
         tape.constants, tape.outputs = list(constants), list(outputs)
         return tape
 
