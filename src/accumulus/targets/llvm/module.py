@@ -349,7 +349,7 @@ def module(unit: Unit, variant: Variant) -> Module:
 def in_module(lines: Iterable[str]) -> str:
     """Return LLVM IR of a module for this machine."""
     head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"']
-    tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
+    tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", "!2 = !{i32 1}", ""]
     return "\n".join([*head, *lines, *tail])
 
 
