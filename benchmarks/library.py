@@ -45,6 +45,12 @@ def contender(example: Example, X: NDArray[np.float64], layout: Layout) -> Conte
     return Contender(NAME, lambda: jacobian.batch(X, out=out), dense)
 
 
+def nonzeros(example: Example, X: NDArray[np.float64]) -> tuple[Callable[..., Any], NDArray[np.float64]]:
+    """The batch of structural nonzeros, and an array for its values at the points X (points, inputs)."""
+    batch = acc.jacobian(example.function, sparse=True).batch
+    return batch, np.empty_like(batch(X).data)
+
+
 def one_point(f: Callable[..., Any], x: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], Any]:
     """The compiled Jacobian as users call it at one point."""
     jacobian = acc.jacobian(f)

@@ -18,7 +18,7 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Batch, Segment, compile_tape
 from accumulus.targets.kernel import Unit
-from accumulus.targets.llvm import host, library, llvm_kernel, module
+from accumulus.targets.llvm import host, library, llvm_kernel, module, ranges
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import Variant, tune
 from accumulus.targets.schedule import ResultGroup, groups, order, order_by_critical_path
@@ -293,6 +293,28 @@ def test_large_batches_fetch_lines_ahead_and_agree_with_small_ones(dtype, monkey
         np.testing.assert_array_equal(guard.array, X[:count] + np.arange(21, dtype=dtype))
     long = LLVMKernel(Unit(*entries(1 + module.LARGEST_FETCHED // (8 * X.itemsize)), dtype), variant=Variant(8, dtype))
     assert "@llvm.prefetch" not in long.source
+
+
+@every_dtype
+@pytest.mark.parametrize("zeroed", [False, True])
+def test_results_beyond_the_caches_are_streamed_in_tiles_and_agree_with_others(dtype, zeroed, monkeypatch):
+    tape = chain(20)
+    segments = (Segment(21, (0, 1), (3, 10)), Segment(1, (1,), (0,)))
+    X = np.random.default_rng(0).uniform(-1, 1, (700, tape.inputs)).astype(dtype)
+    wanted = LLVMKernel(Unit(tape, segments, dtype)).batch(X)
+    monkeypatch.setattr(ranges, "STREAMED", 300 * 22 * X.itemsize)
+    monkeypatch.setattr(ranges, "TILE", 1)
+    kernel = LLVMKernel(Unit(tape, segments, dtype, cache=False))
+    assert "!nontemporal" in kernel.source
+    for count in (5, 300, 301, 448, 700):
+        for offset in (0, 1, 2, 5, 8):
+            guards = [Guarded((count, segment.length), dtype, offset * (k + 1)) for k, segment in enumerate(segments)]
+            for guard in guards:
+                guard.array[:] = 0.0 if zeroed else np.nan
+            kernel.batch(X[:count], out=[guard.array for guard in guards], zeroed=zeroed)
+            for guard, result in zip(guards, wanted, strict=True):
+                guard.check()
+                assert_same(guard.array, result[:count])
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 1024, 1027, 2048])

@@ -111,7 +111,7 @@ def test_long_programs_that_hold_too_much_come_in_another_order():
 
 
 def test_short_programs_and_very_long_ones_are_left_alone():
-    short, long = recurrence(10), recurrence(LONGEST_ORDERED // 5 + 1)
+    short, long = recurrence(3), recurrence(LONGEST_ORDERED // 5 + 1)
     assert tune(short, whole(3), "float64").steps is None
     assert long.operations > LONGEST_ORDERED
     assert tune(long, whole(3), "float64").steps is None

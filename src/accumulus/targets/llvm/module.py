@@ -17,7 +17,9 @@ dependent operations; elementary functions, square roots and divisions make long
 
 * If the chain takes nearly as long as the rest, two blocks at a time fill the gaps. They need twice as many registers:
   with shorter chains, that costs more than it wins. In a transposed batch, half as long a chain suffices if all values
-  fit the registers anyway: two blocks write two neighbouring cache lines of each variable.
+  fit the registers anyway: two blocks write two neighbouring cache lines of each variable. With vectors of 32 bytes, of
+  which two fill a cache line, a chain of half that time suffices, and operations come in an order with fewer live
+  values.
 * If the chain takes a large part of that time, operations come in the order of the critical path; for two blocks only
   if the live values in that order fit the registers, or nearly.
 * If there is little arithmetic and much to store, half as wide a block writes half as many rows at a time, which suits
@@ -138,9 +140,10 @@ def sines_and_cosines(tape: Tape) -> dict[int, int]:
 
 # The variant that suits a program -------------------------------------------------------------------------------------
 
-#: Least length of the longest chain, relative to all other work, for which blocks are twice as wide; and for which
-#: operations come in the order of the critical path.
-WIDE_FROM, CRITICAL_FROM = 0.72, 0.29
+#: Least length of the longest chain, relative to all other work, for which blocks are twice as wide; the same with
+#: vectors of 32 bytes, for rows only if arithmetic takes longer than shuffles and stores; and for which operations come
+#: in the order of the critical path.
+WIDE_FROM, WIDE_FROM_AVX2, CRITICAL_FROM = 0.72, 0.5, 0.29
 #: The same relative to arithmetic and stores, for which transposed blocks are twice as wide if registers are left.
 WIDE_TRANSPOSED_FROM: Final = 0.5
 #: Blocks are half as wide if shuffles take this many times as long as arithmetic, and at most half as many zeros are
@@ -186,13 +189,22 @@ def tune(
     stores = sum(segment.length for segment in segments)
     busy = work + shuffles + stores
     if _has_own_functions(called, dtype) and len(live) <= LONGEST_WIDE:
-        results, registers = groups(tape, segments, 1), machine.registers
+        results, registers = results_of(tape, segments), machine.registers
+        is_avx2 = machine.vector_bytes == 32
         wide = chain > WIDE_FROM * busy
+        if is_avx2 and (transposed or work > shuffles + stores):
+            wide = wide or chain > WIDE_FROM_AVX2 * busy
         if transposed and not wide and chain > WIDE_TRANSPOSED_FROM * (work + moved - tape.inputs):
             wide = 2 * most_alive(tape, list(order(tape, results))) <= registers
         if wide:
+            variant, uncut = Variant(2 * lanes, dtype, transposed), _is_uncut(tape, segments)
             fits = most_alive(tape, list(order_by_critical_path(tape, results))) <= registers
-            return Variant(2 * lanes, dtype, transposed, critical_path=fits and _is_uncut(tape, segments))
+            if fits or not uncut or not is_avx2:
+                return replace(variant, critical_path=fits and uncut)
+            if transposed and most_alive(tape, list(order(tape, results))) > 2 * registers:
+                return variant  # values are spilled in any order
+            pairs = sines_and_cosines(tape)
+            return replace(variant, steps=tuple(order_by_registers(tape, results, registers, pairs)))
     few_zeros = stores + tape.inputs <= (1 + ZEROS) * moved
     if machine.vector_bytes == 64 and not (called or transposed) and few_zeros and shuffles > NARROW_FROM * work:
         return Variant(lanes // 2, dtype, transposed)
@@ -349,7 +361,7 @@ def module(unit: Unit, variant: Variant) -> Module:
 def in_module(lines: Iterable[str]) -> str:
     """Return LLVM IR of a module for this machine."""
     head = [f'target triple = "{host().triple}"', f'target datalayout = "{host().layout}"']
-    tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", ""]
+    tail = ['!0 = !{!"branch_weights", i32 1, i32 1000000}', "!1 = !{}", "!2 = !{i32 1}", ""]
     return "\n".join([*head, *lines, *tail])
 
 
