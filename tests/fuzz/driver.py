@@ -150,7 +150,7 @@ def found_by(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:
     """How many programs are checked until one notices a mutant, and that one; None if none of so many does."""
     with MUTANTS[mutant]():
         for start in range(first, first + most, PATIENCE):
-            for outcome in _checked_all(range(start, min(start + PATIENCE, first + most))):
+            for outcome in checked_all(range(start, min(start + PATIENCE, first + most))):
                 if outcome.kind in ("wrong", "crash", "inaccurate"):
                     return outcome.seed - first + 1, outcome
     return most, None
@@ -192,7 +192,7 @@ def steps(number: int, how: str = "program") -> Steps:
     return jacobian_steps(number) if kind == "jacobian" else kind_steps(number)
 
 
-def _checked_all(numbers: range, how: str = "program") -> list[Outcome]:
+def checked_all(numbers: range, how: str = "program") -> list[Outcome]:
     """The outcomes of many, whose C is compiled by one run of the compiler."""
     if how in ("sweep", "construct"):
         return [checked(number, how) for number in numbers]
@@ -283,7 +283,7 @@ def _done(
     left = []
     for each in given:
         version, found = log.get(repr(each), ("", None))
-        if found is None or (version != library and _failed(found)):
+        if found is None or (version != library and has_failed(found)):
             left.append(each)
         else:
             yield each, found
@@ -301,7 +301,7 @@ def _done(
             yield each, found
 
 
-def _failed(found: Any) -> bool:
+def has_failed(found: Any) -> bool:
     """Whether something failed in what a process returned."""
     outcomes = found[0] if isinstance(found, tuple) else ()
     return getattr(found, "wrong", False) or (
@@ -314,7 +314,8 @@ def _sources(of: str) -> str:
     """A digest of the library's sources, or of those of these tests."""
     root = Path(__file__).resolve().parents[2]
     tests = [*root.glob("tests/fuzz/*.py"), *root.glob("tests/functions/*.py"), *root.glob("tests/*.py")]
-    kept = [path for path in tests if not path.name.startswith("test_")]  # which no program depends on
+    beside = ("test_", "mutants", "stress")  # no program depends on these
+    kept = [path for path in tests if not path.name.startswith(beside)]
     files = sorted(root.glob("src/**/*.py") if of == "src" else kept)
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
@@ -323,7 +324,7 @@ def _chunk(chunk: tuple[int, int, str]) -> tuple[list[Outcome], float]:
     """Outcomes, without the source of what is right, which nobody reads; and seconds of this processor."""
     first, last, how = chunk
     start = sum(os.times()[:4])  # compilers are processes of their own
-    outcomes = _checked_all(range(first, last), how)
+    outcomes = checked_all(range(first, last), how)
     brief = [replace(each, source="") if each.kind in ("right", "undecided") else each for each in outcomes]
     return brief, sum(os.times()[:4]) - start
 
