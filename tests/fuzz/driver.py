@@ -311,10 +311,11 @@ def has_failed(found: Any) -> bool:
 
 @cache
 def _sources(of: str) -> str:
-    """A digest of the library's sources, or of those of these tests."""
+    """A digest of the library's sources, or of the tests that programs are drawn by."""
     root = Path(__file__).resolve().parents[2]
-    tests = [*root.glob("tests/fuzz/*.py"), *root.glob("tests/functions/*.py"), *root.glob("tests/*.py")]
-    beside = ("test_", "mutants", "stress")  # no program depends on these
+    tests = [*root.glob("tests/fuzz/*.py"), *root.glob("tests/functions/*.py")]
+    tests += [root / "tests/function_cases.py", root / "tests/exact.py"]
+    beside = ("test_", "mutants", "stress", "driver")  # no program depends on these
     kept = [path for path in tests if not path.name.startswith(beside)]
     files = sorted(root.glob("src/**/*.py") if of == "src" else kept)
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
