@@ -36,6 +36,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -137,13 +138,18 @@ def _mutants(options: argparse.Namespace, console: Console) -> int:
     missed = 0
     chosen = {name: mutant for name, mutant in MUTANTS.items() if not options.mutants or name in options.mutants}
     for name in chosen:
-        with ProcessPoolExecutor(1) as pool:  # what a process has prepared is spoilt or right
-            tried, outcome = pool.submit(found_by, name, options.seed * RUN, options.programs).result()
+        tried, outcome = noticed(name, options.seed * RUN, options.programs)
         missed += outcome is None
         what = "not noticed" if outcome is None else f"{outcome.kind}: {outcome.remark[:100]}"
         console.print(f"{name}: {tried:,} programs, {what}")
     console.print(f"{len(chosen)} mutants, {missed} not noticed")
     return int(bool(missed))
+
+
+def noticed(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:
+    """The same as `found_by` in a process of its own, since rules that a process has prepared stay right or spoilt."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(found_by, mutant, first, most).result()
 
 
 def found_by(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:

@@ -55,9 +55,17 @@ def test_every_kind_way_and_construct_goes_in_turn():
     assert all(name in found[20 * k + j] for k, name in enumerate(forms.GROUPS) for j in range(20))
 
 
-@pytest.mark.parametrize("mutant", ["the derivative of sin", "points of a batch in the target c"])
-def test_mutants_are_noticed(mutant):
-    assert driver.found_by(mutant, 0, 96)[1] is not None
+@pytest.mark.parametrize(
+    ("mutant", "number"),
+    [
+        ("the derivative of sin", 396),
+        ("sums of a sweep over the graph", 300),
+        ("points of a batch in the target llvm", 256),
+    ],
+)
+def test_mutants_are_noticed(mutant, number):
+    """By the first program that notices them; `--mutants` checks programs from the first on."""
+    assert driver.noticed(mutant, number, 1)[1] is not None
 
 
 def test_a_log_goes_on_where_it_was_stopped(tmp_path, capsys, monkeypatch):
