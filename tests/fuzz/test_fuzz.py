@@ -211,6 +211,7 @@ def test_jax_notices_mistakes():
     first = 2 + len(program.constants)
     program.steps = [("sin", (0,)), ("multiply", (first, 1))]
     program.outputs = [first + 1]
+    program.source = scalars._written(program, random.Random(0))
     mixed = arrays.Arrays((("v", "np.sin(v) + v"),), 1, ("np.cumsum(v)", "A @ v"), "return {'z': z, 'y': (y, s)}")
     for case, point in ((program, [np.array([0.7, -1.3])]), (mixed, [np.ones(shape) * 0.3 for shape in mixed.shapes])):
         call = calls.Call("jacobian", 0, {"dtype": "float64"}, 1, False, 1, ("C",) * len(case.shapes))
