@@ -64,19 +64,20 @@ class Once:
 class Moved(Run):
     """A run in 50 digits in which each value and each slope is moved by up to a unit in the last place.
 
-    Then values are rounded, so that they are where a function has no derivative as often as doubles are: arccos of an
-    expit that is 1, say.
+    Then values are `rounded`, so that they are where a function has no derivative as often as doubles are: arccos of an
+    expit that is 1, say. Runs of which differences are taken are not: their steps are smaller than what doubles show.
     """
 
-    def __init__(self, program: Scalars, number: Any, seed: int | None) -> None:
+    def __init__(self, program: Scalars, number: Any, seed: int | None, rounded: bool = True) -> None:
         super().__init__(program, number, False)
         self.draw = random.Random(seed)
-        self.unit = float(np.finfo(number).eps) if seed is not None else 0.0
+        self.unit, self.rounded = float(np.finfo(number).eps) if seed is not None else 0.0, rounded
 
     def _append(self, value: Any, slope: list[Any], known: Any, active: bool) -> None:
         first = len(self.values) < self.program.inputs  # inputs are what they are
         if self.unit and not first and not isinstance(value, bool):
-            value = mpf(float(self.number(value * (1 + mpf(self.unit * self.draw.uniform(-1, 1))))))
+            value = value * (1 + mpf(self.unit * self.draw.uniform(-1, 1)))
+            value = mpf(float(self.number(value))) if self.rounded else value
             slope = [each * (1 + mpf(self.unit * self.draw.uniform(-1, 1))) for each in slope]
         super()._append(value, slope, known, active)
 
@@ -90,9 +91,9 @@ class Exact:
         self.outputs, self.inputs = len(program.outputs), program.inputs
         self._needed = {k for _, arguments in program.steps for k in arguments} | set(program.outputs)
 
-    def _at(self, moved: Sequence[Any], sample: int | None) -> tuple[Any, Any]:
+    def _at(self, moved: Sequence[Any], sample: int | None, rounded: bool = True) -> tuple[Any, Any]:
         """Values and slopes as arrays of 50 digits."""
-        run = Moved(self.program, self.number, sample)
+        run = Moved(self.program, self.number, sample, rounded)
         for k, x in enumerate((*moved, *self.program.constants)):
             if k < self.inputs or k in self._needed:
                 run.begin(x)
@@ -124,7 +125,7 @@ class Exact:
                 above, below = list(self.point), list(self.point)
                 above[k] = mpf(above[k]) + STEP
                 below[k] = mpf(below[k]) - STEP
-                difference = self._at(above, sample)[1] - self._at(below, sample)[1]
+                difference = self._at(above, sample, False)[1] - self._at(below, sample, False)[1]
                 found.append(difference.sum(axis=0) / (2 * STEP) + lost)
             return np.array(found, object)
 
@@ -140,7 +141,7 @@ class Exact:
                     mpf(x) + sum(mpf(float(series[k, j])) * p for k, p in enumerate(powers))
                     for j, x in enumerate(self.point)
                 ]
-                return self._at(moved, sample)[0]
+                return self._at(moved, sample, False)[0]
 
             two, one, zero, minus, below = (at(k * h) for k in (2, 1, 0, -1, -2))
             zero = zero + (self._at(self.point, sample)[1] * 0).sum(axis=1)
