@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from accumulus.frontends.active import ending
 from accumulus.frontends.record import _recorded
 from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.turns import explained
-from accumulus.frontends.written_out import BusiestLine
+from accumulus.frontends.written_out import BusiestLine, site_of
 from accumulus.repetition import roll
 from accumulus.tape.program import Program
 
@@ -94,3 +95,10 @@ def test_the_report_says_why_a_long_loop_was_written_out(monkeypatch: pytest.Mon
     assert "Written out turn by turn: Turns 2 and 3 of the loop" in str(report)
     assert "total, _ = acc.scan(turn, total, np.arange(6))" in str(report)
     assert acc.gradient(np.sin).compile(1.5).report().written_out == ""
+
+
+def test_a_frame_between_two_lines_has_no_site() -> None:
+    code = other_operations.__code__
+    assert site_of(SimpleNamespace(f_code=code, f_lineno=None)) is None
+    line = code.co_firstlineno + 3
+    assert site_of(SimpleNamespace(f_code=code, f_lineno=line)) == (__file__, line, "other_operations")

@@ -149,21 +149,44 @@ def along(
         return flat(f(*(np.copy(a) + t * d for a, d in zip(arguments, directions, strict=True))))
 
     with np.errstate(all="ignore"):
-        steps = [FIRST_STEP / 2**k for k in range(3)]
-        here, ends = at(0.0), [(at(h), at(-h)) for h in steps]
-        first, second, third = ((above - below) / (2 * h) for h, (above, below) in zip(steps, ends, strict=True))
-        # what one-sided slopes differ by: a·h where there is a second derivative a, and c + a·h at a kink
-        _, bent, straight = ((above - 2 * here + below) / h for h, (above, below) in zip(steps, ends, strict=True))
-        once, twice = (4 * second - first) / 3, (4 * third - second) / 3
-        best = (16 * twice - once) / 15
-        # a staircase may lie evenly under steps that halve, and under no other
-        width = FIRST_STEP / UNEVEN
-        uneven = (at(width) - at(-width)) / (2 * width)
-        scale = 1.0 + np.abs(best)
-        error = np.abs(best - twice) + 1e-9 * scale
-        error += 10 * np.abs(2 * straight - bent)
         # results that move with the last places of their arguments, such as sin(1e170) or one of 1e17
         close = [flat(f(*(a * (1 + sign * UNIT) for a in arguments))) for sign in (-1.0, 1.0)]
-        error += np.max([np.abs(each - here) for each in (*close, here + UNIT * np.abs(here))], axis=0) / steps[-1]
-        error[~(np.maximum(np.abs(third - second), np.abs(uneven - second)) <= KINK * scale)] = np.inf
+        return _extrapolated([at(t) for t in PLACES], close)
+
+
+def along_many(
+    f: Callable[[Any], Any], x: np.ndarray[Any, Any], directions: np.ndarray[Any, Any]
+) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """The same for many directions of one argument, with a function of many points at once."""
+    close = x * (1 + UNIT * np.array([[-1.0], [1.0]]))
+    with np.errstate(all="ignore"):
+        found = f(np.concatenate([close, *(x + np.multiply.outer(PLACES, each) for each in directions)]))
+        rest = found[2:].reshape(len(directions), len(PLACES), -1)
+        return [_extrapolated(list(each), list(found[:2])) for each in rest]
+
+
+#: Where a function is evaluated: in the middle, at both sides of it, and at a distance that is no half of another.
+PLACES: Final = (
+    0.0,
+    *(sign * FIRST_STEP / 2**k for k in range(3) for sign in (1, -1)),
+    *(sign * FIRST_STEP / UNEVEN for sign in (1, -1)),
+)
+
+
+def _extrapolated(values: list[Any], close: list[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The derivative, and its error, from values at `PLACES` and at neighbours."""
+    steps, here = [FIRST_STEP / 2**k for k in range(3)], values[0]
+    ends = list(zip(values[1:7:2], values[2:7:2], strict=True))
+    first, second, third = ((above - below) / (2 * h) for h, (above, below) in zip(steps, ends, strict=True))
+    # what one-sided slopes differ by: a·h where there is a second derivative a, and c + a·h at a kink
+    _, bent, straight = ((above - 2 * here + below) / h for h, (above, below) in zip(steps, ends, strict=True))
+    once, twice = (4 * second - first) / 3, (4 * third - second) / 3
+    best = (16 * twice - once) / 15
+    # a staircase may lie evenly under steps that halve, and under no other
+    uneven = (values[7] - values[8]) / (2 * FIRST_STEP / UNEVEN)
+    scale = 1.0 + np.abs(best)
+    error = np.abs(best - twice) + 1e-9 * scale
+    error += 10 * np.abs(2 * straight - bent)
+    error += np.max([np.abs(each - here) for each in (*close, here + UNIT * np.abs(here))], axis=0) / steps[-1]
+    error[~(np.maximum(np.abs(third - second), np.abs(uneven - second)) <= KINK * scale)] = np.inf
     return best, error

@@ -1,22 +1,28 @@
-"""One random program from a seed: drawn, compiled and called in drawn ways (`calls`), held against the truth."""
+"""One random program from a seed: drawn, compiled and called in drawn ways (`calls`), held against the truth.
+
+What is checked beside this goes in turn by the program's number, so that a long run sees each combination equally often
+(`Turn`): the kind of derivative, the way to run it, a construct that the function contains.
+"""
 
 from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
 from arrays import Arrays, along, flat, random_arrays
-from calls import Call, Disagreement, Results, called, function, on_other_target, own, random_call
+from calls import Call, Disagreement, Results, called, function, on_target, own, prepared, random_call
 from exact import mp, mpf
+from forms import GROUPS, groups_in
 from looped import unrolled
 from matrices import small_matrices
 from rolling import rolling
 from scalars import EXACT_POINTS, ORDINARY, Scalars, Truth, Undecided, random_scalars, truth
+from ways import in_another_way
 from with_jax import MISSING, Unavailable, jacobian
 
 from accumulus.errors import CaseError, RewritingWarning
@@ -79,20 +85,168 @@ BIT_BY_BIT: Final = frozenset(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one program; whether JAX could tell something of it, and whether the clock cut its search short."""
+    """What came of one program.
+
+    Attributes:
+        saw: everything that was checked: targets, ways, kinds of derivatives, constructs, and JAX as an oracle.
+        cut_short: whether the clock ended a search.
+    """
 
     seed: int
     kind: Kind
     remark: str = ""
     source: str = ""
-    with_jax: bool = False
+    saw: tuple[str, ...] = ()
     cut_short: bool = False
 
 
+#: Groups of kinds of derivatives, and ways to run a program beside the targets llvm and numpy, as often as they come.
+#: What is undecided tells nothing, so that those that often are come more often.
+KINDS_IN_TURN: Final = (
+    *("jacobian", "taylor", "second order", "first order", "jax", "sympy") * 2,
+    *("jacobian", "taylor", "second order", "jacobian"),
+)
+WAYS_IN_TURN: Final = ("c", "jax source", "file", "numpy source", "alone", "batch") * 2 + (
+    *("jax source", "file", "numpy source", "alone"),
+)
+#: One run of JAX's source in so many is compiled by XLA, the others run operation by operation.
+COMPILED_BY_XLA: Final = 10
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What is checked of the program of a number, by turns."""
+
+    kind: str
+    way: str
+    construct: str | None
+    xla: bool
+
+    @classmethod
+    def of(cls, number: int) -> Turn:
+        """Return the turn of a number; 1,792 in a row go through all combinations of kind, way and construct."""
+        kinds, ways, constructs = KINDS_IN_TURN, WAYS_IN_TURN, [*GROUPS, None]
+        rest, kind = divmod(number, len(kinds))
+        rest, way = divmod(rest, len(ways))
+        construct = kind + way + rest  # each beside every kind and way, and several in a few programs
+        xla = number // (len(kinds) * len(ways)) % COMPILED_BY_XLA == 0
+        return cls(kinds[kind], ways[way], constructs[construct % len(constructs)], xla)
+
+
+#: Checks of a program: they stop once where C is to be compiled, which those of many programs do together.
+Steps = Generator[None, None, Outcome]
+
+
+def at_once(steps: Iterable[Steps]) -> list[Outcome]:
+    """Take the checks of several programs to the place where they wait for C, and then to their ends."""
+    outcomes: dict[int, Outcome] = {}
+    waiting = list(enumerate(steps))
+    while waiting:
+        left = []
+        for k, each in waiting:
+            try:
+                next(each)
+                left.append((k, each))
+            except StopIteration as end:
+                outcomes[k] = end.value
+        waiting = left
+    return [outcomes[k] for k in sorted(outcomes)]
+
+
+@contextmanager
+def recorded_as(loops: Any, matrices: bool, rolls: bool) -> Iterator[None]:
+    """Record short arrays as loops, keep small products of matrices, roll what repeats; warn of rewriting alone."""
+    with (
+        np.errstate(all="ignore"),
+        warnings.catch_warnings(),
+        unrolled(*loops) if loops else nullcontext(),
+        small_matrices() if matrices else nullcontext(),
+        rolling() if rolls else nullcontext(),
+    ):
+        warnings.simplefilter("ignore")  # not that time was short
+        warnings.simplefilter("error", RewritingWarning)
+        yield
+
+
+def attempted(work: Callable[[], tuple[Kind, str]]) -> tuple[Kind, str]:
+    """What comes of some checks."""
+    try:
+        return work()
+    except (Undecided, CaseError) as why:  # a program of a trace holds for one case
+        return "undecided", str(why)
+    except Disagreement as why:
+        return "wrong", str(why)
+    except Exception as error:
+        return "crash", f"{type(error).__name__}: {error}"
+
+
 def check(seed: int) -> Outcome:
-    """Draw and check the program of a seed."""
-    rng = random.Random(seed)
-    program: Scalars | Arrays = random_scalars(rng) if rng.random() < SCALARS else random_arrays(rng)
+    """Draw and check the Jacobian of the program of a seed."""
+    (outcome,) = at_once([jacobian_steps(seed)])
+    return outcome
+
+
+@dataclass
+class _Jacobian:
+    """A program, how it is called, and its truth."""
+
+    program: Scalars | Arrays
+    call: Call
+    points: list[list[Any]]
+    seed: int
+    loops: Any
+    matrices: bool
+    rolls: bool
+    saw: list[str] = field(default_factory=list)
+    truths: list[Truth | None] | None = None
+
+    def checked(self, turn: Turn, ask_jax: bool) -> tuple[Kind, str]:
+        """Hold the results of both targets against each other and the truth, then those in another way."""
+        program, call, points = self.program, self.call, self.points
+        _ask_numpy(program, points)
+        found, derivative = self.results(call)
+        other = on_target(call, "llvm" if call.options["target"] == "numpy" else "numpy")
+        others, _ = self.results(other)
+        # what the clock ends is not the same twice
+        exact = call.options["time_limit"] == 0.0 and call.options["objective"] != "fma" and not self.rolls
+        _demand_same_targets(program, found, others, exact)
+        if ask_jax and _agrees_with_jax(program, call, points, found, self.seed):
+            self.saw.append("JAX as the oracle")
+        told = [self.held(call, found), self.held(other, others)]
+        for kind, remark in told:
+            if kind not in ("right", "undecided"):
+                return kind, remark
+        if turn.way in ("jax source", "numpy source", "file") and call.route != "trace":
+            arguments = tuple(map(own, points[0]))
+            name = turn.way.removesuffix(" source")
+            if in_another_way(derivative, arguments, name, derivative(*arguments), call.options["dtype"], turn.xla):
+                self.saw.append(turn.way)
+        return told[0]
+
+    def in_c(self, call: Call, derivative: Any) -> tuple[Kind, str]:
+        """Hold the results of C against the truth."""
+        found, _ = self.results(call, derivative)
+        return self.held(call, found)
+
+    def results(self, call: Call, derivative: Any = None) -> tuple[list[list[Results]], Any]:
+        found, derivative = called(self.program, call, self.points, derivative)
+        for results in found:
+            _demand_same_everywhere(results)
+        self.saw += [call.options["target"], "batch"]
+        return found, derivative
+
+    def held(self, call: Call, found: Sequence[Sequence[Results]]) -> tuple[Kind, str]:
+        if isinstance(self.program, Scalars):
+            if self.truths is None:
+                self.truths = _truths(self.program, call, self.points, self.seed)
+            return _check_scalars(self.program, call, self.points, found, self.seed, self.truths)
+        return _check_arrays(self.program, call, self.points, found, self.seed)
+
+
+def jacobian_steps(seed: int) -> Steps:
+    """Check the Jacobian of the program of a seed."""
+    rng, turn = random.Random(seed), Turn.of(seed)
+    program = random_program(rng, turn.construct)
     call = random_call(program, rng)
     points = [random_point(program, call.options["dtype"], rng) for _ in range(2)]
     for k in call.shared:
@@ -100,41 +254,36 @@ def check(seed: int) -> Outcome:
     ask_jax = MISSING is None and rng.random() < JAX
     loops = isinstance(program, Arrays) and rng.random() < LOOPS and ((0, 1), (10**9, 2))[seed // 4 % 2]
     rolls = rng.random() < ROLLED
-    matrices = loops and seed % 2 == 1  # small ones multiplied as such
-    remarks = f"{' with loops' if loops else ''}{' and matrices' if matrices else ''}{' rolled' if rolls else ''}"
-    source = f"{program.source}# {call}{remarks}\n# at {points}\n"
-    with_jax = False
-    try:
-        with (
-            np.errstate(all="ignore"),
-            warnings.catch_warnings(),
-            unrolled(*loops) if loops else nullcontext(),
-            small_matrices() if matrices else nullcontext(),
-            rolling() if rolls else nullcontext(),
-        ):
-            # not that time was short
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("error", RewritingWarning)
-            _ask_numpy(program, points)
-            found = called(program, call, points)
-            for results in found:
-                _demand_same_everywhere(results)
-            if call.both_targets:
-                others = called(program, on_other_target(call), points)
-                _demand_same_targets(program, found, others, call.options["objective"] == "fma", loops=rolls)
-            if ask_jax:
-                with_jax = _agrees_with_jax(program, call, points, found, seed)
-            if isinstance(program, Scalars):
-                kind, remark = _check_scalars(program, call, points, found, seed)
-            else:
-                kind, remark = _check_arrays(program, call, points, found, seed)
-    except (Undecided, CaseError) as why:  # a program of a trace holds for one case
-        kind, remark = "undecided", str(why)
-    except Disagreement as why:
-        kind, remark = "wrong", str(why)
-    except Exception as error:
-        kind, remark = "crash", f"{type(error).__name__}: {error}"
-    return Outcome(seed, kind, remark, source, with_jax)
+    matrices = bool(loops) and seed % 2 == 1  # small ones multiplied as such
+    given = loops, matrices, rolls
+    one = _Jacobian(program, call, points, seed, loops, matrices, rolls, [*groups_in(program), "jacobian"])
+    if call.options["sparse"]:
+        one.saw.append("sparse")
+    in_c = on_target(call, "c") if turn.way == "c" else None
+    waiting: list[Any] = []
+
+    def first() -> tuple[Kind, str]:
+        told = one.checked(turn, ask_jax)
+        if in_c is not None:
+            waiting.append(prepared(program, in_c, points[0]))
+        return told
+
+    with recorded_as(*given):
+        kind, remark = attempted(first)
+    if waiting and kind in ("right", "undecided"):
+        yield
+        with recorded_as(*given):
+            again, why = attempted(lambda: one.in_c(in_c, waiting[0]))  # type: ignore[arg-type]
+        if again not in ("right", "undecided"):
+            kind, remark = again, f"c: {why}"
+    ways = f"{' with loops' if loops else ''}{' and matrices' if matrices else ''}{' rolled' if rolls else ''}"
+    source = f"{program.source}# {call}{ways}, {turn.way}\n# at {points}\n"
+    return Outcome(seed, kind, remark, source, tuple(dict.fromkeys(one.saw)))
+
+
+def random_program(rng: random.Random, construct: str | None = None) -> Scalars | Arrays:
+    """A function of scalars or of arrays; of scalars with a construct."""
+    return random_scalars(rng, construct) if rng.random() < SCALARS else random_arrays(rng)
 
 
 def random_point(program: Scalars | Arrays, dtype: str, rng: random.Random) -> list[Any]:
@@ -169,18 +318,17 @@ def _demand_same_everywhere(results: Sequence[Results]) -> None:
 
 
 def _check_scalars(
-    program: Scalars, call: Call, points: Sequence[Sequence[Any]], found: Sequence[Sequence[Results]], seed: int
+    program: Scalars,
+    call: Call,
+    points: Sequence[Sequence[Any]],
+    found: Sequence[Sequence[Results]],
+    seed: int,
+    truths: Sequence[Truth | None],
 ) -> tuple[Kind, str]:
     dtype, exact_order = call.options["dtype"], call.options["exact_order"]
     columns = _columns(program, call).tolist()
     options: dict[str, Any] = {"exact_order": exact_order, "dtype": dtype, "seed": seed}
     numbers = [[float(x) for a in point for x in np.ravel(a)] for point in points]
-    truths: list[Truth | None] = []
-    for point in numbers:
-        try:
-            truths.append(truth(program, point, samples=SAMPLES, **options))
-        except Undecided:
-            truths.append(None)
     decided = False
     for results, wanted, point, given in zip(found, truths, numbers, points, strict=True):
         if exact_order and dtype == "float64" and all(name in BIT_BY_BIT for name, _ in program.steps):
@@ -198,6 +346,19 @@ def _check_scalars(
             if excess > 1.0:
                 return ("wrong" if excess > MISTAKEN else "inaccurate"), remark
     return ("right", "") if decided else ("undecided", "at both points")
+
+
+def _truths(program: Scalars, call: Call, points: Sequence[Sequence[Any]], seed: int) -> list[Truth | None]:
+    """The truth at each point; None where rounding decides it."""
+    options = {name: call.options[name] for name in ("exact_order", "dtype")}
+    truths: list[Truth | None] = []
+    for point in points:
+        try:
+            numbers = [float(x) for a in point for x in np.ravel(a)]
+            truths.append(truth(program, numbers, samples=SAMPLES, seed=seed, **options))
+        except Undecided:
+            truths.append(None)
+    return truths
 
 
 def _excess(result: Results, wanted: Truth, columns: Sequence[int], dtype: str) -> tuple[float, str, bool]:
@@ -270,20 +431,14 @@ def _demand_same_targets(
     program: Scalars | Arrays,
     found: Sequence[Sequence[Results]],
     others: Sequence[Sequence[Results]],
-    fused: bool,
-    loops: bool,
+    exact: bool,
 ) -> None:
     """Both targets give the same bits where all operations are of IEEE arithmetic; both are finite at the same places.
 
     LLVM may round a product and a sum at once, so that what is 0 times infinity for one is infinite for the other.
     """
     # under "fma" products and sums are rounded once, where the processor can; bodies of loops are rewritten for LLVM
-    exact = (
-        not fused
-        and not loops
-        and isinstance(program, Scalars)
-        and all(name in BIT_BY_BIT for name, _ in program.steps)
-    )
+    exact = exact and isinstance(program, Scalars) and all(name in BIT_BY_BIT for name, _ in program.steps)
     for one, other in zip(found, others, strict=True):
         for mine, its in zip(one, other, strict=True):
             for name in ("values", "slopes"):

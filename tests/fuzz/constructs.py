@@ -20,10 +20,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from checking import Outcome
-from kinds import KINDS, Claims, Drawn, Posed, Undecided, arrays_of, demand_close, in_another_way, told_in
+from kinds import KINDS, Claims, Drawn, Posed, Undecided, told_in
 from looped import unrolled
 from rolling import rolling
 from truths import total
+from ways import arrays_of, demand_close, in_another_way
 
 import accumulus as acc
 
@@ -252,7 +253,7 @@ def in_way(posed: Posed, way: str, result: Any) -> None:
         text = posed.derivative.compile(*posed.arguments).source(way)
         assert " f(" in text, text
     else:
-        in_another_way(posed, way, result, "float64", demanded=True)
+        in_another_way(posed.derivative, posed.arguments, way, result, "float64", demanded=True)
 
 
 def different_points(posed: Posed) -> None:

@@ -8,12 +8,19 @@
     python tests/fuzz/driver.py --no-derivatives             without functions at every order
     python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
-    python tests/fuzz/driver.py --log build/fuzz.log         the same in parts: goes on where it was stopped, of the
-                                                             same sources
+    python tests/fuzz/driver.py --log build/fuzz.log         the same in parts: goes on where it was stopped
+    python tests/fuzz/driver.py --mutants                    spoil the library in several places, and find each of them
 
-Program k of a run is that of the number seed·10⁹ + k, which a failure is printed with. Ends with 1 if a result was
-wrong, anything but a typed error was raised, or something hung; numbers that are less accurate than rounding explains
-are counted and shown.
+Program k of a run is that of the number seed·10⁹ + k, which a failure is printed with. Every program is checked in both
+targets; kinds of derivatives, ways to run them (C, source for JAX and NumPy, files, batches) and constructs go in turn.
+The last lines say how many programs each of these saw.
+
+A log goes on where it was stopped. When the library has changed meanwhile, what was right counts, what failed is
+checked again, and the last line says so; when the tests have changed, programs of a number are others, and the log is
+refused.
+
+Ends with 1 if a result was wrong, anything but a typed error was raised, or something hung; numbers that are less
+accurate than rounding explains are counted and shown.
 """
 
 from __future__ import annotations
@@ -23,12 +30,13 @@ import hashlib
 import os
 import shelve
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -40,19 +48,19 @@ import derivative_checks
 import stress
 import structured_checks
 import sweep
-import with_jax
-from checking import Outcome, check
+from checking import Outcome, Steps, Turn, at_once, jacobian_steps
 from derivative_cases import all_cases
-from kinds import check_form, check_kind
+from joined import ALL, QUICK, joined
+from kinds import form_steps, kind_steps
+from mutants import MUTANTS
 from rich.console import Console
 from structured_cases import all_structured
 
-#: One program in so many is checked in another kind of derivative than Jacobians.
-KINDS: Final = 3
-#: One in so many is a function of JAX or of SymPy.
-FORMS: Final = 100
-#: Programs that a process is given at once.
-CHUNK = 50
+#: Programs that a process is given at once, and of so many of these one has its C compiled as users have it.
+CHUNK = 64
+COMPILED_AS_USERS: Final = 8
+#: Programs that are checked together while a mistake is looked for.
+PATIENCE: Final = 32
 #: A run is given this much for each of its programs, and every one of its numbers is below this.
 RUN = 10**9
 #: Thorough programs of a run have numbers from here on, and so many are tried for each that is to be whole.
@@ -72,8 +80,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.log is None:
         return _run(options, {})
     with shelve.open(options.log) as log:
-        if log.setdefault("sources", _sources()) != _sources():
-            sys.exit(f"{options.log} is of other sources: remove it, or name another file")
+        if log.setdefault("tests", _sources("tests")) != _sources("tests"):
+            sys.exit(f"{options.log} is of other tests, whose programs are others: remove it, or name another file")
+        log["libraries"] = list(dict.fromkeys([*log.get("libraries", []), _sources("src")]))
         return _run(options, log)
 
 
@@ -88,25 +97,25 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
     if options.functions is not None:
         return int(failed)
     first = options.seed * RUN
+    if options.mutants is not None:
+        return _mutants(options, console)
     kinds, seconds = _programs(range(first, first + options.programs), options, console)
-    by_jax = kinds.pop("with JAX", 0)
-    total = sum(kinds.values())
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
-    rate = total / seconds if seconds else 0.0
-    console.print(f"{total:,} programs from seed {options.seed}: {counts}; {rate:.0f} a second of one processor")
-    console.print(f"JAX: {with_jax.MISSING or f'{by_jax:,} of them compared'}")
+    rate = kinds.total() / seconds if seconds else 0.0
+    console.print(
+        f"{kinds.total():,} programs from seed {options.seed}: {_counted(kinds)}; {3600 * rate:,.0f} in an hour of one "
+        "processor"
+    )
+    console.print(f"of those that are right: {_counted(options.saw)}")
     failed |= bool(kinds["wrong"] + kinds["crash"])
     if options.thorough:
         failed |= _thorough(first + THOROUGH, options, console)
     if options.constructs:
         kinds, _ = _programs(range(first, first + options.constructs), options, console, "construct")
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()) if count)
-        console.print(f"{options.constructs:,} constructs in a kind, a target and a way: {counts}")
+        console.print(f"{options.constructs:,} constructs in a kind, a target and a way: {_counted(kinds)}")
         failed |= bool(kinds["wrong"] + kinds["crash"])
     if options.sweep:
         kinds, _ = _programs(range(sweep.count()), options, console, "sweep")
-        counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()) if count)
-        console.print(f"{sweep.count():,} calls of NumPy's functions with odd arguments: {counts}")
+        console.print(f"{sweep.count():,} calls of NumPy's functions with odd arguments: {_counted(kinds)}")
         failed |= bool(kinds["wrong"] + kinds["crash"])
     for name, part in stress.PARTS.items():
         if name in options.stress:
@@ -115,7 +124,42 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
             for failure in failures[:10]:
                 console.print(f"  {failure}")
             failed |= bool(failures)
+    if len(log.get("libraries", [])) > 1:
+        console.print(f"the log is of {len(log['libraries'])} versions of the library; what failed was checked again")
     return int(failed)
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()) if count)
+
+
+def _mutants(options: argparse.Namespace, console: Console) -> int:
+    """Spoil the library in one place after the other, and check programs until one of them fails."""
+    missed = 0
+    chosen = {name: mutant for name, mutant in MUTANTS.items() if not options.mutants or name in options.mutants}
+    for name in chosen:
+        tried, outcome = noticed(name, options.seed * RUN, options.programs)
+        missed += outcome is None
+        what = "not noticed" if outcome is None else f"{outcome.kind}: {outcome.remark[:100]}"
+        console.print(f"{name}: {tried:,} programs, {what}")
+    console.print(f"{len(chosen)} mutants, {missed} not noticed")
+    return int(bool(missed))
+
+
+def noticed(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:
+    """The same as `found_by` in a process of its own, since rules that a process has prepared stay right or spoilt."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(found_by, mutant, first, most).result()
+
+
+def found_by(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:
+    """How many programs are checked until one notices a mutant, and that one; None if none of so many does."""
+    with MUTANTS[mutant]():
+        for start in range(first, first + most, PATIENCE):
+            for outcome in checked_all(range(start, min(start + PATIENCE, first + most))):
+                if outcome.kind in ("wrong", "crash", "inaccurate"):
+                    return outcome.seed - first + 1, outcome
+    return most, None
 
 
 def _thorough(first: int, options: argparse.Namespace, console: Console) -> bool:
@@ -128,9 +172,8 @@ def _thorough(first: int, options: argparse.Namespace, console: Console) -> bool
         tried, whole = tried + count, whole + count - kinds["cut short"]
         found += kinds
     short = found.pop("cut short", 0)
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found.items()))
     console.print(
-        f"{whole:,} thorough programs: {counts}; {short:,} more were cut short by the clock, and do not count"
+        f"{whole:,} thorough programs: {_counted(found)}; {short:,} more were cut short by the clock, and do not count"
     )
     return bool(found["wrong"] + found["crash"])
 
@@ -141,11 +184,26 @@ def checked(number: int, how: str = "program") -> Outcome:
         return sweep.check_case(number)
     if how == "construct":
         return constructs.check_case(constructs.drawn_case(number), number)
+    (outcome,) = at_once([steps(number, how)])
+    return outcome
+
+
+def steps(number: int, how: str = "program") -> Steps:
+    """The checks of the program of a number, or of a thorough one."""
     if how == "thorough":
-        return check_kind(number, thorough=True)
-    if number % FORMS == 1:
-        return check_form(number)
-    return check_kind(number) if number % KINDS == 0 else check(number)
+        return kind_steps(number, thorough=True)
+    kind = Turn.of(number).kind
+    if kind in ("jax", "sympy"):
+        return form_steps(number)
+    return jacobian_steps(number) if kind == "jacobian" else kind_steps(number)
+
+
+def checked_all(numbers: range, how: str = "program") -> list[Outcome]:
+    """The outcomes of many, whose C is compiled by one run of the compiler."""
+    if how in ("sweep", "construct"):
+        return [checked(number, how) for number in numbers]
+    with joined(QUICK if numbers.start // CHUNK % COMPILED_AS_USERS else ALL):
+        return at_once(steps(number, how) for number in numbers)
 
 
 def _functions(options: argparse.Namespace, console: Console) -> int:
@@ -201,8 +259,12 @@ def _structured_function(chosen: tuple[str, str]) -> tuple[int, list[structured_
 def _programs(
     numbers: range, options: argparse.Namespace, console: Console, how: str = "program"
 ) -> tuple[Counter[str], float]:
-    """How many programs came out how, and seconds of all processors; of thorough ones those that were whole."""
+    """How many programs came out how, and seconds of all processors; of thorough ones those that were whole.
+
+    `options.saw` counts what those that are right have seen.
+    """
     kinds: Counter[str] = Counter()
+    options.saw = Counter()
     seconds = 0.0
     last, size = numbers.stop, {"thorough": 1, "sweep": 20 * CHUNK}.get(how, CHUNK)
     chunks = [(a, min(a + size, last), how) for a in range(numbers.start, last, size)]
@@ -213,7 +275,7 @@ def _programs(
                 kinds["cut short"] += 1
                 continue
             kinds[outcome.kind] += 1
-            kinds["with JAX"] += outcome.with_jax
+            options.saw.update(outcome.saw if outcome.kind == "right" else ())
             if outcome.kind not in ("right", "undecided") and kinds[outcome.kind] <= options.show:
                 _show(outcome, console)
     return kinds, seconds
@@ -223,35 +285,55 @@ def _done(
     work: Callable[[Given], Found], given: list[Given], options: argparse.Namespace
 ) -> Iterator[tuple[Given, Found]]:
     """What came of each, as it comes: from the log, or from one of the processes."""
-    log = options.log
+    log, library = options.log, _sources("src")
+    left = []
     for each in given:
-        if repr(each) in log:
-            yield each, log[repr(each)]
-    with ProcessPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(work, each): each for each in given if repr(each) not in log}
+        version, found = log.get(repr(each), ("", None))
+        if found is None or (version != library and has_failed(found)):
+            left.append(each)
+        else:
+            yield each, found
+    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=options.refresh) as pool:
+        waiting = {pool.submit(work, each): each for each in left}
         for future in as_completed(waiting):
             each = waiting[future]
             try:
-                found = log[repr(each)] = future.result()
+                found = future.result()
             except BrokenProcessPool:
                 sys.exit(f"a process died in {work.__name__}{each}, or in another at that moment")
+            log[repr(each)] = library, found
+            if hasattr(log, "sync"):
+                log.sync()
             yield each, found
 
 
-def _sources() -> str:
-    """A digest of all sources, the tests' among them."""
+def has_failed(found: Any) -> bool:
+    """Whether something failed in what a process returned."""
+    outcomes = found[0] if isinstance(found, tuple) else ()
+    return getattr(found, "wrong", False) or (
+        isinstance(outcomes, list) and any(each.kind not in ("right", "undecided") for each in outcomes)
+    )
+
+
+@cache
+def _sources(of: str) -> str:
+    """A digest of the library's sources, or of the tests that programs are drawn by."""
     root = Path(__file__).resolve().parents[2]
-    files = sorted([*root.glob("src/**/*.py"), *root.glob("tests/**/*.py")])
+    tests = [*root.glob("tests/fuzz/*.py"), *root.glob("tests/functions/*.py")]
+    tests += [root / "tests/function_cases.py", root / "tests/exact.py"]
+    beside = ("test_", "mutants", "stress", "driver")  # no program depends on these
+    kept = [path for path in tests if not path.name.startswith(beside)]
+    files = sorted(root.glob("src/**/*.py") if of == "src" else kept)
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def _chunk(chunk: tuple[int, int, str]) -> tuple[list[Outcome], float]:
     """Outcomes, without the source of what is right, which nobody reads; and seconds of this processor."""
     first, last, how = chunk
-    start = time.process_time()
-    outcomes = [checked(number, how) for number in range(first, last)]
+    start = sum(os.times()[:4])  # compilers are processes of their own
+    outcomes = checked_all(range(first, last), how)
     brief = [replace(each, source="") if each.kind in ("right", "undecided") else each for each in outcomes]
-    return brief, time.process_time() - start
+    return brief, sum(os.times()[:4]) - start
 
 
 def _show(outcome: Outcome, console: Console) -> None:
@@ -269,6 +351,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--log", type=Path, help="file of what was done, to go on with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     parser.add_argument("--show", type=int, default=20, help="failures of each kind that are shown in full")
+    parser.add_argument("--refresh", type=int, default=20, help="tasks of a process before another takes its place")
+    parser.add_argument("--mutants", nargs="*", choices=MUTANTS, help="put mistakes into the library, and find them")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="check this program alone")
     parser.add_argument("--functions", nargs="*", metavar="NAME", help="derivatives of functions alone, all or these")
     parser.add_argument(
@@ -278,6 +362,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sweep", action=argparse.BooleanOptionalAction, default=True, help="odd arguments, too")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part of the stress (default {ROUNDS})")
     options = parser.parse_args(arguments)
+    options.saw = Counter()
     if min(options.programs, options.thorough) < 0 or options.jobs < 1 or options.rounds < 0 or options.seed < 0:
         parser.error("--programs, --thorough, --seed and --rounds must be at least 0, --jobs at least 1")
     return options

@@ -71,6 +71,34 @@ SYMPYS: Final[dict[str, str]] = {
 }
 
 
+#: Texts of `THROUGH` and `BRANCHES` by what they are; each program of a run contains one group, in turn.
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "views": ("items = ", "view = ", "box[::-2]", "box = np.full("),
+    "containers": ("parts = [", "parts = {{"),
+    "loops and functions": ("lambda u, *rest", "for k in", "while k", "try:"),
+    "branches": (),
+    "nested derivatives": ("acc.gradient(", "acc.jvp("),
+    "scans and maps": ("acc.map(", "acc.scan("),
+}
+
+
+def group(name: str) -> list[str]:
+    """Return the texts of a group."""
+    if name == "branches":
+        return list(BRANCHES)
+    return [text for text in THROUGH if any(part in text for part in GROUPS[name])]
+
+
+def groups_in(program: Any) -> list[str]:
+    """Return the groups that the text of a program contains."""
+    if not hasattr(program, "steps"):
+        return []
+    parts = {name: [part.replace("{{", "{") for part in GROUPS[name]] for name in GROUPS}
+    found = [name for name, some in parts.items() if any(part in program.source for part in some)]
+    decides = any(mark in program.source for mark in ("    if t", " if t", "[int(t"))
+    return [*found, "branches"] if decides else found
+
+
 def drawn(table: Mapping[str, float], rng: random.Random) -> str | None:
     """Return one text of a table as often as it says, or None."""
     left = rng.random()

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 from exact import EXACT, PARTIALS, mp, mpf
-from forms import BRANCHES, THROUGH, drawn
+from forms import BRANCHES, THROUGH, drawn, group
 
 from accumulus.tape.operations import BY_NAME
 
@@ -222,8 +222,8 @@ class Scalars:
         return len(self.names)
 
 
-def random_scalars(rng: random.Random) -> Scalars:
-    """A function of one to three arguments."""
+def random_scalars(rng: random.Random, construct: str | None = None) -> Scalars:
+    """A function of one to three arguments, which contains a group of `forms.GROUPS`."""
     layouts: list[dict[str, tuple[int, ...]]] = [
         {"x": (rng.randint(1, 4),)},
         {"x": (rng.randint(2, 4),)},
@@ -239,12 +239,12 @@ def random_scalars(rng: random.Random) -> Scalars:
         for index in np.ndindex(*shape)
     ]
     program = Scalars(tuple(layout), tuple(layout.values()), names)
-    _draw_steps(program, rng)
-    program.source = _written(program, rng)
+    _draw_steps(program, rng, construct == "branches")
+    program.source = _written(program, rng, construct)
     return program
 
 
-def _draw_steps(program: Scalars, rng: random.Random) -> None:
+def _draw_steps(program: Scalars, rng: random.Random, decides: bool) -> None:
     inputs = program.inputs
     reals = [*range(inputs)] * 2 + [*range(inputs, inputs + len(CONSTANTS))]
     powers = [*range(inputs + len(CONSTANTS), inputs + len(program.constants))]
@@ -260,6 +260,13 @@ def _draw_steps(program: Scalars, rng: random.Random) -> None:
         reals.append(first)
         (booleans if TABLE[name].boolean else reals).append(first + 1)
     start = first + len(program.steps)
+    if decides:
+        compared, chosen = rng.choices(reals, k=2), rng.choices(reals, k=2)
+        compared[0] = rng.randrange(inputs)
+        program.steps += [(rng.choice(("less", "less_equal")), tuple(compared)), ("select", (start, *chosen))]
+        booleans.append(start)
+        reals.append(start + 1)
+        start += 2
     for value in range(start, start + rng.randint(2, rng.choice(MOST_STEPS))):
         name = rng.choices(names, weights)[0]
         row = TABLE[name]
@@ -285,18 +292,26 @@ def _draw_steps(program: Scalars, rng: random.Random) -> None:
     program.outputs += rng.choices([*made, *range(inputs)], k=rng.choice((0, 0, 1, 2)))
 
 
-def _written(program: Scalars, rng: random.Random) -> str:
+def _written(program: Scalars, rng: random.Random, construct: str | None = None) -> str:
     """The steps in Python, some of them into items of an array, and a result of some structure."""
     written = [*program.names, *map(repr, program.constants)]
     lines = []
-    for name, arguments in program.steps:
+    selections = [k for k, (name, _) in enumerate(program.steps) if name == "select"]
+    numbers = [k for k, (name, _) in enumerate(program.steps) if not TABLE[name].boolean]
+    places = selections if construct == "branches" else numbers
+    forced = rng.choice(places) if construct and places else None
+    for k, (name, arguments) in enumerate(program.steps):
         target, operands = f"t{len(written)}", [written[k] for k in arguments]
         branch = drawn(BRANCHES, rng) if name == "select" else None
+        if k == forced and construct == "branches":
+            branch = rng.choice(group("branches"))
         if branch is None:
             lines.append(f"{target} = {TABLE[name].text.format(*operands)}")
         else:
             lines.append(branch.format(t=target, c=operands[0], a=operands[1], b=operands[2]))
         through = None if TABLE[name].boolean else drawn(THROUGH, rng)
+        if k == forced and construct is not None and construct != "branches":
+            through = rng.choice(group(construct))
         lines += [] if through is None else [through.format(t=target)]
         written.append(target)
     results = [written[k] for k in program.outputs]
@@ -377,6 +392,10 @@ class Run:
         k = len(self.values)
         slope = [mpf(k == j) for j in range(self.program.inputs)] if k < self.program.inputs else self.nothing
         self._append(mpf(x), slope, self.number(x) if float(self.number(x)) == x else None, k < self.program.inputs)
+
+    def skip(self) -> None:
+        """Leave out the next constant, which nothing needs."""
+        Run._append(self, None, self.nothing, None, False)
 
     def _append(self, value: Any, slope: list[Any], known: Any, active: bool) -> None:
         self.values.append(value)

@@ -65,11 +65,16 @@ class BusiestLine:
                     site = None
                     break
                 if site is None and not in_library(frame):
-                    line = frame.f_code.co_filename, frame.f_lineno
-                    site = (*line, frame.f_code.co_name) if linecache.getline(*line) else None
+                    site = site_of(frame)
                 frame = frame.f_back
             if site is not None:
                 self._counts[site] += 1
+
+
+def site_of(frame: FrameType) -> Line | None:
+    """Return where a frame is; None without a source, or between two lines, where `f_lineno` is None."""
+    name, line = frame.f_code.co_filename, frame.f_lineno
+    return (name, line, frame.f_code.co_name) if line and linecache.getline(name, line) else None
 
 
 _OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}
