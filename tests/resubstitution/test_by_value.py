@@ -21,6 +21,7 @@ from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.optimise import optimise
+from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
 from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import PRICES, Values, points_of
@@ -54,9 +55,10 @@ CHOICES = (
 def by_value(tape: Tape, seed: int = 0, moves: int = 20_000, kept_outputs: int = 0) -> Tape:
     """One round, without the rules' own search after it."""
     base = canonical(tape, kept_outputs)
-    found = Resubstitution.of(base, kept_outputs, None, seed)
-    if found is None:
+    choices = all_choices(base, MOST_COMPARISONS)
+    if choices is None or not base.operations:
         return base
+    found = Resubstitution(base, choices, kept_outputs, None, seed)
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
         other = rewritten_by_rules(tape, effort="fast", kept_outputs=kept_outputs)
@@ -282,11 +284,10 @@ def test_extraction_finds_the_cheapest_of_all_choices(program):
     roots = [abs(output) for output in values.base.outputs if abs(output) in values.base.first_definitions]
     assume(roots and len(values) < 14 and len(definitions) < 60)
     every = np.arange(len(definitions))
-    extraction = Extraction(len(values), values.definitions, every, roots, values.base.first_definitions, PRICES, UNIT)
+    extraction = Extraction(len(values), values.definitions, every, roots, values.base.first_definitions)
     extraction.anneal(30_000, FOREVER)
     best = extraction.best()
-    assert sum(PRICES[each.code] for each in best.values()) == extraction.best_cost
-    assert extraction.best_cost == cheapest(values, definitions, roots)
+    assert sum(PRICES[each.code] for each in best.values()) == cheapest(values, definitions, roots)
 
 
 def cheapest(values: Values, definitions, roots) -> int:

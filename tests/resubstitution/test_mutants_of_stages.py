@@ -68,7 +68,7 @@ MUTANTS = {
         (blind_to_excess, blind_to_digits),
     ),
     "values: comparisons come out in one way": Mutant(
-        ((resubstitute, "all_choices", one_way),),
+        ((test_by_value, "all_choices", one_way),),
         partial(test_by_value.test_identities_on_a_part_of_the_domain_are_not_taken, "select"),
         (blind_to_excess, blind_to_digits),
     ),

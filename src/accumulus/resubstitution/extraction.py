@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -13,7 +13,8 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, zeros
 from accumulus.resubstitution.compiled.definitions_kernel import ARGUMENTS, CODE, NODE
 from accumulus.resubstitution.compiled.extraction_kernel import DEEPEST, THRESHOLD_COUNT, ExtractionState
-from accumulus.resubstitution.values import Definition, DefinitionTable
+from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable
+from accumulus.tape.operations import UNIT as ADDITION
 
 #: Seconds of work of a move, and number of moves in one call of the kernel.
 MOVE: Final = 2.5e-7
@@ -32,8 +33,6 @@ class Extraction:
         allowed: numbers of the definitions that may be selected.
         roots: values that are needed.
         start: initial selection, number of a definition by value; acyclic, with all values that the roots need.
-        prices: cost of a definition, by the code of its operation.
-        unit: cost of an addition.
         seed: seed of the search.
     """
 
@@ -44,8 +43,6 @@ class Extraction:
         allowed: Integers,
         roots: Iterable[int],
         start: Mapping[int, int],
-        prices: Sequence[int],
-        unit: int,
         seed: int = 0,
     ) -> None:
         # without duplicates, definitions of a value adjacent
@@ -53,7 +50,7 @@ class Extraction:
         numbers = np.unique(np.concatenate([allowed, np.fromiter(start.values(), np.int64)]))
         numbers = numbers[np.lexsort(rows[numbers].T[::-1])]
         rows = rows[numbers]
-        self._definitions, self._numbers, self._unit, self._prices = definitions, numbers, unit, prices
+        self._definitions, self._numbers = definitions, numbers
         self._arguments = arguments = np.abs(rows[:, ARGUMENTS])
         firsts = np.searchsorted(rows[:, NODE], np.arange(count + 1))
         places = np.zeros(1 + numbers.max(initial=0), np.int64)
@@ -63,7 +60,7 @@ class Extraction:
         self._state = state = ExtractionState(
             firsts=firsts,
             arguments=arguments,
-            prices=np.array(prices, np.int64)[rows[:, CODE]],
+            prices=np.array(PRICES, np.int64)[rows[:, CODE]],
             chosen=chosen,
             **zeros(count, "uses live places marks stack"),
             **zeros(DEEPEST, "revived before"),
@@ -97,14 +94,9 @@ class Extraction:
                 waiting += (a for a in taken[value] if is_made[a])
         return reachable
 
-    @property
-    def best_cost(self) -> int:
-        """Lowest cost so far."""
-        return self._state.best
-
-    def anneal(self, visits: int, deadline: Deadline, hot: float = HOT) -> None:
+    def anneal(self, visits: int, deadline: Deadline) -> None:
         """Try a number of moves, or as many as the remaining work allows."""
-        for _ in slices(self._state, self._search, visits, hot, COLD, self._unit, deadline, MOVE):
+        for _ in slices(self._state, self._search, visits, HOT, COLD, ADDITION, deadline, MOVE):
             pass
 
     def best(self) -> dict[int, Definition]:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from accumulus import cache
 from accumulus.cache import digest_of_parts
 from accumulus.context import Context
-from accumulus.deadline import Deadline
 from accumulus.errors import VerificationError
 from accumulus.options import Effort, Options
 from accumulus.rewriting.canonical import canonical
@@ -65,28 +64,6 @@ def is_by_value(tape: Tape, effort: str) -> bool:
 def looks_at_points(tape: Tape, effort: str) -> bool:
     """Return True if the rewritten tape may depend on the points of its domain."""
     return is_by_value(tape, effort) or (effort == "balanced" and BRIEF[0] <= tape.operations <= BRIEF[1])
-
-
-def is_multiplied_out(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
-    """Return True if the default effort also multiplies a tape out: short ones, and longer ones that are polynomials.
-
-    Rotations and poses are polynomials whose terms cancel when they are multiplied out.
-    """
-    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
-        return False
-    is_polynomial = tape.operations <= BRIEF[1] and _FIELD.issuperset(tape.codes[tape.inputs :])
-    return (tape.operations < BRIEF[0] or is_polynomial) and deadline.left > ROUND * tape.operations
-
-
-def runs_once(tape: Tape, kept_outputs: int, rounds: Rounds | None, deadline: Deadline) -> bool:
-    """Return True if the default effort runs resubstitution once: where that does not delay the first results.
-
-    Tapes with kept outputs, which are differentiated afterwards, and tapes with special rounds, which have little to
-    gain, are excluded.
-    """
-    if not isinstance(tape, Tape) or kept_outputs or rounds not in (None, Rounds()):
-        return False
-    return BRIEF[0] <= tape.operations <= BRIEF[1] and deadline.left > ROUND * tape.operations
 
 
 def optimise(
@@ -168,13 +145,20 @@ def rewrite(
         return by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
 
     def by_default() -> Tape:
-        if runs_once(tape, kept_outputs, rounds, context):
+        # kept outputs are differentiated afterwards, and tapes with special rounds have little to gain
+        is_usual = isinstance(tape, Tape) and not kept_outputs and rounds in (None, Rounds())
+        # resubstitution must not delay the first results
+        is_brief = is_usual and BRIEF[0] <= tape.operations <= BRIEF[1]
+        if is_brief and context.left > ROUND * tape.operations:
             result = resubstitute_once(tape, context.having(effort="balanced"), points)
             stages.append(("rules and resubstitution", result.operations))
         else:
             result = rewritten("balanced", tape, 0)
             stages.append(("rules", result.operations))
-        if is_multiplied_out(tape, kept_outputs, rounds, context):
+        # terms of short programs, and of polynomials like rotations and poses, cancel when they are multiplied out
+        is_short = is_usual and tape.operations < BRIEF[0]
+        is_polynomial = is_usual and tape.operations <= BRIEF[1] and _FIELD.issuperset(tape.codes[tape.inputs :])
+        if (is_short or is_polynomial) and context.left > ROUND * tape.operations:
             multiplied = from_polynomials(tape, result, context.having(effort="balanced"))
             if multiplied is not None:
                 is_refused = is_more_uncertain(canonical(tape), multiplied, context, points)
@@ -191,16 +175,16 @@ def rewrite(
         stages.append(("rules", made.operations))
         return made
     with context.paused():
+        from accumulus.resubstitution.proofs import MOST_COMPARISONS
         from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
         from accumulus.resubstitution.resubstitute import Resubstitution, cost
     best = first = by_default()
     start = canonical(tape, kept_outputs)
-    by_value = None
-    if context.left > ROUND * tape.operations:
+    choices = all_choices(start, MOST_COMPARISONS)
+    if choices is not None and start.operations and context.left > ROUND * tape.operations:
         related, turned = with_relations(start, kept_outputs), with_sums_of_angles(start, kept_outputs)
         has_sums = turned is not None
-        by_value = Resubstitution.of(start, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
-    if by_value is not None:
+        by_value = Resubstitution(start, choices, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
         multiplied = [multiplied_out(start, factors, kept_outputs) for factors in FACTORS]
         for other in chain(multiplied, (related, turned), alternatives()):
@@ -291,8 +275,6 @@ def is_more_uncertain(start: Tape, rewritten: Tape, context: Context, points: ND
 BEFORE: Final = 70
 AFTER: Final = 200
 CHOICE: Final = 40
-#: Least number of complex points at which values are sampled: one for each scale of points.
-FEWEST_SAMPLED: Final = 3
 #: Largest number of comparisons in a program: each doubles the number of points.
 COMPARISONS: Final = 2
 #: The time for pairs of values grows with the square of their number. So longer programs run resubstitution only if
@@ -313,11 +295,10 @@ def resubstitute_once(tape: Tape, context: Context, points: NDArray[np.float64] 
         from accumulus.resubstitution.resubstitute import Resubstitution  # only some processes need it
     rounds, options = Rounds(), context.options
     start = canonical(tape)
-    by_value = Resubstitution.of(
-        start, 0, points, options.seed, options.dtype, sample_points=FEWEST_SAMPLED, comparisons=COMPARISONS, few=True
-    )
-    if by_value is None:
+    choices = all_choices(start, COMPARISONS)
+    if choices is None or not start.operations:
         return by_rules(tape, context, rounds=rounds)
+    by_value = Resubstitution(start, choices, 0, points, options.seed, options.dtype, few=True)
 
     def finish(program: Tape) -> Tape:
         return tidied(sketch(program, AFTER, context), start)

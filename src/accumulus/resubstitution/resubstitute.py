@@ -22,12 +22,11 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Integers, Records
 from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
 from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, WantedPair
-from accumulus.resubstitution.proofs import MOST_COMPARISONS
 from accumulus.resubstitution.universe import WORSE, Candidates
-from accumulus.resubstitution.values import PRICES, Definition, Reading, RealPoints, Values, points_of
+from accumulus.resubstitution.values import PRICES, Definition, Reading, Values, points_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
-from accumulus.rewriting.equivalence import Verification, all_choices
+from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.running import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS, Reals
 from accumulus.rewriting.signs import Definitions, with_fewest_signs, written_tape
 from accumulus.tape.live import needed
@@ -55,8 +54,9 @@ OF_LAST: Final = 0.3
 #: Seeds of the points for sampling and for verification, relative to the seed of the search.
 SEEDS: Final = (101, 102)
 SAMPLED, VERIFIED = range(2)
-#: Least number of points.
+#: Least number of complex points; and of those at which few values are sampled, one for each scale of points.
 FEWEST_POINTS: Final = 8
+FEWEST_SAMPLED: Final = 3
 #: Scales of the points: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
 REACHES: Final = (1.0, 6.0, 3.0)
 
@@ -68,10 +68,11 @@ class Resubstitution:
         base: the program, in canonical form.
         choices: combinations of outcomes of its comparisons.
         kept_outputs: number of leading outputs whose operations stay unchanged.
-        points: real points.
-        seed: seed of points.
-        sample_points: least number of complex points at which values are sampled.
-        sums_of_angles: True if some values are sines and cosines of sums.
+        points: points of the domain, (points, inputs).
+        seed: seed of the sampled points.
+        dtype: dtype of the program.
+        few: if True, values are sampled at fewer points.
+        sums_of_angles: if True, some values are sines and cosines of sums.
     """
 
     def __init__(
@@ -79,14 +80,18 @@ class Resubstitution:
         base: Tape,
         choices: Sequence[Mapping[int, bool]],
         kept_outputs: int,
-        points: RealPoints,
+        points: Reals | None,
         seed: int,
+        dtype: str = "float64",
         *,
-        sample_points: int,
-        sums_of_angles: bool,
+        few: bool = False,
+        sums_of_angles: bool = False,
     ) -> None:
-        self._base, self._kept_outputs, self._points, self._seed = base, kept_outputs, points, seed
-        self._choices = [[*choices] * -(-each // len(choices)) for each in (sample_points, FEWEST_POINTS)]
+        self._base, self._kept_outputs, self._seed = base, kept_outputs, seed
+        at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
+        self._points = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
+        fewest = FEWEST_SAMPLED if few else FEWEST_POINTS, FEWEST_POINTS
+        self._choices = [[*choices] * -(-each // len(choices)) for each in fewest]
         # stand-ins with laws show identities of functions; those without do not overflow or lose digits
         with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
         has_laws = sums_of_angles or bool(EXPONENTIALS.keys() & set(base.codes))
@@ -106,40 +111,6 @@ class Resubstitution:
                 functions=self._tables[key[1]],
             )
         return self._checks[key]
-
-    @classmethod
-    def of(
-        cls,
-        base: Tape,
-        kept_outputs: int,
-        points: Reals | None,
-        seed: int,
-        dtype: str = "float64",
-        *,
-        sample_points: int = FEWEST_POINTS,
-        comparisons: int = MOST_COMPARISONS,
-        few: bool = False,
-        sums_of_angles: bool = False,
-    ) -> Resubstitution | None:
-        """Return the resubstitution of a tape; None without operations, or with too many comparisons.
-
-        Args:
-            base: tape to rewrite.
-            kept_outputs: number of leading outputs whose operations stay unchanged.
-            points: points of the domain, (points, inputs).
-            seed: seed of the sampled points.
-            dtype: dtype of the program.
-            sample_points: smallest number of complex points where values are sampled.
-            comparisons: largest number of comparisons in the program.
-            few: if True, fewer real points suffice.
-            sums_of_angles: if True, some values are sines and cosines of sums.
-        """
-        choices = all_choices(base, comparisons)
-        if choices is None or not base.operations:
-            return None
-        at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
-        at = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
-        return cls(base, choices, kept_outputs, at, seed, sample_points=sample_points, sums_of_angles=sums_of_angles)
 
     def cheapest(
         self,

@@ -31,10 +31,9 @@ from accumulus.resubstitution.compiled.definitions_kernel import (
     RoundingState,
 )
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.values import PRICES, Definition, DefinitionTable, Reading, RealPoints, Values
+from accumulus.resubstitution.values import Definition, DefinitionTable, Reading, RealPoints, Values
 from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, agree, operation_with_bounds, run_at_points, within
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 
 # Rounding ------------------------------------------------------------------------------------------------------------
@@ -364,7 +363,7 @@ class Candidates:
         allowed = allowed[there[np.abs(rows[allowed, ARGUMENTS])].all(axis=1)]
         made = np.flatnonzero(first)
         begun = dict(zip(made.tolist(), (first[made] - 1).tolist(), strict=True))
-        return Extraction(len(values), values.definitions, allowed, roots, begun, PRICES, ADDITION, seed)
+        return Extraction(len(values), values.definitions, allowed, roots, begun, seed)
 
     def drop_faults(self, chosen: Mapping[int, Definition]) -> bool:
         """Drop the definitions that make a selection wrong at some point; return True if there are any."""
