@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -450,13 +451,13 @@ class _Quotient(NamedTuple):
     """Size of a numerator, and the exponents of its divisors."""
 
     above: _Size
-    below: Mapping[Hashable, int]
+    below: Counter[Hashable]
 
 
 def _largest(tape: Tape) -> _Size:
     """Return bounds on the numerators and denominators of all values of a tape, as one size."""
     domain = _Sizes()
-    quotients = values(tape, domain, [_Quotient(_Size(1, 0), {})] * tape.inputs)[tape.inputs : len(tape)]
+    quotients = values(tape, domain, [_Quotient(_Size(1, 0), Counter())] * tape.inputs)[tape.inputs : len(tape)]
     wholes = [each.above + _product(each.below, domain.sizes) for each in quotients]
     return _Size(max((each.degree for each in wholes), default=0), max((each.bits for each in wholes), default=0))
 
@@ -471,17 +472,19 @@ class _Sizes(Domain):
 
     def number(self, number: float) -> _Quotient:
         if not math.isfinite(number):
-            return _Quotient(_NOTHING, {})
+            return _Quotient(_NOTHING, Counter())
         numerator, denominator = number.as_integer_ratio()
-        return _Quotient(_Size(0, numerator.bit_length()), {_TWO: denominator.bit_length() - 1})
+        return _Quotient(_Size(0, numerator.bit_length()), Counter({_TWO: denominator.bit_length() - 1}))
 
     def add(self, x: _Quotient, y: _Quotient) -> _Quotient:
-        return _sum([x, y], self.sizes)
+        below = x.below | y.below
+        above = [each.above + _product(below - each.below, self.sizes) for each in (x, y)]
+        return _Quotient(_Size(max(each.degree for each in above), 1 + max(each.bits for each in above)), below)
 
     subtract = add
 
     def select(self, _: _Quotient, x: _Quotient, y: _Quotient) -> _Quotient:
-        return _sum([x, y], self.sizes)
+        return self.add(x, y)
 
     def negative(self, x: _Quotient, *_: _Quotient) -> _Quotient:
         return x
@@ -489,7 +492,7 @@ class _Sizes(Domain):
     attach = negative
 
     def multiply(self, x: _Quotient, y: _Quotient) -> _Quotient:
-        return _Quotient(x.above + y.above, _merged(x.below, y.below))
+        return _Quotient(x.above + y.above, x.below + y.below)
 
     def divide(self, tape: Tape, r: int, x: _Quotient, y: _Quotient) -> _Quotient:
         return _divided(x, y, tape.second[r], self.sizes)
@@ -501,7 +504,7 @@ class _Sizes(Domain):
     def sin(self, tape: Tape, r: int, _: _Quotient) -> _Quotient:
         circle = "circle", tape.first[r]
         self.sizes[circle] = _Size(2, 1)
-        return _Quotient(_Size(2, 1), {circle: 1})
+        return _Quotient(_Size(2, 1), Counter([circle]))
 
     cos = sin
 
@@ -510,46 +513,23 @@ class _Sizes(Domain):
             return self.function()
         whole = math.floor(exponent)
         times = abs(whole)
-        power = _Quotient(base.above.times(times), {key: times * many for key, many in base.below.items()})
+        power = _Quotient(base.above.times(times), Counter({key: times * many for key, many in base.below.items()}))
         if whole < 0:
-            power = _divided(_Quotient(_NOTHING, {}), power, ("power", r), self.sizes)
+            power = _divided(_Quotient(_NOTHING, Counter()), power, ("power", r), self.sizes)
         return power._replace(above=power.above + _Size(1, 0))
 
     def function(self, *_: Any) -> _Quotient:
-        return _Quotient(_Size(1, 0), {})
-
-
-def _sum(terms: list[_Quotient], sizes: Mapping[Hashable, _Size]) -> _Quotient:
-    below: dict[Hashable, int] = {}
-    for term in terms:
-        for key, many in term.below.items():
-            below[key] = max(many, below.get(key, 0))
-    above = [
-        term.above + _product({key: many - term.below.get(key, 0) for key, many in below.items()}, sizes)
-        for term in terms
-    ]
-    return _Quotient(_Size(max(each.degree for each in above), 1 + max(each.bits for each in above)), below)
+        return _Quotient(_Size(1, 0), Counter())
 
 
 def _divided(x: _Quotient, y: _Quotient, name: Hashable, sizes: dict[Hashable, _Size]) -> _Quotient:
     sizes[name] = y.above
-    left = _merged(x.below, {name: 1})
-    for key, many in y.below.items():
-        left[key] = left.get(key, 0) - many
-    above = x.above + _product({key: -many for key, many in left.items() if many < 0}, sizes)
-    return _Quotient(above, {key: many for key, many in left.items() if many > 0})
+    below = x.below + Counter([name])
+    return _Quotient(x.above + _product(y.below - below, sizes), below - y.below)
 
 
-def _merged(a: Mapping[Hashable, int], b: Mapping[Hashable, int]) -> dict[Hashable, int]:
-    powers = dict(a)
-    for key, many in b.items():
-        powers[key] = powers.get(key, 0) + many
-    return powers
-
-
-def _product(powers: Mapping[Hashable, int], sizes: Mapping[Hashable, _Size]) -> _Size:
+def _product(powers: Counter[Hashable], sizes: Mapping[Hashable, _Size]) -> _Size:
     total = _NOTHING
     for key, many in powers.items():
-        if many:
-            total += sizes[key].times(many)
+        total += sizes[key].times(many)
     return total
