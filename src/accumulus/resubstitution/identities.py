@@ -155,9 +155,7 @@ class _Finder:
         """
         written: set[int] = set()
         many = 1
-        while not self._is_equal(pair, written):
-            if self.is_obvious(pair, written):
-                return frozenset(written)
+        while not (self._is_equal(pair, written) or self.is_obvious(pair, written)):
             # write out the values that are computed last, more of them in each turn
             symbols = [symbol for symbol in self._symbols(pair, written) if symbol in self._ranks]
             if not symbols or self._tried >= MOST_TRIED:
@@ -173,10 +171,6 @@ class _Finder:
             if self._is_equal(pair, written - {each}):
                 written.discard(each)
         return frozenset(written)
-
-    def is_proved(self, pair: _Pair, written: Set[int]) -> bool:
-        """Return True if both sides are proved to be equal, not only up to rounding."""
-        return prove(*self._sides(pair, written)).is_whole
 
     def is_obvious(self, pair: _Pair, written: Set[int]) -> bool:
         """Return True if both sides are equal and short once multiplied out."""
@@ -296,7 +290,7 @@ class _Finder:
 
         original = str(_formula(pair.original, of))
         rewritten = str(of(pair.value) if pair.rewritten is None else _formula(pair.rewritten, of))
-        proved = are_named and self.is_proved(pair, written)
+        proved = are_named and prove(*self._sides(pair, written)).is_whole
         return Identity(original, rewritten, tuple(filter(None, where.values())), 1, proved)
 
     def _name(self, value: int) -> tuple[int, str]:
@@ -428,19 +422,39 @@ class _Expansions(Domain):
         return of
 
     def add(self, a: Expansion, b: Expansion) -> Expansion:
-        return _sum(a, b)
+        terms = dict(a)
+        for product, number in b.items():
+            total = terms.get(product, 0.0) + number
+            if abs(total) <= ROUNDED * abs(number):
+                terms.pop(product, None)
+            else:
+                terms[product] = total
+        return terms
 
     def subtract(self, a: Expansion, b: Expansion) -> Expansion:
-        return _sum(a, self.negative(b))
+        return self.add(a, self.negative(b))
 
     def negative(self, a: Expansion) -> Expansion:
-        return _times(a, {(): -1.0})
+        return self.multiply(a, {(): -1.0})
 
     def multiply(self, a: Expansion, b: Expansion) -> Expansion:
-        return _times(a, b)
+        terms: Expansion = {}
+        for one, x in a.items():
+            for two, y in b.items():
+                powers = Counter(dict(one))
+                powers.update(dict(two))
+                product = tuple(sorted(((f, n) for f, n in powers.items() if n), key=repr))
+                terms = self.add(terms, {product: x * y})
+        return terms
 
     def divide(self, a: Expansion, b: Expansion) -> Expansion:
-        return _times(a, _inverse(b))
+        if len(b) == 1:
+            ((product, number),) = b.items()
+            return self.multiply(a, {tuple((factor, -power) for factor, power in product): 1.0 / number})
+        # by a sum, up to a factor
+        lead = b[min(b, key=repr)] if b else 1.0
+        inverse: Expansion = {((("sum", _name(self.multiply(b, {(): 1.0 / lead}))), -1),): 1.0 / lead}
+        return self.multiply(a, inverse)
 
     def function(self, row: Operation, *arguments: Expansion) -> Expansion:
         names = [_name(each) for each in arguments]
@@ -464,38 +478,6 @@ def are_equal_expanded(tape: Tape) -> bool:
         abs(one.get(product, 0.0) - two.get(product, 0.0)) <= max(scale * 1e-3, ROUNDED * abs(one.get(product, 0.0)))
         for product in one.keys() | two.keys()
     )
-
-
-def _sum(a: Expansion, b: Expansion) -> Expansion:
-    terms = dict(a)
-    for product, number in b.items():
-        total = terms.get(product, 0.0) + number
-        if abs(total) <= ROUNDED * abs(number):
-            terms.pop(product, None)
-        else:
-            terms[product] = total
-    return terms
-
-
-def _times(a: Expansion, b: Expansion) -> Expansion:
-    terms: Expansion = {}
-    for one, x in a.items():
-        for two, y in b.items():
-            powers = dict(one)
-            for factor, power in two:
-                powers[factor] = powers.get(factor, 0) + power
-            product = tuple(sorted(((f, n) for f, n in powers.items() if n), key=repr))
-            terms = _sum(terms, {product: x * y})
-    return terms
-
-
-def _inverse(a: Expansion) -> Expansion:
-    if len(a) == 1:
-        ((product, number),) = a.items()
-        return {tuple((factor, -power) for factor, power in product): 1.0 / number}
-    # of a sum, up to a factor
-    lead = a[min(a, key=repr)] if a else 1.0
-    return {((("sum", _name(_times(a, {(): 1.0 / lead}))), -1),): 1.0 / lead}
 
 
 def _name(a: Expansion) -> Hashable:
