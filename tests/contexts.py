@@ -1,4 +1,4 @@
-"""Contexts of tests: options by keyword, and the seconds that a search has."""
+"""Contexts of tests: options by keyword, the seconds that a search has, and the check of its result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from accumulus.context import Context
 from accumulus.deadline import Deadline
 from accumulus.options import Options
+from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.tape.tape import Tape
 
@@ -35,3 +36,8 @@ def rewritten_by_rules(
     """Return what rules make of a tape, with the options of the search by keyword."""
     context = within(**options) if deadline is None else timed(deadline, **options)
     return by_rules(tape, context, kept_outputs=kept_outputs, rounds=rounds)
+
+
+def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> None:
+    """Check that two tapes have the same outputs."""
+    Verification(tape, seed, kept_outputs=kept_outputs).check(other)

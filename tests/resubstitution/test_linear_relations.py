@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from contexts import within
+from contexts import verify, within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
@@ -17,7 +17,6 @@ from accumulus.graph.linearize import linearize
 from accumulus.programs.rewritten import alternatives_for
 from accumulus.resubstitution.relations import with_relations
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import verify
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 

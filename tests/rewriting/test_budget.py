@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from contexts import rewritten_by_rules as optimise
-from contexts import within
+from contexts import verify, within
 
 import accumulus as acc
 from accumulus.deadline import LOOK, Deadline, OutOfTimeError
@@ -19,7 +19,7 @@ from accumulus.options import EFFORTS
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import ANNEAL
-from accumulus.rewriting.equivalence import Verification, verify
+from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.optimise import Network, preview
 from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 from contexts import rewritten_by_rules as optimise
+from contexts import verify
 from expressions import written
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from strategies import tapes
 
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import UntakenBranches, verify
+from accumulus.rewriting.equivalence import UntakenBranches
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS

@@ -13,6 +13,7 @@ from typing import Any
 import interpreted
 import numpy as np
 import pytest
+from contexts import verify
 from expressions import written
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,6 @@ from strategies import tapes
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import RewriteState
-from accumulus.rewriting.equivalence import verify
 from accumulus.tape.operations import IN_SEARCH, UNIT
 from accumulus.tape.tape import Tape
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from contexts import rewritten_by_rules as optimise
+from contexts import verify
 from exact import exact_values, mp, mpf
 from expressions import form, written
 from hypothesis import assume, given, settings
@@ -20,7 +21,6 @@ from test_rules import with_magnitude
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.options import EFFORTS
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import verify
 from accumulus.rewriting.optimise import Network, _Search
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contexts import verify
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, programs
@@ -15,7 +16,6 @@ from programs import RATIONAL, programs
 import accumulus as acc
 from accumulus.rewriting import optimise
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import verify
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape

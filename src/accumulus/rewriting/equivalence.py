@@ -81,21 +81,6 @@ class IncomparableError(VerificationError):
         self.outputs = tuple(outputs)
 
 
-def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> None:
-    """Check that two tapes with the same inputs have the same outputs.
-
-    Args:
-        tape: original tape.
-        other: rewritten tape.
-        seed: seed of the points.
-        kept_outputs: number of leading outputs that must be equal to the last bit.
-
-    Raises:
-        VerificationError: if an output differs; the message names the first one.
-    """
-    Verification(tape, seed, kept_outputs=kept_outputs).check(other)
-
-
 def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Verification:
     """Verify two tapes, with identities of exponentials, logarithms and angles if needed; return the verification.
 
@@ -122,7 +107,9 @@ class Verification:
     The constructor does half of the work, and takes about as long as `check`.
 
     Args:
-        tape, seed, kept_outputs: as for `verify`.
+        tape: original tape.
+        seed: seed of the points.
+        kept_outputs: number of leading outputs that must be equal to the last bit.
         deadline: end of the time for this, checked after each evaluation; the work of `check` is counted in advance.
         choices: for each point, outcomes of comparisons by reference, instead of choices that take every branch once.
         reaches: scales of the points, in turn.

@@ -366,25 +366,17 @@ class _Search:
         return True
 
 
-def sketch(
-    tape: Tape,
-    moves: int,
-    context: Context,
-    *,
-    hot: float = HOT,
-    is_last: bool = True,
-) -> Tape:
+def sketch(tape: Tape, moves: int, context: Context, *, is_last: bool = True) -> Tape:
     """Return a tape after one round of a search, without verification.
 
     Args:
         tape: tape in canonical form.
         moves: random moves for each operation and input.
         context: options and deadline.
-        hot: temperature at the start.
         is_last: if True, return the canonical form with few changes of sign; pass False if another search follows.
     """
     network = _network(tape, context)
-    _search(network, moves * (tape.operations + tape.inputs), hot, context)
+    _search(network, moves * (tape.operations + tape.inputs), HOT, context)
     rewritten = network.emitted()
     if not is_last:
         return rewritten
