@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 
-#: Runs of fewer sweeps than this start proportionally cooler; otherwise they would end worse than they began.
+#: Runs of fewer sweeps than this start proportionally cooler; otherwise they would end worse than they began. A larger
+#: number keeps medium runs close to their start, a smaller one lets short runs destroy it.
 FEW_SWEEPS: Final = 15
 
 

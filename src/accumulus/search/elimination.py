@@ -174,7 +174,8 @@ class BitRows:
         return cls(number, rows, sizes)
 
 
-#: Largest product of vertices and roots (or terminals) for which reachability is computed.
+#: Largest product of vertices and roots (or terminals) for which reachability is computed. Counts for larger graphs
+#: take time and memory in proportion to it; beyond it, the choice between forward and reverse elimination is a guess.
 COUNTED: Final = 50_000_000
 
 

@@ -35,11 +35,14 @@ from accumulus.search.plan import Plan, plan_as_data, plan_from_data, plan_key, 
 from accumulus.search.registry import SearchResult, get
 from accumulus.search.vertex_orders import LARGEST
 
-#: Parts of a search, part 0 included.
+#: Parts of a search, part 0 included. More parts find cheaper plans and occupy more workers, but take longer where
+#: workers are few.
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
-#: Fraction of the time limit that workers may use, so that their results arrive in time.
+#: Fraction of the time limit that workers may use. With more, results arrive after the limit and are lost; with less,
+#: workers search for a shorter time than they could.
 _WORKERS_TIME: Final = 0.9
-#: Seconds between two reports of progress while the caller waits.
+#: Seconds between two reports of progress while the caller waits: shorter ones wake the caller more often, longer ones
+#: let the progress lag.
 _REPORTS: Final = 0.1
 
 

@@ -213,7 +213,7 @@ _FOUND: Final = ("method", "objective", "cost", "lower_bound", "seed", "seconds"
 #: Key that is present only if its value is true.
 _CUT_SHORT: Final = "cut_short"
 _KEYS: Final = ("format", "version", "accumulus", "graph", *_FOUND, _CUT_SHORT)
-#: Largest plausible duration of a search in seconds.
+#: Largest plausible duration of a search in seconds, beyond any real one: files with more are rejected as damaged.
 _LONGEST: Final = 1e12
 _SIGNS: Final = {True: "*", False: "+"}
 

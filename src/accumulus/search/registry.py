@@ -90,7 +90,8 @@ class SearchResult:
         return self._costs[objective]
 
 
-#: Smallest time limit in seconds of a deterministic method that is called by name.
+#: Smallest time limit in seconds of a deterministic method that is called by name. A larger one exceeds short limits by
+#: more; with a smaller one, more calls under a short limit return a sweep instead of the method's result.
 ANYWAY: Final = 0.1
 
 #: Function of a method. After the deadline it returns its best result so far, or raises `OutOfTimeError`.
@@ -151,17 +152,21 @@ def get(name: str) -> Method:
     return _REGISTERED[name]
 
 
-#: Number of products of the best plan up to which every method runs.
+#: Number of products of the best plan up to which every method runs: a larger number costs preparation time on small
+#: graphs, a smaller one misses cheaper plans for them.
 SMALL: Final = 100
-#: Fraction of the time limit that is reserved for the deterministic methods.
+#: Fraction of the time limit that is reserved for the deterministic methods. A larger one takes time from the search of
+#: face eliminations, a smaller one leaves out methods and proofs under short limits.
 _DETERMINISTIC: Final = 0.2
 #: Time for all deterministic methods together: a fraction of the estimated time of the vertex search, and a minimum in
-#: seconds.
+#: seconds. Larger ones slow down every preparation, smaller ones try fewer methods.
 _SHARE: Final = 0.1
 _MINIMUM: Final = 1e-3
-#: Number of edges beyond which deterministic methods run only with effort "thorough", and proofs never.
+#: Number of edges beyond which deterministic methods run only with effort "thorough", and proofs never. A larger number
+#: costs time on large graphs, a smaller one misses cheaper plans and bounds for them.
 _LARGEST: Final = 200_000
-#: Seconds for each product to emit a plan's tape and count its operations.
+#: Seconds for each product to emit a plan's tape and count its operations. Too large an estimate leaves out methods
+#: that would fit the budget, too small a one exceeds the budget.
 _TAPE: Final = 15e-6
 
 

@@ -40,23 +40,29 @@ from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.tape.passes import spread
 
-#: Largest number of edges of graphs that are annealed; moves for each vertex by effort; largest number of moves.
+#: Largest number of edges of graphs that are annealed; moves for each vertex by effort; largest number of moves. Each
+#: move eliminates anew on a copy of the graph: more edges or moves cost time in proportion, fewer leave more
+#: multiplications.
 ANNEALED: Final = 2_000
 _MOVES: Final = {"fast": 0, "balanced": 6, "thorough": 60}
 _MOST_MOVES: Final = {"fast": 0, "balanced": 400, "thorough": 20_000}
-#: Temperatures, in multiplications.
+#: Temperatures, in multiplications. A hotter run loses more of the greedy set before it improves, a colder one stays in
+#: the nearest local minimum.
 _HOT, _COLD = 1.5, 0.2
 #: Offset in multiplications in the acceptance test of annealing, so that a move with more edges and equally many
-#: multiplications is not always accepted.
+#: multiplications is not always accepted. With a larger one plateaus are crossed less often, with 0 the edges, and so
+#: the additions, drift upwards.
 _TIE: Final = 0.25
-#: Number of intermediates up to which all sets are tried.
+#: Number of intermediates up to which all sets are tried: each further one doubles the time, each one fewer leaves
+#: graphs to the greedy search and annealing, which may miss the best set.
 _FEW: Final = 8
-#: Seconds of work for each copied edge, for each joined pair of neighbours, and for each examined pair.
+#: Seconds of work for each copied edge, for each joined pair of neighbours, and for each examined pair. Estimates above
+#: the true time end the search early, estimates below exceed its work.
 _EDGE: Final = 8e-7
 _JOIN: Final = 1.5e-6
 _LOOK: Final = 2e-7
 #: The greedy search ends when the graph needs `_FILL` times the multiplications of the best graph so far, and more than
-#: `_SMALL`.
+#: `_SMALL`. Larger limits spend time in graphs that fill in, smaller ones miss sets behind temporary fill-in.
 _FILL: Final = 4
 _SMALL: Final = 5_000
 

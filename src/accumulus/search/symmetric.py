@@ -33,17 +33,23 @@ from accumulus.search.elimination import reverse_order
 from accumulus.search.registry import SearchResult, get, register_method
 from accumulus.search.vertex_orders import Candidate, cheapest_program
 
-#: Largest number of values that are annealed: for more, the bit rows take too much memory and time.
+#: Largest number of values that are annealed. The bit rows grow with its square, in memory and in time for each visit;
+#: beyond it, `edge-pushing` is the only order of pairs.
 LARGEST: Final = 2_000
-#: Largest number of positions that a move changes.
+#: Largest number of positions that a move changes: longer moves take longer, shorter ones need more sweeps to carry a
+#: value far.
 WINDOW: Final = 24
-#: Cost of a product under objectives of products, in units of an addition.
+#: Cost of a product under objectives of products, in units of an addition. With a smaller cost, additions outweigh
+#: products; with a larger one, they weigh too little to break ties during annealing.
 PRODUCT: Final = 64
-#: Length of the kernel's table of acceptance thresholds.
+#: Length of the kernel's table of acceptance thresholds: a longer one takes more of the cache, a shorter one makes the
+#: accepted increases coarser, the rare large ones above all.
 THRESHOLDS: Final = 1024
-#: Seconds of a slice, after which the caller checks the clock.
+#: Seconds of a slice, after which the caller checks the clock. Longer slices react later to the deadline and Ctrl-C,
+#: shorter ones spend more on calls of the kernel.
 SLICE: Final = 4e-3
-#: Seconds of a visit on a current machine: a constant, and the time for each word of all rows.
+#: Seconds of a visit on a current machine: a constant, and the time for each word of all rows. Estimates above the true
+#: time make fewer sweeps than fit, estimates below exceed the time of a run.
 VISIT: Final = (6e-6, 0.6e-9)
 
 
@@ -167,18 +173,22 @@ def _words(bits: NDArray[np.uint8]) -> Integers:
 # Methods -------------------------------------------------------------------------------------------------------------
 
 
-#: Number of annealing runs by effort, and the schedule of each run.
+#: Number of annealing runs by effort, and the schedule of each run. More and longer runs cost time in proportion, fewer
+#: and shorter ones leave more products; more runs also mean more programs to emit and count.
 _ORDERS: Final = {"fast": 1, "balanced": 3, "thorough": 12}
 _SCHEDULE: Final = {
     "fast": Schedule(10, growth=1.0, stalls=0),
     "balanced": Schedule(30, growth=1.0, stalls=0),
     "thorough": Schedule(100, growth=1.5, stalls=2),
 }
-#: Orders that cost more than this multiple of the cheapest order are not counted on the tape.
+#: Orders that cost more than this multiple of the cheapest order are not counted on the tape. Counting more of them
+#: takes time, counting fewer misses orders whose program is shorter than their steps suggest.
 _MORE: Final = 1.3
-#: Fraction of the time for orders of pairs; the rest is for `vertex`.
+#: Fraction of the time for orders of pairs; the rest is for `vertex`. A larger one shortens the search for orders that
+#: separate pairs, a smaller one the search for orders of pairs.
 _OWN: Final = 0.6
-#: Seconds of one run on a current machine, which determine the number of sweeps.
+#: Seconds of one run on a current machine, which determine the number of sweeps. Longer runs delay the first result on
+#: large graphs, shorter ones anneal these less.
 _RUN: Final = {"fast": 0.02, "balanced": 0.06, "thorough": math.inf}
 
 

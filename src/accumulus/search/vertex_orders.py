@@ -77,10 +77,12 @@ from accumulus.search.elimination import (
 from accumulus.search.registry import SearchResult, register_method
 from accumulus.tape.tape import SELECT
 
-#: Number of products up to which no greedy order is abandoned for its number of products.
+#: Number of products up to which no greedy order is abandoned for its number of products. A larger number completes
+#: orders that are too expensive, a smaller one saves little and abandons orders with cheap programs.
 CHEAP: Final = 10_000
 #: An order is abandoned after `MANY` times the products of the better sweep. If the sweeps cannot be counted, the first
-#: limit is `FEW` products for each edge; as long as no order stays below the limit, it is multiplied by `MANY`.
+#: limit is `FEW` products for each edge; as long as no order stays below the limit, it is multiplied by `MANY`. Larger
+#: factors spend time on hopeless orders, smaller ones lose good orders or begin again more often.
 FEW: Final = 4
 MANY: Final = 8
 
@@ -157,17 +159,21 @@ def markowitz(graph: DifferentiationGraph, context: Context) -> SearchResult:
 # Programs ------------------------------------------------------------------------------------------------------------
 
 
-#: Candidates with more than this multiple of the fewest steps are not counted.
+#: Candidates with more than this multiple of the fewest steps are not counted. Counting more of them takes time,
+#: counting fewer misses orders whose program is shorter than their steps suggest.
 _MORE_STEPS: Final = 1.3
-#: The same multiple if the rewriter scores candidates, since it evens out larger differences, or if labels have
-#: conditions, since the number of steps then says little: the sum of two branches is one select.
+#: The same multiple, with the same costs, if the rewriter scores candidates, since it evens out larger differences, or
+#: if labels have conditions, since the number of steps then says little: the sum of two branches is one select.
 _MANY_MORE_STEPS: Final = 2.5
 #: If labels have conditions, the rewriter sweeps programs of up to this multiple of the shortest program's operations
-#: before the choice: it shortens products of selects with the same condition.
+#: before the choice: it shortens products of selects with the same condition. Sweeping more programs takes time,
+#: sweeping fewer misses those that the rewriter shortens most.
 _CLOSE: Final = 1.1
-#: Number of steps beyond which a short run of the rewriter is not a useful score of a program.
+#: Number of steps beyond which the rewriter scores no candidates: a short run is not a useful score of such programs. A
+#: larger number spends time on these runs, a smaller one ranks more programs without rewriting.
 _SCORED: Final = 50_000
-#: Seconds of work to emit a program: a constant, and the time for each step.
+#: Seconds of work to emit a program: a constant, and the time for each step. Estimates above the true time count fewer
+#: candidates, estimates below exceed the work.
 _EMIT: Final = (5e-4, 2e-6)
 
 
@@ -251,17 +257,23 @@ def _counted(
 # Annealing -----------------------------------------------------------------------------------------------------------
 
 
-#: Largest number of intermediates that are annealed whole: for more, the bit rows take too much memory and time.
+#: Largest number of intermediates that are annealed whole. The bit rows grow with its square, in memory and in time for
+#: each step; larger graphs are annealed in windows, which see less of the order.
 LARGEST: Final = 4_000
-#: Largest cost for which both numbers of a cost fit one integer, with a margin for worse orders.
+#: Largest cost for which both numbers of a cost fit one integer. A larger one overflows for worse orders on the way, a
+#: smaller one leaves more expensive graphs to greedy orders.
 DEAREST: Final = 1 << 27
-#: Largest number of positions that a move shifts a vertex.
+#: Largest number of positions that a move shifts a vertex: a longer shift costs steps in proportion, a shorter one
+#: needs more sweeps to carry a vertex far.
 WINDOW: Final = 128
-#: Weight of the tie-breaking cost, which gives the search a slope on plateaus of the first cost.
+#: Weight of the tie-breaking cost, which gives the search a slope on plateaus of the first cost. A larger one trades
+#: the first cost for the second, a smaller one leaves the search to wander on plateaus.
 TIE: Final = 0.125
-#: Seconds of a slice, after which the caller checks the clock.
+#: Seconds of a slice, after which the caller checks the clock. Longer slices react later to the deadline and Ctrl-C,
+#: shorter ones spend more on calls of the kernel.
 SLICE: Final = 4e-3
-#: Seconds of a step on a current machine: a constant, and the time for each word of a row.
+#: Seconds of a step on a current machine: a constant, and the time for each word of a row. Estimates above the true
+#: time make fewer sweeps than fit, estimates below exceed the time of a run.
 STEP: Final = (25e-9, 6e-9)
 
 
@@ -351,17 +363,20 @@ def _costs(total: int) -> Cost:
 # Windows -------------------------------------------------------------------------------------------------------------
 
 
-#: Numbers of vertices of a window, which the rounds use in turn; small windows gain most for their time.
+#: Numbers of vertices of a window, which the rounds use in turn. Small windows gain most for their time; larger ones
+#: find exchanges that small ones cannot, and take longer.
 WINDOWS: Final = (64, 128, 48)
-#: Largest number of vertices of a window with its neighbours, and of their edges; larger windows are skipped.
+#: Largest number of vertices of a window with its neighbours, and of their edges; larger windows are skipped. Larger
+#: limits take memory and time for each such window, smaller ones leave the dense parts of an order as they are.
 MOST_VERTICES: Final = 1_024
 MOST_EDGES: Final = 50_000
-#: Sweeps of annealing in a window.
+#: Sweeps of annealing in a window: more cost time in proportion, fewer start cooler (`FEW_SWEEPS`) and improve less.
 SWEEPS: Final = 15
-#: Fraction of the windows that have been searched after each pass of a round, the most expensive windows first.
+#: Fraction of the windows that have been searched after each pass of a round, the most expensive windows first. More
+#: passes gain earlier under short limits, but each follows the whole order again.
 PASSES: Final = (1 / 16, 1 / 4, 1.0)
 #: Smallest gain of a useful round, as a fraction of the cost, and the number of consecutive other rounds that end the
-#: search.
+#: search. A smaller gain and more rounds cost time, a larger gain and fewer rounds leave products.
 _GAIN: Final = {"fast": 1.0, "balanced": 0.005, "thorough": 0.0}
 _STALLS: Final = {"fast": 1, "balanced": 2, "thorough": 9}
 
@@ -493,24 +508,28 @@ class Windows:
 # The method `vertex` -------------------------------------------------------------------------------------------------
 
 
-#: Runs of annealing by effort.
+#: Runs of annealing by effort: longer and more ones cost time in proportion, shorter and fewer ones leave more
+#: products.
 _ANNEALING: Final = {
     "fast": Schedule(20, growth=1.0, stalls=0),
     "balanced": Schedule(25, growth=1.3, stalls=2),
     "thorough": Schedule(100, growth=1.5, stalls=10, heats=(0.03, 1.0)),
 }
 #: Largest number of intermediates of a part whose orders are searched exactly under effort "thorough", and the fraction
-#: of the remaining work for that.
+#: of the remaining work for that. Larger limits take work from annealing for searches that may not finish, smaller ones
+#: lose optimal orders and their proofs.
 _EXACT: Final = 64
 _EXACT_WORK: Final = 0.6
-#: Number of intermediates beyond which windows are annealed before the whole, and nothing is searched exactly.
+#: Number of intermediates beyond which windows are annealed before the whole, and nothing is searched exactly. A larger
+#: number leaves medium graphs to slow moves over the whole order, a smaller one gives up exact parts.
 _WHOLE: Final = 512
-#: Number of annealing runs by effort, and their schedule, under objectives that are counted on the tape; longer
-#: schedules gain nothing.
+#: Number of annealing runs by effort, and their schedule, under objectives that are counted on the tape. More runs give
+#: more candidates, each of which has to be emitted and counted; longer schedules gain nothing.
 _ORDERS: Final = {"fast": 1, "balanced": 4, "thorough": 16}
 _BRIEF: Final = Schedule(6, growth=1.0, stalls=0, gives_up=True)
-#: Seconds of one run on a current machine. They keep the time to the first result to a fraction of a second, also on
-#: graphs of some hundreds of vertices, and determine a number of sweeps, so that results do not depend on the clock.
+#: Seconds of one run on a current machine, which determine a number of sweeps, so that results do not depend on the
+#: clock. They keep the time to the first result to a fraction of a second, also on graphs of some hundreds of vertices;
+#: longer runs would delay it, shorter ones leave more products.
 _RUN: Final = {"fast": 0.02, "balanced": 0.04, "thorough": math.inf}
 
 
