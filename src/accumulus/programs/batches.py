@@ -21,9 +21,11 @@ from accumulus.programs.arguments import Arguments, Axes
 from accumulus.progress import Progress, ProgressLine
 from accumulus.targets import Kernel
 
-#: Maximum size in bytes of the arguments and results of one part, unless a single point has more.
+#: Maximum size in bytes of the arguments and results of one part, unless a single point has more. Larger parts copy
+#: more into memory at once and report progress later, smaller ones make more calls.
 PART: Final = 1 << 28
-#: Maximum size in bytes of the results of one chunk, unless a single point has more.
+#: Maximum size in bytes of the results of one chunk, unless a single point has more. Larger chunks take more memory in
+#: each worker, smaller ones make more tasks for Dask to schedule.
 CHUNK: Final = 1 << 27
 
 

@@ -35,14 +35,17 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Kernel, Segment, compile_tape
 
-#: Maximum size in bytes of results that a further program computes at once, unless a single point has more.
+#: Maximum size in bytes of results that a further program computes at once, unless a single point has more. Larger
+#: parts take memory beside the results, smaller ones make more calls.
 PART: Final = 1 << 26
 #: Number of lines that an error for too many cases names.
 NAMED: Final = 3
-#: Points are partitioned by case if there are more programs than `FEW` and more points than `MANY`.
+#: Points are partitioned by case if there are more programs than `FEW` and more points than `MANY`. With smaller
+#: numbers the partition costs more than it saves, with larger ones programs compute points of other cases in vain.
 FEW: Final = 2
 MANY: Final = 500
-#: Fraction of a batch's points that have to belong to one case for its program to compute all points first.
+#: Fraction of a batch's points that have to belong to one case for its program to compute all points first. A larger
+#: one partitions batches that one program nearly computes, a smaller one computes more points twice.
 MOSTLY: Final = 0.7
 
 

@@ -42,19 +42,22 @@ from accumulus.tape.program import ManyBlocksError
 from accumulus.targets import Call
 
 #: Maximum number of products for which a derivative is written out if its arrays can be recorded as such. More take
-#: seconds to compile, and a call is hardly faster than loops.
+#: seconds to compile, and a call is hardly faster than loops; with fewer, calls of medium derivatives are slower.
 MOST_PRODUCTS: Final = 60_000
-#: Maximum number of operations on long arrays that are written out for factors: more take many seconds to compile.
+#: Maximum number of operations on long arrays that are written out for factors: more take many seconds to compile,
+#: fewer leave products to factors with many nonzeros for each operation.
 MOST_WRITTEN_OUT: Final = 20_000
 #: Maximum number of operations for which a product with directions or weights is written out. Above, a call of loops is
-#: faster, and its first result takes a tenth of the time.
+#: faster, and its first result takes a tenth of the time; a smaller number makes loops of short products, whose calls
+#: take longer.
 MOST_ALONG_SEEDS: Final = 20_000
 #: Approximate number of operations of second derivatives for each operation of the function. In a straight line they
 #: take seconds from a quarter of the operations on that make a function long. As loops, their first result takes a
-#: tenth of that time, and calls take two to eight times as long.
+#: tenth of that time, and calls take two to eight times as long. A larger number makes more of them loops.
 SECOND_ORDER: Final = 4.0
 #: Maximum number of nonzeros for each operation of the function at which a product with the sparse matrix costs no more
-#: than a product through the operations.
+#: than a product through the operations. With more, products with the matrix take longer; with fewer, more operations
+#: are written out, which take longer to compile.
 SPARSE: Final = 4
 
 

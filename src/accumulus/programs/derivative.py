@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from accumulus.show.report import Report
 
 
-#: Maximum number of programs whose fast paths are tried, the last used first.
+#: Maximum number of programs whose fast paths are tried, the last used first. With more, a call that fits none of them
+#: takes longer; with fewer, functions of several shapes or cases take the general way.
 MOST_FAST = 4
 #: Maximum number of operations of a program that is also written out, to see if its C is shorter than that of its
-#: loops.
+#: loops. A larger one takes more time to prepare, a smaller one may miss the shorter C.
 MOST_WRITTEN = 4_000
 
 

@@ -37,9 +37,11 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _ATTACH: Final = BY_NAME["attach"].code
-#: Relative tolerance for the equality of derivatives.
+#: Relative tolerance for the equality of derivatives: a larger one accepts derivatives that differ, a smaller one
+#: refuses equal ones that rounding separates.
 _CLOSE: Final = 1e-6
-#: Relative distance of the points next to constants at which a derivative may be undefined.
+#: Relative distance of the points next to constants at which a derivative may be undefined. A larger one may leave the
+#: piece of the function next to the constant, a smaller one may vanish in rounding.
 _BESIDE: Final = 1e-3
 #: Multiples of the golden ratio are spread evenly modulo 1.
 _GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0

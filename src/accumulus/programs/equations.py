@@ -34,7 +34,8 @@ from accumulus.tape.blocks import Opaque
 from accumulus.tape.tape import Tape
 
 Floats = NDArray[np.float64]
-#: Maximum number of operations of equations, which are written out.
+#: Maximum number of operations of equations, which are written out: more take longer and more memory to record and
+#: compile, fewer refuse equations that could still be prepared.
 MOST: Final = 1_000_000
 
 

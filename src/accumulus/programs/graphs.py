@@ -49,7 +49,8 @@ from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import Tape
 
-#: If more than one label in this many has a condition, all steps count as conditional.
+#: If more than one label in this many has a condition, all steps count as conditional. A larger number overestimates
+#: the preparation of functions with few conditions, a smaller one underestimates it where conditions spread.
 FEW: Final = 50
 _SELECT: Final = BY_NAME["select"].code
 
@@ -227,22 +228,30 @@ def counts_of(linearization: Linearization, plan: Plan | None = None) -> tuple[i
 # Starts ---------------------------------------------------------------------------------------------------------------
 
 
-#: Estimated number of operations of a Jacobian and its function from which on the function is rewritten first.
+#: Estimated number of operations of a Jacobian and its function from which on the function is rewritten first. A larger
+#: number gives up operations, a smaller one spends preparation time on a rewriting that gains little.
 LONG: Final = 2_500
 #: Rounds of rewriting for a function before it is differentiated once or twice; and afterwards, with less left to gain,
-#: for its gradient and its products.
+#: for its gradient and its products. More moves or rounds cost preparation time in proportion, fewer leave operations.
 BEFORE: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.6, 0.45))}
 AFTER: Final = {1: Rounds(MOVES // 2), 2: Rounds(MOVES // 2, (0.35, 0.5))}
-#: Rounds of rewriting for products of functions that were not rewritten.
+#: Rounds of rewriting for products of functions that were not rewritten; more cost preparation time, fewer leave
+#: operations.
 ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
-#: Maximum number of operations of a function that is rewritten first; and the fraction of the time for this.
+#: Maximum number of operations of a function that is rewritten first; and the fraction of the time for this. Larger
+#: values take time from the search for an order and from rewriting the derivatives, smaller ones leave operations that
+#: derivatives multiply.
 MOST: Final = 2_000
 _SHARE: Final = 0.3
-#: A Jacobian is formed if it takes at most this many products and sums for each edge; a direction takes one.
+#: A Jacobian is formed if it takes at most this many products and sums for each edge; a direction takes one. With a
+#: larger number, Jacobians are formed that cost more than the sweeps they replace; with a smaller one, shorter products
+#: are missed.
 _FORMED: Final = 1.6
-#: Moves, for each node, of the search that compares starts.
+#: Moves, for each node, of the search that compares starts: more cost preparation time for each start, fewer choose the
+#: start by less of what rewriting gains.
 LOOKS: Final = 60
-#: Starts with more operations than this multiple of the fewest are not compared.
+#: Starts with more operations than this multiple of the fewest are not compared. Comparing more of them takes time,
+#: comparing fewer misses starts that rewriting shortens most.
 _MORE: Final = 1.15
 #: The sweep for one direction, or one row of weights.
 _SWEEPS: Final = {Seeds.TANGENTS: "forward", Seeds.COTANGENTS: "reverse"}

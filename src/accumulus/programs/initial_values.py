@@ -38,23 +38,28 @@ from accumulus.tape.tape import Tape
 
 #: Methods of `scipy.integrate.solve_ivp`, other than LSODA; True for implicit methods.
 METHODS: Final = {"RK23": False, "RK45": False, "DOP853": False, "Radau": True, "BDF": True}
-#: Maximum number of evaluations of the right-hand side for each allowed step of an integrator of `solve_ivp`.
+#: Maximum number of evaluations of the right-hand side for each allowed step of an integrator of `solve_ivp`. With
+#: more, a hopeless integration fails later; with fewer, implicit methods fail that need many Newton steps.
 _PER_STEP: Final = 20
-#: Number of states up to which the Jacobian of a system counts as full, without computing its pattern.
+#: Number of states up to which the Jacobian of a system counts as full, without computing its pattern: a larger one
+#: gives up bands that save work in each step, a smaller one prepares a pattern that saves little.
 _SMALL: Final = 16
 #: Number of states and sensitivities up to which their rates are compiled together. Above, matrix products are faster
-#: to prepare.
+#: to prepare; below, compiled rates are faster to call.
 _COMPILED: Final = 400
 #: Number of variational equations, for each integration between two times, from which on adjoint equations are faster.
-#: Adjoint equations are integrated step by step in Python, and restarted at each time.
+#: Adjoint equations are integrated step by step in Python, and restarted at each time. A larger number integrates more
+#: equations than needed, a smaller one spends more time in Python.
 _VARIATIONAL: Final = 400
 #: Nodes of Gauss quadrature on steps from 0 to 1, and their weights.
 _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(5)[k] / 2.0 + (0.5, 0.0)[k] for k in range(2))
-#: Maximum number of derivatives with respect to parameters at quadrature nodes that are in memory at once.
+#: Maximum number of derivatives with respect to parameters at quadrature nodes that are in memory at once: more take
+#: memory, fewer make smaller batches.
 _ENTRIES: Final = 1_000_000
 #: LSODA has global state before SciPy 1.17, and warnings are silenced for all threads.
 _LOCK: Final = Lock()
-#: Newton steps that correct the time of an event from the interpolated states to the integrated states.
+#: Newton steps that correct the time of an event from the interpolated states to the integrated states. Each further
+#: one integrates again; with fewer, the time keeps an error of the interpolation.
 _EVENT_STEPS: Final = 4
 
 

@@ -42,13 +42,16 @@ from accumulus.targets.kernel import CallRows, LoopKernel, reused
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 T = TypeVar("T", np.float64, np.int64)
-#: Largest number of directions or weights for which iterations run, once for each.
+#: Largest number of directions or weights for which iterations run, once for each. With more, calls of the loops take
+#: longer than operations that are written out; with fewer, these operations take longer to prepare.
 MOST_FACTORS: Final = 16
 #: Steps of the differences that products are compared with, relative to the arguments; agreement at one is enough. The
-#: tolerances are relative to the magnitudes that are added, and, for rounding, to the results.
+#: tolerances are relative to the magnitudes that are added, and, for rounding, to the results. Larger tolerances accept
+#: wrong products, smaller ones write out iterations whose products are right.
 STEPS: Final = (1e-5, 1e-7)
 TRUNCATION, ROUNDING = 1e-4, 1e-12
-#: Relative tolerance for the equality of values.
+#: Relative tolerance for the equality of values: a larger one accepts other values, a smaller one writes out iterations
+#: that differ by rounding alone.
 CLOSE: Final = 1e-9
 
 

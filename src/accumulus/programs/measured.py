@@ -28,14 +28,18 @@ from accumulus.targets.kernel import Kernel, Segment
 from accumulus.targets.target import StraightLine
 
 #: Numbers of points of measured batches; a batch of more than `MOST_BYTES` is not measured, nor one that takes longer
-#: than `LONGEST` seconds by the times of the smaller ones.
+#: than `LONGEST` seconds by the times of the smaller ones. Larger batches show more of the memory's effect on speed,
+#: but measuring takes longer.
 POINTS: Final = (1, 10, 100, 1_000, 10_000, 100_000)
 MOST_BYTES, LONGEST = 200_000_000, 0.5
-#: Seconds for which each batch is repeated, at least three times.
+#: Seconds for which each batch is repeated, at least three times. A longer time finds shorter minima on a busy machine,
+#: a shorter one finishes the measurement earlier.
 REPEATED: Final = 0.02
-#: Bytes of copies in a cache, and in memory.
+#: Bytes of copies in a cache, and in memory. A larger first size may exceed the second-level cache of small processors;
+#: a smaller second one may stay in the last cache of large ones.
 IN_CACHE, IN_MEMORY = 200_000, 60_000_000
-#: Chains of multiply-adds that do not depend on each other, and the length of each.
+#: Chains of multiply-adds that do not depend on each other, and the length of each. Fewer chains wait for the latency
+#: of an operation, more do not fit the registers; shorter ones measure loads and stores, too.
 CHAINS, LENGTH = 10, 12
 
 

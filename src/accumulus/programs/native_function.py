@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 Shape = tuple[int, ...]
-#: Maximum number of results that a callback stores on the stack.
+#: Maximum number of results that a callback stores on the stack: more may overflow the stacks of threads, fewer refuse
+#: functions that SciPy could call.
 MOST_ON_STACK: Final = 1 << 15
 _C_TYPES: Final = {"float64": "double", "float32": "float"}
 

@@ -48,9 +48,11 @@ from accumulus.tape.tape import to_bytes
 _MULTIPLY: Final = BY_NAME["multiply"].code
 _ATTACH: Final = BY_NAME["attach"].code
 #: Maximum number of copies of arguments on one tape: beyond it, the derivative is called in a loop over numbers, and
-#: recording it with arrays does not pay.
+#: recording it with arrays does not pay. With more, such loops take longer to record; with fewer, functions with
+#: several calls lose their arrays.
 MOST_COPIES: Final = 64
-#: Number of derivatives kept for reuse: a loop requests the same derivative in every iteration.
+#: Number of derivatives kept for reuse: a loop requests the same derivative in every iteration. More take memory, fewer
+#: record derivatives again in loops that request many.
 MOST_KEPT: Final = 32
 _KEPT: dict[Hashable, Recording] = {}
 

@@ -37,11 +37,14 @@ from accumulus.tape.program import Program
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
-#: Number of last steps that have to be within the tolerance.
+#: Number of last steps that have to be within the tolerance. With more, roots need further steps to pass; with one, a
+#: step that is small by chance passes.
 _SMALL: Final = 2
-#: Maximum number of operations of all steps, which are written out.
+#: Maximum number of operations of all steps, which are written out: more take longer and more memory to prepare, fewer
+#: refuse equations that could still be prepared.
 _MOST: Final = 5_000_000
-#: Operations for each product of an elimination: a difference, and the selection of two rows.
+#: Operations for each product of an elimination: a difference, and the selection of two rows. A larger estimate refuses
+#: equations that fit, a smaller one records equations that are refused later.
 _PER_PRODUCT: Final = 4
 
 

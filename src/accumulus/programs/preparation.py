@@ -25,11 +25,13 @@ from accumulus.progress import PATIENCE, ProgressLine
 from accumulus.targets import target_of
 
 #: Processor seconds to write out one operation, from its derivatives to the rewritten program; additional seconds for a
-#: step that conditions reach; and bytes for each of these. `make bench ARGS=estimates` measures them.
+#: step that conditions reach; and bytes for each of these. `make bench ARGS=estimates` measures them. Larger ones
+#: announce long preparations, and refuse large ones, that are not; smaller ones stay silent.
 WRITING: Final = 7e-6
 GUARDED: Final = 4e-5
 BYTES: Final = 1000
-#: Seconds above which a warning is issued, too.
+#: Seconds above which a warning is issued, too: a larger number leaves the user without an explanation, a smaller one
+#: warns of preparations that end before the warning is read.
 LONG: Final = 15.0
 #: The stages that search. The clock of the deadline stops during the others, which no time limit can shorten.
 _SEARCHES: Final = ("plan", "optimise")

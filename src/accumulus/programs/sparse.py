@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from accumulus.arrays.jacobian import Opened
 
 
-#: Number of places that are checked at once; they fit into the processor's cache.
+#: Number of places that are checked at once; they fit into the processor's cache. Larger parts do not, smaller ones
+#: make more calls of NumPy.
 PART: Final = 1 << 16
 
 
