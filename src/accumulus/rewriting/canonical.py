@@ -33,7 +33,8 @@ from accumulus.tape.tape import DIVIDE, POWER, Tape
 
 _ATTACH: Final = BY_NAME["attach"].code
 
-#: Largest integer exponent that becomes a chain; beyond it pow is as fast and more accurate.
+#: Largest integer exponent that becomes a chain; beyond it pow is as fast and more accurate, below it calls of pow take
+#: longer than products.
 LARGEST_CHAIN: Final = 64
 
 

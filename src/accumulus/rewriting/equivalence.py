@@ -46,20 +46,26 @@ from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import SELECT, Tape
 
-#: Number of points at which tapes are compared; one from `LARGE` operations on.
+#: Number of points at which tapes are compared; one from `LARGE` operations on. Further points cost time in proportion,
+#: fewer find fewer mistakes at points where terms vanish by chance.
 POINTS: Final = 2
 LARGE: Final = 100_000
 #: Number of random points if values have to be equal to the last bit, largest number of further points to take every
-#: branch, and largest number of operations at these together.
+#: branch, and largest number of operations at these together. More points cost time in proportion, fewer leave branches
+#: unverified.
 AT_RANDOM: Final = 6
 MOST: Final = 40
 OPERATIONS_OF_BRANCHES: Final = 1_000_000
-#: Scales of points nearer to zero, for results that overflow, as products of products do.
+#: Scales of points nearer to zero, for results that overflow, as products of products do. Smaller scales compare
+#: results of higher degree, but terms of the highest degree vanish beside the others there; each scale costs another
+#: evaluation.
 NEARER_ZERO: Final = (0.3, 0.1, 0.03)
-#: Largest growth of the bound: over `examples/` and `benchmarks/suite/` it grows by 15 at most.
+#: Largest growth of the bound: over `examples/` and `benchmarks/suite/` it grows by 15 at most. A larger one accepts
+#: programs that lose digits, a smaller one refuses correct ones.
 FAR: Final = 1e3
-#: Number of operations, at all points, that are evaluated together; seconds of work per point, and per operation at
-#: a point.
+#: Number of operations, at all points, that are evaluated together; seconds of work per point, and per operation at a
+#: point. More operations take memory and react later to the deadline, fewer make more calls; estimates above the true
+#: time end verification early, estimates below exceed its work.
 TOGETHER: Final = 200_000
 RUN: Final = (5e-4, 5e-7)
 

@@ -49,18 +49,23 @@ from accumulus.tape.tape import Tape
 # Networks ------------------------------------------------------------------------------------------------------------
 
 
-#: Capacity of the undo log of a move, in writes: per node, and in addition.
+#: Capacity of the undo log of a move, in writes: per node, and in addition. A larger log takes memory, a smaller one
+#: forbids moves that change much.
 LOG_PER_NODE: Final = 8
 LOG: Final = 200_000
-#: Resolution of the chance to look into shared sums and products.
+#: Resolution of the chance to look into shared sums and products: a finer one changes nothing that the search can feel,
+#: a coarser one rounds small chances to 0.
 CHANCES: Final = 1024
 #: Seconds of work of a move: a factor and its power of the number of nodes, since moves spread in memory; then a part
-#: per node, beyond caches. Accurate within a factor of two over `examples/` and large programs.
+#: per node, beyond caches. Accurate within a factor of two over `examples/` and large programs. Estimates above the
+#: true time make fewer moves than fit, estimates below exceed the work.
 MOVE: Final = (1.5e-8, 0.4)
 FAR: Final = 1e-11
-#: Seconds of work to make a network, or to write one out: a constant, and per node.
+#: Seconds of work to make a network, or to write one out: a constant, and per node. Estimates above the true time end
+#: the search early, estimates below exceed its work.
 MAKE: Final = (5e-4, 2e-6)
-#: Least number of moves in one call of the kernel.
+#: Least number of moves in one call of the kernel: with more, Ctrl-C and the deadline wait longer on large networks;
+#: with fewer, calls take more of the time.
 FEWEST: Final = 256
 
 
@@ -207,30 +212,38 @@ class Network:
 
 
 #: Largest number of sweeps over all nodes, number of stalled sweeps in a row that ends them, and the fraction of the
-#: cost that a sweep has to win not to stall.
+#: cost that a sweep has to win not to stall. More sweeps and a smaller fraction cost time for the last gains, fewer
+#: sweeps and a larger fraction leave operations.
 SWEEPS: Final = 40
 STALLS: Final = 5
 MINIMUM_GAIN: Final = 2e-4
-#: Random moves per node: in a round, and in a preview.
+#: Random moves per node: in a round, and in a preview. More cost preparation time in proportion, fewer leave
+#: operations, and previews compare starts less reliably.
 MOVES: Final = 520
 PREVIEW: Final = 200
 #: Tapes that take more than this number of moves are annealed in rounds: moves per node in the first, growth of each
-#: round after it, and the fraction of the cost that a million moves have to win for another round.
+#: round after it, and the fraction of the cost that a million moves have to win for another round. A larger number of
+#: moves and a smaller fraction cost seconds on long tapes, the opposite leaves their operations.
 MANY: Final = 4_000_000
 FIRST: Final = 4
 LONGER: Final = 2
 WORTH: Final = 0.01
 #: Temperatures at the start and at the end, relative to the cost of an addition; and at the start of the rounds of a
-#: thorough search, in turn: some programs have to melt before they get better, others only get worse.
+#: thorough search, in turn: some programs have to melt before they get better, others only get worse. Hotter runs lose
+#: more of the start, colder ones stay in a local minimum; a warmer end leaves gains to the sweeps, a colder one wastes
+#: moves.
 HOT: Final = 0.35
 HOTS: Final = (0.35, 0.6, 0.2, 0.45)
 COLD: Final = 0.16
-#: Chance to look into a sum or product that has other users.
+#: Chance to look into a sum or product that has other users. A larger one makes moves slower and more often useless,
+#: since the operand stays; a smaller one misses gains that need it.
 INLINE: Final = 0.3
-#: Growth of each round of a thorough search, and number of rounds without a gain after which it ends.
+#: Growth of each round of a thorough search, and number of rounds without a gain after which it ends. Faster growth
+#: makes fewer rounds in the same time; more patience costs time at the end, less ends before late gains.
 GROWTH: Final = 1.3
 PATIENCE: Final = 12
-#: Seconds of work to choose signs in the result of a round: a constant, and per operation.
+#: Seconds of work to choose signs in the result of a round: a constant, and per operation. Estimates above the true
+#: time end the search early, estimates below exceed its work.
 SIGNS: Final = (1e-3, 5e-6)
 
 

@@ -28,12 +28,15 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Largest number of terms of a polynomial; a value with more is an atom.
+#: Largest number of terms of a polynomial; a value with more is an atom. More cost time and mostly longer programs,
+#: fewer miss terms that cancel.
 TERMS: Final = 32
-#: Largest number of products of terms per operation, and largest length of the result relative to the tape's.
+#: Largest number of products of terms per operation, and largest length of the result relative to the tape's. More work
+#: and length cost preparation time for results that are rarely shorter after rules, less misses some that are.
 WORK: Final = 8
 LENGTH: Final = 1.5
-#: Coefficients are multiples of one over the first number, and below the second.
+#: Coefficients are multiples of one over the first number, and below the second. Larger numbers admit more
+#: coefficients, until sums of their products round; smaller ones turn more numbers into atoms, which do not cancel.
 DENOMINATOR: Final = 256.0
 LARGEST: Final = 4096.0
 

@@ -28,7 +28,8 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-#: Largest difference of results relative to the running bound; first-order bounds hold up to a small factor.
+#: Largest difference of results relative to the running bound; first-order bounds hold up to a small factor. A larger
+#: one accepts differences that are mistakes, a smaller one refuses correct programs.
 SLACK: Final = 16.0
 UNIT: Final = 2.0**-53
 Complexes = NDArray[np.complex128]
@@ -179,7 +180,8 @@ def _jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
 
 # Complex points ------------------------------------------------------------------------------------------------------
 
-#: Relative step of the differences that show how an elementary function magnifies errors.
+#: Relative step of the differences that show how an elementary function magnifies errors. A larger one leaves the
+#: neighbourhood of the point, a smaller one loses the difference in rounding.
 STEP: Final = 1e-6
 _SQRT, _POWER, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "power", "attach"))
 _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
@@ -350,10 +352,12 @@ class Span(NamedTuple):
 DOUBLE: Final = Span(math.inf, float(np.finfo(np.float64).tiny))
 SINGLE: Final = Span(float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny))
 SPANS: Final = {"float64": DOUBLE, "float32": SINGLE}
-#: Relative step of the differences that show how an elementary function magnifies errors.
+#: Relative step of the differences that show how an elementary function magnifies errors. A larger one leaves the
+#: neighbourhood of the point, a smaller one loses the difference in rounding.
 REAL_STEP: Final = 1e-7
 _OF_ANGLES: Final = frozenset(BY_NAME[name].code for name in ("sin", "cos", "tan"))
-#: Largest relative error bound up to which two values are compared.
+#: Largest relative error bound up to which two values are compared. With a larger one, comparisons of nearly lost
+#: values prove little; with a smaller one, values stay uncompared at points where they could be.
 LOST: Final = 1e-3
 
 

@@ -25,11 +25,14 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Largest number of operations of a tape that is scaled.
+#: Largest number of operations of a tape that is scaled. Python visits each operation: a larger number takes time for
+#: long tapes, a smaller one leaves their multiplications by numbers.
 MOST: Final = 20_000
-#: Largest number of nested operations that a factor passes through.
+#: Largest number of nested operations that a factor passes through: deeper ones meet Python's limit of recursion, less
+#: deep ones leave a multiplication that numbers further below could absorb.
 DEEP: Final = 100
-#: Largest factor, and reciprocal of the smallest: sums stay within the range of floating point.
+#: Largest factor, and reciprocal of the smallest: sums stay within the range of floating point. A larger one brings
+#: overflow and underflow nearer, a smaller one leaves multiplications.
 LARGEST: Final = 1e6
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 _SCALED: Final = np.isin(np.arange(len(OPERATIONS)), (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE))
@@ -216,9 +219,11 @@ class _Forms:
         return written
 
 
-#: Number of digits of a short number: one number in 300,000 has such a neighbour by chance.
+#: Number of digits of a short number: one number in 300,000 has such a neighbour by chance. With more digits, numbers
+#: are replaced by chance more often; with fewer, numbers that rounding has changed are not restored.
 DIGITS: Final = 10
-#: Largest distance of a short number, in units in the last place.
+#: Largest distance of a short number, in units in the last place. A larger one replaces numbers by chance more often, a
+#: smaller one does not restore numbers that were rounded several times.
 UNITS: Final = 2.0
 
 

@@ -47,15 +47,19 @@ _KIND: Final = np.array(
 #: Operations with jumps, which are not odd at signed zeros: the sign of either zero is 0.
 _JUMPS: Final = PROPERTIES & JUMPS != 0
 THRESHOLDS: Final = thresholds(THRESHOLD_COUNT)
-#: Number of annealing rounds, from which the best result is kept; one round from `LARGE` nodes on.
+#: Number of annealing rounds, from which the best result is kept; one round from `LARGE` nodes on. More rounds cost
+#: time in proportion, fewer leave changes of sign.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
 #: Visits per node in a round, and least number of visits of a window. Larger networks are annealed in windows of
-#: `WINDOW` nodes, each overlapping half of the one before; and visits per node there.
+#: `WINDOW` nodes, each overlapping half of the one before; and visits per node there. More visits cost time in
+#: proportion, fewer leave changes of sign; larger windows leave the cache, smaller ones see fewer signs together.
 VISITS: Final = 40
 FEWEST: Final = 4_000
 WINDOW: Final = 2048
 FEWER: Final = 20
+#: Temperatures at the start and at the end, in changes of sign: a hotter start loses more of the signs found before, a
+#: colder one stays in a local minimum.
 HOT: Final = 0.8
 COLD: Final = 0.05
 
