@@ -26,13 +26,16 @@ from accumulus.tape.interpreter import Domain, evaluate, run
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Most operations of all formulas that are tried, and a fixed number added for each formula.
+#: Most operations of all formulas that are tried, and a fixed number added for each formula. More take time for a
+#: report, fewer leave identities without short formulas.
 MOST_TRIED: Final = 60_000
 EACH_TRIED: Final = 20
-#: Real points at which formulas are compared first, and the relative difference from which they are distinct.
+#: Real points at which formulas are compared first, and the relative difference from which they are distinct. More
+#: points and a smaller difference decide more formulas before the slow proof, until rounding decides for equal ones.
 POINTS: Final = 4
 FAR: Final = 1e-7
-#: Sums and products of multiples of 1/SHORT are rarely rounded.
+#: Sums and products of multiples of 1/SHORT are rarely rounded. A larger number trusts exact comparison where rounding
+#: has begun, a smaller one expands formulas that need not be.
 SHORT: Final = 1 << 10
 _WITH_LAWS: Final = frozenset({BY_NAME["sqrt"].code, *EXPONENTIALS, *ANGLES})
 _BOOLEAN: Final = frozenset(row.code for row in OPERATIONS if row.result == "boolean")
@@ -393,9 +396,11 @@ def _letters() -> Iterator[str]:
 
 # Short formulas multiplied out ---------------------------------------------------------------------------------------
 
-#: Most terms of a sum.
+#: Most terms of a sum: more take time in products of sums, fewer leave formulas that are equal only when multiplied
+#: out.
 MOST_TERMS: Final = 8
-#: Largest relative difference of numbers that are rounded differently, and digits of numbers within functions.
+#: Largest relative difference of numbers that are rounded differently, and digits of numbers within functions. A larger
+#: one takes distinct formulas for equal ones, a smaller one misses equal ones.
 ROUNDED: Final = 1e-12
 DIGITS: Final = 10
 

@@ -34,24 +34,32 @@ if TYPE_CHECKING:
     from accumulus.resubstitution.proofs import Proof
     from accumulus.tape.fusion import Map
 
-#: Most operations of a program for resubstitution.
+#: Most operations of a program for resubstitution: the time for a round grows faster than the program, so longer ones
+#: see few rounds; a smaller number leaves operations that rules cannot remove.
 MOST_OPERATIONS: Final = 3000
 #: Moves for each operation in the first round, their growth factor per round, and the number of rounds without a gain
-#: after which the search ends.
+#: after which the search ends. More moves make fewer rounds, each with a better selection; more patience costs time at
+#: the end, less ends before late gains.
 MOVES: Final = 40
 GROWTH: Final = 1.3
 PATIENCE: Final = 16
-#: Number of rounds without a gain after which every other round adds values that no program computes yet.
+#: Number of rounds without a gain after which every other round adds values that no program computes yet. These rounds
+#: take longer: a smaller number spends time on them early, a larger one leaves too few.
 STALLED: Final = 3
 #: Approximate seconds of work of a round for each operation. A round begins only if this much work is left; if less
-#: than `LAST` rounds are left, it is the last.
+#: than `LAST` rounds are left, it is the last. Larger numbers end the search early, smaller ones begin a round that is
+#: cut short.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
-#: Largest numbers of terms of the shorter factor of a product that is multiplied out, tried in turn.
+#: Largest numbers of terms of the shorter factor of a product that is multiplied out, tried in turn. More terms let
+#: more of a program cancel, but make it longer where nothing cancels; each trial is another program to rewrite. Without
+#: any, thirty functions take 1.001 times the operations (`make bench ARGS=sources`).
 FACTORS: Final = (TERMS, 1)
-#: Number of rounds for which work is reserved while starting programs are made.
+#: Number of rounds for which work is reserved while starting programs are made: more rounds leave out starting programs
+#: under short limits, fewer leave no time to combine them.
 KEPT: Final = 2.5
-#: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain.
+#: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain; above,
+#: it delays the first results.
 BRIEF: Final = (280, 1200)
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, NEGATIVE))
 
@@ -225,10 +233,12 @@ def rewrite(
 
 # Multiplied out, by default ------------------------------------------------------------------------------------------
 
-#: Seconds of work to multiply a program out, per operation, and to examine its rounding.
+#: Seconds of work to multiply a program out, per operation, and to examine its rounding. Estimates above the true time
+#: leave less for rules, estimates below exceed the work.
 MULTIPLIED: Final = 1e-5
 ROUNDED: Final = 2e-3
-#: Largest relative length of a program that is tried, and moves of rules per operation in that trial.
+#: Largest relative length of a program that is tried, and moves of rules per operation in that trial. Longer programs
+#: and more moves cost preparation time, shorter ones and fewer moves reject programs that rules would make short.
 TRIED: Final = 1.35
 DECIDED: Final = 70
 
@@ -271,14 +281,17 @@ def is_more_uncertain(start: Tape, rewritten: Tape, context: Context, points: ND
 
 # Once, by default ----------------------------------------------------------------------------------------------------
 
-#: Moves of rules before and after resubstitution, and of the selection of definitions, per operation.
+#: Moves of rules before and after resubstitution, and of the selection of definitions, per operation. More cost
+#: preparation time in proportion, fewer leave operations.
 BEFORE: Final = 70
 AFTER: Final = 200
 CHOICE: Final = 40
-#: Largest number of comparisons in a program: each doubles the number of points.
+#: Largest number of comparisons in a program. Each doubles the number of points, and the time; a smaller number leaves
+#: more programs to rules alone.
 COMPARISONS: Final = 2
 #: The time for pairs of values grows with the square of their number. So longer programs run resubstitution only if
-#: rules leave at most this fraction of their operations.
+#: rules leave at most this fraction of their operations. A larger size or fraction delays first results, a smaller one
+#: leaves operations.
 LARGE: Final = 600
 LEFT: Final = 0.95
 
@@ -384,7 +397,7 @@ def store_tape(key: str, tape: Tape, notes: Mapping[str, Any]) -> None:
 # Facts about a rewritten program -------------------------------------------------------------------------------------
 
 #: Points at which a program is tested for each combination of outcomes of its comparisons; least number of points in
-#: all; and scales of the points.
+#: all; and scales of the points. Further points cost time in proportion, fewer find fewer mistakes.
 POINTS: Final = 8
 FEWEST_POINTS: Final = 16
 REACHES: Final = (1.0, 6.0, 3.0)

@@ -47,16 +47,22 @@ from accumulus.tape.interpreter import Domain, Partial, values
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
-#: Most comparisons: values are compared for every combination of their outcomes.
+#: Most comparisons: values are compared for every combination of their outcomes. Each further one doubles the time, a
+#: smaller number leaves more programs without proof.
 MOST_COMPARISONS: Final = 6
-#: Certainty of a proof, −log₂ of its probability of error; and least and largest number of points that it uses.
+#: Certainty of a proof, −log₂ of its probability of error; and least and largest number of points that it uses. More
+#: certainty takes more points, and time in proportion; a smaller largest number leaves programs of high degree without
+#: proof.
 CERTAIN: Final = 64.0
 FEWEST_POINTS: Final = 2
 MOST_POINTS: Final = 8
 #: Largest number of roots for which all signs are tried; and points at which roots are counted, besides one per root.
+#: Each further root doubles the time, each one fewer leaves programs without proof; with fewer points, roots may count
+#: as dependent by chance.
 MOST_SIGNS: Final = 5
 MORE_POINTS: Final = 8
-#: Largest number of points tried to find one at which all roots exist; fewer where such a point is not required.
+#: Largest number of points tried to find one at which all roots exist; fewer where such a point is not required. More
+#: take time for programs with many roots, fewer leave these without proof.
 TRIES: Final = 64
 FEW_TRIES: Final = 8
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE))
@@ -223,10 +229,12 @@ def _dependent(columns: Mapping[_Root, Sequence[bool]]) -> list[_Root]:
 
 # Programs modulo a prime ---------------------------------------------------------------------------------------------
 
-#: Primes are drawn between this and twice this; more than `PRIMES` of these are 3 modulo 4.
+#: Primes are drawn between this and twice this; more than `PRIMES` of these are 3 modulo 4. Larger primes do not fit
+#: 64-bit tests, smaller ones need more points for the same certainty.
 LEAST_PRIME: Final = 1 << 60
 PRIMES: Final = 10**16
-#: Powers with larger exponents are treated like other functions.
+#: Powers with larger exponents are treated like other functions. A larger limit raises the degree, and so the points
+#: that a proof needs; a smaller one loses the laws of powers.
 _LARGEST_POWER: Final = 1 << 16
 #: These witnesses show that a number below 2⁶⁴ is a prime (Sorenson, Webster, Math. Comp. 86, 2017).
 _WITNESSES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)

@@ -34,30 +34,36 @@ from accumulus.tape.operations import INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
 
-#: Largest number of values for which pairs are searched.
+#: Largest number of values for which pairs are searched: the time grows with its square; beyond it, only the
+#: definitions of given programs are combined.
 MOST_VALUES: Final = 4000
 #: Factors by which a definition's error bound may exceed the value's, and units of rounding added to the latter. They
-#: are tried in turn until the error bound of the whole program is small enough.
+#: are tried in turn until the error bound of the whole program is small enough. Larger ones admit shorter programs,
+#: more of which are then refused, and each attempt takes time.
 TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
 #: Number of programs tried for each tolerance, and by the default effort. Each excludes definitions that failed before.
+#: More take time for programs that keep failing, fewer give up gains.
 ATTEMPTS: Final = 8
 FEW_ATTEMPTS: Final = 4
 #: Seconds of work to read an operation of a program, and to find definitions of values: a fixed part, a part for each
-#: value, and a part for each pair.
+#: value, and a part for each pair. Estimates above the true time end the search early, estimates below exceed its work.
 READ: Final = 3.5e-5
 UNIVERSE: Final = (2e-3, 1e-5, 2.5e-8)
 #: Seconds of work to select definitions, write the program and check it, without moves: a fixed part, and a part for
-#: each value.
+#: each value. Estimates above the true time end the search early, estimates below exceed its work.
 ATTEMPT: Final = (3e-3, 1e-5)
-#: Fraction of the remaining work for the search in the last round.
+#: Fraction of the remaining work for the search in the last round. A larger one leaves no time for a second attempt if
+#: the first fails, a smaller one selects less thoroughly.
 OF_LAST: Final = 0.3
 #: Seeds of the points for sampling and for verification, relative to the seed of the search.
 SEEDS: Final = (101, 102)
 SAMPLED, VERIFIED = range(2)
-#: Least number of complex points; and of those at which few values are sampled, one for each scale of points.
+#: Least number of complex points; and of those at which few values are sampled, one for each scale of points. More take
+#: time for each value and check, fewer propose definitions that hold by chance or on some scales alone.
 FEWEST_POINTS: Final = 8
 FEWEST_SAMPLED: Final = 3
-#: Scales of the points: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1.
+#: Scales of the points: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1. Larger scales show more
+#: such differences, but lose more digits.
 REACHES: Final = (1.0, 6.0, 3.0)
 
 
@@ -277,9 +283,12 @@ def cost(tape: Tape) -> int:
 
 # Helpers -------------------------------------------------------------------------------------------------------------
 
-#: Largest number of helpers that are added, the most widely usable first.
+#: Largest number of helpers that are added, the most widely usable first. Each takes part in all pairs of values: more
+#: take time, fewer miss definitions. Without any, thirty functions take 1.002 times the operations (`make bench
+#: ARGS=sources`).
 MOST_HELPERS: Final = 200
-#: Largest number of values for which helpers are searched; a random sample if there are more.
+#: Largest number of values for which helpers are searched; a random sample if there are more. The time grows with the
+#: square of the number; a smaller sample misses helpers in this round.
 MOST_HELPED: Final = 500
 #: Largest number of helpers that a value can use with one other value: a sum, a difference, a product and a quotient.
 WISHES: Final = 4

@@ -38,7 +38,8 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
-#: Factor on allowed error bounds outside the relevant part of the domain.
+#: Factor on allowed error bounds outside the relevant part of the domain. A larger one accepts programs that lose
+#: digits far from the given points, a smaller one refuses programs for points that nobody uses.
 OUTSIDE: Final = 8.0
 
 
@@ -241,7 +242,8 @@ def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[in
 
 # Divisors ------------------------------------------------------------------------------------------------------------
 
-#: Depth to which the operands of a divisor's products, quotients and roots are examined.
+#: Depth to which the operands of a divisor's products, quotients and roots are examined: a greater depth takes time for
+#: each division, a smaller one refuses more definitions that divide.
 DEPTH: Final = 3
 _SQRT: Final = BY_NAME["sqrt"].code
 
@@ -309,9 +311,11 @@ class Divisors:
 
 # Candidates ----------------------------------------------------------------------------------------------------------
 
-#: Largest factor for the growth of a result's error bound.
+#: Largest factor for the growth of a result's error bound. A larger one accepts less accurate programs, a smaller one
+#: refuses shorter programs. `make bench ARGS=rounding` measures the errors of results.
 WORSE: Final = 4.0
-#: Further factors for definitions of given programs, if a value has no others.
+#: Further factors for definitions of given programs, if a value has no others. Smaller steps find the more accurate
+#: definition first, but take more passes; without the last, a value might have no definition.
 MORE: Final = (4.0, 16.0, math.inf)
 
 

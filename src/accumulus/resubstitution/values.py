@@ -123,14 +123,19 @@ class DefinitionTable:
 
 # Values --------------------------------------------------------------------------------------------------------------
 
-#: Largest relative error of a value for which equal values are searched.
+#: Largest relative error of a value for which equal values are searched. With a larger one, rounded values are equal by
+#: chance; with a smaller one, values with cancellation find no equals.
 ACCURATE: Final = 1e-11
 #: Number of pairs that the kernel tries in one call, and capacity for definitions: memory that is not written is free.
+#: More pairs in a call react later to the deadline, fewer make more calls; a smaller capacity loses definitions of
+#: large programs.
 PAIRS: Final = 200_000
 MOST: Final = 1_000_000
-#: Numbers that definitions may use even if the program does not contain them.
+#: Numbers that definitions may use even if the program does not contain them. Each is paired with every value, which
+#: takes time.
 NUMBERS: Final = (1.0, 2.0)
-#: Range to which error bounds are clipped for comparison.
+#: Range to which error bounds are clipped for comparison. A wider range lets a bound of 0 or infinity at one point
+#: outweigh all other points, a narrower one hides differences.
 TINY, HUGE = 1e-30, 1e30
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 #: Arrays of the kernel's state that belong to values.
@@ -390,17 +395,21 @@ def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
 
 # Real points ---------------------------------------------------------------------------------------------------------
 
-#: Number of random points, around given points or around 0.
+#: Number of random points, around given points or around 0: more take time for each value and check, fewer miss points
+#: at which a definition is less accurate.
 AT_RANDOM: Final = 12
 #: Values of single inputs at points far away, where functions approach limits; and the largest number of such points.
+#: More points take time for each value and check, fewer miss overflow and loss of digits; values further away overflow
+#: in most programs.
 FAR: Final = {DOUBLE: (-300.0, -30.0, 30.0, 300.0), SINGLE: (-80.0, -30.0, 30.0, 80.0)}
 MOST_FAR: Final = 48
-#: Number of values whose zeros are searched, relative distances of points from a zero, and steps to find it.
+#: Number of values whose zeros are searched, relative distances of points from a zero, and steps to find it. More zeros
+#: and steps take time, fewer miss cancellation next to zeros; at smaller distances all digits are lost in any program.
 ZEROS: Final = 24
 NEAR: Final = (1e-3, 1e-7)
 HALVINGS: Final = 4
 SECANTS: Final = 9
-#: Least number of points to draw from.
+#: Least number of points to draw from: with one, no interval between two points can have a zero.
 FEWEST: Final = 2
 
 
