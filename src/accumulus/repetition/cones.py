@@ -54,9 +54,12 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of, topological
 from accumulus.tape.tape import ADD, NEGATIVE, SUBTRACT, Tape
 
-#: Largest depth of a cone, in operations: deeper ones, in which nothing is used twice, are recurrences themselves.
+#: Largest depth of a cone, in operations: deeper ones, in which nothing is used twice, are recurrences themselves. A
+#: larger depth hides these recurrences in single cones, a smaller one cuts expressions, whose parts then pass through
+#: memory.
 DEEPEST: Final = 256
-#: Least number of terms for which a tree of additions is a sum: fewer are better added where their results are used.
+#: Least number of terms for which a tree of additions is a sum: fewer are better added where their results are used;
+#: with a larger number, longer trees make cones of many forms.
 LEAST_TERMS: Final = 16
 #: Arguments whose constant value is part of an operation's form, as bits. Bits from the fourth on count only if the
 #: constant is one of `_SPECIAL`, as in a reciprocal or an untaken branch.
@@ -262,17 +265,22 @@ def _perform(state: ConesState, mode: int) -> None:
 # Classes -------------------------------------------------------------------------------------------------------------
 
 
-#: Least fraction of the cones that instances have to cover.
+#: Least fraction of the cones that instances have to cover. A smaller one leaves more operations outside of loops, a
+#: larger one finds no recurrence in programs with irregular ends.
 COVERED: Final = 0.8
-#: Fraction at which the search for periods ends, and the largest number of periods that are tried.
+#: Fraction at which the search for periods ends, and the largest number of periods that are tried. Larger ones cost
+#: time for recording, smaller ones may miss the period that covers most.
 NEARLY: Final = 0.98
 MOST_PERIODS: Final = 16
-#: Least number of instances.
+#: Least number of instances: with fewer, loops save too little to pay for passing values through memory; with more,
+#: short recurrences are written out.
 FEWEST: Final = 8
 #: Number of classes, the rarest first, that propose periods, and the most often that each may occur in one period.
+#: Larger ones compare the sequence more often, smaller ones miss periods that few classes show.
 ASKED: Final = 4
 OFTEN: Final = 64
-#: Largest number of comparisons in the search for the begin of an instance.
+#: Largest number of comparisons in the search for the begin of an instance: more take seconds, fewer leave the first
+#: begin, whose instances may pass on more values or wait for each other.
 MOST_COMPARED: Final = 200_000_000
 
 
@@ -376,12 +384,15 @@ def _occurrences(sequence: Integers, pattern: Integers) -> Integers:
     return begins
 
 
-#: Rounds in which classes are separated by their operands, and by their users.
+#: Rounds in which classes are separated by their operands, and by their users. More rounds separate what could be one
+#: class, fewer leave classes with operands that no loop can locate.
 ROUNDS: Final = 2
-#: Largest number of levels that become classes: where there are few, and where there is no recurrence.
+#: Largest number of levels that become classes: where there are few, and where there is no recurrence. With more,
+#: programs have as many loops, each to be planned and compiled; with fewer, more programs are straight lines.
 FEW_LEVELS: Final = 3
 MOST_LEVELS: Final = 16
-#: Largest number of classes that may depend on each other: with more, too many operations are distinct.
+#: Largest number of classes that may depend on each other: with more, too many operations are distinct, and the search
+#: for cycles takes long; with fewer, recurrences with long bodies are written out.
 MOST_MUTUAL: Final = 1_000
 
 

@@ -28,24 +28,31 @@ from accumulus.tape.program import LONG, Program
 
 Integers = NDArray[np.int64]
 _ADD: Final = BY_NAME["add"].code
-#: Largest number of operations of one instance, and least number of instances for each of them: longer bodies take
-#: long to plan and compile.
+#: Largest number of operations of one instance, and least number of instances for each of them: longer bodies take long
+#: to plan and compile, shorter ones pass more values through memory.
 MOST_OPERATIONS: Final = 600
 REPEATED: Final = 4
-#: The same limits where program text is to be short.
+#: The same limits where program text is to be short: fewer instances and longer bodies make the text longer, more
+#: instances and shorter bodies leave more arrays between loops.
 FEWEST: Final = 4
 MOST_IN_TEXT: Final = 3_000
-#: Largest growth of the text then: few instances of long bodies are more text than many short ones.
+#: Largest growth of the text then: few instances of long bodies are more text than many short ones. A larger one trades
+#: length for memory traffic, a smaller one the reverse.
 LONGER: Final = 3
-#: Largest number of blocks of a program: programs with more come from loops in Python.
+#: Largest number of blocks of a program: programs with more come from loops in Python, and take time here for little
+#: gain; a smaller number leaves the memory traffic of programs with many arrays.
 MOST_BLOCKS: Final = 2_000
-#: Largest number of terms of a sum that is part of an instance.
+#: Largest number of terms of a sum that is part of an instance: longer sums make bodies longer, shorter ones keep an
+#: array of terms in memory.
 MOST_TERMS: Final = 32
-#: Largest number of instance counts that are tried, the most frequent first.
+#: Largest number of instance counts that are tried, the most frequent first: more take preparation time, fewer may miss
+#: the count that saves memory traffic.
 MOST_TRIED: Final = 2
-#: Least fraction of memory traffic that has to be saved.
+#: Least fraction of memory traffic that has to be saved. A smaller one compiles long bodies for little, a larger one
+#: leaves traffic that could be saved.
 SAVED: Final = 0.25
-#: Largest number of rounds that propagate owners from operands to results and back.
+#: Largest number of rounds that propagate owners from operands to results and back: more take preparation time, fewer
+#: leave blocks outside of instances.
 ROUNDS: Final = 4
 
 

@@ -29,9 +29,10 @@ Integers = NDArray[np.int64]
 #: this).
 FEWEST: Final = 8
 FEWEST_BLOCKS: Final = 400
-#: Least number of blocks if some are solutions, factorisations or calls, which Python makes one by one.
+#: Least number of blocks if some are solutions, factorisations or calls, which Python makes one by one: with fewer,
+#: calls through Python take longer than the blocks written out; with more, first results of long loops do.
 FEWEST_WITH_CALLS: Final = 2_000
-#: Largest number of periods that are tried.
+#: Largest number of periods that are tried: more take preparation time, fewer may miss the period of the loop.
 MOST_PERIODS: Final = 4
 
 

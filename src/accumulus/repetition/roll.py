@@ -216,13 +216,17 @@ class _Operands:
 
 #: Sizes, in operations, below which a tape stays straight-line code: it is prepared quickly enough, and runs faster,
 #: since loops pass results through memory. A recurrence gains more: written out, it is one long chain to plan and
-#: compile.
+#: compile. Larger sizes delay first results, smaller ones slow down calls.
 FEWEST: Final = 40_000
 FEWEST_IN_RECURRENCES: Final = 20_000
-#: Least average number of repetitions of an operation, and largest number of distinct operations.
+#: Least average number of repetitions of an operation, and largest number of distinct operations. Fewer repetitions and
+#: more distinct operations make loops that take nearly as long to prepare as straight lines, and run slower; the
+#: opposite writes out long programs.
 REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
-#: Least ratio of simplified to remaining operations at which steps of a loop may differ in their operations.
+#: Least ratio of simplified to remaining operations at which steps of a loop may differ in their operations. A smaller
+#: one records more functions a second time, without simplification; a larger one leaves loops with different steps as
+#: straight lines.
 SIMPLIFIED: Final = 0.01
 
 
