@@ -42,17 +42,22 @@ Positions = NDArray[np.intp] | slice
 Call = Literal["point", "batch", "transposed"]
 
 DTYPES: Final = ("float64", "float32")
-#: The points of a thread are a multiple of this number, except in the last thread.
+#: The points of a thread are a multiple of this number, except in the last thread. A larger one leaves threads idle in
+#: small batches, a smaller one lets two threads write to one cache line.
 FEWEST_POINTS: Final = 64
-#: Least seconds of work for another thread: waking it up alone takes up to 80 microseconds.
+#: Least seconds of work for another thread: waking it up alone takes up to 80 microseconds. With less, threads cost
+#: more than they save; with more, cores stay idle.
 MINIMUM_WORK: Final = 2e-4
-#: Approximate seconds to load or store an entry of an argument or a result.
+#: Approximate seconds to load or store an entry of an argument or a result. A larger estimate starts threads for too
+#: little work, a smaller one leaves cores idle where results are many and operations few.
 MOVING: Final = 1e-10
-#: Approximate seconds for which a thread computes points before it checks for an interruption.
+#: Approximate seconds for which a thread computes points before it checks for an interruption. Longer slices delay
+#: Ctrl-C, shorter ones make more calls.
 SLICE: Final = 0.1
 #: Result arrays start at a multiple of this number of bytes, a cache line, so that no stored vector straddles two.
 ALIGNMENT: Final = 64
-#: Least number of entries for which the alignment saves more time than it costs.
+#: Least number of entries for which the alignment saves more time than it costs: a smaller one adds its cost to calls
+#: at single points, a larger one leaves stores that straddle cache lines.
 WORTH_ALIGNING: Final = 4096
 #: Largest integer up to which all integers are doubles.
 EXACT: Final = 1 << 53

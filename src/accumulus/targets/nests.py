@@ -51,11 +51,14 @@ from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import Unit
 
-#: Least average length of consecutive stretches of references for which each stretch is copied separately.
+#: Least average length of consecutive stretches of references for which each stretch is copied separately. Shorter
+#: stretches spend their time on starting copies, longer ones leave consecutive entries to a table.
 LONG: Final = 256
-#: Number of references that are examined at once.
+#: Number of references that are examined at once: more take memory beside the references, fewer make more calls of
+#: NumPy.
 PART: Final = 1 << 16
-#: If less than one entry in this many of an array is filled, it is cleared, and its entries are scattered.
+#: If less than one entry in this many of an array is filled, it is cleared, and its entries are scattered. A larger
+#: number writes zeros through tables, a smaller one clears entries that are overwritten.
 SPARSE: Final = 4
 
 
@@ -343,7 +346,8 @@ Floats = NDArray[np.float64]
 Entries = NDArray[np.int32] | tuple[int, int]
 #: Shape, first entry, strides, and table of a matrix.
 _Operand = tuple[tuple[int, int], int, tuple[int, ...], NDArray[np.intp] | None]
-#: Least number of rows for which a matrix is checked for being triangular, which saves two thirds of the work.
+#: Least number of rows for which a matrix is checked for being triangular, which saves two thirds of the work: a
+#: smaller number checks matrices whose solution takes no longer, a larger one solves triangular ones as full ones.
 TRIANGULAR: Final = 64
 #: Bytes of a number.
 _SIZE: Final = 8

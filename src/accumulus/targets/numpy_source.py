@@ -47,9 +47,11 @@ from accumulus.targets.schedule import ResultGroup, groups, order
 from accumulus.targets.target import Target
 from accumulus.text import printable
 
-#: Bytes of intermediate values that a batch holds at a time, which limits the points that are computed together.
+#: Bytes of intermediate values that a batch holds at a time, which limits the points that are computed together. More
+#: leave the cache, less makes more calls of NumPy for the same points.
 WORKING_MEMORY: Final = 32 << 20
-#: Largest number of pieces of arrays that are joined; a table selects entries of more pieces.
+#: Largest number of pieces of arrays that are joined; a table selects entries of more pieces. More pieces make longer
+#: source and more copies, fewer gather entries one by one.
 MOST_PIECES: Final = 16
 #: Names of operations.
 _OPERATION: Final = re.compile(r"t\d+")

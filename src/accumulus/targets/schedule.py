@@ -390,7 +390,8 @@ def handed_on(tape: Tape, steps: Sequence[int | ResultGroup], size: int) -> int:
 PRODUCT_PLUS, PRODUCT_MINUS, WITHOUT_PRODUCT = range(len(OPERATIONS), len(OPERATIONS) + 3)
 #: Number of arguments by code, fused operations included.
 TAKEN: Final = np.array([*(operation.arity for operation in OPERATIONS), 3, 3, 3])
-#: Number of operations of a stretch.
+#: Number of operations of a stretch, over which depths are counted: operations of one stretch are sorted together.
+#: Longer ones make longer runs, but keep more values in memory between them; shorter ones make shorter runs.
 STRETCH: Final = 4096
 
 _ADD, _SUBTRACT, _MULTIPLY = (BY_NAME[name].code for name in ("add", "subtract", "multiply"))

@@ -22,7 +22,8 @@ COMPILED: Final = (
 )
 #: Number of entries in a line of a table.
 _LINE: Final = 20
-#: Tiles include the structural zeros of a result array if at least one entry in this many is stored.
+#: Tiles include the structural zeros of a result array if at least one entry in this many is stored. A larger number
+#: transposes and stores more zeros with each tile, a smaller one stores more entries one by one.
 SPARSE: Final = 8
 
 

@@ -48,15 +48,21 @@ from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest, Nests, Place, check_written
 
 #: Largest number of operations and stores of a function. Bodies of a thousand run twice as fast whole as in parts, and
-#: compile in the same time; that grows with the square of their length, though.
+#: compile in the same time; that grows with the square of their length, though, so longer functions would take long to
+#: compile.
 LOOP_PART: Final = 2000
-#: Number of instances that go through the functions of a long body together.
+#: Number of instances that go through the functions of a long body together. More instances take stack and leave the
+#: cache, fewer make more calls for the same work.
 TILE: Final = 64
-#: Fewer instances than this use a table for operands; recurrences without one have at most `MOST_PIECES` stretches.
+#: Fewer instances than this use a table for operands; recurrences without one have at most `MOST_PIECES` stretches. A
+#: larger number of instances reads more operands through tables, a smaller one writes out loops for few; more stretches
+#: make the text longer and branch more, fewer read through tables.
 SHORTEST_TABLE, MOST_PIECES = 64, 4
-#: Least number of operations for which a body becomes a table, if it can.
+#: Least number of operations for which a body becomes a table, if it can. With a larger number, bodies are written out
+#: that run faster but take longer to compile; with a smaller one, short bodies are interpreted.
 LONG_BODY: Final = 300
-#: Steps of recurrences with fewer instances than this are computed one instance after the other.
+#: Steps of recurrences with fewer instances than this are computed one instance after the other. A loop over few
+#: instances costs more than it vectorises; a larger number leaves instances unvectorised.
 WIDE: Final = 4
 _SUM: Final = """\
 NAME_INLINE double name_sum_KIND(PARAMETERS, ptrdiff_t count) {

@@ -27,7 +27,8 @@ from accumulus.targets.c.c_header import (
 WORK: Final = "work"
 #: Types of positions in tables, the smaller first, and the suffixes of functions for them.
 INDEX_TYPES: Final = {"unsigned short": "short", "int": "int"}
-#: Largest number of stretches, and longest period, of positions for which loops need no table.
+#: Largest number of stretches, and longest period, of positions for which loops need no table. More stretches make the
+#: text longer and branch more, fewer read positions from tables in memory.
 MOST_STRETCHES, LONGEST_PERIOD = 16, 8
 #: Owners of references besides arguments, which are counted from 0: constants, and the work space.
 _CONSTANT: Final = -1

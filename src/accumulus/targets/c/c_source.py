@@ -22,11 +22,14 @@ from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Unit
 from accumulus.targets.schedule import Stretch
 
-#: Largest number of operations and stores of a function. Compilers give up vectorising loops with many more.
+#: Largest number of operations and stores of a function. Compilers give up vectorising loops with many more; shorter
+#: functions pass more values through memory.
 LONGEST_PART: Final = 400
-#: Number of points of a tile, for vectors of 64 bytes.
+#: Number of points of a tile, for vectors of 64 bytes. With fewer points wide vectors stay partly empty, with more the
+#: stack of a tile grows.
 TILE: Final = {"float64": 8, "float32": 16}
-#: Largest number of bytes of stack for a tile; tiles are made smaller to fit.
+#: Largest number of bytes of stack for a tile; tiles are made smaller to fit. More may overflow the stacks of threads,
+#: less leaves long programs with tiles narrower than a vector.
 MOST_STACK: Final = 256 << 10
 
 

@@ -27,7 +27,8 @@ from accumulus.targets.target import Compilable
 MOST_ARGUMENTS: Final = 2
 #: Bytes of machine code and constant data with gcc 12, -Os, x86-64: of a function that interprets a table, of each kind
 #: of operation in it, of an operation that is written out, of a loop, and of each array that a loop reads or writes.
-#: Over the examples estimates are within a quarter of measurements (`tests/targets/test_code_size.py`).
+#: Over the examples estimates are within a quarter of measurements (`tests/targets/test_code_size.py`). Wrong ones
+#: choose the longer of two forms.
 FOLLOWER: Final = 60
 OF_KIND: Final = 35
 WRITTEN: Final = 11

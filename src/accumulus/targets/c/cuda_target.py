@@ -192,12 +192,15 @@ class _LoopSource(LoopSource):
 # Kernels --------------------------------------------------------------------------------------------------------------
 
 
-#: Number of threads in a block.
+#: Number of threads in a block. Larger blocks need more registers together, and waste more threads on small batches;
+#: smaller ones leave processors without enough threads while memory answers.
 BLOCK: Final = 128
 #: Largest number of threads of a launch with a work space, and the fraction 1/n of free memory for all work spaces.
+#: More threads take memory, and have no cores to run on beyond some number; fewer leave cores idle.
 WORKING: Final = 1 << 16
 WORK_PART: Final = 4
-#: The fraction 1/n of free memory for the arguments and results of one launch, if these come from NumPy arrays.
+#: The fraction 1/n of free memory for the arguments and results of one launch, if these come from NumPy arrays. A
+#: larger part may leave too little for work spaces and others, a smaller one makes more launches.
 MOVED_PART: Final = 2
 
 

@@ -42,7 +42,8 @@ DRIVER: Final = "run"
 REPEAT: Final = "repeat"
 #: Words of a row that says what an iteration moves: target, source, numbers, steps of both in bytes, and 1 to add.
 MOVE: Final = 6
-#: Numbers that it moves together.
+#: Numbers that it moves together: more need wider vectors than every processor has, and leave a longer rest; fewer take
+#: more instructions.
 MOVED_TOGETHER: Final = 4
 #: Kinds of operands of a body: consecutive for its instances, backwards, the same for all, or located by a table.
 FORWARD: Final = "forward"

@@ -36,7 +36,8 @@ from accumulus.targets.llvm.module import in_module, runs_in_one_lane
 from accumulus.targets.llvm.vectors import Vectors, unless, when
 
 #: Seconds that a compiler takes for an operation, and length, in operations, of the longest program that is compiled:
-#: the compiler needs two kilobytes for each.
+#: the compiler needs two kilobytes for each. A larger time interprets slowly for longer, a smaller one compiles
+#: programs that are called a few times; a greater length may exceed the memory.
 COMPILING: Final = 6e-5
 LONGEST_COMPILED: Final = 1_000_000
 #: Entries of a row: the operation, the slot of its result, and the slots of its arguments.

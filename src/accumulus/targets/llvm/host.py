@@ -24,7 +24,8 @@ _NAMES: Final = count()
 #: accesses are summarised from a hundred on. Without these options, compile time grows with the square of the length of
 #: blocks of loads and stores. The code is equally fast.
 _OPTIONS: Final = ("-disable-post-ra", "-dag-maps-huge-region=100", "-dag-maps-reduction-size=50")
-#: Optimisation level of LLVM's code generator, 0 to 3.
+#: Optimisation level of LLVM's code generator, 0 to 3: a higher one takes longer to compile, a lower one makes slower
+#: code.
 _LEVEL: Final = 2
 #: Prefixes of the names of x86 machines.
 _X86: Final = ("x86_64", "i686")

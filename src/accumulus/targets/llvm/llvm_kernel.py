@@ -102,7 +102,8 @@ def _compiled(dtype: np.dtype[Any]) -> Code:
 # The kernel -----------------------------------------------------------------------------------------------------------
 
 #: Number of entries that are stored across vector boundaries before code for that alignment is compiled. By then they
-#: have cost a fraction of the time to compile.
+#: have cost a fraction of the time to compile. With fewer, short use pays for code that it hardly uses; with more, long
+#: use stays slow for longer.
 ENTRIES_BEFORE_REALIGNMENT: Final = 50_000_000
 
 

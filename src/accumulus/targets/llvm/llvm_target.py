@@ -15,9 +15,11 @@ from accumulus.targets.schedule import width
 from accumulus.targets.target import Target
 
 #: Lengths, in operations, of the longest programs that are compiled directly: as straight lines, and as loops over runs
-#: of equal operations. Compiling longer ones takes many seconds; they start as tables of operations.
+#: of equal operations. Compiling longer ones takes many seconds; they start as tables of operations, which take longer
+#: for each call.
 LONGEST_STRAIGHT_LINE, LONGEST_LOOPS = 100_000, 1_000_000
-#: Parallel operations (`accumulus.targets.schedule.width`) from which on programs are certain to become loops.
+#: Parallel operations (`accumulus.targets.schedule.width`) from which on programs are certain to become loops. A
+#: smaller number compiles long straight lines, for many seconds; a larger one interprets programs that compile quickly.
 WIDTH_OF_LOOPS: Final = 64
 
 

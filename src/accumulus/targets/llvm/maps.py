@@ -69,7 +69,8 @@ from accumulus.targets.nests import Entries, Nest, Nests, OfMatrices, Place, Wor
 
 #: Bytes of a row in the table of calls.
 ROW: Final = 32
-#: Approximate seconds to locate a number by a table.
+#: Approximate seconds to locate a number by a table. A larger estimate starts threads and compiles lanes for too little
+#: work, a smaller one leaves cores idle.
 FINDING: Final = 6e-10
 
 
@@ -79,6 +80,7 @@ FINDING: Final = 6e-10
 #: of 690 (no command measures this).
 MOST_IN_LANES: Final = 1 << 24
 #: Seconds to compile for points in lanes, and for each operation of a body; and seconds of a call besides its loops.
+#: Larger times of compiling keep batches out of lanes for longer, smaller ones compile for batches that end sooner.
 LANES, LANES_AN_OPERATION, CALL = 1e-2, 2e-4, 1e-5
 
 

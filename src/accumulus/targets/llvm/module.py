@@ -71,6 +71,7 @@ from accumulus.targets.schedule import runs as sorted_into_runs
 # Variants -------------------------------------------------------------------------------------------------------------
 
 #: Largest numbers of operations and of results of a program in one function; others are cut every `PART_SIZE` steps.
+#: Longer functions take LLVM time that grows faster than their length, shorter ones pass more values through memory.
 LARGEST_UNCUT, PART_SIZE = 1000, 300
 
 
@@ -142,20 +143,26 @@ def sines_and_cosines(tape: Tape) -> dict[int, int]:
 
 #: Least length of the longest chain, relative to all other work, for which blocks are twice as wide; the same with
 #: vectors of 32 bytes, for rows only if arithmetic takes longer than shuffles and stores; and for which operations come
-#: in the order of the critical path.
+#: in the order of the critical path. Smaller lengths run out of registers, and values go through memory; larger ones
+#: leave the processor waiting for chains.
 WIDE_FROM, WIDE_FROM_AVX2, CRITICAL_FROM = 0.72, 0.5, 0.29
-#: The same relative to arithmetic and stores, for which transposed blocks are twice as wide if registers are left.
+#: The same relative to arithmetic and stores, for which transposed blocks are twice as wide if registers are left: a
+#: smaller length needs more registers for no gain, a larger one leaves the processor waiting.
 WIDE_TRANSPOSED_FROM: Final = 0.5
 #: Blocks are half as wide if shuffles take this many times as long as arithmetic, and at most half as many zeros are
-#: stored as there are variables.
+#: stored as there are variables. Narrower blocks save shuffles, but compute half as much with each instruction, and
+#: store zeros in more of them.
 NARROW_FROM, ZEROS = 1.8, 0.5
-#: Longer programs, in operations, have enough work while they wait, and too few registers for more.
+#: Longer programs, in operations, have enough work while they wait, and too few registers for more; a smaller number
+#: leaves programs waiting that could be wide.
 LONGEST_WIDE: Final = 500
 #: In programs that are cut into functions, up to this number of operations, register pressure is high if live values
-#: exceed the registers this many times: then another order is tried.
+#: exceed the registers this many times: then another order is tried. Longer programs and less pressure take preparation
+#: time to order, the opposite leaves values that pass through memory.
 LONGEST_ORDERED, HIGH_PRESSURE = 10_000, 4
 #: That order is used if it passes at most this fraction of the values between functions. It leaves some registers for
-#: temporaries besides live values.
+#: temporaries besides live values. A larger fraction accepts orders that gain nothing, a smaller one gives up gains;
+#: more spare registers keep fewer values, fewer spill temporaries.
 WORTH_IT, SPARE = 0.9, 4
 #: Functions for which this package has code.
 OWN: Final = VECTOR_FUNCTIONS.keys() | SPECIAL_FUNCTIONS.keys()
@@ -265,14 +272,19 @@ def _chain(tape: Tape, live: Sequence[int]) -> tuple[int, set[str]]:
 
 # The module -----------------------------------------------------------------------------------------------------------
 
-#: Approximate number of lines of LLVM IR that are compiled at a time, in a third of a second.
+#: Approximate number of lines of LLVM IR that are compiled at a time, in a third of a second. More lines delay Ctrl-C
+#: (`make bench ARGS=interrupts`), fewer start the compiler more often.
 LINES: Final = 12_000
 
 #: Length, in operations, above which a program becomes loops over kinds of operations, and their least mean run length.
+#: Longer straight lines take longer to compile, shorter ones give up speed, since loops pass values through memory;
+#: shorter runs cost more to enter than they save.
 LARGEST_STRAIGHT_LINE, SHORTEST_RUN = 15_000, 16
 #: Number of cache lines across a tile of the transposed layout, and the bytes of a tile above which it is narrower.
+#: Wider tiles leave the cache, narrower ones store parts of lines.
 TILE_LINES, TILE_BYTES = 2, 1 << 18
-#: Least number of structural zeros of one point that a call clears before anything is stored.
+#: Least number of structural zeros of one point that a call clears before anything is stored: with fewer, clearing
+#: writes memory twice for little; with more, zeros are stored one by one.
 WORTH_CLEARING: Final = 16
 #: If a batch's results take more than `BEYOND_CACHES` bytes, lines are prefetched `AHEAD` bytes ahead of the stores,
 #: for blocks of up to `LARGEST_FETCHED` bytes. Points then take 0.5 to 0.9 of the time. With smaller batches or larger

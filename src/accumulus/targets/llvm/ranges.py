@@ -19,13 +19,15 @@ from typing import Final
 from accumulus.targets.llvm.vectors import ATTRIBUTES, UNOPTIMISED, Signature, again, unless, when
 from accumulus.targets.schedule import ResultGroup
 
-#: Scratch memory beyond this number of bytes is on the heap.
+#: Scratch memory beyond this number of bytes is on the heap. More may overflow the stacks of threads, less allocates
+#: memory in more calls.
 LARGEST_ON_STACK: Final = 1 << 16
 #: Bytes of a cache line.
 LINE: Final = 64
 #: Results of more than `STREAMED` bytes, which no cache holds, are computed in tiles of about `TILE` bytes, at most
 #: `LARGEST_TILE`, and copied to memory by non-temporal stores, which write whole lines without reading them first.
 #: Points took 0.35 to 0.9 of the time. Tiles of 16 KB took up to 1.2 times as long: memory idles while one is computed.
+#: `make bench ARGS=beyond` measures such batches.
 STREAMED, TILE, LARGEST_TILE = 1 << 25, 1 << 12, 1 << 16
 #: If vectors are narrower than a line, transposed batches of up to this many variables go through tiles if the number
 #: of variables, times the largest power of two in their distance in bytes, exceeds the second number. Direct stores

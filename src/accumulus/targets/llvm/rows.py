@@ -69,7 +69,8 @@ def rows_by_indices(code: int) -> list[str]:
 
 
 #: Functions that multiply rows of a sparse matrix with single columns, and with as many adjacent columns as a vector
-#: has lanes; and the number of rows before the next column, so that their entries stay in the cache.
+#: has lanes; and the number of rows before the next column, so that their entries stay in the cache: more rows leave
+#: it, fewer begin columns more often.
 SPARSE_ROWS: Final = "sparse_rows"
 SPARSE_LANES: Final = "sparse_lanes"
 ROWS_AT_ONCE: Final = 32

@@ -33,8 +33,10 @@ from accumulus.targets.schedule import PRODUCT_MINUS, TAKEN, WITHOUT_PRODUCT, Re
 # Results --------------------------------------------------------------------------------------------------------------
 
 #: Programs with more results than this are stored by tables; zeros in runs shorter than the second count as results.
+#: More written-out stores take longer to compile; with fewer, each call reads tables as well.
 LARGEST_WRITTEN_OUT, SHORT_RUN = 3000, 32
-#: Entries that one iteration of the loop stores for a single point; tables are padded to whole iterations.
+#: Entries that one iteration of the loop stores for a single point; tables are padded to whole iterations. More entries
+#: pad more, fewer branch more often.
 UNROLLED: Final = 4
 
 
@@ -234,7 +236,8 @@ class _Writer:
 
 # Operations -----------------------------------------------------------------------------------------------------------
 
-#: Operations of one iteration of a loop for a single point: each waits for memory, so several begin side by side.
+#: Operations of one iteration of a loop for a single point: each waits for memory, so several begin side by side. More
+#: pad runs with useless operations, fewer wait.
 BEGUN: Final = 4
 WIDTH: Final = 4
 

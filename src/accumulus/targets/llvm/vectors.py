@@ -230,7 +230,8 @@ class Signature:
 
 # Layouts --------------------------------------------------------------------------------------------------------------
 
-#: A run of structural zeros longer than this many bytes is cleared by a call.
+#: A run of structural zeros longer than this many bytes is cleared by a call. Longer runs of stores make code longer,
+#: calls for shorter ones take longer than the stores.
 LONGEST_WRITTEN_OUT: Final = 256
 ZERO: Final = "zeroinitializer"
 
