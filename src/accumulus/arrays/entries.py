@@ -20,7 +20,8 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 _SELECT: Final = BY_NAME["select"].code
-#: Largest number of separate parts of the derivatives between two arrays: each part is multiplied on its own.
+#: Largest number of separate parts of the derivatives between two arrays: each part is multiplied on its own. More
+#: parts make more blocks, fewer write out derivatives that could stay matrices or uniform values.
 FEW_PARTS: Final = 8
 Integers = NDArray[np.int64]
 

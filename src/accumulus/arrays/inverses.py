@@ -18,7 +18,8 @@ from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 
 Integers = NDArray[np.int64]
-#: Largest number of rows of an inverse that is formed.
+#: Largest number of rows of an inverse that is formed: more take gigabytes, fewer refuse Jacobians that fit into
+#: memory.
 MOST_ROWS: Final = 10_000
 
 

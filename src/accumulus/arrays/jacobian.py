@@ -74,14 +74,18 @@ _RESIDUALS: Final = {
     **dict.fromkeys((SOLVE, SPARSE_SOLVE, SPARSE_PRODUCT, GATHER, SCATTER), 1),
     **{code: count for code, (count, _) in RULES.items()},
 }
-#: Largest number of products in one elimination between arrays: their indices must fit into memory.
+#: Largest number of products in one elimination between arrays: their indices must fit into memory. More exhaust it,
+#: fewer refuse derivatives that fit.
 MOST: Final = 200_000_000
 #: Size, in operations, above which a body with its derivatives stays one block. Products with its derivatives are then
-#: separate blocks, and Python does no work for each of its operations.
+#: separate blocks, and Python does no work for each of its operations; below, products are simplified together with the
+#: body, and fewer values pass through memory.
 LONG_BODY: Final = 2_000
-#: Largest number of times that one number may be an argument of an opaque function whose Jacobian is not formed.
+#: Largest number of times that one number may be an argument of an opaque function whose Jacobian is not formed: each
+#: makes another part, and with fewer, more Jacobians are formed.
 MOST_REPEATS: Final = 8
-#: First limit on products in the search for ways through recurrences, if only recurrences are left.
+#: First limit on products in the search for ways through recurrences, if only recurrences are left. A larger limit
+#: spends time on expensive ways before it tries the others, a smaller one searches more often.
 FIRST: Final = 100_000
 
 

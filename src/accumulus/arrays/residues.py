@@ -29,7 +29,8 @@ from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
 
-#: Number of instances of a recurrence that one call processes.
+#: Number of instances of a recurrence that one call processes: more take memory and delay Ctrl-C, fewer make more
+#: calls.
 CHUNK: Final = 1 << 14
 #: Largest number of terms for which sums of products of halves are exact in double precision.
 TERMS: Final = 1 << 20

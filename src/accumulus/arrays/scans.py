@@ -30,7 +30,9 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
-#: Largest number of operands that may take one result, for derivatives to go through a recurrence in reverse.
+#: Largest number of operands that may take one result, for derivatives to go through a recurrence in reverse. Each
+#: becomes an input of the reverse body: more make it long, fewer leave only the forward direction, which costs as much
+#: as there are inputs.
 MOST_USERS: Final = 16
 
 
@@ -342,7 +344,7 @@ def dependences(body: Tape) -> list[set[int]]:
 #
 # Which entries sparse derivatives through a recurrence have, before any of them is computed.
 
-#: Number of instances in one call of the kernel; Ctrl-C is handled between calls.
+#: Number of instances in one call of the kernel; Ctrl-C is handled between calls: more delay it, fewer make more calls.
 CHUNK: Final = 1 << 16
 
 

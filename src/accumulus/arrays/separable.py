@@ -39,11 +39,14 @@ from accumulus.tape.tape import Tape
 
 Integers = NDArray[np.int64]
 #: Largest number of values that a result may depend on, for second derivatives with respect to it to be passed on to
-#: these entry by entry: shifted and scaled variables have one.
+#: these entry by entry: shifted and scaled variables have one. Entries grow with its square; with fewer, functions of
+#: differences of two variables are not separable.
 MOST_BEHIND: Final = 2
 #: Steps of differences relative to the inputs; agreement at one is enough, since there may be a kink within a step.
+#: Larger steps meet more kinks, smaller ones lose digits to rounding; each costs two evaluations.
 STEPS: Final = 1e-4, 1e-5, 1e-6
-#: Tolerances of differences: relative to the magnitudes that are added, and, for rounding, to the largest value.
+#: Tolerances of differences: relative to the magnitudes that are added, and, for rounding, to the largest value. Larger
+#: ones accept wrong derivatives, smaller ones reject right ones, which are then computed in a slower way.
 TRUNCATION: Final = 1e-2
 ROUNDING: Final = 1e-11
 #: Golden ratio's fraction; its multiples modulo 1 give signs without a pattern.

@@ -275,21 +275,28 @@ Integers = NDArray[np.int64]
 #: Derivatives of one array with respect to another.
 Edge = Entries | Dense
 
-#: Cost of one product inside a product of matrices, and of one that scales a row; a single product costs 1.
+#: Cost of one product inside a product of matrices, and of one that scales a row; a single product costs 1. A larger
+#: cost eliminates arrays with single products first, which may make dense matrices later; a smaller one multiplies
+#: matrices full of zeros.
 IN_MATRICES: Final = 0.05
 IN_ROWS: Final = 0.5
-#: Up to this number of rows, each row is a product of matrices of its own; a joint product would move its parts.
+#: Up to this number of rows, each row is a product of matrices of its own; a joint product would move its parts. For
+#: more rows, separate products make too many blocks.
 FEW_ROWS: Final = 8
-#: Largest size of a rectangle relative to the entries in it, for the others to be filled with zeros.
+#: Largest size of a rectangle relative to the entries in it, for the others to be filled with zeros. A larger one
+#: multiplies more zeros, a smaller one computes more products entry by entry.
 FILLED: Final = 64
-#: Largest number of distinct lengths of sums that get separate blocks.
+#: Largest number of distinct lengths of sums that get separate blocks. More make more blocks, each to be compiled and
+#: started; fewer compute more products entry by entry.
 MOST_LENGTHS: Final = 16
-#: Least size of a product of a column with a row that is recorded as a product of matrices.
+#: Least size of a product of a column with a row that is recorded as a product of matrices. Smaller ones cost more to
+#: start than they save, larger ones compute single products through tables.
 SMALLEST_OUTER: Final = 256
-#: Largest number of derivatives with respect to values chosen by indices: their zeros are unknown.
+#: Largest number of derivatives with respect to values chosen by indices: their zeros are unknown. More take gigabytes,
+#: fewer refuse derivatives that fit into memory.
 MOST_OF_LOOKUPS: Final = 20_000_000
 #: Largest number of dense derivatives between two arrays before they are written out and added; from more than
-#: `FEW_PARTS` on, adjacent ones are joined.
+#: `FEW_PARTS` on, adjacent ones are joined. More parts make more blocks, fewer write out more matrices, entry by entry.
 MOST_PARTS: Final = 24
 
 

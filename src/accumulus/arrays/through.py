@@ -22,7 +22,8 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape, to_bytes
 
 Integers = NDArray[np.int64]
-#: Largest number of bodies for the columns of one matrix; beyond it, all columns share the body with all terms.
+#: Largest number of bodies for the columns of one matrix; beyond it, all columns share the body with all terms. More
+#: bodies take longer to compile, fewer compute products with zeros.
 MOST_BODIES: Final = 512
 
 
