@@ -14,7 +14,8 @@ from accumulus.errors import ArgumentError
 References = NDArray[np.int64]
 #: Reference of a block's first own result, when blocks with different starts are compared.
 _OWN: Final = 2**62
-#: Number of references that are examined at once.
+#: Number of references that are examined at once: more take memory beside the references and look further than the
+#: first difference, fewer make more calls of NumPy.
 CHUNK: Final = 1 << 16
 
 

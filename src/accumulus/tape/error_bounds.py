@@ -44,9 +44,10 @@ ROUNDING: Final = {
 #: Relative error of one operation in double precision.
 UNIT: Final = ROUNDING["float64"].unit
 
-#: Relative difference for which no bound is computed.
+#: Relative difference for which no bound is computed: a larger one accepts small mistakes unseen, a smaller one
+#: computes bounds, which take longer, for differences in the last digits.
 CLOSE: Final = 8.0 * 2.0**-53
-#: Number of rows that are compared at once.
+#: Number of rows that are compared at once: more take memory for temporary arrays, fewer make more calls of NumPy.
 PART: Final = 1 << 15
 #: An array of points, or a number that all points share.
 Values = Any

@@ -31,7 +31,8 @@ _HANDS_ON: Final = np.array(
 )
 _SIN, _COS = BY_NAME["sin"].code, BY_NAME["cos"].code
 _ATTACH: Final = BY_NAME["attach"].code
-#: Maximum number of operations of a tape that is walked in Python: a kernel call would take as long.
+#: Maximum number of operations of a tape that is walked in Python: a kernel call would take as long. A larger one walks
+#: slowly where a call is quicker, a smaller one calls for tapes that are walked in less time.
 _FEW: Final = 200
 
 

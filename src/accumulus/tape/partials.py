@@ -39,7 +39,8 @@ _BINARY: Final[dict[type, str]] = {
 _ARGUMENTS: Final = ("x", "y", "z")
 #: Codes of operations with a largest supported order.
 _LIMITED: Final = tuple(row.code for row in OPERATIONS if row.largest_order < INFINITY)
-#: |x| from which on derivatives of a quotient by x use the closed form.
+#: |x| from which on derivatives of a quotient by x use the closed form. A larger radius takes more terms of the series
+#: at every point, a smaller one loses digits of higher derivatives to cancellation.
 _RADIUS: Final = 2.0
 
 
@@ -144,7 +145,8 @@ def _over_x(tape: Tape, x: int, series: str, numerator: int, factor: int | None 
 
 # Quotients that are 0/0 at a point -----------------------------------------------------------------------------------
 
-#: Bound on the omitted terms relative to the first, in derivatives up to this order.
+#: Bound on the omitted terms relative to the first, in derivatives up to this order. A smaller bound or a higher order
+#: takes more terms at every point, a larger bound or a lower order loses digits.
 _RELATIVE: Final = 2.0**-56
 _LAST_ORDER: Final = 6
 

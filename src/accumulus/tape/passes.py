@@ -30,7 +30,8 @@ from accumulus.tape.compiled.passes_kernel import (
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
-#: Commands or edges of one kernel call, about ten milliseconds; Ctrl-C is handled between calls.
+#: Commands or edges of one kernel call, about ten milliseconds; Ctrl-C is handled between calls: more delay it, fewer
+#: make more calls.
 CHUNK: Final = 1 << 17
 #: Words of a row: code and three arguments.
 WIDTH: Final = len(Row.fields)

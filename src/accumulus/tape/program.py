@@ -58,22 +58,31 @@ from accumulus.tape.tape import Tape, to_bytes
 #: Source lines, as pairs of file and line number.
 Lines = frozenset[tuple[str, int]]
 NOWHERE: Final[Lines] = frozenset()
-#: Size of an array from which on available memory is checked before its operations are recorded.
+#: Size of an array from which on available memory is checked before its operations are recorded. A smaller one checks
+#: often for nothing, a larger one may run out of memory without an explanation.
 LARGE: Final = 1 << 24
-#: Size of an array from which on its operations are recorded as loops; shorter arrays gain nothing as blocks.
+#: Size of an array from which on its operations are recorded as loops; shorter arrays gain nothing as blocks. A smaller
+#: one gives up simplifications between entries, and passes values through memory; a larger one writes out more
+#: operations, which take longer to prepare.
 LONG: Final = 64
-#: Maximum number of operations on array entries for which a program is written out: more take too long to prepare.
+#: Maximum number of operations on array entries for which a program is written out: more take too long to prepare; with
+#: fewer, derivatives of short programs pass values through memory.
 MOST_UNROLLED: Final = 20_000
-#: Maximum number of operations of a recurrence that is written out; recurrences lose little as loops.
+#: Maximum number of operations of a recurrence that is written out; recurrences lose little as loops. More take longer
+#: to prepare, as one long chain; with fewer, short recurrences lose simplifications between steps.
 MOST_UNROLLED_STEPS: Final = 200
-#: Maximum number of products in the elimination of a system that is written out.
+#: Maximum number of products in the elimination of a system that is written out. More take longer to prepare; with
+#: fewer, small and sparse systems call LAPACK, whose calls take longer than the operations.
 MOST_UNROLLED_SYSTEM: Final = 10_000
-#: Number of blocks from which on a program counts as loops over numbers rather than operations on arrays.
+#: Number of blocks from which on a program counts as loops over numbers rather than operations on arrays. With more,
+#: Python works for seconds on blocks of a few operations; with fewer, programs of many array operations are written
+#: out.
 MANY_BLOCKS: Final = 20_000
 #: Number of consecutive scalar operations from which on they become one block with a body, since derivatives take time
-#: for each block.
+#: for each block. A smaller one compiles more bodies, a larger one leaves more blocks of one operation.
 LONG_SEGMENT: Final = 8
-#: Number of scalar terms from which on a sum becomes a separate block.
+#: Number of scalar terms from which on a sum becomes a separate block: shorter sums cost more as blocks than as
+#: additions, longer ones make as many additions to differentiate one by one.
 LONG_SUM: Final = 16
 #: Converts a number to bytes, the key of a constant.
 _BYTES: Final = struct.Struct("=d").pack

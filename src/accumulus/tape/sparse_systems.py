@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: Number of cached factorisations, of the last matrices.
+#: Number of cached factorisations, of the last matrices. More take memory, and comparisons with each; fewer factorise
+#: again where calls alternate between matrices.
 KEPT: Final = 2
 
 

@@ -50,7 +50,8 @@ NEGATIVE: Final = BY_NAME["negative"].code
 POWER: Final = BY_NAME["power"].code
 SELECT: Final = BY_NAME["select"].code
 
-#: Maximum number of equations of a tape that is shown as LaTeX.
+#: Maximum number of equations of a tape that is shown as LaTeX: more take notebooks long to typeset, and nobody reads
+#: them; fewer hide short programs.
 LONGEST_LATEX: Final = 60
 _APPLICABLE: Final = BY_NAME.keys() - {"input"}
 _COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
