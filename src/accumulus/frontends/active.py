@@ -130,7 +130,8 @@ def swallowed(error: Exception) -> TraceError | None:
 # wherever they are used.
 
 T = TypeVar("T")
-#: Maximum number of inner tapes that a recording remembers.
+#: Maximum number of inner tapes that a recording remembers, to end them with itself. More take memory; with fewer,
+#: values of the oldest tapes are not refused when they are used later.
 MOST_INNER: Final = 1000
 ENDED: Final = (
     "A traced value is used here whose recording has ended: it was stored (in a global, an attribute, a list, a "

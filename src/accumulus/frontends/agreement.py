@@ -36,12 +36,16 @@ from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 
-#: Distances of the nearby points from the given arguments, relative to the arguments.
+#: Distances of the nearby points from the given arguments, relative to the arguments. Greater distances leave the
+#: function's domain or its branch more often, smaller ones show fewer dependencies that a recording has missed; each
+#: costs a run of the function.
 REACHES: Final = (0.01, 0.5)
-#: Tolerance, in units in the last place, for results that the function rounds to float32 or float16.
+#: Tolerance, in units in the last place, for results that the function rounds to float32 or float16: a larger one
+#: accepts wrong recordings, a smaller one refuses right ones.
 NARROW: Final = 64.0
 #: Number of points within rounding of a difference at which the function's own rounding error is estimated, and the
-#: factor that multiplies the largest change there.
+#: factor that multiplies the largest change there. More points take as many runs of the function; a larger factor
+#: accepts wrong recordings, a smaller one refuses right ones.
 NEARBY: Final = 4
 MAGNIFIED: Final = 16.0
 _ATTACH: Final = BY_NAME["attach"].code

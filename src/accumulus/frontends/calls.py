@@ -425,7 +425,7 @@ def _restored(structure: Structure, leaves: Iterator[Any], constant: Callable[[A
 #: Function of arguments and keywords that returns the numbers in them, or None if they have another structure.
 Reader = Callable[[Sequence[Any], dict[str, Any]], "tuple[Any, ...] | None"]
 #: Maximum number of leaves and maximum depth of a structure with generated code. Larger structures would need too much
-#: code, and are walked through instead.
+#: code, and are walked through instead, which takes longer for each call.
 MOST: Final = 200
 DEEPEST: Final = 20
 

@@ -56,13 +56,16 @@ from accumulus.frontends.kinds import StandIn, is_of
 from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
 from accumulus.frontends.source.nodes import MARK
 
-#: Maximum number of watched variables and entries.
+#: Maximum number of watched variables and entries. More take time in every call, fewer miss changes of the rest.
 MOST: Final = 2000
-#: Maximum number of examined objects, which takes about 10 ms. Most of them hold nothing that can change.
+#: Maximum number of examined objects, which takes about 10 ms. Most of them hold nothing that can change. More take
+#: longer to prepare, fewer miss changes of the rest.
 MOST_OBJECTS: Final = 5000
-#: Maximum number of entries of a namespace up to which comparing each is faster than comparing all at once.
+#: Maximum number of entries of a namespace up to which comparing each is faster than comparing all at once; either way
+#: finds the same changes.
 FEW: Final = 4
-#: Maximum number of calls of one function whose objects are examined.
+#: Maximum number of calls of one function whose objects are examined: more make the observed run slower, fewer miss
+#: objects that only later calls use.
 MOST_CALLS: Final = 100
 #: Maximum number of characters of a value in a message.
 LONGEST_SHOWN: Final = 30

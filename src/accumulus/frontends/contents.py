@@ -12,7 +12,7 @@ import numpy as np
 from accumulus.frontends.kinds import is_of, is_quantity
 
 #: Size in bytes of the largest array that is compared in full, and the approximate number of entries, spread over all
-#: axes, that are compared of a larger one.
+#: axes, that are compared of a larger one. Larger numbers take time in every call, smaller ones miss more changes.
 LARGEST: Final = 4096
 SAMPLED: Final = 64
 

@@ -35,10 +35,12 @@ from accumulus.tape.passes import extended, rows_of
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
-#: Maximum number of guards of a recording, and of decisions: a loop with more decisions may never end.
+#: Maximum number of guards of a recording, and of decisions: a loop with more decisions may never end. Larger numbers
+#: delay the error about such a loop, smaller ones refuse long loops that end.
 MOST_GUARDS: Final = 20_000
 MOST_QUESTIONS: Final = 1_000_000
 #: Maximum number of operations of a recording that still takes decisions; an operation on a whole array counts as one.
+#: More may exhaust memory in a loop that never ends, fewer refuse long recordings.
 MOST_OPERATIONS: Final = 10_000_000
 #: Maximum number of characters of a source line that a guard keeps.
 MOST_SOURCE: Final = 120
@@ -515,7 +517,8 @@ def as_number(tape: Any, condition: int) -> int:
 # conditions of the choices become guards. There are fewer of them than operations that compute the value, and these
 # operations then need not run. A choice by a guarded condition is a constant.
 
-#: Maximum number of conditions of one number. With more, a guard on the number itself is as good.
+#: Maximum number of conditions of one number. With more, a guard on the number itself is as good; with fewer, such
+#: guards hold for fewer arguments, and more cases are recorded.
 MOST_CONDITIONS: Final = 64
 
 _SELECT: Final = BY_NAME["select"].code

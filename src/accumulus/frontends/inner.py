@@ -21,7 +21,7 @@ from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import Tape
 
 #: Maximum number of operations of one instance of a body on entries of long arrays. A longer instance is recorded as a
-#: program over arrays.
+#: program over arrays, which passes more values through memory; longer bodies take longer to differentiate and compile.
 MOST_IN_BODY: Final = 5_000
 
 

@@ -202,12 +202,15 @@ def _changed(before: Any, now: Any) -> Iterator[tuple[tuple[int, ...], int]]:
 # Values recognised ---------------------------------------------------------------------------------------------------
 
 
-#: Number of points at which values are compared, and the number of these at which both must be finite.
+#: Number of points at which values are compared, and the number of these at which both must be finite. More points take
+#: time for each value; fewer give names to values that are equal by chance.
 POINTS: Final = 12
 FINITE: Final = 4
-#: Number of further points that are drawn from each of two ranges for a function with a small domain.
+#: Number of further points that are drawn from each of two ranges for a function with a small domain: more take time,
+#: fewer leave such functions without names.
 DRAWN: Final = 200
-#: Relative tolerance for rounding differences between equal values.
+#: Relative tolerance for rounding differences between equal values: a larger one names values that differ, a smaller
+#: one leaves out values that were rewritten.
 TOLERANCE: Final = 1e-9
 
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-#: Squared angle up to which functions of rotation vectors are evaluated by series.
+#: Squared angle up to which functions of rotation vectors are evaluated by series. A larger one needs more terms for
+#: the same accuracy, a smaller one loses digits of higher derivatives to cancellation.
 NEAR: Final = 4.0
 #: Coefficients of cos(x) and sin(x)/x in x² up to 1/16, and of arctan(x)/x in x² up to tan²(π/16). The number of terms
 #: suffices for derivatives of order 4.
@@ -157,7 +158,8 @@ class _Perturbed(threading.local):
 
 
 _PERTURBED: Final = _Perturbed()
-#: Maximum number of rows of a stack that are also registered individually.
+#: Maximum number of rows of a stack that are also registered individually: more take time and memory for each stack,
+#: fewer lose the perturbations of single rows.
 _MOST_ROWS: Final = 1_000
 
 

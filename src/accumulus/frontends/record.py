@@ -55,7 +55,8 @@ from accumulus.tape.program import MANY_BLOCKS, Program
 
 T = TypeVar("T")
 #: Minimum text of a program with loops, in operations, for which similar steps of a Python loop are searched:
-#: `LONG_TEXT` always; `SHORT_TEXT` if loops have fewer than `FEW_INSTANCES` instances on average.
+#: `LONG_TEXT` always; `SHORT_TEXT` if loops have fewer than `FEW_INSTANCES` instances on average. Smaller texts and
+#: more instances search, and find little; the opposite leaves long texts to compile.
 LONG_TEXT: Final = 1_000
 SHORT_TEXT: Final = 50
 FEW_INSTANCES: Final = 8

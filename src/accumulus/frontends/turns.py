@@ -20,9 +20,11 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
-#: Number of recorded iterations. The second is compared with the third, then the third with the fourth.
+#: Number of recorded iterations. The second is compared with the third, then the third with the fourth. More take
+#: longer to record for a message, fewer may compare only the irregular first iterations.
 TURNS: Final = 4
-#: Maximum number of compared operations of an iteration.
+#: Maximum number of compared operations of an iteration: more delay the message, fewer leave long iterations without an
+#: explanation.
 MOST_COMPARED: Final = 200_000
 
 

@@ -18,9 +18,11 @@ from accumulus.tape.program import Program
 #: Advice on shortening them.
 INSTEAD: Final = "Operations on whole arrays, and loops by acc.map, acc.scan or acc.assemble, are prepared in a moment"
 
-#: Number of operations above which a warning is issued: preparing a program of this length takes half a minute.
+#: Number of operations above which a warning is issued: preparing a program of this length takes half a minute. With
+#: fewer, the warning disturbs preparations that end soon; with more, the user waits without it.
 LONG: Final = 100_000
-#: Seconds between two samples of the position in a function.
+#: Seconds between two samples of the position in a function: shorter ones slow the recording down, longer ones see too
+#: few lines of a quick one.
 INTERVAL: Final = 0.001
 
 #: File, line and function.

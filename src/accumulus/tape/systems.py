@@ -29,8 +29,8 @@ from accumulus.tape.tape import Tape
 #: Number of rows up to which a determinant is differentiated by minors. Each further row doubles the operations; with
 #: fewer, derivatives of singular matrices of more rows are undefined.
 MOST_MINORS: Final = 8
-#: Number that replaces a pivot of 0: a larger one changes results of small matrices, reciprocals of products of smaller
-#: ones overflow.
+#: Number that replaces a pivot of 0: a larger one changes results of matrices with small entries; with a smaller one,
+#: reciprocals of products overflow.
 TINY: Final = 1e-150
 #: A matrix or vector of references.
 Rows = list[list[int]]

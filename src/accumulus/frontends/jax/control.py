@@ -42,7 +42,8 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.scanning import scan
 
-#: Maximum number of steps of a loop whose end is found by running it.
+#: Maximum number of steps of a loop whose end is found by running it: more delay the error about a loop that never
+#: ends, fewer refuse long loops that end.
 MOST_STEPS: Final = 100_000
 #: Primitives with operands that are indices of entries → position of the first of these operands.
 INDEXED: Final = {"dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2, **dict.fromkeys(SCATTERS, 1)}
@@ -424,7 +425,8 @@ def _written_out(loop: _Loop) -> list[Any]:
 # of a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there, functions are
 # recorded without their rules.
 
-#: Maximum number of result entries of a function with a custom_vjp, whose rule is recorded for each entry.
+#: Maximum number of result entries of a function with a custom_vjp, whose rule is recorded for each entry: more make
+#: long programs, fewer refuse functions that could be recorded.
 MOST_ENTRIES: Final = 256
 
 

@@ -13,6 +13,7 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 
 #: Maximum number of unknowns of a system, and of rows and columns of a matrix that is factorized with pivoting.
+#: Operations grow with the cube of these numbers, and smaller ones refuse systems that could be recorded.
 MOST_UNKNOWNS: Final = 400
 MOST_ROWS: Final = 16
 

@@ -31,7 +31,8 @@ SCATTERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("scatter-min", "scatter_min"), np.minimum),
     **dict.fromkeys(("scatter-max", "scatter_max"), np.maximum),
 }
-#: Maximum number of positions among which a traced index selects.
+#: Maximum number of positions among which a traced index selects. More take as many selects; with fewer, the index is a
+#: decision, and each of its values another case.
 MOST_PLACES: Final = 64
 
 
@@ -364,7 +365,8 @@ def _changed(call: Equation, x: Any, places: NDArray[np.int64], values: Any, fun
 
 # Sums, extremes, products and sorting ---------------------------------------------------------------------------------
 
-#: Maximum number of entries along an axis that a network of comparisons sorts.
+#: Maximum number of entries along an axis that a network of comparisons sorts. The network grows with its square; with
+#: fewer entries, the order is a decision, or several keys are refused.
 MOST_SORTED: Final = 32
 
 REDUCTIONS: Final[dict[str, np.ufunc]] = {

@@ -51,7 +51,8 @@ WRITTEN_IN_JAX: Final = frozenset(
         *("numpyro", "distrax", "chex", "jraph", "brax", "tensorflow_probability"),
     )
 )
-#: Maximum depth of called functions that are examined.
+#: Maximum depth of called functions that are examined: a greater one takes time for every function, a smaller one may
+#: not see that a function uses JAX.
 DEEPEST: Final = 20
 _MISSING: Final = object()
 _REAL: Final = np.dtype(float)
@@ -192,7 +193,7 @@ _ASKED: Final = (
 
 #: Context whose value is part of the keys of all of JAX's caches. Versions without it clear their caches instead.
 _CONTEXT: Final = jax.make_user_context(None) if hasattr(jax, "make_user_context") else None
-#: Maximum number of functions whose traces are kept.
+#: Maximum number of functions whose traces are kept: more take memory, fewer trace functions again.
 MOST_KEPT: Final = 64
 
 

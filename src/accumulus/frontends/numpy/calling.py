@@ -119,7 +119,9 @@ def _is_truth(value: Any, expected: bool, positive: bool) -> Any:
 # iterations, or one that continues for long after its end at the given point, is recorded again, with each exit
 # guarded.
 
-#: Maximum number of iterations under a traced flag, and of operations recorded after the end at the given point.
+#: Maximum number of iterations under a traced flag, and of operations recorded after the end at the given point. More
+#: record long programs in which most iterations are masked; with fewer, the end of the loop is a decision, and each
+#: number of iterations another case.
 MOST_TURNS: Final = 64
 MOST_OPERATIONS: Final = 500
 
@@ -175,7 +177,8 @@ class RunningLoop:
 
 # Builtins of traced values --------------------------------------------------------------------------------------------
 
-#: Maximum number of values sorted by compare-exchange steps; more are sorted in the order at the given point.
+#: Maximum number of values sorted by compare-exchange steps; more are sorted in the order at the given point. The steps
+#: grow with its square; with fewer values, more orders are cases of their own.
 MOST_SORTED: Final = 8
 
 
@@ -294,7 +297,8 @@ BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
 #: Functions called in the current recordings, by identity: the function, its replacement, and True if a branch may call
 #: the replacement without a check.
 _KNOWN: Final[dict[int, tuple[Any, Any, bool]]] = {}
-#: Maximum number of remembered functions: loops may create many.
+#: Maximum number of remembered functions: loops may create many. More take memory, fewer are examined again in each
+#: call.
 MOST_KNOWN: Final = 10_000
 #: Builtins without side effects.
 _HARMLESS: Final = frozenset(

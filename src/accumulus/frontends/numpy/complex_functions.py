@@ -299,7 +299,8 @@ PROTOCOLS["complex at"] = _at
 
 # Linear algebra -------------------------------------------------------------------------------------------------------
 
-#: Maximum number of rows of complex matrices whose determinants are recorded.
+#: Maximum number of rows of complex matrices whose determinants are recorded. Each further row multiplies the cofactors
+#: by their number, each one fewer refuses matrices.
 MOST_ROWS: Final = 4
 
 

@@ -314,7 +314,8 @@ PROTOCOLS["complex constant"] = lambda tape, numbers, arguments, keywords: Compl
 # The real part of a logarithm has the accuracy of its argument's rounding; near absolute value 1, where it nearly
 # vanishes, NumPy's has more correct digits.
 
-#: Powers with constant integer exponents below this number are products, as in NumPy.
+#: Powers with constant integer exponents below this number are products, as in NumPy; another number would round
+#: otherwise.
 MOST_PRODUCTS: Final = 100
 Formula = Callable[..., Any]
 

@@ -345,7 +345,9 @@ def _inverse_prime(x: Sequence[Pair], n: int) -> list[Any]:
 # Functions of arrays --------------------------------------------------------------------------------------------------
 
 #: If array operations are recorded as such: transforms with more entries than the first number are products with
-#: matrices; with more than the second, two products, if both factors of the length are at least the third.
+#: matrices; with more than the second, two products, if both factors of the length are at least the third. Products of
+#: short transforms cost more to start than the operations, one product of a long transform takes more operations than
+#: two, and short factors make small products.
 LONGEST_COLUMNS: Final = 16
 LONGEST_PRODUCT: Final = 128
 SHORTEST_FACTOR: Final = 8

@@ -25,9 +25,11 @@ from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.columns import column
 from accumulus.tape.interpreter import evaluate
 
-#: Minimum number of instances on numbers that are computed together.
+#: Minimum number of instances on numbers that are computed together: recording takes longer than running a few, and
+#: running many one by one takes longer than recording.
 MANY: Final = 64
-#: Number of instances computed at once, such that intermediate values stay in the processor's cache.
+#: Number of instances computed at once, such that intermediate values stay in the processor's cache: more leave it,
+#: fewer make more calls of NumPy.
 CHUNK: Final = 4096
 
 

@@ -229,11 +229,14 @@ def truth_of(value: Any) -> Any:
     return bool(value)
 
 
-#: Maximum number of operations of a branch, of nested branches, and of attempts to merge one `if`.
+#: Maximum number of operations of a branch, of nested branches, and of attempts to merge one `if`. Merged branches are
+#: computed at every point: larger numbers make programs slower and take longer to record; with smaller ones, more
+#: decisions are cases of their own.
 MOST_OPERATIONS: Final = 5_000
 MOST_DEPTH: Final = 60
 MOST_FAILURES: Final = 3
-#: Maximum number of attempts to record one function.
+#: Maximum number of attempts to record one function, the last without merging: more take time for functions that keep
+#: failing, fewer merge no decision although most could be.
 MOST_ATTEMPTS: Final = 4
 
 

@@ -28,7 +28,8 @@ from accumulus.tape.tape import Tape
 
 # Contractions ---------------------------------------------------------------------------------------------------------
 
-#: Number of operations that one product of a contraction counts as, since derivatives of dense products are dense.
+#: Number of operations that one product of a contraction counts as, since derivatives of dense products are dense. With
+#: more, small contractions become loops; with fewer, large ones are written out, with long derivatives.
 DENSE: Final = 4
 
 #: Minimum number of products of entries, and minimum number of terms of a sum, for a matrix product that is recorded as
@@ -37,9 +38,11 @@ DENSE: Final = 4
 #: as loops over 1,600 multiplications (no command measures this).
 SMALLEST_MATRICES: Final = 512
 SHORTEST_TERMS: Final = 8
-#: Minimum number of stored entries of a constant sparse matrix whose products are one block of the program.
+#: Minimum number of stored entries of a constant sparse matrix whose products are one block of the program: smaller
+#: blocks cost more to start than their products, larger ones record products one by one.
 SMALLEST_SPARSE: Final = 64
-#: Number of terms of a product that count as one entry of an array: small matrices are multiplied term by term.
+#: Number of terms of a product that count as one entry of an array: small matrices are multiplied term by term. With
+#: more, medium matrices are written out; with fewer, small ones become loops.
 TERMS: Final = 8
 MOST_STACKED: Final = 64
 

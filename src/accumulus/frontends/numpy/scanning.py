@@ -25,7 +25,8 @@ from accumulus.tape.interpreter import Copies
 from accumulus.tape.program import LONG
 from accumulus.tape.tape import Tape
 
-#: Maximum number of operations of a step that is recorded as a body; longer steps are operations on arrays.
+#: Maximum number of operations of a step that is recorded as a body; longer steps are operations on arrays. Longer
+#: bodies take longer to differentiate and compile, shorter ones leave more steps written out.
 LONGEST_BODY: Final = 5_000
 
 

@@ -178,7 +178,8 @@ _enter_nan_extreme(np.nanmin, np.min, np.inf)
 
 # Orders ---------------------------------------------------------------------------------------------------------------
 
-#: Maximum number of entries of a line that is sorted by compare-exchange steps: 8 take 19 steps, 16 take 63.
+#: Maximum number of entries of a line that is sorted by compare-exchange steps: 8 take 19 steps, 16 take 63. With fewer
+#: entries, more orders are cases of their own.
 MOST_EXCHANGED: Final = 16
 
 

@@ -29,7 +29,8 @@ from accumulus.tape.partials import SERIES, terms
 from accumulus.tape.tape import Tape
 
 #: Maximum number of knots of a table for which all are compared at every point, if it is evaluated at up to
-#: `FEW_PLACES` points; with more evaluations, any number.
+#: `FEW_PLACES` points; with more evaluations, any number. More knots take as many selects, fewer make each interval a
+#: case of its own; more places make too many combinations of cases.
 MOST_KNOTS: Final = 16
 FEW_PLACES: Final = 4
 

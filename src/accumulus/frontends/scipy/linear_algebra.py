@@ -324,7 +324,8 @@ COEFFICIENTS: Final = tuple(
         *(10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
     )
 )
-#: Maximum number of squarings: if it is a decision, and if all are recorded and one result is selected.
+#: Maximum number of squarings: if it is a decision, and if all are recorded and one result is selected. More of the
+#: latter multiply matrices at every point, fewer make results of larger norms NaN.
 MOST_DECIDED: Final = 60
 MOST_CHOSEN: Final = 8
 

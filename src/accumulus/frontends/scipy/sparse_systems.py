@@ -29,7 +29,8 @@ from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
-#: Maximum number of rows of a system whose products are counted, to decide if it is written out.
+#: Maximum number of rows of a system whose products are counted, to decide if it is written out: counting takes time
+#: that grows with its cube, and smaller systems are quicker written out than solved by a call.
 MOST_ROWS: Final = 64
 #: Systems of constant matrices by matrix, order of columns, and True if they raise; equal matrices are factorised once.
 _CONSTANT_SYSTEMS: Final[WeakValueDictionary[Any, SparseSystem]] = WeakValueDictionary()

@@ -136,7 +136,8 @@ def _jensenshannon(tape: Tape, p: Any, q: Any, base: Any = None, *, axis: int = 
 # Rotations ------------------------------------------------------------------------------------------------------------
 
 MODULE: Final = "scipy.spatial.transform"
-#: Distance of the second Euler angle from 0 or π below which it counts as equal.
+#: Distance of the second Euler angle from 0 or π below which it counts as equal: a larger one sets the third angle to 0
+#: where it is still defined, a smaller one leaves angles that rounding decides.
 LOCKED: Final = 1e-7
 
 

@@ -22,7 +22,8 @@ from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
 
 #: Cache of transformed code, by original code, file, and True if no harmless builtin is shadowed; None: unchanged.
 _CODES: Final[dict[tuple[CodeType, str, bool], CodeType | None]] = {}
-#: Maximum number of cached code objects, and maximum number of lines of a file.
+#: Maximum number of cached code objects, and maximum number of lines of a file. More code objects take memory, fewer
+#: convert functions again. Longer files take long to parse; functions of refused ones keep their decisions as guards.
 MOST_KEPT: Final = 4096
 MOST_LINES: Final = 50_000
 #: Name of a function while it is recompiled, since its own name would become a local variable there.

@@ -19,7 +19,8 @@ from accumulus.frontends.source.nodes import assigned, constant_tuple, copied_tr
 #: Nodes with a scope of their own.
 SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-#: Maximum number of syntax-tree nodes that are copied into a second branch.
+#: Maximum number of syntax-tree nodes that are copied into a second branch. More make converted functions longer, fewer
+#: leave more exits as they are, whose decisions are then guards.
 MOST_COPIED: Final = 120
 
 Exit = type[ast.stmt] | tuple[type[ast.stmt], ...]

@@ -34,9 +34,11 @@ T = TypeVar("T")
 
 #: Unevaluated expressions that SymPy evaluates in bounded time, unlike integrals and limits.
 UNDONE: Final = (sp.Derivative, sp.Subs, MatrixElement)
-#: Maximum number of terms of a sum, or of factors of a product.
+#: Maximum number of terms of a sum, or of factors of a product, each of which is written out: more take minutes and
+#: gigabytes, fewer refuse sums that could be written.
 MOST_TERMS: Final = 1_000_000
-#: Number of digits in the evaluation of constant subexpressions, before they are rounded to a double.
+#: Number of digits in the evaluation of constant subexpressions, before they are rounded to a double: more take longer,
+#: fewer may round twice.
 DIGITS: Final = 30
 
 

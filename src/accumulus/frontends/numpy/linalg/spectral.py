@@ -62,7 +62,8 @@ from accumulus.frontends.numpy.table import implements
 from accumulus.tape.blocks import EIGENVECTORS, ORTHOGONAL, SINGULAR_VECTORS
 from accumulus.tape.tape import Tape
 
-#: Maximum number of columns, or of rows of a wide matrix, in decompositions by rotations.
+#: Maximum number of columns, or of rows of a wide matrix, in decompositions by rotations. Operations grow with its
+#: fourth power; a smaller number refuses matrices, or leaves them to LAPACK.
 LARGEST: Final = 8
 
 
