@@ -211,14 +211,18 @@ class _Flow:
 # Flow bound ----------------------------------------------------------------------------------------------------------
 
 
-#: Product of vertices and edges up to which flows are exact.
+#: Product of vertices and edges up to which flows are exact: a larger one takes seconds on large graphs, a smaller one
+#: leaves weaker bounds.
 FLOW_WORK: Final = 200_000
-#: Largest number of edges that all forests together visit, and largest number of forests.
+#: Largest number of edges that all forests together visit, and largest number of forests. More take time, fewer leave
+#: weaker bounds.
 _FOREST_WORK: Final = 400_000
 _MOST_FORESTS: Final = 8
-#: Number of parallel edges up to which the sums of their labels are tried.
+#: Number of parallel edges up to which the sums of their labels are tried. Each further edge doubles the sums, each one
+#: fewer weakens the bound.
 _MOST_PARALLEL: Final = 8
-#: Seconds of work for each edge in the flow from a vertex, or in a forest.
+#: Seconds of work for each edge in the flow from a vertex, or in a forest. Estimates above the true time give up
+#: bounds, estimates below exceed the work.
 _FOLLOW: Final = 1e-6
 
 
@@ -372,16 +376,20 @@ def _forest_ways(
 # Bracketing bound ----------------------------------------------------------------------------------------------------
 
 
-#: Largest number of columns of the integer program for all paths: triples of positions on a path.
+#: Largest number of columns of the integer program for all paths: triples of positions on a path. Programs with more
+#: columns may not be solved in time, those with fewer give weaker bounds.
 MOST_COLUMNS: Final = 60_000
 #: Seconds of work for each row, and for each pair of rows; nearly all programs are solved at their first node.
+#: Estimates above the true time give up programs, estimates below exceed the work.
 _ROW: Final = (3e-5, 1e-9)
 _MOST_NODES: Final = 1_000_000
 #: SciPy's status of a program that reached its iteration or time limit.
 _TIME: Final = 1
-#: Largest number of paths that are enumerated completely.
+#: Largest number of paths that are enumerated completely: more take time and memory, fewer leave a random selection,
+#: whose bound is weaker.
 _MOST_PATHS: Final = 3_000
-#: Number of consecutive random paths that are known or too long, after which the search for paths ends.
+#: Number of consecutive random paths that are known or too long, after which the search for paths ends. More take time
+#: for the last paths, fewer leave paths, and a weaker bound.
 _MOST_MISSES: Final = 200
 #: Absolute and relative error of the solver's bound; the larger one is subtracted.
 _TOLERANCE: Final = 1e-4

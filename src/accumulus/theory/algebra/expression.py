@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     import sympy
 
 
-#: Number of leading labels that determine the order of terms; the digest decides between terms with equal ones.
+#: Number of leading labels that determine the order of terms; the digest decides between terms with equal ones. More
+#: take memory in each expression, fewer leave more terms in an order that readers cannot follow.
 _LEADING: Final = 6
 
 #: Names of a root and a terminal.
@@ -557,7 +558,9 @@ T = TypeVar("T")
 Word = tuple[str, ...]
 Definitions = Mapping[str, Expression]
 
-#: Largest number of rows of the matrices that replace labels.
+#: Largest number of rows of the matrices that replace labels, number of comparisons, and number of words up to which
+#: expressions are expanded instead. Larger numbers take time and memory, smaller ones make it likelier that distinct
+#: expressions are taken for equal.
 _LARGEST: Final = 64
 _ROUNDS: Final = 3
 _CHEAP: Final = 2000

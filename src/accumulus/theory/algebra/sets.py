@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 #: Largest number of references and entries of a set that a notebook shows as formulas.
 LONGEST_SHOWN = 60
-#: Largest size of an inlined set.
+#: Largest size of an inlined set: a larger one may exhaust memory, a smaller one refuses sets that fit.
 _LARGEST = 10_000_000
 
 

@@ -301,26 +301,37 @@ class Patience(NamedTuple):
     moves: int = sys.maxsize
 
 
-#: Limits of brief proofs, which take some tens of milliseconds.
+#: Limits of brief proofs, which take some tens of milliseconds. Larger ones delay each plan, smaller ones prove fewer
+#: plans.
 BRIEF: Final = Patience(vertices=24, nodes=1_000, block=SMALL_BLOCK, columns=4_000, moves=20_000)
-#: Largest number of sets of vertices in a search for orders that precedes searches for edges or faces.
+#: Largest number of sets of vertices in a search for orders that precedes searches for edges or faces: more take work
+#: from these, fewer miss cheap orders that they could start from.
 _ON_THE_WAY: Final = 50_000
-#: Number of edges beyond which a graph gets only the flow bound.
+#: Number of edges beyond which a graph gets only the flow bound. Above, reductions and searches take long and rarely
+#: end with a proof; a smaller number gives up proofs.
 _LARGEST: Final = 5_000
-#: Seconds for each edge to compute the flow bound of such a graph.
+#: Seconds for each edge to compute the flow bound of such a graph. An estimate above the true time gives up the bound,
+#: one below exceeds the time limit.
 _BOUND: Final = 5e-5
-#: Runs of annealing of reduced parts.
+#: Runs of annealing of reduced parts: longer and more ones cost time in proportion, shorter and fewer ones leave more
+#: to the exact search.
 _REDUCED: Final = Schedule(50, growth=1.3, stalls=4)
-#: Seconds for each edge to reduce a graph.
+#: Seconds for each edge to reduce a graph. An estimate above the true time gives up proofs under short limits, one
+#: below exceeds them.
 _REDUCING: Final = 2e-5
-#: Fraction of the time for the heuristic method.
+#: Fraction of the time for the heuristic method. A larger one finds cheaper plans, which shorten the proof, but leaves
+#: less time for it.
 _SHARE: Final = 0.4
 #: Fraction of the remaining work, and largest number of seconds, for the search for orders before integer programs.
+#: Larger ones delay programs whose bound could make the search needless, smaller ones solve programs for graphs whose
+#: search would soon end.
 _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
-#: Fraction of the remaining work for an integer program.
+#: Fraction of the remaining work for an integer program. A larger one leaves less for the search if the program is not
+#: solved, a smaller one solves fewer programs.
 _BRACKETS: Final = 0.5
-#: Fraction of the level's bound that an integer program has to reach, so that larger ones are solved.
+#: Fraction of the level's bound that an integer program has to reach, so that larger ones are solved. A larger fraction
+#: gives up bounds, a smaller one spends time on programs that prove less than the bound so far.
 _PROMISING: Final = 0.9
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 

@@ -56,22 +56,28 @@ from accumulus.theory.graphs.traversal import topological_order
 #: Largest number of vertices of a part, for memory; the sum of all sizes has to be smaller than `_WIDEST`.
 MOST_VERTICES: Final = 512
 _WIDEST: Final = 1 << FLOW
-#: Largest number of vertices of a block in brief proofs, and in others, for memory.
+#: Largest number of vertices of a block in brief proofs, and in others. Each further vertex doubles the memory and time
+#: of its table, each one fewer weakens the bound.
 SMALL_BLOCK, LARGE_BLOCK = 12, 16
-#: Weights of the affinity of two vertices: for effects in both directions, for the larger effect, and for an edge.
+#: Weights of the affinity of two vertices: for effects in both directions, for the larger effect, and for an edge. Each
+#: choice makes other blocks, of which the best bound counts; more choices take as many tables.
 _AFFINITIES: Final = ((8.0, 1.0, 0.1), (8.0, 1.0, 0.0), (8.0, 1.0, 1.0), (1.0, 1.0, 0.1))
-#: Sets of a block for each call of the kernel, and seconds of work for each vertex and word of a set.
+#: Sets of a block for each call of the kernel, and seconds of work for each vertex and word of a set. More sets react
+#: later to the deadline and Ctrl-C, fewer make more calls.
 _SETS: Final = 1 << 11
 _SET_SECONDS: Final = 2e-8
 #: The same for pairs of vertices.
 _PAIRS: Final = 1 << 12
 _PAIR_SECONDS: Final = 1e-6
 #: Sets of the search for each call of the kernel, times their vertices, and seconds of work for each vertex and word.
+#: More sets react later to the deadline and Ctrl-C, fewer make more calls.
 _NODES: Final = 1 << 14
 _NODE_SECONDS: Final = 1.5e-7
-#: Number of entries of the memory as a power of two; an entry has some 30 bytes.
+#: Number of entries of the memory as a power of two; an entry has some 30 bytes. With fewer entries, sets are searched
+#: again.
 _MEMORY_BITS: Final = 20
-#: Number of steps in which the limit first increases to the best known cost.
+#: Number of steps in which the limit first increases to the best known cost. More steps raise the proven bound more
+#: often, but each searches again what the last one has; with fewer, the bound stays low for longer.
 _STEPS: Final = 64
 #: For each block a table with the value of F for each of its subsets.
 _Tables = dict[tuple[int, ...], NDArray[np.int64]]

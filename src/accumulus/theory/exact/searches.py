@@ -64,7 +64,8 @@ from accumulus.theory.compiled import faces_kernel as faces
 from accumulus.theory.graphs.traversal import UnionFind
 from accumulus.theory.methods.edges_and_faces import Lines, words
 
-#: Largest number of rounds of reduction; a round ends with the merge of twins.
+#: Largest number of rounds of reduction; a round ends with the merge of twins. More take time, fewer leave larger
+#: graphs to search.
 _ROUNDS: Final = 20
 
 
@@ -251,14 +252,18 @@ class PartSearch:
 # Edges and faces ------------------------------------------------------------------------------------------------------
 
 
-#: Largest number of words of the bit set of tracked paths; paths with the smallest weights are left out.
+#: Largest number of words of the bit set of tracked paths; paths with the smallest weights are left out. More words
+#: slow down each move, fewer weaken the bound.
 _MOST_WORDS: Final = 8
-#: Number of entries of the table as a power of two; an entry has 24 bytes.
+#: Number of entries of the table as a power of two; an entry has 24 bytes. With fewer entries, states are searched
+#: again.
 _TABLE_BITS: Final = 20
-#: Moves for each call of the kernel, some tens of milliseconds, and seconds of work for each.
+#: Moves for each call of the kernel, some tens of milliseconds, and seconds of work for each. More moves react later to
+#: the deadline and Ctrl-C, fewer make more calls.
 _MOVES: Final = 5_000
 _MOVE_SECONDS: Final = 4e-6
-#: Largest number of steps in which the limit increases to the best known cost.
+#: Largest number of steps in which the limit increases to the best known cost. More steps raise the proven bound more
+#: often, but each searches again what the last one has; with fewer, the bound stays low for longer.
 _STEPS: Final = 32
 
 

@@ -140,15 +140,20 @@ def words(bits: int, count: int) -> NDArray[np.int64]:
 # Annealing -----------------------------------------------------------------------------------------------------------
 
 
-#: Largest number of edges: for more, the stored states take too much memory and time.
+#: Largest number of edges. The stored states take memory and time that grow with its square; with fewer, more graphs
+#: are searched for orders of vertices alone.
 MOST_EDGES: Final = 600
-#: Number of items other than vertices: for each vertex, and in addition.
+#: Number of items other than vertices: for each vertex, and in addition. More items make sequences that differ more
+#: from orders, and slow down each move; fewer miss cheaper sequences.
 _REFINEMENTS: Final = (0.25, 8)
-#: Capacity for new labels: for each edge, and in addition.
+#: Capacity for new labels: for each edge, and in addition. More take memory, fewer refuse sequences with much fill-in.
 _ROOM: Final = (0.25, 32)
-#: Weight of the tie-breaking cost.
+#: Weight of the tie-breaking cost. A larger one trades the first cost for the second, a smaller one leaves the search
+#: to wander on plateaus.
 _TIE: Final = 0.05
-#: Products in a slice, a fraction of a millisecond; seconds of a move for each product of the sequence.
+#: Products in a slice, a fraction of a millisecond; seconds of a move for each product of the sequence. Longer slices
+#: react later to the deadline and Ctrl-C, shorter ones make more calls; an estimate above the true time makes fewer
+#: moves than fit, one below exceeds the work.
 _SLICE: Final = 1_000
 _PRODUCT: Final = 1e-7
 _SEED: Final = 2004
@@ -303,14 +308,18 @@ class _Effort:
     annealing: Schedule
 
 
+#: Limits and schedules by effort: longer sequences and more or longer runs cost time in proportion, shorter ones leave
+#: more products.
 _EFFORTS: Final = {
     "fast": _Effort(16, Schedule(200, growth=1.0, stalls=0)),
     "balanced": _Effort(32, Schedule(1_000, growth=1.0, stalls=2)),
     "thorough": _Effort(math.inf, Schedule(1_500, growth=1.1, stalls=10)),
 }
-#: Fraction of the time for orders under effort "thorough", whose search would take all of it.
+#: Fraction of the time for orders under effort "thorough", whose search would take all of it. A larger one starts edges
+#: and faces from a better order, but leaves them less time.
 _ORDERS: Final = 0.4
-#: Fraction of the time for edges if faces follow.
+#: Fraction of the time for edges if faces follow. A larger one starts faces from a better sequence, but leaves them
+#: less time.
 _EDGES: Final = 0.25
 
 

@@ -278,8 +278,9 @@ def _views(
 
 
 #: Limit of the products of edge and face sequences: a multiple of the Markowitz order's products, and an addition.
+#: Larger limits spend time on hopeless sequences, smaller ones abandon sequences that begin expensively.
 _MOST: Final = (4, 1_000)
-#: Largest limit for edges and for faces.
+#: Largest limit for edges and for faces: larger ones take seconds on large graphs, smaller ones give up more sequences.
 _LONGEST: Final = {"edge": 200_000, "face": 50_000}
 
 

@@ -48,7 +48,8 @@ Side = Literal["tail", "head"]
 #: Label of the unit edges that segmentation adds.
 _UNIT: Final = -1
 
-#: Largest distance of two levels for which the components are always computed by extension.
+#: Largest distance of two levels for which the components are always computed by extension. A larger one computes, and
+#: keeps in memory, components that nobody asks for; a smaller one searches connections anew.
 _NEAR: Final = 64
 
 #: An entry: reference, and True if it is a unit.

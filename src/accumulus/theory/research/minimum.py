@@ -29,7 +29,7 @@ from accumulus.elimination.edges_and_faces import EdgeElimination
 from accumulus.errors import GraphError
 from accumulus.graph.graph import DifferentiationGraph
 
-#: Largest number of words of a graph; for more, the search takes too long.
+#: Largest number of words of a graph: for more, the search takes too long; fewer refuse graphs that it could decide.
 LARGEST = 4_000
 
 
