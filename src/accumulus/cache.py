@@ -54,15 +54,19 @@ CODE: Final[dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 
 #: Version of the file format, not of the contents. Increase it for a change that older versions would misread.
 FORMAT: Final = 1
-#: Maximum size on disk of all files of a kind together, in bytes.
+#: Maximum size on disk of all files of a kind together, in bytes: more take the user's disk, less prepares derivatives
+#: again that were deleted.
 LIMIT = 256 << 20
-#: Fraction of the limit that remains after the least recently used files were deleted.
+#: Fraction of the limit that remains after the least recently used files were deleted. A larger one lists the folder
+#: more often, a smaller one deletes files that would be used again.
 _REMAINING: Final = 0.75
 #: The size of a file on disk is a multiple of this.
 _BLOCK: Final = 4096
-#: Age in seconds after which an unfinished file counts as abandoned.
+#: Age in seconds after which an unfinished file counts as abandoned: a smaller one may delete a file that a slow
+#: process still writes, a larger one keeps remains on disk.
 _ABANDONED: Final = 3600.0
-#: Fraction of the limit that a process writes before it lists the folder again.
+#: Fraction of the limit that a process writes before it lists the folder again. A larger one may exceed the limit by
+#: more, a smaller one lists more often.
 _UNSEEN: Final = 1 / 16
 _UNFINISHED: Final = ".part"
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,127}", re.ASCII)

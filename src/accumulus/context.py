@@ -28,7 +28,7 @@ from accumulus.progress import Progress
 BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
 SMALL: Final = 5_000
 #: Fraction of the work that planning may take if the tape is rewritten afterwards. The rewriter receives the work that
-#: planning leaves.
+#: planning leaves: a larger fraction leaves it operations to remove, a smaller one gives it longer programs.
 PLANNING: Final = 0.3
 
 

@@ -19,10 +19,12 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, Self, TypeVar
 
-#: Maximum seconds of work between two checks of the deadline; calls of kernels take about half as long.
+#: Maximum seconds of work between two checks of the deadline; calls of kernels take about half as long. More react
+#: later to it and to Ctrl-C, fewer spend more on checks and calls.
 LOOK: Final = 0.02
 #: Seconds of work for each second of the time limit. The rest is for uncounted work, and for machines that are busy or
-#: slower than those on which the work was measured.
+#: slower than those on which the work was measured. With more, the clock ends searches there, so that results depend on
+#: it; with less, time is left unused.
 WORK: Final = 0.5
 #: Units of work in a second. Integers add up to the same sum in any order, so work that is recalled from a cache counts
 #: exactly as much as the work that found the result.
@@ -206,7 +208,8 @@ FOREVER: Final = Deadline(math.inf)
 
 T = TypeVar("T")
 
-#: Seconds between two checks on systems where Ctrl-C does not interrupt waiting, as on Windows.
+#: Seconds between two checks on systems where Ctrl-C does not interrupt waiting, as on Windows: more delay it, fewer
+#: wake the thread more often.
 _LOOK: Final = 0.1
 
 

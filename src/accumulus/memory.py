@@ -9,7 +9,8 @@ from typing import Final
 
 from accumulus.errors import SizeError
 
-#: Size in bytes up to which free memory is not checked.
+#: Size in bytes up to which free memory is not checked: a larger one may run out of memory without an explanation, a
+#: smaller one reads the system's files more often.
 SMALL: Final = 1 << 28
 _MEMINFO: Final = Path("/proc/meminfo")
 _GROUP: Final = Path("/sys/fs/cgroup")

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-#: Seconds of a preparation after which progress is shown; earlier if it is expected to take longer.
+#: Seconds of a preparation after which progress is shown; earlier if it is expected to take longer. With more, the user
+#: waits without a sign; with fewer, bars flash.
 PATIENCE: Final = 2.0
-#: Seconds between two updates of a bar.
+#: Seconds between two updates of a bar: more let it lag, fewer wake a thread more often.
 _TICK: Final = 0.5
 #: Maximum filled fraction of a bar, since the seconds are an estimate.
 _ALMOST: Final = 0.95

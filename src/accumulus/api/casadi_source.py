@@ -33,7 +33,7 @@ from accumulus.targets.kernel import Segment
 
 Shape = tuple[int, ...]
 #: Number of loop instances computed together from a table of operations: C compilers take a second for a thousand
-#: operations.
+#: operations. More instances take more stack, fewer read the table more often.
 LANES: Final = 8
 
 

@@ -23,7 +23,7 @@ from accumulus.programs.equations import decided, recorded_equations
 from accumulus.programs.initial_values import METHODS, Control, EventTime, Solution, System, check_times
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
-#: Number of functions and right-hand sides whose programs are cached.
+#: Number of functions and right-hand sides whose programs are cached: more take memory, fewer prepare programs again.
 _KEPT: Final = 64
 _KNOWN_METHODS: Final = ("LSODA", *METHODS)
 

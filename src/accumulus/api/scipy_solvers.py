@@ -31,7 +31,7 @@ from accumulus.programs.kinds import COMPILED, JACOBIAN
 from accumulus.programs.root_finding import Integral, Root, stationary
 from accumulus.tape.tape import from_bytes, to_bytes
 
-#: Number of systems of equations whose programs are cached.
+#: Number of systems of equations whose programs are cached: more take memory, fewer prepare programs again.
 _KEPT: Final = 64
 #: Explicit methods of `solve_ivp`, whose steps need no Jacobian.
 _EXPLICIT: Final = ("RK23", "RK45", "DOP853")

@@ -35,6 +35,8 @@ from accumulus.programs.kinds import COMPILED, DerivativeKind, Seeds
 from accumulus.programs.selection import SelectionRequest, static_positions
 
 #: Maximum number of tangent entries for which the derivative is folded into a function of the arguments (`_Folded`).
+#: Folded derivatives of more entries are long straight lines; those of fewer lose operations to the zeros if they are
+#: not folded.
 MOST_FOLDED: Final = 64
 #: A manifold, None for arguments in no manifold, or a container of these.
 On = Any

@@ -30,6 +30,7 @@ from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
 #: Relative distances of the points from the first one, in turn; and factors of the first arguments at the last points.
+#: More points take time for each comparison, fewer miss branches; distant points leave the function's domain.
 REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
 SCALES: Final = (-1.0, 0.1, 10.0)
 #: Options that the check sets itself.
@@ -199,12 +200,15 @@ def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], 
 # Cases ----------------------------------------------------------------------------------------------------------------
 
 
-#: Maximum number of cases of one check; points of further cases are skipped.
+#: Maximum number of cases of one check; points of further cases are skipped. More take time to record, fewer leave
+#: cases unchecked.
 MOST_CASES: Final = 6
-#: Maximum number of borders to locate, and number of bisections for each.
+#: Maximum number of borders to locate, and number of bisections for each. More borders take time, fewer leave
+#: derivatives beside them unchecked; with fewer bisections, points beside a border are less near.
 MOST_BORDERS: Final = 4
 HALVINGS: Final = 60
-#: Relative distance from a border, towards a point of the case, at which derivatives are compared with differences.
+#: Relative distance from a border, towards a point of the case, at which derivatives are compared with differences: a
+#: smaller one leaves no room for their steps, a larger one misses mistakes near the border.
 BESIDE: Final = 0.02
 
 Point = Sequence[Any]

@@ -34,22 +34,27 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-#: First step relative to the argument, and number of halvings.
+#: First step relative to the argument, and number of halvings. A larger step leaves the domain or meets kinks, a
+#: smaller one with fewer halvings leaves less accurate estimates; each halving costs two evaluations.
 FIRST: Final = 0.0625
 HALVINGS: Final = 10
 #: Size of a complex step: its square is lost in any sum.
 TINY: Final = 1e-150
 #: Arguments of the function, in order.
 Point = Sequence[Any]
-#: Maximum number of Jacobian columns that are compared with slopes at one point.
+#: Maximum number of Jacobian columns that are compared with slopes at one point: each costs some twenty evaluations,
+#: and others stay uncompared.
 COLUMNS: Final = 16
-#: Tolerance of differences: in error estimates, relative to themselves, and relative to the largest.
+#: Tolerance of differences: in error estimates, relative to themselves, and relative to the largest. Larger ones accept
+#: wrong derivatives, smaller ones report right ones.
 ESTIMATES: Final = 16.0
 RELATIVE: Final = 1e-7
 FLOOR: Final = 1e-9
-#: Absolute error of complex steps for derivatives that are zero.
+#: Absolute error of complex steps for derivatives that are zero: a larger one accepts small wrong derivatives, a
+#: smaller one reports zeros that rounding perturbs.
 NOTHING: Final = 1e-100
-#: Relative bound on rounding above which a number has lost most of its digits.
+#: Relative bound on rounding above which a number has lost most of its digits. A larger one compares numbers that
+#: differ by rounding, a smaller one leaves numbers uncompared.
 LOST: Final = 1e-6
 
 

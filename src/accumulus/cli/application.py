@@ -320,7 +320,8 @@ def _ignore_interrupts() -> None:
 # Progress ------------------------------------------------------------------------------------------------------------
 
 
-#: Maximum time limit, in seconds, of searches that show no bar.
+#: Maximum time limit, in seconds, of searches that show no bar: longer ones leave the user without a sign, shorter ones
+#: make bars flash.
 QUICK: Final = 2.0
 
 

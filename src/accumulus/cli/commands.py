@@ -212,7 +212,8 @@ OF_CHECKS: Final = tuple(
     for name in OPTIONS
     if name not in ("derivative", "rows", "columns", "entries", "banded", "sparse", "dtype", "seed", "check")
 )
-#: Seconds that a method may take whatever the time limit.
+#: Estimated seconds up to which a method runs whatever the time limit: more exceed short limits, fewer skip more
+#: methods.
 ANYWAY: Final = 0.1
 #: Rows of a comparison.
 ROWS: Final = 10

@@ -53,7 +53,8 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Integers
 from accumulus.tape.passes import spread
 
-#: Steps for each call of the kernel; Ctrl-C takes effect between the calls.
+#: Steps for each call of the kernel; Ctrl-C takes effect between the calls: more delay it and take memory, fewer make
+#: more calls.
 CHUNK: Final = 1 << 20
 
 

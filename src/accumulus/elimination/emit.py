@@ -48,7 +48,8 @@ from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SELECT, Tape
 
 _NOT: Final = BY_NAME["logical_not"].code
 _NONE: Final[frozenset[int]] = frozenset()
-#: A larger set of conditions becomes one condition, so that long chains of branches take linear time.
+#: A larger set of conditions becomes one condition, so that long chains of branches take linear time. A larger number
+#: takes more time for these, a smaller one keeps fewer products conditional on exactly what they need.
 LARGEST_SET: Final = 32
 
 

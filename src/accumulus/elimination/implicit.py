@@ -82,7 +82,9 @@ def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
 
 
 _ATTACH: Final = BY_NAME["attach"].code
-#: Number of random points for the test of steps, and of points at which the values have to be finite.
+#: Number of random points for the test of steps, of points at which the values have to be finite, and relative
+#: tolerance. More points take time and find more mistakes; a larger tolerance accepts wrong steps, a smaller one
+#: refuses right ones.
 _POINTS: Final = 4
 _FINITE: Final = 2
 _CLOSE: Final = 1e-7

@@ -58,11 +58,13 @@ Cost = tuple[int, int]
 #: Level of a label by its kind: ±1, constant, variable.
 LEVELS: Final = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 
-#: Products for each call of the kernel, some 10 ms; between calls the deadline is checked and Ctrl-C takes effect.
+#: Products for each call of the kernel, some 10 ms; between calls the deadline is checked and Ctrl-C takes effect: more
+#: delay them, fewer make more calls.
 _SLICE: Final = 50_000
-#: Seconds of work for each product.
+#: Seconds of work for each product: an estimate above the true time ends searches early, one below exceeds their work.
 _PRODUCT: Final = 2e-7
-#: Smallest capacity of the kernel's buffer of steps, and the largest that it grows to; a vertex may need more.
+#: Smallest capacity of the kernel's buffer of steps, and the largest that it grows to; a vertex may need more. Larger
+#: buffers take memory, smaller ones make more calls.
 _WAITING: Final = (1 << 10, 1 << 20)
 _NO_LIMIT: Final = 1 << 62
 _FIRST: Final = 1 << 10

@@ -134,7 +134,7 @@ def _label(attributes: Mapping[str, Any], edge: tuple[Hashable, Hashable]) -> An
 # GraphML -------------------------------------------------------------------------------------------------------------
 
 
-#: Deepest nesting of elements; files of graph editors stay below twenty.
+#: Deepest nesting of elements; files of graph editors stay below twenty. Deeper files could exhaust the stack.
 _DEEPEST: Final = 100
 #: Numbers as text. Other spellings that Python accepts (1_000, non-ASCII digits) are refused.
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,4000}")

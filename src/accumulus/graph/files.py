@@ -51,7 +51,8 @@ _KEYS: Final = ("name", "about", "roots", "terminals", "edges", "sizes")
 _CHOSEN: Final = ("mirror", "wanted")
 NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", *_CHOSEN, "tape")
 _TAPE_KEYS: Final = ("inputs", "constants", "operations", "outputs")
-#: Largest number of inputs of a tape: a short file could otherwise request any amount of memory.
+#: Largest number of inputs of a tape: a short file could otherwise request any amount of memory, and a smaller number
+#: refuses large tapes.
 _MOST_INPUTS: Final = 1 << 24
 
 
@@ -416,7 +417,8 @@ def _listed(ends: Iterable[str]) -> str:
 # Besides invalid JSON these are errors: an object with a duplicate key, of which Python's parser keeps the last value;
 # numbers beyond the range of float64; files larger than `LARGEST_FILE`; and paths that are not regular files.
 
-#: Largest file in bytes; a graph of a million edges takes about a tenth.
+#: Largest file in bytes; a graph of a million edges takes about a tenth. Larger files could exhaust memory, a smaller
+#: limit refuses large graphs.
 LARGEST_FILE: Final = 1 << 28
 #: Largest number of a vertex, edge or reference.
 LARGEST_NUMBER: Final = (1 << 31) - 1

@@ -17,15 +17,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-#: Number of sweeps for the order and for the positions, alternately down and up.
+#: Number of sweeps for the order and for the positions, alternately down and up: more take time, fewer leave crossings.
 TURNS: Final = 8
-#: Largest number of vertices and bends for which adjacent ones on a level are swapped.
+#: Largest number of vertices and bends for which adjacent ones on a level are swapped: more take long to draw, fewer
+#: leave crossings.
 LARGEST_SWAPPED: Final = 600
-#: Largest number of bends; in a drawing that would need more, all edges are straight lines.
+#: Largest number of bends; in a drawing that would need more, all edges are straight lines. More take long to draw,
+#: fewer leave edges that cross vertices.
 MOST_BENDS: Final = 8_000
 #: Distance between levels, distance between neighbours on a level, and width of a bend, in pixels.
 DOWN, ACROSS, BEND = 58.0, 18.0, 6.0
-#: Weight of a bend relative to a vertex in the least-squares fit, which straightens long edges.
+#: Weight of a bend relative to a vertex in the least-squares fit, which straightens long edges: a larger one pushes
+#: vertices aside, a smaller one leaves edges crooked.
 _STRAIGHT: Final = 4.0
 
 Point = tuple[float, float]

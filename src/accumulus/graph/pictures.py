@@ -139,7 +139,8 @@ def _quoted(text: str) -> str:
 # SVG and TikZ --------------------------------------------------------------------------------------------------------
 
 
-#: Largest numbers of vertices and of edges of a graph that `to_svg` draws: pictures of larger graphs are unreadable.
+#: Largest numbers of vertices and of edges of a graph that `to_svg` draws: pictures of larger graphs are unreadable,
+#: smaller limits refuse readable ones.
 LARGEST: Final = (60, 150)
 #: Largest number of characters of a name in a picture.
 SHOWN: Final = 14

@@ -37,11 +37,14 @@ from accumulus.tape.tape import Tape
 
 #: A source file and the number of a line.
 Line = tuple[str, int]
-#: Maximum number of operations whose lines are found.
+#: Maximum number of operations whose lines are found: more take seconds for a report, fewer leave reports without
+#: lines.
 MOST_OPERATIONS: Final = 30_000
-#: Maximum number of operations times outputs that are followed from outputs to operations.
+#: Maximum number of operations times outputs that are followed from outputs to operations: more take seconds for a
+#: report, fewer leave out the costs of outputs.
 MOST_REACHED: Final = 40_000_000
-#: Maximum number of groups of outputs, and of blocks.
+#: Maximum number of groups of outputs, and of blocks: more make tables that nobody reads, fewer join what should be
+#: told apart.
 MOST_GROUPS, MOST_BLOCKS = 16, 60
 
 

@@ -55,13 +55,17 @@ if TYPE_CHECKING:
 
 ASSETS: Final = Path(__file__).parent / "assets"
 STYLES, SCRIPTS = ("katex.css", "theme.css", "explorer.css"), ("katex.min.js", "common.js", "explorer.js")
-#: Maximum number of vertices of a graph that is drawn as a whole; a larger graph is shown as an overview.
+#: Maximum number of vertices of a graph that is drawn as a whole; a larger graph is shown as an overview, since
+#: browsers become slow; a smaller number hides graphs that they could show.
 LARGEST: Final = 2_500
-#: Maximum number of steps of a plan whose expressions are written, and whose curves and places avoid overlaps.
+#: Maximum number of steps of a plan whose expressions are written, and whose curves and places avoid overlaps. More
+#: take long to write and make large pages, fewer leave pages without expressions.
 LONGEST_WRITTEN: Final = 2_500
-#: Number of characters of data from which on they are compressed.
+#: Number of characters of data from which on they are compressed. Smaller pages stay readable as text, larger ones take
+#: less space on disk.
 COMPRESSED: Final = 800_000
-#: Maximum number of steps of a plan that is drawn as a whole.
+#: Maximum number of steps of a plan that is drawn as a whole: pages with more take long to load, and with fewer,
+#: overviews replace plans that could be followed.
 MOST_STEPS: Final = 20_000
 #: Maximum number of labels of an expression that is written out at its use; a longer one has a name.
 LONGEST: Final = 6
@@ -69,9 +73,11 @@ LONGEST: Final = 6
 SHOWN: Final = 18
 #: Maximum depth to which a formula writes out operations that are not vertices.
 DEEP: Final = 3
-#: Maximum number of steps for which operations are counted for one plan.
+#: Maximum number of steps for which operations are counted for one plan: each is emitted as a program of its own, and
+#: with fewer, the curve of a page is coarser.
 COUNTED: Final = 150
-#: Methods that the plan is compared with, and the largest graph, in edges, for which they are planned.
+#: Methods that the plan is compared with, and the largest graph, in edges, for which they are planned. Larger graphs
+#: take longer to plan, and make pages larger.
 RIVALS, LARGEST_RACE = ("forward", "reverse", "markowitz"), 400
 _SIGNS: Final = {
     "add": "+",

@@ -37,7 +37,8 @@ from accumulus.search.plan import Plan
 
 Face = tuple[int, int]
 
-#: Maximum number of faces of a line graph, including later ones; a larger line graph is not followed.
+#: Maximum number of faces of a line graph, including later ones; a larger line graph is not followed, since it would
+#: take long and make large pages.
 MOST_FACES: Final = 12_000
 #: Kinds of groups of steps, the smallest first.
 GROUPS: Final = ("face", "edge", "vertex", "block", "page")

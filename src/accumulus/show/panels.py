@@ -35,13 +35,14 @@ from accumulus.tape.program import Program
 from accumulus.tape.tape import to_bytes
 from accumulus.text import printable
 
-#: Maximum number of matrix cells of a page, and of steps of plans whose dependencies are shown.
+#: Maximum number of matrix cells of a page, and of steps of plans whose dependencies are shown: more make pages that
+#: load slowly and are hard to read, fewer hide what could be shown.
 MOST_CELLS, MOST_STEPS = 4_000, 120
-#: Maximum number of parts of a graph that can be folded.
+#: Maximum number of parts of a graph that can be folded: more make pages large, fewer leave graphs without folds.
 MOST_PARTS: Final = 400
-#: Maximum number of vertices of an overview.
+#: Maximum number of vertices of an overview: more make it unreadable, fewer join what should be told apart.
 MOST_GROUPS: Final = 240
-#: Maximum number of steps of an overview.
+#: Maximum number of steps of an overview: more make pages large, fewer show less of the plan's course.
 COARSE: Final = 100
 
 

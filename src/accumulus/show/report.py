@@ -59,9 +59,11 @@ if TYPE_CHECKING:
 
 #: Methods without a search, which every report compares with the chosen one.
 SWEEPS: Final = ("forward", "reverse", "markowitz")
-#: Largest bound on the products of a method that a report counts; counting takes about two seconds.
+#: Largest bound on the products of a method that a report counts; counting takes about two seconds. A larger one delays
+#: reports, a smaller one leaves the method out of them.
 LARGEST_SWEEP: Final = 2_000_000
-#: Seconds to prepare a derivative on an idle core: a constant, and the time for each operation of the plan's tape.
+#: Seconds to prepare a derivative on an idle core: a constant, and the time for each operation of the plan's tape. A
+#: larger estimate lets reports take longer for a lower bound, a smaller one leaves it out more often.
 PREPARING: Final = (0.05, 2e-4)
 
 

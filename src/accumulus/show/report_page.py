@@ -25,9 +25,11 @@ from accumulus.text import printable
 
 #: Names of the styles and the scripts of the page.
 FILES: Final = ("theme.css", "report.css"), ("common.js", "report.js")
-#: Maximum number of parts of a bar of the flame graph; smaller ones are joined.
+#: Maximum number of parts of a bar of the flame graph; smaller ones are joined. More become too narrow to read, fewer
+#: hide lines.
 MOST_PARTS: Final = 40
-#: Maximum number of rows, and of columns, of the drawn pattern; larger patterns are drawn in groups.
+#: Maximum number of rows, and of columns, of the drawn pattern; larger patterns are drawn in groups. More make pages
+#: large, fewer hide single entries.
 MOST_CELLS: Final = 160
 
 

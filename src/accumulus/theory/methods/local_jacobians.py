@@ -49,7 +49,8 @@ Side = Literal["tail", "head"]
 _UNIT: Final = -1
 
 #: Largest distance of two levels for which the components are always computed by extension. A larger one computes, and
-#: keeps in memory, components that nobody asks for; a smaller one searches connections anew.
+#: keeps in memory, the components of more pairs of levels; a smaller one computes more of them anew from all edges
+#: between.
 _NEAR: Final = 64
 
 #: An entry: reference, and True if it is a unit.
