@@ -24,7 +24,8 @@ from accumulus.progress import Progress
 
 #: Effort of the search for an order, by the effort of the call, if the tape is rewritten afterwards. The rewriter
 #: removes the operations that a brief search leaves, so the time is better spent there. This does not hold for graphs
-#: of more than `SMALL` edges, which the rewriter has too little time to cover.
+#: of more than `SMALL` edges, which the rewriter has too little time to cover: a larger number leaves these with poor
+#: orders, a smaller one takes time from the rewriter.
 BEFORE_REWRITING: Final[dict[Effort, Effort]] = {"fast": "fast", "balanced": "fast", "thorough": "thorough"}
 SMALL: Final = 5_000
 #: Fraction of the work that planning may take if the tape is rewritten afterwards. The rewriter receives the work that

@@ -517,8 +517,8 @@ def as_number(tape: Any, condition: int) -> int:
 # conditions of the choices become guards. There are fewer of them than operations that compute the value, and these
 # operations then need not run. A choice by a guarded condition is a constant.
 
-#: Maximum number of conditions of one number. With more, a guard on the number itself is as good; with fewer, such
-#: guards hold for fewer arguments, and more cases are recorded.
+#: Maximum number of conditions of one number. With more, a guard on the number itself is as good, and takes fewer
+#: comparisons; with fewer, more numbers are computed for their guards.
 MOST_CONDITIONS: Final = 64
 
 _SELECT: Final = BY_NAME["select"].code

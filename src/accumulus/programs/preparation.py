@@ -26,7 +26,8 @@ from accumulus.targets import target_of
 
 #: Processor seconds to write out one operation, from its derivatives to the rewritten program; additional seconds for a
 #: step that conditions reach; and bytes for each of these. `make bench ARGS=estimates` measures them. Larger ones
-#: announce long preparations, and refuse large ones, that are not; smaller ones stay silent.
+#: announce waits that do not come, and refuse programs that fit into memory; smaller ones miss long waits, and programs
+#: that do not fit.
 WRITING: Final = 7e-6
 GUARDED: Final = 4e-5
 BYTES: Final = 1000

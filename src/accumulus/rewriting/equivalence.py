@@ -46,8 +46,8 @@ from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import SELECT, Tape
 
-#: Number of points at which tapes are compared; one from `LARGE` operations on. Further points cost time in proportion,
-#: fewer find fewer mistakes at points where terms vanish by chance.
+#: Number of points at which tapes are compared; one from `LARGE` operations on. Further points cost time in proportion;
+#: with fewer, a mistake stays unseen if its terms vanish there by chance.
 POINTS: Final = 2
 LARGE: Final = 100_000
 #: Number of random points if values have to be equal to the last bit, largest number of further points to take every

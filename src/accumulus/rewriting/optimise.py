@@ -53,8 +53,8 @@ from accumulus.tape.tape import Tape
 #: forbids moves that change much.
 LOG_PER_NODE: Final = 8
 LOG: Final = 200_000
-#: Resolution of the chance to look into shared sums and products: a finer one changes nothing that the search can feel,
-#: a coarser one rounds small chances to 0.
+#: Resolution of the chance to look into shared sums and products: a finer one makes no difference to the search, a
+#: coarser one rounds small chances to 0.
 CHANCES: Final = 1024
 #: Seconds of work of a move: a factor and its power of the number of nodes, since moves spread in memory; then a part
 #: per node, beyond caches. Accurate within a factor of two over `examples/` and large programs. Estimates above the

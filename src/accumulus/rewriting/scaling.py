@@ -28,8 +28,8 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 #: Largest number of operations of a tape that is scaled. Python visits each operation: a larger number takes time for
 #: long tapes, a smaller one leaves their multiplications by numbers.
 MOST: Final = 20_000
-#: Largest number of nested operations that a factor passes through: deeper ones meet Python's limit of recursion, less
-#: deep ones leave a multiplication that numbers further below could absorb.
+#: Largest number of nested operations that a factor passes through: more approach Python's limit of recursion, fewer
+#: leave a multiplication that numbers further below could absorb.
 DEEP: Final = 100
 #: Largest factor, and reciprocal of the smallest: sums stay within the range of floating point. A larger one brings
 #: overflow and underflow nearer, a smaller one leaves multiplications.

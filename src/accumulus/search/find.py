@@ -35,8 +35,8 @@ from accumulus.search.plan import Plan, plan_as_data, plan_from_data, plan_key, 
 from accumulus.search.registry import SearchResult, get
 from accumulus.search.vertex_orders import LARGEST
 
-#: Parts of a search, part 0 included. More parts find cheaper plans and occupy more workers, but take longer where
-#: workers are few.
+#: Parts of a search, part 0 included. More parts find cheaper plans with more workers; with few workers they take
+#: longer.
 PARTS: Final[dict[Effort, int]] = {"fast": 8, "balanced": 32, "thorough": 128}
 #: Fraction of the time limit that workers may use. With more, results arrive after the limit and are lost; with less,
 #: workers search for a shorter time than they could.

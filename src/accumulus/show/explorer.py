@@ -67,11 +67,13 @@ COMPRESSED: Final = 800_000
 #: Maximum number of steps of a plan that is drawn as a whole: pages with more take long to load, and with fewer,
 #: overviews replace plans that could be followed.
 MOST_STEPS: Final = 20_000
-#: Maximum number of labels of an expression that is written out at its use; a longer one has a name.
+#: Maximum number of labels of an expression that is written out at its use; a longer one has a name. More make formulas
+#: long, fewer make readers look up names.
 LONGEST: Final = 6
 #: Maximum number of characters of a name in a picture.
 SHOWN: Final = 18
-#: Maximum depth to which a formula writes out operations that are not vertices.
+#: Maximum depth to which a formula writes out operations that are not vertices: a greater one makes formulas long, a
+#: smaller one makes readers look up names.
 DEEP: Final = 3
 #: Maximum number of steps for which operations are counted for one plan: each is emitted as a program of its own, and
 #: with fewer, the curve of a page is coarser.

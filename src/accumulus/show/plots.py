@@ -27,11 +27,12 @@ from accumulus.show.tables import amount, duration
 from accumulus.text import printable
 
 BLUE, ORANGE, GREY, SOFT = "#0b62c1", "#b93a05", "#7f8a95", "#d5dae0"
-#: Maximum number of source lines in a plot; the others are joined.
+#: Maximum number of source lines in a plot; the others are joined. More make the plot crowded, fewer hide lines.
 MOST_LINES: Final = 20
 #: Pixels per inch of pictures, and the resolution of PNG, in dots per inch.
 PIXELS, DOTS = 96.0, 192.0
-#: Maximum width and height of a PNG, in dots.
+#: Maximum width and height of a PNG, in dots: larger pictures take gigabytes to draw, a smaller limit refuses pictures
+#: that could be drawn.
 LARGEST: Final = 20_000
 
 

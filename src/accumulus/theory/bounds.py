@@ -391,7 +391,8 @@ _MOST_PATHS: Final = 3_000
 #: Number of consecutive random paths that are known or too long, after which the search for paths ends. More take time
 #: for the last paths, fewer leave paths, and a weaker bound.
 _MOST_MISSES: Final = 200
-#: Absolute and relative error of the solver's bound; the larger one is subtracted.
+#: Absolute and relative error of the solver's bound; the larger one is subtracted. Larger ones weaken bounds, smaller
+#: ones may claim more than the solver has proven.
 _TOLERANCE: Final = 1e-4
 _RELATIVE: Final = 1e-6
 

@@ -127,7 +127,8 @@ def _sine_by_argument(y: Any) -> Any:
     return near_zero("sin(x)/x", y, closed, _RADIUS)
 
 
-#: Magnitude of y from which the closed form of sin(y) / y is used.
+#: Magnitude of y from which the closed form of sin(y) / y is used. A larger one takes more terms of the series at every
+#: point, a smaller one loses digits of higher derivatives to cancellation.
 _RADIUS: Final = 2.0
 _sin, _select = operation("sin"), operation("select")
 _SINE_BY_ARGUMENT: Final = composed("sinc", _sine_by_argument, ((-np.inf, np.inf),))

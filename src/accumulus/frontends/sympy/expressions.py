@@ -22,7 +22,8 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import OPERATIONS, Operation
 from accumulus.tape.tape import Tape
 
-#: A number is written as a fraction if its product with this number is an integer.
+#: A number is written as a fraction if its product with this number is an integer. A larger number writes fractions
+#: that are harder to read than decimals, a smaller one writes decimals for simple fractions.
 _FRACTIONS: Final = 1024.0
 
 

@@ -23,7 +23,8 @@ from accumulus.targets.kernel import Segment
 from accumulus.targets.schedule import ResultGroup, groups, order
 from accumulus.targets.target import Compilable
 
-#: Largest number of arguments of an operation in a table.
+#: Largest number of arguments of an operation in a table: more make every row longer, fewer write out bodies that could
+#: be tables.
 MOST_ARGUMENTS: Final = 2
 #: Bytes of machine code and constant data with gcc 12, -Os, x86-64: of a function that interprets a table, of each kind
 #: of operation in it, of an operation that is written out, of a loop, and of each array that a loop reads or writes.

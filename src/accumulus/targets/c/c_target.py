@@ -106,8 +106,8 @@ class CLoops(CompiledLoops):
 
 
 #: Seconds that the machine's compiler takes for an operation: 0.8e-3 in chains to 3.6e-3 where nothing repeats,
-#: measured by `make bench ARGS=estimates` with gcc 12. Estimates above the true time warn of short waits, estimates
-#: below stay silent during long ones.
+#: measured by `make bench ARGS=estimates` with gcc 12. Estimates above the true time announce waits that do not come,
+#: estimates below miss long ones.
 COMPILING: Final = 1.8e-3
 
 TARGET: Final = Target(

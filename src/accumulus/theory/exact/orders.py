@@ -53,7 +53,8 @@ from accumulus.theory.compiled.orders_kernel import FLOW, UNREACHED, BlocksState
 from accumulus.theory.exact.searches import PartSearch
 from accumulus.theory.graphs.traversal import topological_order
 
-#: Largest number of vertices of a part, for memory; the sum of all sizes has to be smaller than `_WIDEST`.
+#: Largest number of vertices of a part, for memory; the sum of all sizes has to be smaller than `_WIDEST`. More
+#: vertices make the kernel's tables larger, fewer leave more parts without a search.
 MOST_VERTICES: Final = 512
 _WIDEST: Final = 1 << FLOW
 #: Largest number of vertices of a block in brief proofs, and in others. Each further vertex doubles the memory and time
