@@ -18,6 +18,7 @@ import accumulus as acc
 from accumulus import errors
 from accumulus.show.report import Report
 from accumulus.show.structure import StructureReport
+from accumulus.tape.matrices import MatrixOperations
 from accumulus.tape.program import Program
 
 #: Methods of a program that only front ends call, with operands of their own kinds.
@@ -49,7 +50,7 @@ def surface() -> dict[str, tuple[Any, Callable[..., Any]]]:
     for public in [*(getattr(acc, name) for name in acc.__all__ if name != "errors"), Report, StructureReport, Program]:
         is_function = not (inspect.isclass(public) or inspect.ismodule(public))
         for owner, function in [(acc, public)] if is_function else public_functions(public):
-            if owner is not Program or function.__name__ not in OF_FRONT_ENDS:
+            if owner not in (Program, MatrixOperations) or function.__name__ not in OF_FRONT_ENDS:
                 found[f"{owner.__name__}.{function.__name__}"] = owner, inspect.unwrap(function)
     return found
 

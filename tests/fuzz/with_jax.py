@@ -72,7 +72,7 @@ def jacobian(
         except (TypeError, AttributeError, NotImplementedError, ValueError, IndexError, jax.errors.JAXTypeError) as why:
             raise Unavailable(f"{type(why).__name__}: {why}") from why
         if not k and not np.allclose(values, own, rtol=1e-3, atol=1e-3, equal_nan=True):
-            raise Unavailable("JAX's function is another: its eigvalsh takes both halves of a matrix")
+            raise Unavailable("JAX's function is another: its eigvalsh takes both halves, its exp2 rounds whole powers")
         runs.append(np.concatenate([values[:, None], slopes.reshape(len(values), x.size)], axis=1))
     return runs[0], np.max([np.abs(run - runs[0]) for run in runs[1:]], axis=0)
 

@@ -13,7 +13,7 @@ from accumulus.errors import TraceError
 from accumulus.frontends.record import record
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reading.md").read_text(encoding="utf-8")
-ROWS = dict(re.findall(r"^\| (.+?) \| (merged|guarded|refused|as it is|as they are) \|", PAGE, re.MULTILINE))
+ROWS = dict(re.findall(r"^\| (.+?) \| (merged|guarded|refused|unchanged|as they are) \|", PAGE, re.MULTILINE))
 
 #: Beginning of a row → bodies of functions of x, at x = 1.75.
 BODIES = {
@@ -44,7 +44,7 @@ BODIES = {
     ],
     "functions compiled": ["return compiled(x)"],
     "`np.vectorize`": ["return np.vectorize(lambda u: u if u > 0 else 0.0)(np.array([x, -x]))"],
-    "`if` on what": ["return x if isinstance(x, float) and None is None and len([1]) > 0 else 0.0"],
+    "`if` on constants": ["return x if isinstance(x, float) and None is None and len([1]) > 0 else 0.0"],
     "`math`": ["return math.sin(x) + statistics.mean([x, 1.0])"],
     "`float(x)`": ["print(x, f'{x:.3f}')\nreturn float(x)"],
     "`while`": [

@@ -88,7 +88,7 @@ def test_machine_code_does_what_python_does(shape, faces):
     expected, found = ([*search.run(search.best[1], 200, (3,))] for search in (compiled, python))
     assert found == expected
     assert python.best == compiled.best
-    for name in ("kept", "costs", "prints", "items", "random"):
+    for name in ("snapshots", "costs", "prints", "items", "random"):
         assert getattr(python._state, name).tolist() == getattr(compiled._state, name).tolist()
     made = python.accumulation(graph)
     made.verify()
