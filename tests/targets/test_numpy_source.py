@@ -125,3 +125,16 @@ class TestLoops:
         text = made.source("numpy")
         assert len(text) < 4_000
         assert "# 29,999 entries, test_numpy_source.py:" in text
+
+
+def test_equal_constants_under_several_references_are_as_many_results():
+    tape = Program(2)
+    doubled = tape.map(lambda body: lambda value: body.add(value, value), [np.tile(np.arange(2), 40)])
+    zeros = [tape.constant(0.0), tape.constant_apart(0.0), tape.constant(0.0)]
+    tape.outputs = np.concatenate([zeros, doubled])
+    segments = [LongSegment(3, slice(0, 3), slice(0, 3)), LongSegment(80, slice(3, 83), slice(0, 80))]
+    scope = {}
+    exec(LoopNest(tape, fuse(tape)).source(segments, [(2,)], "numpy", dtype="float64"), scope)
+    zero, twice = scope["f"](np.ones(2))[:2]
+    assert zero.tolist() == [0.0] * 3
+    assert twice.tolist() == [2.0] * 80

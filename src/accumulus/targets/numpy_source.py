@@ -395,7 +395,8 @@ class ArrayPrinter:
     def _spread(self, operands: Column) -> str:
         """Return an operand with one entry for each instance, even if all instances share it."""
         references = references_in(operands)
-        if len(references) > 1 and (references != references[0]).any():
+        # constants may be equal under several references, and are one number then
+        if len(references) > 1 and (references != references[0]).any() and not (references < 0).all():
             return self._column(operands)
         return self._broadcast(operands)
 
