@@ -47,6 +47,8 @@ MISTAKEN: Final = 1e5
 #: From this fraction of a result on, what rounding may do to it may make it infinite.
 LOST: Final = 1e-3
 TINY: Final = {"float64": 1e-290, "float32": 1e-36}
+#: What the text of a program raises where it has no value: a remainder by the number 0.0 of a branch, say.
+REFUSED: Final = (ValueError, np.linalg.LinAlgError, TypeError, IndexError, ArithmeticError)
 #: What has no derivative where numbers are equal, even if nothing moves them apart: 0 · ∞ is NaN.
 NONE_AT_TIES: Final = ("std(", "_of_symmetric(")
 #: Operations whose results are those of NumPy bit for bit where the order is kept.
@@ -305,7 +307,7 @@ def _ask_numpy(program: Scalars | Arrays, points: Sequence[Sequence[Any]]) -> No
     try:
         for point in points:
             function(program)(*map(own, point))
-    except (ValueError, np.linalg.LinAlgError, TypeError, IndexError) as error:
+    except REFUSED as error:
         raise Undecided(f"NumPy: {error}") from error
 
 

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 from unittest import mock
@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 from arrays import Arrays, flat
 from calls import TARGETS, Disagreement, function, own, random_call
-from checking import LOOPS, Outcome, Steps, Turn, at_once, random_point, random_program, recorded_as
+from checking import LOOPS, REFUSED, Outcome, Steps, Turn, at_once, random_point, random_program, recorded_as
 from forms import OTHERS, groups_in
 from scalars import Scalars, Undecided, random_scalars
 from truths import Differences, Exact, Floats, Once, Oracle, total
@@ -41,6 +41,11 @@ ALLOWED: Final = 400.0
 UNITS: Final = 4000.0
 LOST: Final = 1e-2
 ORDER: Final = 3
+#: What has several slopes where numbers are equal: of these each library, and each way to write them, takes another.
+TIES: Final = ("max", "min", "Max", "Min", "abs", "Abs", "sort", "median", "clip", "norm", "where", "percentile")
+#: How far points are moved to find out, and how many.
+ASIDE: Final = 1e-2
+TRIED_ASIDE: Final = 3
 
 
 # The kinds -------------------------------------------------------------------------------------------------------
@@ -346,24 +351,26 @@ def kind_steps(seed: int, thorough: bool = False) -> Steps:
     finite, cut_short, waiting = True, False, []
     state, way = rng.getstate(), turn.way.removesuffix(" source")
 
-    def posed(target: str) -> Posed:
-        """The same for each target."""
+    def posed(target: str, at: list[Any] | None = None) -> Posed:
+        """The same for each target, and at another point."""
         rng.setstate(state)
         drawn.options = {**options, "target": target}
-        return KINDS[kind](drawn)
+        return KINDS[kind](drawn if at is None else replace(drawn, point=at))
 
     def told(each: Posed, result: Any) -> tuple[str, str]:
         outcome = judged(each.claims(result), options["dtype"])
         if outcome[0] == "wrong" and isinstance(program, Arrays) and (by_jax := _curvature_by_jax(drawn)) is not None:
             drawn.oracle.hessian = lambda: by_jax  # type: ignore[method-assign]
             outcome = judged(each.claims(result), options["dtype"])
+        if outcome[0] == "wrong" and isinstance(program, Arrays):
+            _leave_ties(program.source, point, lambda at: posed(drawn.options["target"], at), seed)
         return outcome
 
     def first() -> tuple[str, str]:
         nonlocal finite, cut_short
         try:
             finite = bool(np.isfinite(flat(drawn.f(*map(own, point)))).all())
-        except (ValueError, np.linalg.LinAlgError, TypeError, IndexError) as error:
+        except REFUSED as error:
             raise Undecided(f"NumPy: {error}") from error
         outcomes = []
         for k, target in enumerate(targets):
@@ -428,6 +435,20 @@ def _curvature_by_jax(drawn: Drawn) -> tuple[Floats, Floats] | None:
     return found, 1e-12 * (1.0 + np.abs(found))
 
 
+def _leave_ties(text: str, point: Sequence[Any], posed: Callable[[list[Any]], Posed], seed: int) -> None:
+    """Raise Undecided where a program with several slopes at ties is right at points beside this one."""
+    if not any(name in text for name in TIES):
+        return
+    draw = np.random.default_rng(seed)
+    outcomes = []
+    for _ in range(TRIED_ASIDE):
+        moved = [np.asarray(a) + ASIDE * (1 + np.abs(a)) * draw.normal(size=np.shape(a)) for a in point]
+        each = posed([a if a.ndim else float(a) for a in moved])
+        outcomes.append(judged(each.claims(each.derivative(*each.arguments)), "float64")[0])
+    if "right" in outcomes and "wrong" not in outcomes:
+        raise Undecided("ties, of whose slopes each library takes another")
+
+
 def _is_cut_short(derivative: Any, seconds: float, options: dict[str, Any]) -> bool:
     """Whether the clock ended a search: as the program says, or else if preparing took the limit and longer."""
     stage = getattr(getattr(derivative, "_program", None), "cut_short", None)
@@ -454,15 +475,16 @@ def form_steps(seed: int) -> Steps:
     def first() -> tuple[str, str]:
         nonlocal source
         f, source = OTHERS[form](program, rng)
-        given = point if form == "jax" else [float(x) for each in point for x in np.ravel(each)]
-        oracle = Once(Exact(program, point, "float64", seed))
 
-        def claims(result: Any) -> Claims:
-            value, slopes = result
-            matrix = np.concatenate([np.reshape(each, (oracle.outputs, -1)) for each in slopes], axis=1)
-            return [("value", flat(value), oracle.value()), ("J", matrix, oracle.jacobian())]
+        def posed(target: str, at: list[Any]) -> Posed:
+            oracle = Once(Exact(program, at, "float64", seed))
+            given = at if form == "jax" else [float(x) for each in at for x in np.ravel(each)]
 
-        def posed(target: str) -> Posed:
+            def claims(result: Any) -> Claims:
+                value, slopes = result
+                matrix = np.concatenate([np.reshape(each, (oracle.outputs, -1)) for each in slopes], axis=1)
+                return [("value", flat(value), oracle.value()), ("J", matrix, oracle.jacobian())]
+
             derivative = acc.value_and_jacobian(f, tuple(range(len(given))), **options, target=target)
             return Posed(derivative, tuple(given), claims)
 
@@ -471,13 +493,15 @@ def form_steps(seed: int) -> Steps:
             saw.extend([turn.way] * seen)
 
         outcomes = [
-            told_in(posed(target), ("alone", way)[k] if way != "c" else "alone", run)
+            told_in(posed(target, point), ("alone", way)[k] if way != "c" else "alone", run)
             for k, target in enumerate(TARGETS)
         ]
         saw.extend(TARGETS)
+        if any(outcome[0] == "wrong" for outcome in outcomes):
+            _leave_ties(source, point, lambda at: posed("numpy", at), seed)
         if way == "c":
-            waiting.append(posed("c"))
-            waiting[0].derivative.compile(*given)
+            waiting.append(posed("c", point))
+            waiting[0].derivative.compile(*waiting[0].arguments)
         return next((outcome for outcome in outcomes if outcome[0] == "wrong"), outcomes[0])
 
     def attempted(work: Callable[[], tuple[str, str]]) -> tuple[str, str]:
