@@ -52,7 +52,7 @@ PAGES: dict[str, Callable[[Scope], Plan]] = {
     "conflict": planned("conflict", "local-jacobians"),
     "line-graph": planned("b", "face"),
     "multi": planned("multi", "vertex"),
-    "pages": planned("given", "pages"),
+    "pages": planned("paged", "pages"),
     "six": planned("six", "reverse"),
     "circular": written("circular"),
 }

@@ -67,7 +67,7 @@ def notes(scope: Scope) -> dict[str, list[tuple[str, Drawable]]]:
     """The figures of docs/notes.md: captions and what they show, by the name of the file."""
     get = scope.__getitem__
     a, b, cross = get("a"), get("b"), get("cross")
-    pages = [_page(get("trace")[number].edges, get("given")) for number in get("shown")]
+    pages = [_page(get("trace")[number].edges, get("paged")) for number in get("shown")]
     return {
         "biclique": _parts(get("star"), get("line")),
         "lion-and-bat": [("lion", get("lion")), ("bat", get("bat"))],

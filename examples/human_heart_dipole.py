@@ -1,6 +1,6 @@
 """The human heart dipole problem: 8 polynomial equations in 8 unknowns, solved by Newton's method.
 
-Two dipoles (moments a, c and b, d; places t, v and u, w) are sought that explain a measured magnetic field.
+The unknowns are two dipoles (moments a, c and b, d; positions t, v and u, w) that explain a measured magnetic field.
 
 Source: problem "human heart dipole" of B. M. Averick, R. G. Carter, J. J. Moré, G.-L. Xue, The MINPACK-2 test problem
 collection, Argonne National Laboratory, 1992, section 2.5, with the data of its first experiment.

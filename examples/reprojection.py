@@ -1,4 +1,4 @@
-"""Bundle adjustment's residual: where a camera sees a point, minus where it was seen; 12 inputs, 2 outputs.
+"""Residual of bundle adjustment: predicted minus observed image of a point; 12 inputs, 2 outputs.
 
 The camera has a rotation vector, a translation, a focal length and two coefficients of radial distortion; the point
 has three coordinates. A reconstruction from photographs differentiates this at millions of (camera, point) pairs.

@@ -1,4 +1,4 @@
-"""Where a six-joint robot arm puts its tool: 6 joint angles in, position and three orientation angles out.
+"""Pose of the tool of a six-joint robot arm: 6 joint angles in, position and three orientation angles out.
 
 The Jacobian turns joint velocities into tool velocities; a controller needs it some thousand times a second.
 

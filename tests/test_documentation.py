@@ -55,7 +55,7 @@ DRAWN_IN_THE_NOTES = {
     "f2": ("fig:2-step-factorization", "d"),
     "conflict": ("fig:conflicting-depth-accumulation-order", "a"),
     "multi": ("fig:multi-root-terminal-graph", "a"),
-    "given": ("fig:multi-root-terminal-factorization", "a"),
+    "paged": ("fig:multi-root-terminal-factorization", "a"),
 }
 
 

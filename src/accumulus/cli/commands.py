@@ -279,7 +279,7 @@ def compare_command(
     """Compare the methods that search for a plan, by cost and time.
 
     Ten rows show forward, reverse and Markowitz elimination, and the best methods with different costs. Deterministic
-    methods that take longer than the time limit, by estimate or in fact, are left out.
+    methods that take longer than the time limit, or are expected to, are listed with their time instead.
     """
     from accumulus.show.report import MethodCosts, chosen_because, comparison_table, distinct
 
