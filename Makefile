@@ -5,6 +5,7 @@
 #   make test-browser  the tests of explorer pages in Chromium, with Playwright and axe-core, which needs npm
 #   make check    linter, formatter's check, strict type check, and which package imports which
 #   make bench    measurements against CasADi, JAX and SymPy
+#   make tables   write the tables and the chart of the documentation from what make bench ARGS="NAME --store" measured
 #   make bench-symforce  the same against SymForce, which has an environment of its own
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make contract operations and results as they were, bit for bit; times beside an old checkout with ARGS="--against PATH"
@@ -27,7 +28,7 @@ BIN := .venv/bin
 STAMPS := .venv/installed
 KERNELS := $(wildcard setup.py src/accumulus/native/*.py src/accumulus/*/compiled/*.py)
 
-.PHONY: demo test test-browser check bench bench-search bench-symforce contract fuzz fuzz-tests docs figures wheel assets screenshots format clean
+.PHONY: demo test test-browser check bench bench-search bench-symforce tables contract fuzz fuzz-tests docs figures wheel assets screenshots format clean
 .DELETE_ON_ERROR:
 
 demo: $(STAMPS)/runtime $(STAMPS)/kernels
@@ -62,6 +63,10 @@ build/symforce/installed: requirements/symforce.txt | $(STAMPS)/venv
 	@build/symforce/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+tables: | $(STAMPS)/venv
+	@$(BIN)/python benchmarks/pages.py
+	@$(BIN)/python benchmarks/chart.py
+
 contract: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/contract.py $(ARGS)
 
@@ -78,7 +83,6 @@ docs: $(STAMPS)/docs
 
 figures: $(STAMPS)/test
 	$(BIN)/python docs/plots.py
-	$(BIN)/python benchmarks/chart.py
 	$(BIN)/python docs/figures.py
 
 # The wheel is built from the sdist, so that neither lacks a file.

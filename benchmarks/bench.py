@@ -3,7 +3,7 @@
     python benchmarks/bench.py                         all groups but those of the search
     python benchmarks/bench.py operations time         some of them
     python benchmarks/bench.py search                  what the search reaches: `make bench-search`
-    python benchmarks/bench.py --json results.json     also for machines
+    python benchmarks/bench.py operations --store      into benchmarks/measured/, from which `make tables` writes pages
 
 Prints one table a group. Every row says what is to be reached and what was; all numbers of a row come from one run
 on one machine, and ratios are what to compare. Peers are an extra, `pip install -e .[bench]`; what is missing is
@@ -17,6 +17,7 @@ import datetime
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -139,6 +140,7 @@ GROUPS_HELP = f"of {', '.join(GROUPS)}, which are the default; of {', '.join(SEA
 EXAMPLE_HELP = "only this function of examples/ or benchmarks/suite/; may be repeated"
 
 WIDTH = 120
+MEASURED = Path(__file__).resolve().parent / "measured"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -154,22 +156,32 @@ def main(arguments: list[str] | None = None) -> int:
     console.print(f"{machine()['processor']}, Python {platform.python_version()}, NumPy {np.__version__}", style="dim")
 
     tables = []
+    where = measured_on() if options.store else {}
     for name in options.groups or GROUPS:
         with console.status(f"measuring {name} …"):
             table = {**GROUPS, **SEARCH}[name](settings)
         table.show(console)
         console.print()
         tables.append(table)
+        if options.store:
+            text = json.dumps(where | table.as_json(), indent=1, default=str, ensure_ascii=False)
+            (MEASURED / f"{table.name}.json").write_text(f"{text}\n", encoding="utf-8", newline="\n")
 
     goals = [row.goal.met for table in tables for row in table.rows if row.goal is not None]
     console.print(f"{goals.count(True)} of {len(goals)} goals reached, {goals.count(None)} not measured")
-    if options.markdown is not None:
-        options.markdown.write_text("\n".join(f"## {table.title}\n\n{table.as_markdown()}" for table in tables))
-    if options.json is not None:
-        today = datetime.date.today().isoformat()
-        report = {"machine": machine(), "date": today, "groups": [table.as_json() for table in tables]}
-        options.json.write_text(json.dumps(report, indent=1, default=str, ensure_ascii=False))
     return 0
+
+
+def measured_on() -> dict[str, Any]:
+    """Return what is stored beside numbers: date, commit, machine, and its load average before the measurement."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=MEASURED, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "--short=8", "HEAD") + (" and changes" if git("status", "--short", "../../src") else "")
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    return {"date": datetime.date.today().isoformat(), "commit": commit, "machine": machine(), "load": load}
 
 
 def machine() -> dict[str, str]:
@@ -186,8 +198,7 @@ def machine() -> dict[str, str]:
 def _parse(arguments: list[str] | None) -> Any:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", metavar="group", help=GROUPS_HELP)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the raw numbers to this file")
-    parser.add_argument("--markdown", type=Path, metavar="PATH", help="write the tables to this file for a page")
+    parser.add_argument("--store", action="store_true", help="write what is measured to benchmarks/measured/")
     parser.add_argument("--example", action="append", metavar="NAME", help=EXAMPLE_HELP)
     parser.add_argument("--points", type=int, default=2000, help="points in a batch (default 2000)")
     parser.add_argument("--turns", type=int, default=21, help="repetitions of each timing (default 21)")
@@ -199,6 +210,8 @@ def _parse(arguments: list[str] | None) -> Any:
         unknown = sorted(set(given) - set(known))
         if unknown:
             parser.error(f"unknown {', '.join(unknown)}; known: {', '.join(known)}")
+    if options.store and options.example:
+        parser.error("--store needs all functions, without --example")
     if options.points < 1 or options.turns < 1:
         parser.error("--points and --turns must be at least 1")
     return options

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,25 +70,18 @@ class Table:
         for note in self.notes:
             console.print(f"  {note}", style="dim", highlight=False)
 
-    def as_markdown(self) -> str:
-        """For a page of the documentation."""
-        columns = list(dict.fromkeys(column for row in self.rows for column in row.cells))
-        text = [all(isinstance(row.cells.get(column, ""), str) for row in self.rows) for column in columns]
-        lines = [[*columns, "to reach", "reached"], ["---" if is_text else "--:" for is_text in text] + ["--:", "--:"]]
-        for row in self.rows:
-            reach, reached = (re.sub(r"\[.*?\]", "", cell) for cell in _goal_texts(row.goal))
-            lines.append([*(_text(row.cells.get(column, "")) for column in columns), reach, reached])
-        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        return f"{table}\n\n{' '.join(self.notes)}\n"
-
     def as_json(self) -> dict[str, Any]:
-        """Raw numbers, for machines."""
+        """Numbers with four digits, for pages of the documentation."""
         rows = []
         for row in self.rows:
             goal = row.goal
             described = {} if goal is None else {"reach": goal.reach, "reached": goal.reached, "met": goal.met}
-            rows.append({**row.cells, **described})
-        return {"name": self.name, "title": self.title, "rows": rows, "notes": list(self.notes)}
+            rows.append({name: _stored(value) for name, value in {**row.cells, **described}.items()})
+        return {"title": self.title, "rows": rows, "notes": list(self.notes)}
+
+
+def _stored(value: Any) -> Any:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _goal_texts(goal: Goal | None) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import sys
 from functools import cache
@@ -32,16 +31,16 @@ def blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def drawing(name):
-    """Return docs/figures.py, which runs examples and draws graphs, or docs/plots.py, which plots numbers."""
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+def drawing(name, folder="docs"):
+    """Return docs/figures.py, which runs examples and draws graphs, docs/plots.py, which plots numbers, or others."""
+    spec = importlib.util.spec_from_file_location(f"{folder}_{name}", ROOT / folder / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where its data classes look for it
     spec.loader.exec_module(module)
     return module
 
 
-DRAWING, PLOTS = drawing("figures"), drawing("plots")
+DRAWING, PLOTS, MEASURED = drawing("figures"), drawing("plots"), drawing("pages", "benchmarks")
 INTERACTIVE = [name for name, text in TEXTS.items() if blocks(text, "pycon")]
 #: Which graphs of docs/notes.md are figures of the notes, by name there.
 DRAWN_IN_THE_NOTES = {
@@ -226,12 +225,31 @@ def test_plots_show_what_the_examples_compute(name):
         np.testing.assert_allclose(*numbers, atol=0.5, err_msg="python docs/plots.py")  # half of a pixel
 
 
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if "<!-- measured: " in text])
+def test_tables_show_what_was_measured(name):
+    assert MEASURED.filled(TEXTS[name]) == TEXTS[name], "make tables"
+
+
+def test_every_stored_table_has_a_place():
+    places = re.findall(r"<!-- measured: ([\w-]+) -->", "".join(TEXTS.values()))
+    assert sorted(places) == sorted(MEASURED.TABLES)
+    text = (ROOT / "benchmarks" / "pages.py").read_text(encoding="utf-8")
+    unused = [path.name for path in MEASURED.MEASURED.glob("*.json") if f'"{path.stem}"' not in text]
+    assert unused == []
+
+
+def test_the_chart_shows_what_was_measured(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pages", MEASURED)
+    assert drawing("chart", "benchmarks").drawn() == MEASURED.ROOT.joinpath(
+        "docs", "figures", "time-per-jacobian.svg"
+    ).read_text(encoding="utf-8"), "make tables"
+
+
 def test_the_comparison_says_where_casadi_is_ahead():
-    measured = json.loads((ROOT / "benchmarks" / "measured" / "overview.json").read_text(encoding="utf-8"))
-    (group,) = measured["groups"]
-    points = [row for row in group["rows"] if row["call"] == "one point" and row["function"] != "geometric mean"]
+    rows = MEASURED.Group.of("overview").rows
+    points = [row for row in rows if row["call"] == "one point" and row["function"] != "geometric mean"]
     assert sum(row["CasADi buffers"] < row["accumulus"] for row in points) == 4
-    assert sum(row["CasADi"] < row["accumulus"] for row in group["rows"] if row["call"] == "batch") == 1
+    assert sum(row["CasADi"] < row["accumulus"] for row in rows if row["call"] == "batch") == 1
 
 
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path):

@@ -73,6 +73,7 @@ CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]]] = {
 }
 
 
+@library.processor_clock()
 def table(settings: Settings) -> Table:
     """One row a function."""
     rows = []

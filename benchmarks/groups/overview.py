@@ -4,7 +4,7 @@ At one point, all are called from Python with an array of NumPy. CasADi's `Funct
 arrays. CasADi's buffers are arrays that stay where they are, its quickest call. Forward differences are a loop of NumPy
 calls. In a batch, on one thread, CasADi is its generated C compiled by
 gcc, and JAX is `jit(vmap(…))`; autograd and differences have no batches, so their points cost what one point costs.
-`python benchmarks/chart.py` draws what `--json` has written.
+`make tables` draws what `--store` has written.
 """
 
 from __future__ import annotations

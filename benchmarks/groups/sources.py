@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import accumulus as acc
+import library
 from accumulus.programs import rewritten
 from accumulus.resubstitution import optimise, relations, resubstitute
 from functions import Example, held_out
@@ -59,6 +60,7 @@ def _named(functions: tuple[Example, ...]) -> list[tuple[str, Example]]:
     return [(example.name, example) for example in functions]
 
 
+@library.processor_clock()
 def _operations(example: Example) -> int:
     program = acc.value_and_jacobian(example.function, effort="thorough", time_limit=PATIENCE, cache=False)
     return program.compile(example.point).operations

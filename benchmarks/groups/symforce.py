@@ -135,6 +135,7 @@ def _cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]]:
     }
 
 
+@library.processor_clock()
 def table(settings: Settings) -> Table:
     """One row a function, then the means and the worst."""
     rows, ratios, patient = [], {}, {}
