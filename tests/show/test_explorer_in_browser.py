@@ -252,6 +252,26 @@ def test_what_is_multiplied_lights_up_in_all_views(opened):
             assert page.locator(f".katex-html [data-v].{role}").count() >= 1
 
 
+def test_pictures_and_expressions_follow_a_step(opened, example):
+    """Pictures show no room beyond their ends, and the line of the step is in view."""
+    jac = example(ROOT / "examples" / "pollu.py")
+    with opened(explorer.page(jac._program().plan)) as page:
+        page.evaluate("explorer.follow(true)")
+        for step in range(1, page.evaluate("explorer.ends().length") + 1, 15):
+            page.evaluate("step => explorer.goTo(step)", step)
+            page.wait_for_function(
+                """() => { const line = document.querySelector(".here"); if (!line) return true;
+                const [a, b] = [line, line.closest(".tab")].map((each) => each.getBoundingClientRect());
+                return a.top >= b.top && Math.min(a.bottom, a.top + 34) <= b.bottom; }"""
+            )
+            above = page.evaluate(
+                """() => { const top = (part) => part.getBoundingClientRect().top;
+                const boxes = [...document.querySelectorAll(".panel:first-child .v rect")];
+                return Math.min(...boxes.map(top)) - top(document.querySelector(".panel .view")); }"""
+            )
+            assert above < 30
+
+
 def test_keys(opened):
     with opened(explorer.page(PLANS["diamond"])) as page:
         slider = page.locator("input[type=range]")

@@ -249,13 +249,17 @@
       if (fits && dx + now.k * w / 2 < W / 2 - 40 && dy + now.k * h / 2 < H / 2 - 25) return; // all is in view
       // another scale would lay out all texts anew
       const k = fits && now.k <= most ? now.k : Math.max(READABLE, Math.min(1, most));
-      this.view = { k, x: W / 2 - k * x, y: H / 2 - k * y };
-      this.touched = true;
-      this.place();
+      this.at(x, y, k);
     }
-    centre(x, y) {
-      const k = Math.max(this.view.k, 0.7);
-      this.view = { k, x: this.size[0] / 2 - k * x, y: this.size[1] / 2 - k * y };
+    centre(x, y) { this.at(x, y, Math.max(this.view.k, 0.7)); }
+    /** Centres a place at a scale; where the picture ends within the view, it ends at the view's edge. */
+    at(x, y, k) {
+      const within = (place, room, from, size) => {
+        const shift = room / 2 - k * place, low = room - 12 - k * (from + size), high = 12 - k * from;
+        return low > high ? (low + high) / 2 : Math.min(high, Math.max(low, shift));
+      };
+      const [left, top, w, h] = this.box, [W, H] = this.size;
+      this.view = { k, x: within(x, W, left, w), y: within(y, H, top, h) };
       this.touched = true;
       this.place();
     }
@@ -560,7 +564,11 @@
         }
       });
       this.watch = new IntersectionObserver((entries) => {
-        for (const entry of entries) if (entry.isIntersecting) this.render(Number(entry.target.dataset.line));
+        const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+        for (const item of seen) this.render(Number(item.dataset.line));
+        // each that scrolls costs time in every step
+        const wide = seen.filter((item) => item.scrollWidth > item.clientWidth);
+        for (const item of wide) item.classList.add("wide");
       }, { root: this.element, rootMargin: "200px" });
       this.items.forEach((item) => this.watch.observe(item));
     }
@@ -592,7 +600,7 @@
       const first = this.here.length ? this.items[Math.min(...this.here)] : null;
       if (first && !this.waits) this.waits = requestAnimationFrame(() => {
         this.waits = 0;
-        const at = this.here.length ? this.items[Math.min(...this.here)].offsetTop - this.element.offsetTop : 0;
+        const at = this.here.length ? this.items[Math.min(...this.here)].offsetTop : 0; // the tab is its offset parent
         if (at < this.element.scrollTop || at + 34 > this.element.scrollTop + this.element.clientHeight) this.element.scrollTop = at - 40;
       });
       for (const v of touched) for (const mark of this.marks.get(v) || []) this.mark(v, mark);
@@ -678,7 +686,7 @@
   if (plan.notes) legend.replaceChildren();
   const slider = el("input", { type: "range", min: 0, max: ends().length, value: 0, step: 1, "aria-label": "Step", oninput: () => goTo(Number(slider.value)) });
   const output = el("output", {});
-  const ICONS = { first: "M4 3v10M13 3L6.5 8L13 13z", back: "M12 3L4 8L12 13z", play: "M4 2.5L13 8L4 13.5z", pause: "M4 3h3v10h-3zM9.5 3h3v10h-3z", next: "M4 3L12 8L4 13z", last: "M12 3v10M3 3L9.5 8L3 13z" };
+  const ICONS = { first: "M4 3v10M13 3L6.5 8L13 13z", back: "M11 3.4L6.4 8L11 12.6L9.8 13.8L4 8L9.8 2.2z", play: "M4 2.5L13 8L4 13.5z", pause: "M4 3h3v10h-3zM9.5 3h3v10h-3z", next: "M5 3.4L9.6 8L5 12.6L6.2 13.8L12 8L6.2 2.2z", last: "M12 3v10M3 3L9.5 8L3 13z" };
   const icon = (name) => svg("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" }, svg("path", { d: ICONS[name] }));
   const play = el("button", { type: "button", title: "Play (space)", "aria-label": "Play", onclick: () => toggle() }, icon("play"));
   const key = (name, title, act) => el("button", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
