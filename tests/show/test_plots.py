@@ -105,13 +105,29 @@ def test_without_axes_there_is_a_figure(report, monkeypatch):
     pyplot.switch_backend(before)
 
 
+def test_methods_of_loops_are_those_of_all_instances(ax):
+    loops = acc.jacobian(lambda u: np.sin(u[1:] * u[:-1]) * u[1:], sparse="csr")
+    loops(np.ones(40_000))
+    loops.report().plot("methods", ax)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    widths = {name: bar.get_width() for name, bar in zip(names, ax.patches, strict=True)}
+    (body,) = loops._program().facts.bodies
+    assert sorted(names) == ["forward", "markowitz", "reverse", "this program"]
+    assert widths["this program"] == body.count * body.plan.costs[body.plan.objective] > 0
+    assert widths["reverse"] == body.count * acc.plan(body.plan.graph, "reverse").costs[body.plan.objective]
+
+
 def test_wrong_requests_say_what_is_there(report, ax):
     with pytest.raises(UnknownNameError, match="did you mean 'methods'"):
         report.plot("method", ax)
     loops = acc.jacobian(lambda u: u[1:] * u[:-1], sparse="csr")
     loops(np.ones(40_000))
     with pytest.raises(ArgumentError, match="runs as loops"):
-        loops.report().plot("methods", ax)
+        loops.report().plot("stages", ax)
+    alone = acc.compile(lambda u: u[1:] * u[:-1])
+    alone(np.ones(40_000))
+    with pytest.raises(ArgumentError, match="expected a derivative"):
+        alone.report().plot("methods", ax)
     product = acc.jvp(lambda x: x**2, effort="fast")
     product((np.ones(2),), (np.ones(2),))
     with pytest.raises(ArgumentError, match="no matrix of derivatives"):

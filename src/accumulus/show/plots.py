@@ -22,7 +22,7 @@ from accumulus.graph.pictures import EDGE, FILLS, HIGH, LABEL, Picture, middle_o
 from accumulus.show.costs import Costs, Line, named, source_of
 from accumulus.show.explorer import parameters_of, shortened
 from accumulus.show.report import Report, Shown, Subject
-from accumulus.show.structure import StructureReport
+from accumulus.show.structure import BodiesCompared, StructureReport, compared_bodies
 from accumulus.show.tables import amount, duration
 from accumulus.text import printable
 
@@ -64,10 +64,16 @@ def _checked(report: Report | StructureReport, what: str) -> Any:
                 "arguments x"
             )
         return report.measured
-    if isinstance(report, StructureReport):
+    if what == "methods" and not report.differentiates:
         raise ArgumentError(
-            f"{what!r} is of code in a straight line, and {report.name} runs as loops; expected 'sizes' or 'roofline', "
-            "or report.bodies and derivative.sparsity(x) as data"
+            f"'methods' accumulate derivatives, and this is {report.name} itself; expected a derivative"
+        )
+    if isinstance(report, StructureReport):
+        if what == "methods" and report.subject is not None and (bodies := report.subject.program.facts.bodies):
+            return compared_bodies(bodies)
+        raise ArgumentError(
+            f"{what!r} is of code in a straight line, and {report.name} runs as loops; expected 'methods', 'sizes' or "
+            "'roofline', or report.bodies and derivative.sparsity(x) as data"
         )
     if what in ("lines", "pattern"):
         subject = report.subject
@@ -81,10 +87,6 @@ def _checked(report: Report | StructureReport, what: str) -> Any:
                 f"{report.name} has no matrix of derivatives here; expected a Jacobian or Hessian to plot"
             )
         return costs
-    if what == "methods" and not report.differentiates:
-        raise ArgumentError(
-            f"'methods' accumulate derivatives, and this is {report.name} itself; expected a derivative"
-        )
     return report
 
 
@@ -136,7 +138,7 @@ def _bars(ax: Any, names: list[str], values: list[float], colours: list[str], la
 # Plots ---------------------------------------------------------------------------------------------------------------
 
 
-def _methods(ax: Any, report: Report) -> None:
+def _methods(ax: Any, report: Report | BodiesCompared) -> None:
     rows = sorted([*report.others, report.chosen], key=lambda each: (each.cost(report.objective), each.method))
     costs = [float(each.cost(report.objective)) for each in rows]
     colours = [BLUE if each is report.chosen else GREY for each in rows]

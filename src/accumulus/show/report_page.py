@@ -15,11 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.options import Objective
-from accumulus.search.plan import BodyPlan
 from accumulus.show.costs import CostBlock, Costs, Line, named, pattern_blocks, source_of
 from accumulus.show.explorer import Inline, html_page, parameters_of, shown
-from accumulus.show.report import SWEEPS, MethodCosts, Report, Shown, chosen_because, compared, small_enough
-from accumulus.show.structure import StructureReport, lines_text
+from accumulus.show.report import MethodCosts, Report, Shown, chosen_because
+from accumulus.show.structure import StructureReport, compared_bodies
 from accumulus.show.tables import amount, duration, percent
 from accumulus.text import printable
 
@@ -110,7 +109,9 @@ def _of_loops(report: StructureReport) -> dict[str, Any]:
         return data
     program = report.subject.program
     if program.facts.bodies:
-        data["methods"] = _methods_of_bodies(program.facts.bodies)
+        found = compared_bodies(program.facts.bodies)
+        methods = _methods(found.chosen, found.others, found.objective, found.uncounted)
+        data["methods"] = methods | {"bodies": [list(row) for row in found.rows]}
     data["pattern"] = _pattern(pattern_blocks(program, parameters_of(program, report.subject.function)))
     return data
 
@@ -127,42 +128,6 @@ def _methods(
         "uncounted": list(uncounted),
         "because": chosen_because(chosen, others, objective),
     }
-
-
-def _methods_of_bodies(bodies: Sequence[BodyPlan]) -> dict[str, Any]:
-    """Return the costs of methods for the bodies of loops, of all instances, and a row for each body."""
-    counts: Counter[int] = Counter()
-    lines: dict[int, set[Line]] = {}
-    plans = {id(each.plan): each.plan for each in bodies}
-    for each in bodies:
-        counts[id(each.plan)] += each.count
-        lines.setdefault(id(each.plan), set()).update(each.lines)
-    uncounted = [method for method in SWEEPS if not all(small_enough(plan.graph, method) for plan in plans.values())]
-    objective = next(iter(plans.values())).objective
-    totals: dict[str, list[tuple[int, MethodCosts]]] = {}
-    own, rows = [], []
-    for key, plan in plans.items():
-        chosen = MethodCosts.of(plan)
-        own.append((counts[key], chosen))
-        for method in SWEEPS:
-            if method not in uncounted:
-                others = [chosen] if method == plan.method else compared(plan.graph, [method], objective=objective)
-                totals.setdefault(method, []).extend((counts[key], each) for each in others)
-        cost, bound = chosen.cost(objective), chosen.lower_bound
-        gap = "–" if bound is None else "optimal" if cost <= bound else f"{bound:,} or more"
-        rows.append([printable(lines_text(lines[key])) or "–", counts[key], chosen.method, cost, gap])
-    complete = [_total(method, rows_of) for method, rows_of in totals.items() if len(rows_of) == len(plans)]
-    return _methods(_total("this program", own), complete, objective, uncounted) | {"bodies": rows}
-
-
-def _total(name: str, costs: Sequence[tuple[int, MethodCosts]]) -> MethodCosts:
-    """Return the costs of all instances; the lower bound is known if that of each body is."""
-    fma, multiplications, operations = (
-        sum(count * each.cost(name) for count, each in costs) for name in ("fma", "multiplications", "operations")
-    )
-    bounds = [count * each.lower_bound for count, each in costs if each.lower_bound is not None]
-    bound = sum(bounds) if len(bounds) == len(costs) else None
-    return MethodCosts(name, fma, multiplications, operations, sum(each.seconds for _, each in costs), bound)
 
 
 def _stages(report: Report) -> list[list[Any]]:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from accumulus.show.report import CaseFacts, Shown, Subject, cases_table, operations_by_kind
+from accumulus.options import Objective
+from accumulus.search.plan import BodyPlan
+from accumulus.show.report import (
+    SWEEPS,
+    CaseFacts,
+    MethodCosts,
+    Shown,
+    Subject,
+    cases_table,
+    compared,
+    operations_by_kind,
+    small_enough,
+)
 from accumulus.show.tables import amount, counted, key_values, shape_text, table, text
 from accumulus.tape.blocks import CALL, CHOLESKY, GATHER, MATMUL, SCATTER, SOLVE, SPARSE_PRODUCT, SPARSE_SOLVE
 from accumulus.tape.factorisations import FACTORISATIONS
+from accumulus.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -97,6 +111,61 @@ def lines_text(lines: Iterable[tuple[str, int]]) -> str:
                 runs.append([number, number])
         texts.append(f"{file}:{','.join(f'{a}-{b}' if b > a else str(a) for a, b in runs)}")
     return ", ".join(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class BodiesCompared:
+    """Costs of methods for the bodies of a program of loops, of all instances.
+
+    Attributes:
+        chosen: costs of the program's own plans.
+        others: costs of methods for comparison.
+        objective: what the plans minimise.
+        uncounted: methods that were left out since they may need too many products.
+        rows: for each body its lines, number of instances, method, cost and distance from the lower bound.
+    """
+
+    chosen: MethodCosts
+    others: tuple[MethodCosts, ...]
+    objective: Objective
+    uncounted: tuple[str, ...]
+    rows: tuple[tuple[str, int, str, int, str], ...]
+
+
+def compared_bodies(bodies: Sequence[BodyPlan]) -> BodiesCompared:
+    """Compare the plans of bodies with other methods; planning these takes a moment."""
+    counts: Counter[int] = Counter()
+    lines: dict[int, set[tuple[str, int]]] = {}
+    plans = {id(each.plan): each.plan for each in bodies}
+    for each in bodies:
+        counts[id(each.plan)] += each.count
+        lines.setdefault(id(each.plan), set()).update(each.lines)
+    uncounted = [method for method in SWEEPS if not all(small_enough(plan.graph, method) for plan in plans.values())]
+    objective = next(iter(plans.values())).objective
+    totals: dict[str, list[tuple[int, MethodCosts]]] = {}
+    own, rows = [], []
+    for key, plan in plans.items():
+        chosen = MethodCosts.of(plan)
+        own.append((counts[key], chosen))
+        for method in SWEEPS:
+            if method not in uncounted:
+                others = [chosen] if method == plan.method else compared(plan.graph, [method], objective=objective)
+                totals.setdefault(method, []).extend((counts[key], each) for each in others)
+        cost, bound = chosen.cost(objective), chosen.lower_bound
+        gap = "–" if bound is None else "optimal" if cost <= bound else f"{bound:,} or more"
+        rows.append((printable(lines_text(lines[key])) or "–", counts[key], chosen.method, cost, gap))
+    complete = [_total(method, rows_of) for method, rows_of in totals.items() if len(rows_of) == len(plans)]
+    return BodiesCompared(_total("this program", own), tuple(complete), objective, tuple(uncounted), tuple(rows))
+
+
+def _total(name: str, costs: Sequence[tuple[int, MethodCosts]]) -> MethodCosts:
+    """Return the costs of all instances; the lower bound is known if that of each body is."""
+    fma, multiplications, operations = (
+        sum(count * each.cost(name) for count, each in costs) for name in ("fma", "multiplications", "operations")
+    )
+    bounds = [count * each.lower_bound for count, each in costs if each.lower_bound is not None]
+    bound = sum(bounds) if len(bounds) == len(costs) else None
+    return MethodCosts(name, fma, multiplications, operations, sum(each.seconds for _, each in costs), bound)
 
 
 def _called(opaque: Any) -> str:
