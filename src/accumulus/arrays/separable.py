@@ -32,7 +32,6 @@ from accumulus.search.find import find_plan
 from accumulus.tape.columns import Column, column, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.interpreter import copied, evaluate
-from accumulus.tape.live import needed
 from accumulus.tape.moving import Moving
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -225,7 +224,7 @@ class _Sweep:
     def _add_body(self, each: Map, weights: list[tuple[int, Column]]) -> bool:
         count = len(each.leaves)
         body = Tape(count + len(weights))
-        values = copied(each.body, body, list(range(count)), needed(each.body))
+        values = copied(each.body, body, range(count))
         terms = []
         for k, (row, weight) in enumerate(weights):
             number = self.made.uniform(weight)

@@ -41,7 +41,7 @@ from accumulus.elimination.emit import emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize, partial_of
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import copied, evaluate
+from accumulus.tape.interpreter import Copy, copied, evaluate
 from accumulus.tape.live import lasting, needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import check_orders
@@ -237,25 +237,18 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
     """
     input_of = {k: tape.inputs + offset for offset, k in enumerate((*solutions, *fixed, *weights))}
     steps = Tape(tape.inputs + len(input_of))
-    values, with_derivatives, attached = (
-        list(range(tape.inputs)),
-        set(solutions) if within else set(),
-        set(_attached(tape)),
-    )
-
-    def reference(k: int) -> int:
-        return steps.constant(tape.value_of(k)) if k < 0 else values[k]
-
+    copy = Copy(tape, steps, {k: k for k in range(tape.inputs)})
+    with_derivatives, attached = set(solutions) if within else set(), set(_attached(tape))
     for k in range(tape.inputs, len(tape)):
         if k in with_derivatives:
-            values.append(steps.apply("attach", input_of[k], reference(tape.second[k])))
+            copy.values[k] = steps.apply("attach", input_of[k], copy[tape.second[k]])
         elif k in input_of:
-            values.append(input_of[k])
+            copy.values[k] = input_of[k]
         elif k in attached:  # the steps do not need it
-            values.append(reference(tape.first[k]))
+            copy.values[k] = copy[tape.first[k]]
         else:
-            values.append(steps.apply_code(tape.codes[k], [reference(a) for a in tape.arguments(k)]))
-    steps.outputs = [reference(tape.second[x]) for x in solutions]
+            copy.record(k)
+    steps.outputs = [copy[tape.second[x]] for x in solutions]
     return steps
 
 
@@ -283,19 +276,8 @@ def with_steps(tape: Tape, steps: dict[int, int], emitted: Tape, places: Sequenc
         return None
     writer = _Writer(tape, steps)
     solutions = {position: writer.write(x) for position, x in zip(places, steps.values(), strict=True)}
-    result, values, need = writer.result, list(range(emitted.inputs)), needed(emitted)
-
-    def reference(k: int) -> int:
-        return values[k] if k >= 0 else result.constant(emitted.value_of(k))
-
-    for k in range(emitted.inputs, len(emitted)):
-        if k in solutions:
-            values.append(solutions[k])
-        elif need[k]:
-            values.append(result.apply_code(emitted.codes[k], [reference(a) for a in emitted.arguments(k)]))
-        else:
-            values.append(0)
-    result.outputs = [reference(k) for k in emitted.outputs]
+    result = writer.result
+    result.outputs = copied(emitted, result, range(emitted.inputs), replaced=solutions)
     return result
 
 

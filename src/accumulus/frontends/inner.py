@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.location import user_line
 from accumulus.tape import program as sizes
-from accumulus.tape.interpreter import applied, copied
-from accumulus.tape.live import needed
+from accumulus.tape.interpreter import Copy
 from accumulus.tape.operations import INPUT
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.tape import Tape
@@ -144,8 +143,8 @@ class NestedTape(InnerTape):
 
     def __init__(self, references: Sequence[int], outer: Any) -> None:
         super().__init__(len(references), outer)
-        #: Cached references on the enclosing tape, by the reference on this one.
-        self._lowered: dict[int, int] = dict(enumerate(references))
+        #: Values that are recorded on the enclosing tape already.
+        self._lowered = Copy(self, outer, dict(enumerate(references)))
 
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
         """Return False; end a recording that should have begun on a program with loops.
@@ -173,7 +172,7 @@ class NestedTape(InnerTape):
         return np.array(outer_references, np.int64)[where].reshape(np.shape(references))
 
     def _lower(self, reference: int) -> int:
-        lowered, outer = self._lowered, self.outer
+        copy, lowered = self._lowered, self._lowered.values
         lowered.update({position: taken for taken, position in self._taken.items() if position not in lowered})
         waiting = [reference] if reference >= 0 else []
         while waiting:
@@ -182,18 +181,6 @@ class NestedTape(InnerTape):
             if not missing:
                 waiting.pop()
                 if at not in lowered:
-                    operands = [lowered[a] if a >= 0 else outer.constant(self.value_of(a)) for a in self.arguments(at)]
-                    lowered[at] = applied(outer, self.codes[at], operands)
+                    copy.record(at)
             waiting += missing
-        return lowered[reference] if reference >= 0 else int(outer.constant(self.value_of(reference)))
-
-
-def replayed(program: Tape, tape: Any, inputs: Sequence[int]) -> list[int]:
-    """Copy a program's operations onto another tape, and return the references of its outputs there.
-
-    Args:
-        program: tape to copy.
-        tape: tape that the operations are appended to.
-        inputs: references on `tape` of the program's inputs.
-    """
-    return copied(program, tape, inputs, needed(program))
+        return copy[reference]

@@ -30,6 +30,7 @@ from accumulus.programs.arguments import Axes
 from accumulus.programs.calls import BatchPoints, FastPath, GuardedKernel, Settle, no_fast_path
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.rewritten import without_dead
+from accumulus.tape.interpreter import copied
 from accumulus.tape.live import signed_zeros
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
@@ -390,7 +391,7 @@ def _partition_kernel(recordings: Sequence[Recording], options: Options, cache: 
     common = Tape(recordings[0].program.inputs)
     selected = common.constant(-1.0)
     for position in reversed(range(len(recordings))):
-        holds = _copied(recordings[position], common)
+        holds = _guards_on(recordings[position], common)
         selected = common.select(holds, common.constant(position), selected)
     common.outputs = [selected]
     shapes = [shape for shape in recordings[0].argument_shapes if shape is not None]
@@ -404,20 +405,12 @@ def _partition_kernel(recordings: Sequence[Recording], options: Options, cache: 
     )
 
 
-def _copied(recording: Recording, common: Tape) -> int:
+def _guards_on(recording: Recording, common: Tape) -> int:
     """Return the truth value that all guards of a recording hold, recorded on the tape `common`."""
     tape = recording.scalars.copy()
     tape.outputs = [holds_of(tape, np.array(tape.outputs[recording.results :]))]
     tape, _ = without_dead(tape, ())
-    signed = signed_zeros(tape)
-    numbers = list(range(tape.inputs))
-    for reference in range(tape.inputs, len(tape)):
-        arguments = [numbers[a] if a >= 0 else common.constant(tape.value_of(a)) for a in tape.arguments(reference)]
-        common.signed_zeros = bool(signed[reference])
-        numbers.append(common.apply_code(tape.codes[reference], arguments))
-    common.signed_zeros = False
-    output = tape.outputs[0]
-    number = numbers[output] if output >= 0 else common.constant(tape.value_of(output))
+    (number,) = copied(tape, common, range(tape.inputs), signed=signed_zeros(tape))
     if number >= 0 and OPERATIONS[common.codes[number]].name == "select":
         return common.first[number]
     return common.apply("not_equal", number, common.constant(0.0))

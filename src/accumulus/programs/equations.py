@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, ConvergenceError, IntegrationError, OpaqueError, SizeError
 from accumulus.frontends.active import ACTIVE, refuse
-from accumulus.frontends.inner import LongBodyError, replayed
+from accumulus.frontends.inner import LongBodyError
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.bodies import Body, Place, recorded_body
 from accumulus.frontends.numpy.calling import called
@@ -31,6 +31,7 @@ from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import COMPILED, JACOBIAN, DerivativeKind
 from accumulus.tape.blocks import Opaque
+from accumulus.tape.interpreter import copied
 from accumulus.tape.tape import Tape
 
 Floats = NDArray[np.float64]
@@ -110,7 +111,7 @@ class Equations:
     def __call__(self, *operands: Any) -> Any:
         """Record the function for traced arguments and parameters."""
         tape = ACTIVE.tape
-        return TracedArray(tape, np.array(replayed(self._tape, tape, in_row(tape, *operands).tolist()), np.int64))
+        return TracedArray(tape, np.array(copied(self._tape, tape, in_row(tape, *operands).tolist()), np.int64))
 
     def program(self, kind: DerivativeKind, by: int | tuple[int, ...] = ()) -> CompiledProgram:
         """Return the compiled function, or its compiled derivative with respect to the arguments `by`."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from accumulus.elimination.implicit import newton_steps
 from accumulus.errors import ArgumentError
-from accumulus.frontends.inner import replayed
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.programs.derivation import has_attached
@@ -28,6 +27,7 @@ from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, SCA
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
+from accumulus.tape.interpreter import copied
 from accumulus.tape.live import of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
@@ -115,14 +115,14 @@ def _by_derivatives(
         for coefficient in reversed(paths.get(k, [])):
             shift = along.multiply(0, along.add(shift, coefficient + 1))
         at.append(along.add(k + 1, shift))
-    along.outputs = replayed(scalars, along, at)[:values]
+    along.outputs = copied(scalars, along, at)[:values]
     slices = slice(0, 1), slice(1, along.inputs)
     current = Recording(Program.of(along), ((), (scalars.inputs,)), slices, ((values,),), Leaf())
     near = None if points is None else np.insert(points, 0, 0.0, axis=1)
     tape, coefficients = scalars.copy(), []
     for k in range(1, order + 1):
         current = derived(current, JACOBIAN, Selection.of(0), preparation, near)
-        slopes = replayed(current.scalars, tape, [tape.constant(0.0), *range(scalars.inputs)])
+        slopes = copied(current.scalars, tape, [tape.constant(0.0), *range(scalars.inputs)])
         share = tape.constant(1.0 / math.factorial(k))
         coefficients.append([tape.multiply(share, slope) for slope in slopes])
     return tape, np.array(coefficients, np.int64).reshape(order, -1)
@@ -349,7 +349,7 @@ class _Writing:
         """
         leaves = len(each.leaves)
         tape = Tape(leaves + self.order * len(active), signed_zeros=self.original.signed_zeros)
-        outputs = replayed(each.body, tape, range(leaves))
+        outputs = copied(each.body, tape, range(leaves))
         paths = {
             leaf: list(range(leaves + self.order * k, leaves + self.order * (k + 1))) for k, leaf in enumerate(active)
         }

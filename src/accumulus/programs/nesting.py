@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, SizeError
 from accumulus.frontends.active import ACTIVE, recording_on
 from accumulus.frontends.decisions import point_at
-from accumulus.frontends.inner import LongBodyError, NestedTape, replayed
+from accumulus.frontends.inner import LongBodyError, NestedTape
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
 from accumulus.frontends.numpy.arrays import make
@@ -40,6 +40,7 @@ from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.tape.columns import column, references_in
+from accumulus.tape.interpreter import copied
 from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
@@ -286,7 +287,7 @@ def derivative_within(
                 if len(_KEPT) >= MOST_KEPT:
                     _KEPT.clear()
                 _KEPT[key] = recording
-    replay = np.array(replayed(recording.scalars, outer, sources.tolist()), np.int64)
+    replay = np.array(copied(recording.scalars, outer, sources.tolist()), np.int64)
     return _arranged(outer, replay, recording.result_shapes, recording.structure)
 
 

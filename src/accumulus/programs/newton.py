@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, OpaqueError, SizeError
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import point_at
-from accumulus.frontends.inner import LongBodyError, replayed
+from accumulus.frontends.inner import LongBodyError
 from accumulus.frontends.numpy.arrays import TracedArray, make
 from accumulus.frontends.numpy.bodies import as_numbers, recorded_body
 from accumulus.frontends.numpy.calling import called
@@ -33,6 +33,7 @@ from accumulus.programs.derived import derived, points_around
 from accumulus.programs.kinds import VALUE_AND_JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
+from accumulus.tape.interpreter import copied
 from accumulus.tape.program import Program
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
@@ -106,10 +107,10 @@ def root(
     if work > most:
         raise _too_long(name, steps, work)
     newton = _newton(equations, count, steps, rtol, atol)
-    root_references = np.array(replayed(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)
+    root_references = np.array(copied(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)
     values = TracedArray(outer, root_references)
     at = fixed(outer, values)
-    entries = np.array(replayed(equations, outer, [*references_of(outer, at).tolist(), *taken.tolist()]), np.int64)
+    entries = np.array(copied(equations, outer, [*references_of(outer, at).tolist(), *taken.tolist()]), np.int64)
     matrix = fixed(outer, TracedArray(outer, entries[count:].reshape(count, count)))
     step = solve(outer, matrix, TracedArray(outer, entries[:count]), banded=True)
     solution = references_of(outer, attached(outer, values, -step))
@@ -170,7 +171,7 @@ def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -
     y, parameters = list(range(count)), list(range(count, equations.inputs))
     converged = tape.constant(1.0)
     for step in range(steps):
-        values = replayed(equations, tape, [*y, *parameters])
+        values = copied(equations, tape, [*y, *parameters])
         matrix = TracedArray(tape, np.array(values[count:], np.int64).reshape(count, count))
         changes = references_of(
             tape, solve(tape, matrix, TracedArray(tape, np.array(values[:count], np.int64)), banded=True)

@@ -42,6 +42,7 @@ from accumulus.rewriting.running import (
     Reals,
     Run,
 )
+from accumulus.tape.interpreter import copied
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import SELECT, Tape
@@ -272,14 +273,7 @@ def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape
 def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
     """Return both tapes as one, equal operations once, and the references of the second tape's outputs on it."""
     both = tape.copy()
-    marks, signed = needed(other), signed_zeros(other)
-    moved = list(range(len(other)))
-    for r in range(other.inputs, len(other)):
-        if marks[r]:
-            new = [moved[a] if a >= 0 else both.constant(other.value_of(a)) for a in other.arguments(r)]
-            both.signed_zeros = bool(signed[r])
-            moved[r] = both.apply_code(other.codes[r], new)
-    return both, [moved[o] if o >= 0 else both.constant(other.value_of(o)) for o in other.outputs]
+    return both, copied(other, both, range(other.inputs), signed=signed_zeros(other))
 
 
 # Branches -------------------------------------------------------------------------------------------------------------

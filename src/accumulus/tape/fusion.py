@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from accumulus.tape.blocks import CALL, OF_MATRICES, SCAN, SUM, Block
 from accumulus.tape.columns import Column, Range, are_equal, fingerprint, owners_in
+from accumulus.tape.interpreter import Copy
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -211,14 +212,12 @@ def _write_recurrence(tape: Program, each: Map, taken: set[int], signed: bool) -
             leaves[reference] = _leaf(each, places, block.operands[reference]) if value is None else value
     body = each.body = Tape(len(each.leaves), signed_zeros=signed)
     values = {k: body.constant(leaf) if isinstance(leaf, float) else leaf for k, leaf in leaves.items()}
-    constants = {-1 - k: body.constant(value) for k, value in enumerate(recurrence.constants)}
+    copy = Copy(recurrence, body, values)
     for reference in sorted(operations):
         if reference >= recurrence.inputs:
-            arguments = [values[a] if a >= 0 else constants[a] for a in recurrence.arguments(reference)]
-            values[reference] = body.apply_code(recurrence.codes[reference], arguments)
+            copy.record(reference)
     chosen = sorted(used)
-    ends = [recurrence.outputs[k] for k in chosen]
-    body.outputs = [values[end] if end >= 0 else constants[end] for end in ends]
+    body.outputs = [copy[recurrence.outputs[k]] for k in chosen]
     each.starts = [block.start + k * block.count for k in chosen]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from contextlib import suppress
 from functools import partial
 from itertools import compress, islice
+from types import MappingProxyType
 from typing import Any, Final, overload
 
 import numpy as np
@@ -21,6 +22,7 @@ from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, SCATTER, SOLVE, Block, Opaque
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.factorisations import FACTORISATIONS, Factorisation
+from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
@@ -580,46 +582,84 @@ def outputs_at(tape: Tape | Program, inputs: NDArray[np.float64]) -> NDArray[np.
     return values
 
 
-class Copies(Domain):
-    """References of another program on which operations are recorded.
+# Copies of tapes -----------------------------------------------------------------------------------------------------
+
+
+class Writing(Domain):
+    """References of another program on which operations are recorded; constants come first.
 
     Args:
         made: program to record on, a `Tape` or a `Program`.
-        is_eager: if True, all constants are recorded first; else a constant is a number until it is used.
     """
 
-    def __init__(self, made: Any, *, is_eager: bool = False) -> None:
-        self.made, self._is_eager = made, is_eager
+    def __init__(self, made: Any) -> None:
+        self.made = made
 
     def numbers(self, numbers: Sequence[float]) -> Iterable[Any]:
-        """Return references of constants, recorded in the original order if eager; else the numbers."""
-        return [self.made.constant(number) for number in reversed(numbers)][::-1] if self._is_eager else numbers
-
-    def at(self, value: int | float) -> int:
-        """Return the reference of a value."""
-        return int(self.made.constant(value)) if isinstance(value, float) else value
+        """Return references of constants, recorded in the original order."""
+        return [self.made.constant(number) for number in reversed(numbers)][::-1]
 
     def rule(self, row: Operation) -> Callable[..., Any]:
         """Return the function that records an operation."""
-        made, at, code = self.made, self.at, row.code
-        if code == _NOT_EQUAL:
-            return lambda x, y: applied(made, code, [at(x), at(y)])
-        write = made.apply_code
-        return lambda *operands: int(write(code, [*map(at, operands)]))
+        return lambda *operands: applied(self.made, row.code, operands)
 
 
-def copied(tape: Tape, made: Any, inputs: Sequence[int], live: Iterable[int] | None = None) -> list[int]:
-    """Record a tape's operations on another tape, and return the references of its outputs there.
+class Copy:
+    """A tape that is recorded again on another one, operation by operation; a constant is recorded when it is used.
+
+    Args:
+        tape: tape to copy.
+        made: tape to record on.
+        values: reference on `made` of each input, and of values that are replaced.
+
+    >>> tape, made = Tape(1), Tape(1)
+    >>> square = tape.multiply(0, 0)
+    >>> copy = Copy(tape, made, {0: made.negative(0)})
+    >>> print(made.name(copy.record(square)), made.operation(copy[square]).name)
+    t2 multiply
+    """
+
+    def __init__(self, tape: Tape, made: Any, values: Mapping[int, int]) -> None:
+        self._tape, self._made, self.values = tape, made, dict(values)
+
+    def __getitem__(self, reference: int) -> int:
+        """Return the reference on the other tape of a recorded or replaced value, or of a constant."""
+        return self.values[reference] if reference >= 0 else int(self._made.constant(self._tape.value_of(reference)))
+
+    def record(self, reference: int) -> int:
+        """Record an operation whose arguments are recorded, and return its reference on the other tape."""
+        operands = [self[argument] for argument in self._tape.arguments(reference)]
+        made = self.values[reference] = applied(self._made, self._tape.codes[reference], operands)
+        return made
+
+
+def copied(
+    tape: Tape,
+    made: Any,
+    inputs: Iterable[int],
+    *,
+    replaced: Mapping[int, int] = MappingProxyType({}),
+    signed: NDArray[np.bool_] | None = None,
+) -> list[int]:
+    """Record the operations that a tape's outputs need on another tape, and return the references of the outputs there.
 
     Args:
         tape: tape to copy.
         made: tape to record on.
         inputs: references on `made` of the tape's inputs.
-        live: truth value for each reference, True if it is recorded; None for all.
+        replaced: references on `made` of operations that are not recorded again.
+        signed: truth value for each reference, True if it is recorded with `signed_zeros`; by default, all
+            are recorded as `made` is set.
     """
-    domain = Copies(made)
-    references = values(tape, domain, inputs, live)
-    return [domain.at(references[output]) for output in tape.outputs]
+    copy, live = Copy(tape, made, {**dict(enumerate(inputs)), **replaced}), needed(tape)
+    for reference in range(tape.inputs, len(tape)):
+        if live[reference] and reference not in replaced:
+            if signed is not None:
+                made.signed_zeros = bool(signed[reference])
+            copy.record(reference)
+    if signed is not None:
+        made.signed_zeros = False
+    return [copy[output] for output in tape.outputs]
 
 
 def applied(tape: Any, code: int, references: Sequence[int]) -> int:

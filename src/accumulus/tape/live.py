@@ -205,11 +205,7 @@ def of_all_orders(tape: Tape) -> Tape:
     ]
     if not again:
         return tape
-    rows = signed_rows(tape, tape.inputs)
-    rows[np.array(again) - tape.inputs, 0] = TAKE
-    result, values = extended(tape.emptied(), rows)
-    result.outputs = moved(tape.outputs, values).tolist()
-    return result
+    return _taking(tape, np.array(again))[0]
 
 
 def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
@@ -221,9 +217,14 @@ def unattached(tape: Tape, *, keeping: bool = False) -> tuple[Tape, Integers]:
     """
     if _ATTACH not in tape.codes:
         return tape, np.arange(len(tape))
+    taken = np.frombuffer(tape.codes, np.uint8) == _ATTACH
+    return _taking(tape, np.flatnonzero(taken & ~lasting(tape) if keeping else taken))
+
+
+def _taking(tape: Tape, operations: Integers) -> tuple[Tape, Integers]:
+    """Return the tape with operations replaced by their first arguments, and the new reference of each old one."""
     rows = signed_rows(tape, tape.inputs)
-    taken = rows[:, 0] & (SIGNED - 1) == _ATTACH
-    rows[taken & ~lasting(tape)[tape.inputs :] if keeping else taken, 0] = TAKE
+    rows[operations - tape.inputs, 0] = TAKE
     result, values = extended(tape.emptied(), rows)
     result.outputs = moved(tape.outputs, values).tolist()
     return result, values

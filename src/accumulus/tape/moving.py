@@ -25,7 +25,7 @@ from accumulus.tape.blocks import (
 )
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
-from accumulus.tape.interpreter import Copies, applied
+from accumulus.tape.interpreter import Writing, applied
 from accumulus.tape.live import settled
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix
@@ -347,7 +347,7 @@ def _write(tape: Tape, part: _Part, at: Callable[[NDArray[np.int64]], list[int]]
     """Record the instances of a block on a tape, and store the references of their results in `values`."""
     block, columns = part.block, part.operands
     if block.body is not None:
-        write = Copies(tape, is_eager=True).routine(block.body)
+        write = Writing(tape).routine(block.body)
         results = part.results.reshape(len(block.body.outputs), -1)
         for instance in range(results.shape[1]):  # in order, since instances take earlier results
             values[results[:, instance]] = write(*at(np.array([each[instance] for each in columns], np.int64)))

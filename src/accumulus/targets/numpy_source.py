@@ -38,6 +38,7 @@ from accumulus.tape.blocks import (
 )
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
+from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS, helpers
 from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape
@@ -252,13 +253,8 @@ class BodyPrinter:
 
     def lines(self) -> list[str]:
         """Return the lines of the operations that outputs need."""
-        tape, needed = self._tape, set(self._tape.outputs)
-        selected = []
-        for reference in range(len(tape) - 1, tape.inputs - 1, -1):
-            if reference in needed:
-                needed.update(tape.arguments(reference))
-                selected.append(self.line(reference))
-        return selected[::-1]
+        tape, live = self._tape, needed(self._tape)
+        return [self.line(reference) for reference in range(tape.inputs, len(tape)) if live[reference]]
 
 
 class _PointPrinter(BodyPrinter):

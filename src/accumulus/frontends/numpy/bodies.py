@@ -19,7 +19,7 @@ from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.columns import Column, Range, column, references_in
-from accumulus.tape.interpreter import Copies
+from accumulus.tape.interpreter import Writing
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import LONG, MOST_UNROLLED, Lines
 from accumulus.tape.tape import Tape
@@ -165,7 +165,7 @@ def instances(tape: Any, body: Body, columns: Sequence[Column], count: int) -> A
 
 def _written_out(tape: Tape, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
     """Write out each instance, operation by operation, and return the columns of the results."""
-    write = Copies(tape.open, is_eager=True).routine(body)
+    write = Writing(tape.open).routine(body)
     results = np.empty((len(body.outputs), count), np.int64)
     for instance, inputs in enumerate(zip(*(references_in(each).tolist() for each in operands), strict=True)):
         results[:, instance] = write(*inputs)

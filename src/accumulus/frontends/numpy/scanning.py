@@ -21,7 +21,7 @@ from accumulus.frontends.numpy.patching import patched, replaced
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, flatten, leaf_paths, opened, unflatten
 from accumulus.tape.columns import Column, Range, column
-from accumulus.tape.interpreter import Copies
+from accumulus.tape.interpreter import Writing
 from accumulus.tape.program import LONG
 from accumulus.tape.tape import Tape
 
@@ -339,7 +339,7 @@ def _in_blocks(tape: Any, steps: _Steps, body: Body) -> tuple[NDArray[np.int64],
 def _written_out(tape: Tape, steps: _Steps, body: Body) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     begin, table = steps.references(tape)
     carries, carry, taken = len(begin), begin.tolist(), body.taken.tolist()
-    write, rows = Copies(tape, is_eager=True).routine(body.tape), []
+    write, rows = Writing(tape).routine(body.tape), []
     for entries in table.T.tolist() if len(table) else [[]] * steps.count:
         results = write(*carry, *entries, *taken)
         carry = results[:carries]
