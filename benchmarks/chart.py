@@ -12,7 +12,7 @@ from pages import CALLS, ROOT, SYSTEMS, Group, duration, rounded
 CHART = ROOT / "docs" / "figures" / "time-per-jacobian.svg"
 
 OURS, PEER, TEXT = "#2f81d8", "#9aa4ae", "#78828c"
-WIDTH, LABELS, BARS, LINE, BAR = 760, 170, 400, 24, 15
+WIDTH, LABELS, BARS, LINE, BAR = 640, 165, 360, 25, 16
 #: Where the logarithmic axis begins, and its length in decades; microseconds.
 LEAST, DECADES = 0.01, 6.5
 
@@ -52,7 +52,7 @@ def drawn() -> str:
     return "\n".join([f"{head} {font}>", f"<title>{title}</title>", *lines, "</svg>\n"])
 
 
-def _text(x: float, y: float, text: str, *, size: int = 13, anchor: str = "start", weight: str = "normal") -> str:
+def _text(x: float, y: float, text: str, *, size: int = 14, anchor: str = "start", weight: str = "normal") -> str:
     style = f'font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" fill="{TEXT}"'
     return f'<text x="{x:g}" y="{y:g}" {style}>{text}</text>'
 
