@@ -185,7 +185,7 @@ def measured_on() -> dict[str, Any]:
 
 
 def machine() -> dict[str, str]:
-    """What the numbers were measured on."""
+    """Return a description of the machine and the versions of a measurement."""
     processor = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

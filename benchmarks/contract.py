@@ -1,4 +1,4 @@
-"""What a redesign may not change: operations and results, bit for bit; and times and memory beside an old checkout.
+"""The contract of a redesign: operations and results stay, bit for bit; times and memory are those of an old checkout.
 
     python benchmarks/contract.py                       compare with contract.json: `make contract`
     python benchmarks/contract.py --record              write contract.json anew
@@ -102,7 +102,7 @@ def promised(subject: Subject) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """What bits depend on besides this package."""
+    """Return the versions on which bits depend, besides this package."""
     return {"numpy": np.__version__, "scipy": scipy.__version__, "machine": os.uname().machine}
 
 
@@ -214,7 +214,7 @@ def against(old: Path, names: list[str], turns: int, console: Console) -> int:
 
 
 def in_a_process(what: str, name: str, checkout: Path | None = None) -> dict[str, Any]:
-    """What is promised or measured of a function, in a process of its own that runs a checkout."""
+    """Return the operations, bits, times and memory of a function, from a separate process that runs a checkout."""
     root = checkout or Path(__file__).resolve().parents[1]
     environment = {**os.environ, "PYTHONPATH": str(root / "src"), "ACCUMULUS_CACHE_PLANS": "0"}
     command = [sys.executable, str(root / "benchmarks" / "contract.py"), "--apart", what, name]

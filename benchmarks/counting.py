@@ -24,7 +24,7 @@ WEIGHTS: Final[Mapping[Kind, int]] = {"arithmetic": 1, "division": 8, "root": 8,
 
 @dataclass(frozen=True)
 class Tally:
-    """How many operations of each kind a program has."""
+    """Number of operations of each kind in a program."""
 
     kinds: Mapping[Kind, int]
 

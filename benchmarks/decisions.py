@@ -59,7 +59,7 @@ def circuit(v: Any) -> Any:
 
 
 def circuit_by_hand(v: Any) -> Any:
-    """The same with np.where."""
+    """Return the same with np.where."""
     into = 1e-3 * (2.0 - v)
     for a, b in DIODES:
         across = v[a] - v[b]
@@ -119,7 +119,7 @@ def controller(state: Any, wanted: Any) -> Any:
 
 
 def controller_in_one_case(state: Any, wanted: Any) -> Any:
-    """The same between 4 and 6, forward, out of saturation."""
+    """Return the same between 4 and 6, forward, out of saturation."""
     speed, current, total = state
     error = wanted - speed
     share = (speed - 4.0) / 2.0
@@ -155,7 +155,7 @@ def dosed(y: Any, t: Any) -> Any:
 
 
 def dosed_in_one_case(y: Any, t: Any) -> Any:
-    """The same while nothing is given, on the first day."""
+    """Return the same on the first day, without a dose."""
     del t
     gut, blood, tissue = y
     cleared = 0.8 * blood / (1.2 + blood)
@@ -185,7 +185,7 @@ def true_anomaly(orbit: Any) -> Any:
 
 
 def true_anomaly_in_one_case(orbit: Any) -> Any:
-    """The same with four steps."""
+    """Return the same with four steps."""
     mean, eccentricity = orbit
     anomaly = mean
     for _ in range(4):
@@ -196,7 +196,7 @@ def true_anomaly_in_one_case(orbit: Any) -> Any:
 
 
 def steps_of(orbit: Any) -> int:
-    """How often the loop of `true_anomaly` runs."""
+    """Return the number of iterations of the loop of `true_anomaly`."""
     mean, eccentricity = orbit
     anomaly, change, steps = mean if eccentricity < 0.8 else math.pi, 1.0, 0
     while abs(change) > 1e-10:

@@ -40,7 +40,7 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found out about one function.
+    """Results of the demonstration of one function.
 
     Attributes:
         operations: of the function itself.

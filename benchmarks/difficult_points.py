@@ -62,7 +62,7 @@ def _near_zeros(example: Example, first: Matrix, second: Matrix, count: int, rng
 
 
 def _ends(example: Example, samples: Matrix, count: int) -> Matrix:
-    """Where values are largest, nearest to zero, or smallest; of as many values as there are, in turn."""
+    """Return points at which values are largest, nearest to zero, or smallest, for all values in turn."""
     samples = _defined(example, samples)
     found = library.values_on_the_way(example, samples)
     ranks = np.stack([np.argsort(key, axis=0)[:count] for key in (-found, np.abs(found), found)])

@@ -68,7 +68,7 @@ class Example:
         return int(self.function(self.point).size)
 
     def running_on(self, namespace: Any) -> Callable[[Any], Any]:
-        """The same source with `namespace` in place of the module `numpy`."""
+        """Return the function made from the same source with `namespace` instead of the module `numpy`."""
         module = _load(self.folder, self.name)
         module.np = namespace  # type: ignore[attr-defined]
         if hasattr(module, "special"):

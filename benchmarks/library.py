@@ -139,7 +139,7 @@ def product_operations(example: Example, kind: str) -> int:
 
 @dataclass(frozen=True)
 class EdgesLeft:
-    """What a product with a Jacobian takes at a point.
+    """Cost of a product with a Jacobian at a point.
 
     Attributes:
         edges: of the differentiation graph.
@@ -185,7 +185,7 @@ def function_tape(example: Example) -> Tape:
 
 
 def tally(tape: Tape) -> Tally:
-    """What is computed on a tape, by kind."""
+    """Return the number of operations of each kind on a tape."""
     kinds = {name: kind for kind, names in KINDS.items() for name in names.split()}
     return Tally.of(kinds[tape.operation(reference).name] for reference in range(tape.inputs, len(tape)))
 
@@ -247,7 +247,7 @@ DECISIONS = {BY_NAME[name].code for name in ["minimum", "maximum", "less", "less
 
 
 def values_on_the_way(example: Example, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the plain program of value and Jacobian computes at the points X (points, inputs): (points, values).
+    """Return all values of the plain program of value and Jacobian at the points X (points, inputs): (points, values).
 
     Of comparisons, by how much their sides differ.
     """
@@ -271,7 +271,7 @@ def _plain_tape(example: Example) -> Tape:
 
 @dataclass(frozen=True)
 class Planned:
-    """How cheap a plan was found for a graph."""
+    """Cost of the plan for a graph."""
 
     cost: int
     lower_bound: int | None

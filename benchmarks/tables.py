@@ -1,4 +1,4 @@
-"""What a group of measurements hands back: a table whose rows say what was to be reached and what was."""
+"""Results of a group of measurements: a table whose rows have a goal and the measured number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Goal:
 
     @property
     def met(self) -> bool | None:
-        """Whether it was reached; None if it could not be measured."""
+        """Return True if the goal was reached, and None if it could not be measured."""
         if self.reached is None or math.isnan(self.reached):
             return None
         return not self.missed and (self.reached <= self.reach if self.at_most else self.reached >= self.reach)

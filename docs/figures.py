@@ -103,7 +103,7 @@ PAGES: dict[str, Callable[[Scope], dict[str, list[tuple[str, Drawable]]]]] = {
 
 
 def digest(parts: list[tuple[str, Drawable]]) -> str:
-    """What the file of a figure has to say that it was made from."""
+    """Return the digest that the file of a figure has to contain."""
     return hashlib.sha256("\n".join(f"{caption}\n{_dot(drawn)}" for caption, drawn in parts).encode()).hexdigest()
 
 
@@ -183,7 +183,7 @@ PACKAGES = {
 
 
 def imports_between_packages() -> set[tuple[str, str]]:
-    """Which package imports from which, in whatever way, but for annotations alone."""
+    """Return the packages that each package imports from, apart from annotations."""
     arrows = set()
     for path in SOURCES.rglob("*.py"):
         own = path.relative_to(SOURCES).parts[0].removesuffix(".py")
@@ -241,7 +241,7 @@ def svg(title: str, parts: list[tuple[str, Drawable]], widest: float = 860) -> s
 
 
 def _rows(parts: list[Part], gap: float, widest: float) -> list[list[Part]]:
-    """As few rows as fit, with about as many parts in each."""
+    """Return the fewest rows that fit, with about as many pictures in each."""
     count = 1
     while True:
         length = -(-len(parts) // count)

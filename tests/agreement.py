@@ -1,4 +1,4 @@
-"""What every test of the front end asks: does the recorded program compute what the function does in NumPy?"""
+"""Comparison of recorded programs with their functions in NumPy, for all tests of the front end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the property tests draw their examples: Hypothesis profiles, and one seed a run that replays it.
+"""Examples of property tests: Hypothesis profiles, and one seed per run that replays it.
 
 A plain run draws the same examples every time and everywhere, so that it tells of a change and not of luck;
 ``--hypothesis-profile fuzz`` draws many more, new ones at every run. It also runs all cases of tests that are marked
@@ -136,19 +136,19 @@ def sample(cases, count, parameters):
     """Return so many of the cases, and as many more as it takes to have each value of the parameters at least once."""
     by_chance = sorted(cases, key=lambda item: crc32(item.nodeid.encode()))
     values = {item: {(name, told_apart(item.callspec.params[name])) for name in parameters} for item in by_chance}
-    missing, chosen = set().union(*values.values()), set()
+    missing, sampled = set().union(*values.values()), set()
     # first cases with values that are missing yet, those with most of them before others
-    for wanted in range(len(parameters), 0, -1):
+    for expected in range(len(parameters), 0, -1):
         for item in by_chance:
-            if len(values[item] & missing) >= wanted:
-                chosen.add(item)
+            if len(values[item] & missing) >= expected:
+                sampled.add(item)
                 missing -= values[item]
-    return chosen | set([item for item in by_chance if item not in chosen][: max(0, count - len(chosen))])
+    return sampled | set([item for item in by_chance if item not in sampled][: max(0, count - len(sampled))])
 
 
 @pytest.fixture
 def graph_folder():
-    """Where the public test graphs are."""
+    """Return the folder of the public test graphs."""
     return Path(__file__).parent / "data" / "graphs"
 
 

@@ -26,7 +26,7 @@ def differences(function: Callable[..., Any], x: Any, step: float = 1e-4) -> Any
 
 
 def differentiates(function: Callable[..., Any]) -> Callable[..., None]:
-    """What compares the Jacobian of `function` with differences at a point; compiled once for each shape of it."""
+    """Compare the Jacobian of `function` with differences at a point; it is compiled once for each shape."""
     derivative = acc.jacobian(function, optimise=False, effort="fast", time_limit=0.0)
 
     def compare(x: Any, tolerance: float = 1e-7) -> None:

@@ -72,7 +72,7 @@ def _label(label: str | None) -> Any:
 
 
 def isomorphic(first: DifferentiationGraph, second: DifferentiationGraph, *, fixed: bool = False) -> bool:
-    """Whether two graphs are equal up to the naming of their intermediates, labels and kinds included.
+    """Return True if two graphs are equal up to names of intermediates, including labels and kinds.
 
     Roots and terminals correspond in their order if `fixed`, else in any.
     """
@@ -103,10 +103,10 @@ def isomorphic(first: DifferentiationGraph, second: DifferentiationGraph, *, fix
 
 
 def _arcs(graph: DifferentiationGraph) -> dict[tuple[int, int], list[Any]]:
-    found: dict[tuple[int, int], list[Any]] = {}
+    results: dict[tuple[int, int], list[Any]] = {}
     for e, ends in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
-        found.setdefault(ends, []).append((int(graph.kinds[e]), graph.symbols[e] or "", graph.constants.get(e, 0.0)))
-    return {ends: sorted(labels) for ends, labels in found.items()}
+        results.setdefault(ends, []).append((int(graph.kinds[e]), graph.symbols[e] or "", graph.constants.get(e, 0.0)))
+    return {ends: sorted(labels) for ends, labels in results.items()}
 
 
 def _refined(graph: DifferentiationGraph, fixed: bool) -> list[int]:

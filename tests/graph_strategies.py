@@ -65,8 +65,8 @@ def _nested(size: int, rng: random.Random) -> Pairs:
         shape = rng.choice(list(grown))
         pairs += grown[shape]
         made = {"chain": [a], "parallel": []}.get(shape, [a, b])
-        place = order.index(j) + 1
-        order[place:place] = made
+        position = order.index(j) + 1
+        order[position:position] = made
         new += len(made)
     for _ in range(rng.choice([0, 0, 1, 2])):
         above, below = sorted(rng.sample(range(len(order)), 2))
@@ -186,5 +186,5 @@ def orders(graph: DifferentiationGraph) -> st.SearchStrategy[list[int]]:
 def every_dag(vertices: int) -> Iterator[DifferentiationGraph]:
     """All acyclic graphs on so many vertices without parallel edges, called by numbers in topological order."""
     pairs = list(combinations(range(vertices), 2))
-    for chosen in range(1 << len(pairs)):
-        yield DifferentiationGraph([pair for k, pair in enumerate(pairs) if chosen >> k & 1])
+    for mask in range(1 << len(pairs)):
+        yield DifferentiationGraph([pair for k, pair in enumerate(pairs) if mask >> k & 1])

@@ -279,11 +279,11 @@ def derivative_files(content: bytes, seed: int, count: int) -> dict[str, bytes]:
     for k in range(count):
         files[f"flip {k}"] = flipped(content, generator.randrange(len(content)))
         changed = json.loads(json.dumps(right))
-        place = generator.choice([each for each in _places(changed) if each[1] != "arrays"])
-        place[0][place[1]] = generator.choice(
+        position = generator.choice([each for each in _places(changed) if each[1] != "arrays"])
+        position[0][position[1]] = generator.choice(
             [None, True, -1, 0, 1, 7, 10**30, "x", [], {}, [1, 2], {"class": ["os", "system"]}]
         )
-        files[f"changed {k}: {str(place[1])[:20]} to {str(place[0][place[1]])[:20]}"] = signed(changed)
+        files[f"changed {k}: {str(position[1])[:20]} to {str(position[0][position[1]])[:20]}"] = signed(changed)
         files[f"numbers {k}"] = signed(right, flipped(arrays, generator.randrange(len(arrays))))
     return files
 

@@ -1,4 +1,4 @@
-"""What holds of a line graph at any moment of a face elimination."""
+"""Invariants of a line graph during a face elimination."""
 
 from __future__ import annotations
 

@@ -32,23 +32,23 @@ def both(function, *arguments, argnums=0, **options):
     """Values and derivatives with loops, and as written out."""
     with unrolled(0):
         looped = acc.value_and_jacobian(function, argnums, cache=False, **options)
-        found = looped(*arguments)
+        actual = looped(*arguments)
     with unrolled(10**9):
         options = {"sparse": options.get("sparse")} | PLAIN
         expected = acc.value_and_jacobian(function, argnums, **options)(*arguments)
-    return looped, found, expected
+    return looped, actual, expected
 
 
-def assert_same(found, expected):
+def assert_same(actual, expected):
     if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        found, expected = list(found.values()), list(expected.values())
+        assert actual.keys() == expected.keys()
+        actual, expected = list(actual.values()), list(expected.values())
     if isinstance(expected, list | tuple):
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(actual, expected, strict=True):
             assert_same(one, other)
         return
     if scipy.sparse.issparse(expected):
-        assert found.format == expected.format
-        assert found.has_canonical_format
-        found, expected = found.toarray(), expected.toarray()
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        assert actual.format == expected.format
+        assert actual.has_canonical_format
+        actual, expected = actual.toarray(), expected.toarray()
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)

@@ -17,14 +17,14 @@ ATTACH, POWER, DIVIDE = (BY_NAME[name].code for name in ("attach", "power", "div
 
 def needed(tape: Tape, outputs=None) -> set[int]:
     """Operations that outputs depend on."""
-    found = set()
+    results = set()
     pending = [*(tape.outputs if outputs is None else outputs)]
     while pending:
         reference = pending.pop()
-        if reference >= tape.inputs and reference not in found:
-            found.add(reference)
+        if reference >= tape.inputs and reference not in results:
+            results.add(reference)
             pending += tape.arguments(reference)
-    return found
+    return results
 
 
 def unattached(tape: Tape) -> Tape:
@@ -39,12 +39,12 @@ def unattached(tape: Tape) -> Tape:
 
 def canonical(tape: Tape, kept_outputs: int = 0) -> Tape:
     """`accumulus.rewriting.canonical.canonical`."""
-    live, kept = sorted(needed(tape)), as_written(tape, kept_outputs)
+    live, protected = sorted(needed(tape)), as_written(tape, kept_outputs)
     ones = [r for r in live if tape.codes[r] == DIVIDE and tape.name(tape.first[r]) == "1.0"]
     inverted = {tape.second[r] for r in ones}
     exponents = defaultdict(set)
     for r in live:
-        if tape.codes[r] == POWER and tape.second[r] < 0 and not kept[r]:
+        if tape.codes[r] == POWER and tape.second[r] < 0 and not protected[r]:
             exponents[tape.first[r]].add(tape.value_of(tape.second[r]))
     result, rewritten, moved = tape.emptied(), False, dict(zip(range(tape.inputs), range(tape.inputs), strict=True))
     for r in live:
@@ -52,7 +52,7 @@ def canonical(tape: Tape, kept_outputs: int = 0) -> Tape:
         new = [moved[a] if a >= 0 else a for a in arguments]
         if code == ATTACH:
             moved[r] = new[0]
-        elif kept[r]:
+        elif protected[r]:
             moved[r] = result.apply_code(code, new)
             continue
         elif code == DIVIDE:

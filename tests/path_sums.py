@@ -1,4 +1,4 @@
-"""What an accumulation computes, by other routes: as sums of paths, in letters that do not commute, modulo a prime."""
+"""Results of an accumulation by other routes: sums of paths, in letters that do not commute, modulo a prime."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def paths(graph: DifferentiationGraph, source: int, target: int) -> Iterator[tup
 
 def all_paths(graph: DifferentiationGraph) -> dict[tuple[int, int], Counter[tuple[int, ...]]]:
     """The paths of each entry of the Jacobian that has any, by the positions of its root and terminal."""
-    found = {
+    results = {
         (row, column): Counter(paths(graph, root, terminal))
         for row, root in enumerate(graph.roots)
         for column, terminal in enumerate(graph.terminals)
     }
-    return {entry: counts for entry, counts in found.items() if counts}
+    return {entry: counts for entry, counts in results.items() if counts}
 
 
 def polynomials(accumulation: Accumulation) -> dict[tuple[int, int], Counter[tuple[int, ...]]]:
@@ -51,7 +51,7 @@ def _times(a: Counter[tuple[int, ...]], b: Counter[tuple[int, ...]]) -> Counter[
 def as_numbers(
     graph: DifferentiationGraph, entries: Mapping[Any, Counter[tuple[int, ...]]], minus_one: int = -1
 ) -> dict[Any, Any]:
-    """The same polynomials where units are 1 and `minus_one`."""
+    """Return the same polynomials with 1 and `minus_one` for units."""
     signs = {Kind.ONE: 1, Kind.MINUS_ONE: minus_one}
     result = {}
     for entry, terms in entries.items():
@@ -109,17 +109,17 @@ class Words:
         self.words = {word: factor for word, factor in words.items() if factor}
 
     def __mul__(self, other: Words) -> Words:
-        found: dict[tuple[str, ...], float] = {}
+        results: dict[tuple[str, ...], float] = {}
         for a, x in self.words.items():
             for b, y in other.words.items():
-                found[a + b] = found.get(a + b, 0) + x * y
-        return Words(found)
+                results[a + b] = results.get(a + b, 0) + x * y
+        return Words(results)
 
     def __add__(self, other: Words) -> Words:
-        found = dict(self.words)
+        result = dict(self.words)
         for word, factor in other.words.items():
-            found[word] = found.get(word, 0) + factor
-        return Words(found)
+            result[word] = result.get(word, 0) + factor
+        return Words(result)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Words) and self.words == other.words
@@ -153,7 +153,7 @@ def lettered(graph: DifferentiationGraph) -> DifferentiationGraph:
 
 
 def same(first: DifferentiationGraph, second: DifferentiationGraph, *, ordered: bool = True) -> bool:
-    """Whether two graphs are equal in names, edges, labels, ends and sizes; edges in the same order if `ordered`."""
+    """Return True if graphs are equal in names, edges, labels, ends, sizes and, if `ordered`, the order of edges."""
 
     def described(graph: DifferentiationGraph) -> tuple[Any, ...]:
         names = graph.vertices

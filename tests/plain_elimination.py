@@ -21,8 +21,8 @@ def plain_elimination(graph, order):
     predecessors = [set() for _ in graph.vertices]
     for e in graph.live_edges.nonzero()[0].tolist():
         j, i = int(graph.sources[e]), int(graph.targets[e])
-        known = successors[j].get(i)
-        successors[j][i] = e if known is None else steps.sum(known, e)
+        label = successors[j].get(i)
+        successors[j][i] = e if label is None else steps.sum(label, e)
         predecessors[i].add(j)
 
     for k in order:
@@ -32,12 +32,12 @@ def plain_elimination(graph, order):
             c_jk = row.pop(k)
             for i, c_ki in successors[k].items():
                 product = steps.product(c_jk, c_ki)
-                known = row.get(i)
-                if known is None:
+                label = row.get(i)
+                if label is None:
                     row[i] = product
                     predecessors[i].add(j)
                 else:
-                    row[i] = steps.sum(known, product)
+                    row[i] = steps.sum(label, product)
         for i in successors[k]:
             predecessors[i].discard(k)
         successors[k] = {}
@@ -59,7 +59,7 @@ class _Counting:
         self.total = self.tie = self.products = self.additions = 0
 
     def eliminate(self, k, limit):
-        """Whether that stays within the limit."""
+        """Eliminate a vertex; return True if the cost stays within the limit."""
         state = self.state
         cost, tie = state.cost(k)
         above, below = len(state.predecessors[k]), len(state.successors[k])
@@ -88,18 +88,18 @@ def plain_markowitz(graph, objective, limit=UNLIMITED):
     """`accumulus.elimination.vertex.markowitz_order`."""
     counting = _Counting(graph, objective)
     state = counting.state
-    place = {k: -position for position, k in enumerate(state.intermediates)}
+    rank = {k: -position for position, k in enumerate(state.intermediates)}
 
     def key(k):
-        return state.cost(k), len(state.predecessors[k]), place[k]
+        return state.cost(k), len(state.predecessors[k]), rank[k]
 
     current = {k: key(k) for k in state.intermediates}
-    heap = [(known, k) for k, known in current.items()]
+    heap = [(score, k) for k, score in current.items()]
     heapq.heapify(heap)
     order = []
     while heap:
-        known, k = heapq.heappop(heap)
-        if current.get(k) != known:
+        score, k = heapq.heappop(heap)
+        if current.get(k) != score:
             continue  # has been pushed again with another key, or is gone
         neighbours = [v for v in (*state.predecessors[k], *state.successors[k]) if v in current and v != k]
         if not counting.eliminate(k, limit):
@@ -140,7 +140,7 @@ def plain_count(accumulation, every_product):
 
 
 def plainly_right(accumulation, seed=0):
-    """Whether `Accumulation.verify` has nothing to say."""
+    """Return True if `Accumulation.verify` raises nothing."""
     return (
         _references_are_there(accumulation)
         and _sizes_match(accumulation)

@@ -117,5 +117,5 @@ def numpy_values(program: Program, point: Sequence[float]) -> list[Any]:
 
 
 def small_fraction(value: float) -> bool:
-    """Whether a constant of a tape is one of the program's; a folded third is rounded, as in any other program."""
+    """Return True if a constant of a tape is one of the program's; a folded third is rounded, as in any program."""
     return math.isfinite(value) and Fraction(value).denominator <= 2**40 and abs(value) < 2**40

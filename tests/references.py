@@ -18,8 +18,8 @@ def complex_step(f: Callable[..., Any], *arguments: Any, argument: int = 0) -> N
     for index in np.ndindex(x.shape):
         moved = x.astype(complex)
         moved[index] += 1j * STEP
-        given = [*arguments]
-        given[argument] = moved[()]
-        columns.append(np.imag(np.asarray(f(*given))) / STEP)
+        shifted = [*arguments]
+        shifted[argument] = moved[()]
+        columns.append(np.imag(np.asarray(f(*shifted))) / STEP)
     stacked = np.stack(columns, axis=-1)
     return stacked.reshape(*stacked.shape[:-1], *x.shape)

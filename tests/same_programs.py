@@ -138,13 +138,13 @@ def digests(effort: str, name: str, **options: Any) -> dict[str, str]:
 def plans(method: str, **options: Any) -> dict[str, str]:
     """Plans of a method, as their steps."""
     graph = acc.trace(bodies, np.linspace(0.1, 2.0, 6) ** 2).linearize()
-    found = {}
+    results = {}
     for effort in ("fast", "balanced"):
         made = acc.plan(graph, method, effort=effort, time_limit=SPARE, **options)
         steps = repr((made.method, made.order, list(made.accumulation.steps)))
         digested = hashlib.blake2b(steps.encode(), digest_size=8).hexdigest()
-        found[f"{method} {effort}"] = "cut short" if made.cut_short else digested
-    return found
+        results[f"{method} {effort}"] = "cut short" if made.cut_short else digested
+    return results
 
 
 if __name__ == "__main__":

@@ -12,15 +12,15 @@ LEVELS = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 
 def simple_edges(graph: DifferentiationGraph) -> dict[tuple[int, int], int]:
     """Level of each live edge, parallel ones added up: numbers by value, others by kind."""
-    found: dict[tuple[int, int], int] = {}
+    results: dict[tuple[int, int], int] = {}
     sums: dict[tuple[int, int], float] = {}
     for e in graph.live_edges.nonzero()[0].tolist():
         ends = int(graph.sources[e]), int(graph.targets[e])
         kind = Kind(int(graph.kinds[e]))
-        found[ends] = max(found[ends], LEVELS[kind], 2) if ends in found else LEVELS[kind]
+        results[ends] = max(results[ends], LEVELS[kind], 2) if ends in results else LEVELS[kind]
         value = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}.get(kind, graph.constants.get(e, math.nan))
         sums[ends] = sums[ends] + value if ends in sums else value
-    return {ends: 1 if sums[ends] in (1.0, -1.0) else level for ends, level in found.items()}
+    return {ends: 1 if sums[ends] in (1.0, -1.0) else level for ends, level in results.items()}
 
 
 class TooMany(Exception):

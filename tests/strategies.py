@@ -44,8 +44,8 @@ def tapes(draw, max_inputs=5, max_operations=25, names=None):
         if "boolean" in row.arguments and not booleans:
             continue
         # late references make deep programs
-        chosen = [booleans if kind == "boolean" else reals for kind in row.arguments]
-        arguments = [pool[-1 - min(draw(st.integers(0, 40)), len(pool) - 1)] for pool in chosen]
+        operands = [booleans if kind == "boolean" else reals for kind in row.arguments]
+        arguments = [pool[-1 - min(draw(st.integers(0, 40)), len(pool) - 1)] for pool in operands]
         result = tape.apply(row.name, *arguments)
         if tape.is_boolean(result):
             booleans.append(result)

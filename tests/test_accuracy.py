@@ -1,4 +1,4 @@
-"""What the optimiser does to rounding, to NaN and to infinity: no more than docs/numerics.md says.
+"""Effects of the optimiser on rounding, NaN and infinity: no more than docs/numerics.md says.
 
 Errors are measured as `benchmarks/groups/accuracy.py` does for all functions, against many digits and in units of what
 f's own rounding does to a result; here at fewer points, of some functions and of small ones that are easily spoilt.
@@ -180,13 +180,13 @@ def test_errors_are_in_units_of_the_condition_scaled_truth():
     product, difference = exact[:, 0, 0], exact[:, 1, 0]
     wrong = exact.copy()
     wrong[:, 0, 0] = product * (1.0 + 64.0 * EPSILON)
-    found = truth.errors(wrong)
+    result = truth.errors(wrong)
     # a product of two variables is determined to three roundings, about 1 + √3 units; a difference by its terms
-    assert np.all((found[:, 0, 0] > 64.0 / 5.0) & (found[:, 0, 0] < 64.0 / 1.5))
+    assert np.all((result[:, 0, 0] > 64.0 / 5.0) & (result[:, 0, 0] < 64.0 / 1.5))
     wrong[:, 1, 0] = difference + 64.0 * EPSILON
-    found = truth.errors(wrong)
-    assert np.all((found[:, 1, 0] > 64.0 / 8.0) & (found[:, 1, 0] < 64.0 / 0.7))
-    assert np.all(found[:, :, 1:] < 1e-20)  # the factors, 1 and -1
+    result = truth.errors(wrong)
+    assert np.all((result[:, 1, 0] > 64.0 / 8.0) & (result[:, 1, 0] < 64.0 / 0.7))
+    assert np.all(result[:, :, 1:] < 1e-20)  # the factors, 1 and -1
 
 
 # NaN and infinity -----------------------------------------------------------------------------------------------------
@@ -234,11 +234,11 @@ def test_scaling_survives_exact_order_and_hypot_anything(options):
         return np.array([largest * np.sqrt((x[0] / largest) ** 2 + (x[1] / largest) ** 2)])
 
     X = np.array([[3e200, 4e200], [3e-200, 4e-200], [3.0, 4.0]])
-    wanted = np.array([[5e200], [5e-200], [5.0]])
+    expected = np.array([[5e200], [5e-200], [5.0]])
     exact = acc.value_and_jacobian(scaled, exact_order=True, cache=False, **options)
-    np.testing.assert_allclose(exact.batch(X)[0], wanted, rtol=1e-15)
+    np.testing.assert_allclose(exact.batch(X)[0], expected, rtol=1e-15)
     hypot = acc.value_and_jacobian(lambda x: np.array([np.hypot(x[0], x[1])]), cache=False, **options)
-    np.testing.assert_allclose(hypot.batch(X)[0], wanted, rtol=1e-15)
+    np.testing.assert_allclose(hypot.batch(X)[0], expected, rtol=1e-15)
     np.testing.assert_allclose(hypot.batch(X)[1], np.tile([0.6, 0.8], (3, 1, 1)), rtol=1e-15)
 
 
@@ -288,9 +288,9 @@ def test_branches_that_are_not_taken_stay_off(rng, points, method):
     jacobian = emit(plan(linearization.graph, method).accumulation)
     before, after = canonical(jacobian), optimise(jacobian)
     for point in points:
-        wanted, found = (np.array(evaluate(tape, [np.float64(x) for x in point]), float) for tape in (before, after))
-        assert np.isfinite(wanted).all()  # what is off is 0, in the plain program, too
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+        expected, actual = (np.array(evaluate(tape, [np.float64(x) for x in point]), float) for tape in (before, after))
+        assert np.isfinite(expected).all()  # what is off is 0, in the plain program, too
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("options", [{}, {"optimise": False}, {"exact_order": True}, {"effort": "thorough"}], ids=str)

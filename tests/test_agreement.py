@@ -60,12 +60,12 @@ def compiled(tape: Tape, target: str, point: list[float]) -> list[float]:
     return one.tolist()
 
 
-def check(found: list[float], truth: list[Any], tape: Tape, point: list[float]) -> None:
+def check(result: list[float], truth: list[Any], tape: Tape, point: list[float]) -> None:
     """Each output within ALLOWED times its own sensitivity to rounding."""
     inputs = [mpf(x) for x in point]
     still = evaluate(tape, inputs, EXACT, mpf)
     runs = [evaluate(tape, inputs, moved(random.Random(seed)), mpf) for seed in range(SAMPLES)]
-    for k, (got, want) in enumerate(zip(found, truth, strict=True)):
+    for k, (got, want) in enumerate(zip(result, truth, strict=True)):
         spread = max(abs(run[k] - still[k]) for run in runs)
         if not (mp.isfinite(want) and mp.isfinite(spread) and abs(want) < 1e200):
             continue
@@ -76,7 +76,7 @@ def check(found: list[float], truth: list[Any], tape: Tape, point: list[float]) 
 def entries(linearization: Linearization, accumulation: Accumulation, jacobian: list[list[Any]]) -> list[Any]:
     """The true Jacobian's entries in the order of the emitted tape's outputs; all others have to be 0."""
     rows = {root: row for row, root in enumerate(linearization.rows) if root >= 0}
-    places = [(rows[root], linearization.columns[terminal]) for root, terminal in sorted(accumulation.entries)]
+    positions = [(rows[root], linearization.columns[terminal]) for root, terminal in sorted(accumulation.entries)]
     structural = {
         (row, column)
         for row, root in enumerate(linearization.rows)
@@ -87,7 +87,7 @@ def entries(linearization: Linearization, accumulation: Accumulation, jacobian: 
     for row, values in enumerate(jacobian):
         for column, value in enumerate(values):
             assert (row, column) in structural or value == 0 or not mp.isfinite(value)
-    return [jacobian[row][column] for row, column in places]
+    return [jacobian[row][column] for row, column in positions]
 
 
 @pytest.mark.parametrize("method", methods())
@@ -100,10 +100,10 @@ def test_methods_and_targets_agree_with_the_truth(method, program, point):
         return
     jacobian = exact_jacobian(tape, point)
     linearization = linearize(tape)
-    found = plan(linearization.graph, method, time_limit=0.05, iterations=200)
-    found.verify()
-    expected = truth + entries(linearization, found.accumulation, jacobian)
-    emitted = emit(found.accumulation)
+    actual = plan(linearization.graph, method, time_limit=0.05, iterations=200)
+    actual.verify()
+    expected = truth + entries(linearization, actual.accumulation, jacobian)
+    emitted = emit(actual.accumulation)
     for ready in (emitted, canonical(emitted)):
         check([float(v) for v in evaluate(ready, [np.float64(x) for x in point])], expected, ready, point)
     for target in ("llvm", "numpy"):  # a compiler for each example takes too long; tests/targets holds its target

@@ -1,4 +1,4 @@
-"""What all annealing shares: cooling, slices, and rounds until they stall."""
+"""Shared parts of all annealing: cooling, slices, and rounds until they stall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users call: shapes and structures of results, laziness, batches, options, and errors for bad input."""
+"""Public functions: shapes and structures of results, laziness, batches, options, and errors for bad input."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_batches_of_several_arguments_and_results():
         np.testing.assert_array_equal(slopes["pair"][0][0][k], slope["pair"][0][0])
 
 
-def test_results_are_written_into_given_arrays():
+def test_results_are_written_into_out_arrays():
     X = np.random.default_rng(0).uniform(0.5, 1.5, (10, 2))
     out = np.full((10, 3, 2), np.nan)
     jac = acc.jacobian(swirl)
@@ -307,7 +307,7 @@ class Switch:
     note: object = field(default=None, compare=False)
 
 
-def test_static_arguments_are_told_apart_by_sign_and_type():
+def test_static_arguments_are_distinguished_by_sign_and_type():
     """0.0 and -0.0, and 1, 1.0 and True, are equal, and not the same."""
 
     wrappings = {
@@ -354,13 +354,13 @@ def test_names_of_other_libraries_lead_to_those_of_this_one(name):
 
 
 @pytest.mark.parametrize("name", ["jvp", "vjp", "hvp", "taylor"])
-def test_arguments_in_the_manner_of_other_libraries_are_told_apart(name):
+def test_arguments_in_the_style_of_other_libraries_are_recognised(name):
     with pytest.raises(ArgumentError, match=rf"write acc\.{name}\(f\)\(\(x,\), "):
         getattr(acc, name)(lambda x: x, np.ones(2), np.ones(2))
 
 
 @pytest.mark.parametrize("name", ["jacobian", "gradient", "hessian", "compile"])
-def test_points_in_the_place_of_positions_are_told_apart(name):
+def test_points_instead_of_positions_are_recognised(name):
     make = getattr(acc, name)
     for point in (np.ones(2), 1.5):
         with pytest.raises((ArgumentError, TypeError), match=r"argnums is .*come afterwards|positional"):

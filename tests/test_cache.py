@@ -20,7 +20,7 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="owners and modes are look
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """Where plans are stored, in a cache of this test alone."""
+    """Return the folder of plans in a separate cache."""
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_written", {})
     monkeypatch.setattr(cache, "_warned", set())
@@ -37,7 +37,7 @@ def quiet(function, *arguments):
         return function(*arguments)
 
 
-def test_what_is_stored_is_loaded(folder):
+def test_stored_files_are_loaded(folder):
     assert cache.fetch("plans", "a") is None
     cache.store("plans", "a", b"first")
     cache.store("plans", "b", b"")
@@ -99,16 +99,16 @@ def test_another_format_is_not_read(folder, monkeypatch):
 
 @POSIX
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-@pytest.mark.parametrize("what", ["directory", "folder", "file"])
-def test_what_others_can_write_is_not_read(what, mode, folder):
+@pytest.mark.parametrize("target", ["directory", "folder", "file"])
+def test_files_writable_by_others_are_not_read(target, mode, folder):
     cache.store("plans", "a", b"content")
-    path = {"directory": folder.parent, "folder": folder, "file": folder / "a"}[what]
+    path = {"directory": folder.parent, "folder": folder, "file": folder / "a"}[target]
     path.chmod(mode)
     with pytest.warns(CacheWarning, match=r"can be written by others \(mode ...; chmod go-w") as caught:
         assert cache.fetch("plans", "a") is None
     assert str(path) in str(caught[0].message)
     assert quiet(cache.fetch, "plans", "a") is None  # said once
-    if what != "file":
+    if target != "file":
         quiet(cache.store, "plans", "b", b"content")
         assert not (folder / "b").exists()
         assert "can be written by others" in cache.state()
@@ -118,10 +118,10 @@ def test_what_others_can_write_is_not_read(what, mode, folder):
 
 @POSIX
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
-@pytest.mark.parametrize("what", ["directory", "folder", "file"])
-def test_what_belongs_to_another_is_not_read(what, folder):
+@pytest.mark.parametrize("target", ["directory", "folder", "file"])
+def test_files_of_another_user_are_not_read(target, folder):
     cache.store("plans", "a", b"content")
-    os.chown({"directory": folder.parent, "folder": folder, "file": folder / "a"}[what], 12345, -1)
+    os.chown({"directory": folder.parent, "folder": folder, "file": folder / "a"}[target], 12345, -1)
     with pytest.warns(CacheWarning, match="belongs to another user"):
         assert cache.fetch("plans", "a") is None
 
@@ -145,7 +145,7 @@ def test_only_the_cache_directory_itself_may_be_a_link(folder, tmp_path):
 
 
 @POSIX
-def test_what_is_not_a_file(folder):
+def test_entries_that_are_no_files(folder):
     cache.store("plans", "a", b"content")
     os.mkfifo(folder / "pipe")
     (folder / "folder").mkdir()
@@ -189,7 +189,7 @@ def test_without_a_home_directory(monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other places")
-def test_places(monkeypatch, tmp_path):
+def test_cache_folders(monkeypatch, tmp_path):
     monkeypatch.delenv("ACCUMULUS_CACHE", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -314,7 +314,7 @@ def test_many_writers_and_readers(folder, monkeypatch):
     """Whoever reads finds nothing or a whole file, whatever others write, replace and drop meanwhile."""
     monkeypatch.setattr(cache, "LIMIT", 4 * 4096)
     monkeypatch.setattr(cache, "_UNSEEN", 0.0)
-    found, failures = [], []
+    actual, failures = [], []
 
     def work(start):
         try:
@@ -322,7 +322,7 @@ def test_many_writers_and_readers(folder, monkeypatch):
                 cache.store("plans", str((start + k) % 6), bytes([(start + k) % 6]) * 3000)
                 content = cache.fetch("plans", str((start + k + 1) % 6))
                 if content is not None:
-                    found.append(content == bytes([(start + k + 1) % 6]) * 3000)
+                    actual.append(content == bytes([(start + k + 1) % 6]) * 3000)
         except BaseException as error:
             failures.append(error)
 
@@ -334,6 +334,6 @@ def test_many_writers_and_readers(folder, monkeypatch):
         for thread in threads:
             thread.join()
     assert failures == []
-    assert found
-    assert all(found)
+    assert actual
+    assert all(actual)
     assert all(file.suffix != ".part" for file in files(folder))

@@ -49,8 +49,8 @@ def test_products_with_the_jacobian():
         (ca.jtimes(f(x, 2.0), x, v), ca.jtimes(rates_of_casadi(x, 2.0), x, v)),
         (ca.jtimes(f(x, 2.0), x, w, True), ca.jtimes(rates_of_casadi(x, 2.0), x, w, True)),
     ):
-        found, expected = (ca.Function("p", [x, v, w], [p])(X, [1, 2, 3], [4, 5]) for p in (product, other))
-        np.testing.assert_allclose(np.array(found), np.array(expected), rtol=1e-14)
+        actual, expected = (ca.Function("p", [x, v, w], [p])(X, [1, 2, 3], [4, 5]) for p in (product, other))
+        np.testing.assert_allclose(np.array(actual), np.array(expected), rtol=1e-14)
 
 
 def test_matrices_and_several_results():
@@ -78,9 +78,11 @@ def test_a_function_of_casadi_goes_in_and_comes_back():
     at = np.linspace(0.1, 1.0, 4)
     assert back.name() == "chain"
     y = ca.MX.sym("y", 4)
-    found = ca.Function("J", [y], [ca.jacobian(back(y), y)])(at)
-    np.testing.assert_allclose(np.array(found), np.array(ca.Function("J", [x], [ca.jacobian(f(x), x)])(at)), rtol=1e-15)
-    assert found.nnz() == 6
+    result = ca.Function("J", [y], [ca.jacobian(back(y), y)])(at)
+    np.testing.assert_allclose(
+        np.array(result), np.array(ca.Function("J", [x], [ca.jacobian(f(x), x)])(at)), rtol=1e-15
+    )
+    assert result.nnz() == 6
 
 
 def several(x, k):
@@ -100,7 +102,7 @@ def squares_of_casadi(A, x):
 
 
 def of_symbols(f, first, second):
-    """As a function of CasADi's symbols."""
+    """Return the function of CasADi's symbols."""
     a, b = ca.SX.sym("a", *first), ca.SX.sym("b", *second)
     return ca.Function("symbols", [a, b], list(f(a, b)))
 
@@ -124,12 +126,12 @@ def test_second_derivatives(ours, theirs, shapes):
         results = f(2.0 * x, ca.cos(k))
         value = sum(ca.dot(w, ca.sin(r) + r) for w, r in zip(weights, results, strict=True))
         slope = ca.vec(ca.gradient(value, x))
-        found = [slope, ca.hessian(value, ca.vertcat(ca.vec(x), ca.vec(k)))[0]]
-        found += [ca.jacobian(slope, each) for each in (x, k, *weights)]
-        found += [ca.jtimes(slope, x, ca.reshape(v, x.shape)), ca.jtimes(slope, x, v, True)]
+        actual = [slope, ca.hessian(value, ca.vertcat(ca.vec(x), ca.vec(k)))[0]]
+        actual += [ca.jacobian(slope, each) for each in (x, k, *weights)]
+        actual += [ca.jtimes(slope, x, ca.reshape(v, x.shape)), ca.jtimes(slope, x, v, True)]
         third = ca.vec(ca.jtimes(ca.dot(slope, v), x, ca.DM.ones(1), True))
-        found.append(ca.jtimes(third, x, v, True))
-        return ca.Function("derivatives", [x, k, v, *weights], found)
+        actual.append(ca.jtimes(third, x, v, True))
+        return ca.Function("derivatives", [x, k, v, *weights], actual)
 
     one, other = derivatives(f), derivatives(theirs)
     rng = np.random.default_rng(0)
@@ -141,11 +143,11 @@ def test_second_derivatives(ours, theirs, shapes):
 
 
 def test_other_cases_have_derivatives_where_casadi_expects_them_or_none():
-    def chosen(x):
+    def branch(x):
         k = int(x[0])
         return x[1] * x[2] if k < 2 else x[k - 1] ** 2
 
-    f = acc.casadi.external(chosen, np.ones(4))
+    f = acc.casadi.external(branch, np.ones(4))
     x = ca.MX.sym("x", 4)
     slope = ca.Function("J", [x], [ca.jacobian(f(x), x)])
     np.testing.assert_array_equal(np.array(slope([1, 3, 4, 5])), [[0.0, 4.0, 3.0, 0.0]])

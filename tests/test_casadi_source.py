@@ -61,9 +61,9 @@ def test_second_derivatives_of_functions(tmp_path):
 
     rng = np.random.default_rng(0)
     point = A / 5, x / 3, rng.normal(size=(2, 3)), rng.normal(size=2)
-    found = derivatives(f)(*point)
+    actual = derivatives(f)(*point)
     expected = derivatives(lambda a, b: (ca.mtimes(a, b), a * ca.repmat(b.T, 2, 1), ca.dot(b, b)))(*point)
-    for one, two in zip(found, expected, strict=True):
+    for one, two in zip(actual, expected, strict=True):
         assert one.sparsity() == two.sparsity()
         np.testing.assert_allclose(np.array(one), np.array(two), rtol=1e-12, atol=1e-12)
 
@@ -90,12 +90,12 @@ def test_a_nonlinear_program_is_that_of_casadi(tmp_path):
     rng = np.random.default_rng(0)
     x, p, sigma, weights = rng.normal(size=n), rng.normal(size=2), 1.5, rng.normal(size=n - 1)
     for name in ("nlp_f", "nlp_g", "nlp_grad_f", "nlp_jac_g", "nlp_hess_l", "nlp_grad"):
-        ours, own = ca.external(name, str(tmp_path / "nlp.so")), theirs.get_function(name)
-        assert ours.name_in() == [each.replace(":", "_") for each in own.name_in()]
-        assert ours.name_out() == [each.replace(":", "_") for each in own.name_out()]
+        ours, reference = ca.external(name, str(tmp_path / "nlp.so")), theirs.get_function(name)
+        assert ours.name_in() == [each.replace(":", "_") for each in reference.name_in()]
+        assert ours.name_out() == [each.replace(":", "_") for each in reference.name_out()]
         for one, two in zip(
             ours.call([x, p, sigma, weights][: ours.n_in()]),
-            own.call([x, p, sigma, weights][: own.n_in()]),
+            reference.call([x, p, sigma, weights][: reference.n_in()]),
             strict=True,
         ):
             assert one.sparsity() == two.sparsity()
@@ -109,20 +109,20 @@ def test_ipopt_takes_our_derivatives():
     )
     theirs = ca.nlpsol("theirs", "ipopt", problem(n), QUIET)
     bounds = {"x0": np.full(n, 0.5), "p": [1.0, 1.1], "lbg": 0.5, "ubg": 1.2}
-    found, expected = ours(**bounds), theirs(**bounds)
+    actual, expected = ours(**bounds), theirs(**bounds)
     assert ours.stats()["success"]
     assert ours.stats()["iter_count"] == theirs.stats()["iter_count"]
     for name, value in expected.items():
-        np.testing.assert_allclose(np.array(found[name]), np.array(value), rtol=1e-8, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(np.array(actual[name]), np.array(value), rtol=1e-8, atol=1e-9, err_msg=name)
 
 
 def test_functions_of_other_kinds_and_without_parameters():
     x = ca.SX.sym("x", 2)
     f = ca.Function("f", [x], [(x[0] - 2) ** 2 + x[1] ** 2])
     solver = acc.casadi.nlpsol("s", "ipopt", f, lambda x: x[0] * x[1], np.ones(2), solver_options=QUIET, **QUICK)
-    found = solver(x0=[1.0, 1.0], lbg=1.0, ubg=1.0)
-    np.testing.assert_allclose(np.prod(np.array(found["x"])), 1.0, rtol=1e-8)
-    assert found["lam_p"].is_empty()
+    result = solver(x0=[1.0, 1.0], lbg=1.0, ubg=1.0)
+    np.testing.assert_allclose(np.prod(np.array(result["x"])), 1.0, rtol=1e-8)
+    assert result["lam_p"].is_empty()
 
 
 def test_c_has_no_warnings_and_long_arrays_are_loops(tmp_path):
@@ -161,9 +161,9 @@ def test_builds(tmp_path):
     np.testing.assert_array_equal(np.array(slopes), [[2.0, 1.0, 0.0], [0.0, 3.0, 2.0]])
     assert built(f"{model}:cost", "--constraints", "limit", "--target", "library").exit_code == 0
     solver = ca.nlpsol("s", "ipopt", str(out / "libnlp.so"), QUIET)
-    found = np.array(solver(x0=1.5, lbg=4.0)["x"]).ravel()
+    actual = np.array(solver(x0=1.5, lbg=4.0)["x"]).ravel()
     assert solver.stats()["success"]
-    assert (found[:-1] * found[1:] >= 4.0 - 1e-6).all()
+    assert (actual[:-1] * actual[1:] >= 4.0 - 1e-6).all()
     assert (out / "nlp.c").exists()
     for arguments, message in (
         (("--target", "wheel"), "--layout casadi is for C and libraries"),
@@ -175,7 +175,7 @@ def test_builds(tmp_path):
         assert message in " ".join(result.output.split())
 
 
-def test_what_is_no_nonlinear_program_says_so():
+def test_invalid_nonlinear_programs_raise():
     with pytest.raises(ArgumentError, match="expected one number, which is minimised"):
         nlp_source(lambda x: x, lambda x: x, np.ones(2), **QUICK)
     with pytest.raises(ArgumentError, match="expected one vector, or a number"):

@@ -69,7 +69,7 @@ def numbers(result):
 
 def test_interrupted_preparations_leave_nothing_behind(case, tmp_path):
     make, point = case
-    wanted = numbers(make()(point))
+    expected = numbers(make()(point))
     calls = counted(lambda: make()(point), sys.maxsize)
     locks = list(forks._LOCKS)
     heard = 0
@@ -79,26 +79,26 @@ def test_interrupted_preparations_leave_nothing_behind(case, tmp_path):
             if path.is_file():
                 path.unlink()
         try:
-            counted(lambda asked=derivative: asked(point), int((moment + 0.5) / MOMENTS * calls))
+            counted(lambda call=derivative: call(point), int((moment + 0.5) / MOMENTS * calls))
         except KeyboardInterrupt:
             heard += 1
         assert all(is_free(lock._lock) for lock in locks)
         assert not [path for path in tmp_path.rglob("*") if ".tmp" in path.name]
-        np.testing.assert_allclose(numbers(derivative(point)), wanted, rtol=1e-9)
+        np.testing.assert_allclose(numbers(derivative(point)), expected, rtol=1e-9)
     assert heard >= MOMENTS // 2  # a search takes as many steps as there is time for
 
 
 def is_free(lock):
-    """Whether another thread gets it."""
+    """Return True if another thread can acquire the lock."""
     return interruptible_in_thread(lambda: lock.acquire(blocking=False) and (lock.release() or True))
 
 
 def interruptible_in_thread(function):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(function()))
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
     thread.join()
-    return found[0]
+    return results[0]
 
 
 def counted(run, interrupts_at):
@@ -135,7 +135,7 @@ def test_calls_that_run_no_python_are_left_at_once():
     assert done.wait(60)
 
 
-def test_calls_return_what_they_return_and_raise_what_they_raise():
+def test_calls_return_and_raise_unchanged():
     assert interruptible(divmod, 7, 2) == (3, 1)
     assert interruptible(threading.current_thread) is not threading.current_thread()
     with pytest.raises(ZeroDivisionError):
@@ -143,7 +143,7 @@ def test_calls_return_what_they_return_and_raise_what_they_raise():
     assert interruptible_in_thread(lambda: interruptible(threading.get_ident) == threading.get_ident())
 
 
-def test_the_c_compiler_is_ended_with_what_it_has_started(tmp_path, monkeypatch):
+def test_the_c_compiler_is_ended_with_its_children(tmp_path, monkeypatch):
     pid, command = tmp_path / "pid", tmp_path / "cc"
     command.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {pid}\nkill -INT {os.getpid()}\nwait\n")
     command.chmod(0o755)

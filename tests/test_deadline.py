@@ -15,7 +15,7 @@ class Clock:
         return self.time
 
 
-def test_work_ends_it_and_what_is_left_is_never_negative():
+def test_work_ends_it_and_the_rest_is_never_negative():
     clock = Clock()
     deadline = Deadline(2.0, clock)
     assert deadline.left == WORK * 2.0
@@ -44,7 +44,7 @@ def test_the_clock_changes_nothing_until_it_has_run_out():
     assert deadline.cut_short == "plan"
 
 
-def test_what_ends_by_its_work_is_not_cut_short_whatever_the_clock_says():
+def test_searches_ended_by_work_are_not_cut_short_on_any_clock():
     clock = Clock()
     deadline = Deadline(2.0, clock)
     clock.time += 5.0
@@ -68,17 +68,17 @@ def test_no_time_is_passed_at_once_and_infinite_time_never():
 def test_parts_share_the_work_and_are_never_later_than_the_whole():
     clock = Clock()
     whole = Deadline(4.0, clock, work=4.0)
-    part = whole.part(0.25)
-    assert (part.left, part.clock_left) == (1.0, 2.5)
+    share = whole.part(0.25)
+    assert (share.left, share.clock_left) == (1.0, 2.5)
     assert whole.within(9.0).left == 4.0
-    part.spend(1.0)
-    assert part.passed
+    share.spend(1.0)
+    assert share.passed
     assert (whole.left, whole.passed) == (3.0, False)
     clock.time += 3.0
     assert whole.part(0.5).left == 1.5
     clock.time += 1.0
     assert whole.part(0.5).passed
-    assert part.cut_short == whole.cut_short == "search"
+    assert share.cut_short == whole.cut_short == "search"
 
 
 def test_work_adds_up_the_same_whether_it_is_done_or_recalled():
@@ -89,16 +89,16 @@ def test_work_adds_up_the_same_whether_it_is_done_or_recalled():
     assert recalled.left == done.left
 
 
-def test_what_is_paused_is_not_counted_by_any_of_them():
+def test_paused_time_is_not_counted_by_any_of_them():
     clock = Clock()
     whole = Deadline(4.0, clock)
-    part = whole.part(0.5)
-    with part.paused(), whole.paused():
+    share = whole.part(0.5)
+    with share.paused(), whole.paused():
         clock.time += 10.0
         assert whole.clock_left == 4.0
-    assert (whole.clock_left, part.clock_left) == (4.0, 3.0)
+    assert (whole.clock_left, share.clock_left) == (4.0, 3.0)
     clock.time += 3.0
-    assert part.passed
+    assert share.passed
     assert not whole.passed
 
 

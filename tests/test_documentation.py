@@ -122,7 +122,7 @@ def test_links_lead_somewhere(page):
 
 
 def sections(text):
-    """What the page's headings are linked by: their words in lower case, joined by hyphens."""
+    """Return the anchors of the page's headings: their words in lower case, joined by hyphens."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
     return {re.sub(r"[^\w\s-]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
@@ -169,7 +169,7 @@ def test_names_exist(page):
 
 
 @pytest.mark.parametrize("name", INTERACTIVE)
-def test_interactive_examples_show_what_they_do(name):
+def test_interactive_examples_show_their_output(name):
     scope, report = run(name)
     assert report == ""
     assert "acc" in scope
@@ -194,8 +194,8 @@ def test_graphs_of_the_notes_are_those_of_the_figures(name):
 def test_line_graphs_of_the_notes_are_those_of_the_figures():
     scope, _ = run("notes.md")
     shown = DRAWING.notes(scope)
-    for part, (_, drawn) in zip("abcdef", shown["line-graph-elimination"], strict=True):
-        assert relations(drawn) == relations(line_figure("fig:chain-block-elimination", part))
+    for letter, (_, drawn) in zip("abcdef", shown["line-graph-elimination"], strict=True):
+        assert relations(drawn) == relations(line_figure("fig:chain-block-elimination", letter))
     assert relations(shown["relations"][0][1]) == relations(line_figure("fig:line-graph-eg", "a"))
 
 
@@ -207,20 +207,20 @@ def relations(line):
 
 
 @pytest.mark.parametrize("name", DRAWING.PAGES)
-def test_pictures_show_what_the_examples_compute(name):
+def test_pictures_show_the_results_of_the_examples(name):
     """Each file says which DOT text it was made from: make figures draws anew what differs. Needs no Graphviz."""
     figures = DRAWING.PAGES[name](run(name)[0])
     assert sorted(re.findall(r"\(figures/([\w-]+)\.svg\)", TEXTS[name])) == sorted(figures)
-    for file, parts in figures.items():
+    for file, pictures in figures.items():
         text = (ROOT / "docs" / "figures" / f"{file}.svg").read_text(encoding="utf-8")
-        assert f"<!-- {DRAWING.MARK} {DRAWING.digest(parts)} -->" in text, f"{file}.svg is out of date: make figures"
+        assert f"<!-- {DRAWING.MARK} {DRAWING.digest(pictures)} -->" in text, f"{file}.svg is out of date: make figures"
 
 
 @pytest.mark.parametrize("name", PLOTS.PAGES)
-def test_plots_show_what_the_examples_compute(name):
+def test_plots_show_the_results_of_the_examples(name):
     for file, text in PLOTS.PAGES[name](run(name)[0]).items():
         drawn = (ROOT / "docs" / "figures" / f"{file}.svg").read_text(encoding="utf-8")
-        numbers = [np.array([float(each) for each in re.findall(r"-?\d+\.?\d*", part)]) for part in (text, drawn)]
+        numbers = [np.array([float(each) for each in re.findall(r"-?\d+\.?\d*", element)]) for element in (text, drawn)]
         assert numbers[0].shape == numbers[1].shape, "python docs/plots.py"
         np.testing.assert_allclose(*numbers, atol=0.5, err_msg="python docs/plots.py")  # half of a pixel
 
@@ -252,7 +252,7 @@ def test_the_comparison_says_where_casadi_is_ahead():
     assert sum(row["CasADi"] < row["accumulus"] for row in rows if row["call"] == "batch") == 1
 
 
-def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
+def test_the_notebook_runs_and_shows_its_outputs(tmp_path):
     notebook = drawing("notebook")
     notebook.main(tmp_path)
     page = (tmp_path / "tutorial.md").read_text(encoding="utf-8")

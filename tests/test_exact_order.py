@@ -140,18 +140,18 @@ def sample(dtype="float64"):
     return np.random.default_rng(1).normal(size=(POINTS, 3)).astype(dtype)
 
 
-def assert_equal(found, wanted):
+def assert_equal(actual, expected):
     """To the last bit, zeros of either sign."""
-    np.testing.assert_array_equal(found, wanted, strict=True)
+    np.testing.assert_array_equal(actual, expected, strict=True)
 
 
 @every_function
 def test_values_are_those_of_numpy_to_the_last_bit(f):
     X = sample()
-    wanted = np.array([f(x) for x in X])
+    expected = np.array([f(x) for x in X])
     derivative = acc.value_and_jacobian(f, exact_order=True, cache=False, method="markowitz")
-    assert_equal(derivative.batch(X)[0], wanted)
-    assert_equal(np.array([derivative(x)[0] for x in X[:SINGLE]]), wanted[:SINGLE])
+    assert_equal(derivative.batch(X)[0], expected)
+    assert_equal(np.array([derivative(x)[0] for x in X[:SINGLE]]), expected[:SINGLE])
 
 
 class InOrder(np.ndarray):
@@ -190,11 +190,11 @@ def test_rational_functions_of_many_operations(name):
 @every_function
 def test_every_target_and_precision(f, target, dtype):
     X = sample(dtype)[:SINGLE]
-    wanted = np.array([f(x) for x in X]).astype(dtype)
+    expected = np.array([f(x) for x in X]).astype(dtype)
     options = {"method": "markowitz", "effort": "fast", "cache": False}
     derivative = acc.value_and_jacobian(f, exact_order=True, target=target, dtype=dtype, **options)
-    assert_equal(derivative.batch(X)[0], wanted)
-    assert_equal(derivative(X[0])[0], wanted[0])
+    assert_equal(derivative.batch(X)[0], expected)
+    assert_equal(derivative(X[0])[0], expected[0])
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -204,9 +204,9 @@ def test_derivatives_take_values_as_f_rounds_them(options):
 
     jacobian = acc.jacobian(lambda x: np.array([x[0] * factor(x)]), exact_order=True, cache=False, **options)
     X = sample()
-    wanted = np.array([factor(x) for x in X])
-    assert_equal(jacobian.batch(X)[:, 0, 0], wanted)
-    assert_equal(np.array([jacobian(x)[0, 0] for x in X[:SINGLE]]), wanted[:SINGLE])
+    expected = np.array([factor(x) for x in X])
+    assert_equal(jacobian.batch(X)[:, 0, 0], expected)
+    assert_equal(np.array([jacobian(x)[0, 0] for x in X[:SINGLE]]), expected[:SINGLE])
 
 
 @every_function
@@ -234,7 +234,7 @@ def test_nothing_that_only_values_need_is_compiled():
     np.testing.assert_allclose(program(np.ones(2)), [[np.cos(1.0) + 1.0, np.e / 3.0 + 1.0]], rtol=1e-15)
 
 
-def test_what_derivatives_add_is_rewritten():
+def test_operations_of_derivatives_are_rewritten():
     def f(x):
         r = np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] * x[2])
         return np.array([x[0] / r, x[1] / r, x[2] / r])
@@ -316,27 +316,27 @@ def test_random_programs_are_rounded_as_numpy_rounds_them(program, points):
 
     X = np.array(points)
     with np.errstate(all="ignore"):
-        wanted = np.array([f(x) for x in X])
+        expected = np.array([f(x) for x in X])
     derivative = acc.value_and_jacobian(f, exact_order=True, method="reverse", cache=False)
-    assert_equal(derivative.batch(X)[0], wanted)
-    assert_equal(np.array([derivative(x)[0] for x in X]), wanted)
+    assert_equal(derivative.batch(X)[0], expected)
+    assert_equal(np.array([derivative(x)[0] for x in X]), expected)
 
 
 @settings(max_examples=2 * settings().max_examples)
 @given(
     program=programs(constants=NUMBERS, exponents=(-2.0, 3.0, 0.5, 1.7), steps=20),
     points=st.lists(COORDINATES, min_size=1, max_size=5),
-    kept=st.integers(0, 2),
+    kept_outputs=st.integers(0, 2),
     rewrite=st.sampled_from([canonical, lambda tape, kept: optimise(tape, kept_outputs=kept)]),
 )
-def test_rewriting_keeps_the_first_outputs(program, points, kept, rewrite):
+def test_rewriting_keeps_the_first_outputs(program, points, kept_outputs, rewrite):
     tape = program.tape()
-    kept = min(kept, len(tape.outputs))
-    rewritten = rewrite(tape, kept)
+    kept_outputs = min(kept_outputs, len(tape.outputs))
+    rewritten = rewrite(tape, kept_outputs)
     for x in points:
         inputs = [np.float64(value) for value in x]
         if all(np.isfinite(float(value)) for value in evaluate(tape, inputs)):
-            assert evaluate(rewritten, inputs)[:kept] == evaluate(tape, inputs)[:kept]
+            assert evaluate(rewritten, inputs)[:kept_outputs] == evaluate(tape, inputs)[:kept_outputs]
 
 
 # The targets ----------------------------------------------------------------------------------------------------------
@@ -381,6 +381,6 @@ def test_exact_operations_of_a_program_in_parts():
     tape.outputs = values[-3:]
     segments = (Segment(3, (0, 1, 2), (0, 1, 2)),)
     X = sample()[:100]
-    wanted = compile_tape(tape, segments, "numpy").batch(X)[0]
-    assert_equal(compile_tape(tape, segments, exact=range(len(tape))).batch(X)[0], wanted)
-    assert not host().fused or np.any(compile_tape(tape, segments).batch(X)[0] != wanted)
+    expected = compile_tape(tape, segments, "numpy").batch(X)[0]
+    assert_equal(compile_tape(tape, segments, exact=range(len(tape))).batch(X)[0], expected)
+    assert not host().fused or np.any(compile_tape(tape, segments).batch(X)[0] != expected)

@@ -37,7 +37,7 @@ def test_page_has_a_section_for_each_table():
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_change_does_what_the_page_says(section, tmp_path):
+def test_changes_of_the_page_work(section, tmp_path):
     changes = re.findall(r"^```diff\n(.*?)^```", SECTIONS[section], re.MULTILINE | re.DOTALL)
     (lines,) = re.findall(r"^```python\n(.*?)^```", SECTIONS[section], re.MULTILINE | re.DOTALL)
     shutil.copytree(ROOT / "src", tmp_path / "src")  # with bytecode, which is valid of what does not change

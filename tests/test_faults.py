@@ -141,8 +141,8 @@ def test_unit_labels_between_different_sizes_are_refused():
 
 def test_the_sign_of_a_zero_decides_an_angle():
     for options in ({}, {"exact_order": True}):
-        found = [float(value(np.arctan2, y, -1.0, **options)) for y in (0.0, -0.0)]
-        np.testing.assert_allclose(found, [np.pi, -np.pi])
+        results = [float(value(np.arctan2, y, -1.0, **options)) for y in (0.0, -0.0)]
+        np.testing.assert_allclose(results, [np.pi, -np.pi])
 
 
 def test_static_zeros_of_both_signs_are_two_programs():
@@ -159,14 +159,14 @@ def test_contiguous_arrays_have_at_least_one_axis():
     assert value(np.ascontiguousarray, 2.0).shape == np.ascontiguousarray(2.0).shape
 
 
-def test_what_numpy_rounds_is_rounded_or_refused():
+def test_roundings_of_numpy_are_recorded_or_refused():
     integers = np.array([1, 2])
     for f in (lambda x: np.full_like(integers, x), lambda x: (x * np.ones(2)).astype(np.float32)):
         try:
-            found = value(f, 1.7)
+            result = value(f, 1.7)
         except TraceError:
             continue
-        np.testing.assert_array_equal(found, f(1.7))
+        np.testing.assert_array_equal(result, f(1.7))
 
 
 def test_unaligned_arrays_are_read_right():
@@ -209,15 +209,15 @@ def product(x):
 
 def test_a_derivative_can_be_pickled():
     jac = acc.jacobian(product)
-    wanted = jac(np.ones(2))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(jac))(np.ones(2)), wanted)
+    expected = jac(np.ones(2))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(jac))(np.ones(2)), expected)
 
 
 def test_shared_arguments_of_a_batch_are_said_to_be_shared():
     jac = acc.jacobian(lambda p, x: p[0] * x + p[1] * np.sin(x) + p[2], argnums=1)
     p, X = np.array([2.0, 3.0, 4.0]), np.random.default_rng(0).normal(size=(3, 2))
-    found = jac.batch(p, X, in_axes=(None, 0))
-    np.testing.assert_array_equal(found, [jac(p, x) for x in X])
+    result = jac.batch(p, X, in_axes=(None, 0))
+    np.testing.assert_array_equal(result, [jac(p, x) for x in X])
     with pytest.raises(ArgumentError, match="in_axes"):
         jac.batch(p, X)  # three points, three parameters: as it stands, it could be either
 
@@ -230,7 +230,7 @@ class Spring:
         return self.stiffness * x
 
 
-def test_what_a_closure_or_an_attribute_holds_now_counts():
+def test_current_closures_and_attributes_count():
     factor = 2.0
     jac = acc.jacobian(lambda x: factor * x)
     assert float(jac(1.0)) == 2.0

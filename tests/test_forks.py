@@ -73,7 +73,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
-def test_children_that_are_forked_while_others_compile():
+def test_children_that_are_forked_during_compilation():
     ran = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=False, timeout=300)
     assert ran.stdout.startswith("done"), ran.stderr
 
@@ -102,7 +102,7 @@ print(os.waitpid(child, 0)[1])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 @pytest.mark.parametrize("name", ["accumulus.half_imported", "half_imported"])
 def test_a_fork_while_another_thread_imports(name, tmp_path):
-    """What the import needs in order to end is guarded for forks, too; imports of other packages are not waited for."""
+    """Locks that the import needs are guarded for forks, too; imports of other packages are not waited for."""
     (tmp_path / "half_imported.py").write_text(
         "import time, __main__\n__main__.inside.set()\ntime.sleep(0.3)\nwith __main__.lock:\n    done = True\n"
     )
@@ -112,9 +112,9 @@ def test_a_fork_while_another_thread_imports(name, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
-@pytest.mark.parametrize("own", [True, False], ids=["of the thread that forks", "of another thread"])
+@pytest.mark.parametrize("is_own", [True, False], ids=["of the thread that forks", "of another thread"])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_lock_that_is_held_during_a_fork(own):
+def test_a_lock_that_is_held_during_a_fork(is_own):
     lock, held, done = Lock(), threading.Event(), threading.Event()
 
     def hold():
@@ -123,14 +123,14 @@ def test_a_lock_that_is_held_during_a_fork(own):
             done.wait()
 
     thread = threading.Thread(target=hold)
-    if own:
+    if is_own:
         lock.__enter__()
     else:
         thread.start()
         held.wait()
     child = os.fork()
     if not child:
-        if own:
+        if is_own:
             lock.__exit__(None, None, None)
         free = []
         other = threading.Thread(target=lambda: free.append(lock.__enter__()), daemon=True)
@@ -138,7 +138,7 @@ def test_a_lock_that_is_held_during_a_fork(own):
         other.join(20)
         os._exit(0 if free else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    if own:
+    if is_own:
         lock.__exit__(None, None, None)
     else:
         done.set()

@@ -58,13 +58,13 @@ for path in sorted(Path(sys.argv[1]).iterdir()):
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are those of POSIX")
 def test_the_corpus(tmp_path, plans):
     """In a process of its own, which may take a bounded time and memory for each file."""
-    known = {}
+    files = {}
     for end, corpus in ((".json", JSON_GRAPHS), (".graphml", GRAPHML), (".plan", plans)):
         for k, (name, content) in enumerate(corpus.items()):
             path = tmp_path / "corpus" / f"{k}{end}"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
-            known[path.name] = name
+            files[path.name] = name
     environment = {**os.environ, "PYTHONPATH": str(Path(acc.__file__).parents[1])}
     ran = subprocess.run(
         [sys.executable, "-c", READ, tmp_path / "corpus"],
@@ -75,18 +75,18 @@ def test_the_corpus(tmp_path, plans):
         env=environment,
     )
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert len(answers) == len(known), (known[sorted(known)[len(answers)]], ran.stderr[-2000:])
+    assert len(answers) == len(files), (files[sorted(files)[len(answers)]], ran.stderr[-2000:])
     for file, error, message in answers:
         expected = "PlanError" if file.endswith(".plan") else "GraphError"
-        assert error == expected, (known[file], error, message)
-        assert file in message, (known[file], message)
-        assert len(message) < 2000, known[file]
-        assert printable(message) == message, known[file]
+        assert error == expected, (files[file], error, message)
+        assert file in message, (files[file], message)
+        assert len(message) < 2000, files[file]
+        assert printable(message) == message, files[file]
     assert not list(tmp_path.glob("was-run"))
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
-def test_what_is_no_file_is_not_waited_for(tmp_path):
+def test_streams_that_are_no_file_are_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "zero.json").symlink_to("/dev/zero")
     for name in ("pipe.json", "zero.json"):
@@ -156,12 +156,14 @@ def test_changed_values_of_plan_files(data, tmp_path):
     if not right.exists():
         acc.save_plan(PLAN, right)
     whole = json.loads(right.read_text())
-    place, key = whole, data.draw(st.sampled_from(sorted(whole)))
-    while isinstance(place[key], (dict, list)) and place[key] and data.draw(st.integers(0, 5)):
-        place = place[key]
-        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+    position, key = whole, data.draw(st.sampled_from(sorted(whole)))
+    while isinstance(position[key], (dict, list)) and position[key] and data.draw(st.integers(0, 5)):
+        position = position[key]
+        key = data.draw(st.sampled_from(sorted(position) if isinstance(position, dict) else range(len(position))))
     numbers = st.one_of(st.integers(), st.floats(), st.sampled_from([10**400, 2**63, -(2**63), 2**31]))
-    place[key] = data.draw(st.one_of(numbers, st.none(), st.booleans(), st.text(max_size=4), st.just([]), st.just({})))
+    position[key] = data.draw(
+        st.one_of(numbers, st.none(), st.booleans(), st.text(max_size=4), st.just([]), st.just({}))
+    )
     path = tmp_path / "changed.plan"
     path.write_text(json.dumps(whole))
     read_or_refused(path)
@@ -245,8 +247,8 @@ def test_names_in_sympy(name):
 
 @pytest.mark.parametrize("argument", ["\x1b[31m.json", "--\x1b]0;title\x07", "a\nb.json", "\x9b.json"])
 def test_arguments_that_drive_the_terminal(argument):
-    for place in ([argument], ["plan", argument], ["plan", "graph.json", argument]):
-        ran = CliRunner().invoke(app, place)
+    for position in ([argument], ["plan", argument], ["plan", "graph.json", argument]):
+        ran = CliRunner().invoke(app, position)
         assert ran.exit_code == 2
         assert printable(ran.output, keep="\n") == ran.output
         assert "control characters" in ran.output

@@ -1,4 +1,4 @@
-"""What reaches floor, ceil, sign, fmod or a comparison is rounded as it is written: jumps are where NumPy's are."""
+"""Operations that lead to floor, ceil, sign, fmod or a comparison are rounded as written, so jumps are NumPy's."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def test_quotients_that_share_a_divisor_jump_where_numpys_do(options, target):
 
     dtype = options.get("dtype", "float64")
     points = np.array([(n, n, 3.0 * n) for n in (*WHOLE[::7], 49.0, 98.0, 103.0)], dtype)
-    given = acc.value_and_jacobian(f, target=target, **options).batch(points)[0]
-    np.testing.assert_array_equal(given[:, :-2], np.array([f(point)[:-2] for point in points]))
+    actual = acc.value_and_jacobian(f, target=target, **options).batch(points)[0]
+    np.testing.assert_array_equal(actual[:, :-2], np.array([f(point)[:-2] for point in points]))
 
 
 def test_all_whole_quotients_below_a_thousand():
@@ -97,8 +97,8 @@ def test_remainders_of_whole_numbers(options):
         return np.array([g(x, n) for n in numbers for g in (np.floor_divide, np.remainder, np.fmod)])
 
     points = np.concatenate([n * np.arange(-20.0, 21.0) for n in numbers]).astype(dtype)
-    given = acc.value_and_jacobian(f, **options).batch(points)[0]
-    np.testing.assert_array_equal(given, np.array([f(point) for point in points]))
+    actual = acc.value_and_jacobian(f, **options).batch(points)[0]
+    np.testing.assert_array_equal(actual, np.array([f(point) for point in points]))
 
 
 def test_sums_and_products_keep_their_order_in_front_of_a_jump():
@@ -122,8 +122,8 @@ def test_sums_and_products_keep_their_order_in_front_of_a_jump():
     points[:, 4] = points[:, 0] * points[:, 2] + points[:, 3]
     for options in (*OPTIONS[:3], OPTIONS[4]):
         for target in targets():
-            given = acc.value_and_jacobian(f, target=target, **options).batch(points)[0]
-            np.testing.assert_array_equal(given, np.array([f(point) for point in points]))
+            actual = acc.value_and_jacobian(f, target=target, **options).batch(points)[0]
+            np.testing.assert_array_equal(actual, np.array([f(point) for point in points]))
 
 
 @every_option
@@ -245,7 +245,7 @@ def test_no_angle_is_a_whole_turn_off(source, points, options, target):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_a_zero_is_divided_by_keeps_its_place(seed):
+def test_divisors_of_a_zero_stay(seed):
     """Without signs ``0 / x`` is 0: nothing needs x then, but the sign of the zero."""
 
     def f(x):
@@ -263,7 +263,7 @@ def test_what_a_zero_is_divided_by_keeps_its_place(seed):
     np.testing.assert_array_equal(jacobian[1:], 0.0)
 
 
-def test_only_what_reaches_arctan2_keeps_the_signs_of_zeros():
+def test_only_operations_that_lead_to_arctan2_keep_signs_of_zeros():
     def f(x):
         y, z = 0.0 - x[0], x[1] + 0.0
         return np.arctan2(y, np.cos(z)), y * z, x[0] - x[1]
@@ -290,12 +290,12 @@ def test_a_simpler_form_is_taken_where_zeros_have_no_sign():
 
 
 @pytest.mark.parametrize("row", [row for row in OPERATIONS if row.arity and not row.special], ids=lambda row: row.name)
-def test_the_table_says_what_becomes_of_signs_of_zeros(row):
-    others = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, math.inf, -math.inf]
+def test_the_table_classifies_signs_of_zeros(row):
+    values = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, math.inf, -math.inf]
     changes, jumps = False, False
     real = [k for k in range(row.arity) if row.arguments[k] == "real"]
     for k in real:
-        for rest in itertools.product(others, repeat=row.arity - 1):
+        for rest in itertools.product(values, repeat=row.arity - 1):
             one, other = (float(row.evaluate(*map(np.float64, [*rest[:k], zero, *rest[k:]]))) for zero in (0.0, -0.0))
             if not math.isnan(one):
                 changes |= one != other or math.copysign(1.0, one) != math.copysign(1.0, other)
@@ -315,7 +315,7 @@ def test_special_functions_see_no_signs_of_zeros(row):
     )
 
 
-def test_what_needs_zeros_to_be_known_is_recorded_without_their_signs():
+def test_functions_that_need_constant_zeros_are_recorded_without_signs():
     def f(x):
         return np.arctan2(x[0], -1.0) * [1.0, 2.0][int(0.0 * x[1])]
 
@@ -333,13 +333,13 @@ def test_structural_zeros_stay_structural_where_zeros_have_signs():
 # The set of operations -----------------------------------------------------------------------------------------------
 
 
-def test_the_table_says_what_jumps():
+def test_the_table_marks_jumps():
     assert {row.name for row in OPERATIONS if row.jumps} == {
         *("floor", "ceil", "sign", "fmod", "less", "less_equal", "equal", "not_equal"),
     }
 
 
-def test_what_is_written_is_what_reaches_a_jump():
+def test_operations_that_lead_to_a_jump_are_unchanged():
     tape = Tape(2)
     quotient = tape.divide(0, 1)
     beside = tape.divide(1, 0)
@@ -375,6 +375,6 @@ def test_the_arguments_of_jumps_are_the_same_to_the_last_bit(program, point):
     expected = np.array(evaluate(tape, inputs)[: len(jumps)], float)
     for other in (canonical(tape), optimise(tape, effort="fast"), optimise(tape, seed=1)):
         np.testing.assert_array_equal(np.array(evaluate(other, inputs)[: len(jumps)], float), expected)
-    places = tuple(range(len(tape.outputs)))
-    kernel = compile_tape(other, [Segment(len(places), places, places)])
+    positions = tuple(range(len(tape.outputs)))
+    kernel = compile_tape(other, [Segment(len(positions), positions, positions)])
     np.testing.assert_array_equal(kernel(inputs)[0][: len(jumps)], expected)

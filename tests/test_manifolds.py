@@ -78,8 +78,8 @@ def differences(f, x, order):
         x = np.array([mp.mpf(e) for e in x], object)
         steps = [h * e for e in np.eye(len(x), dtype=int).astype(object)]
         if order == 1:
-            found = [(f(x + e) - f(x - e)) / (2 * h) for e in steps]
-            return np.stack(found, axis=-1).astype(float)
+            results = [(f(x + e) - f(x - e)) / (2 * h) for e in steps]
+            return np.stack(results, axis=-1).astype(float)
         rows = [
             [(f(x + a + b) - f(x + a - b) - f(x - a + b) + f(x - a - b)) / (4 * h * h) for b in steps] for a in steps
         ]
@@ -127,7 +127,7 @@ class TestExponentials:
             assert np.abs(second(tangent(group, angle))).max() < 5e-14
 
     @pytest.mark.parametrize("manifold", MANIFOLDS, ids=str)
-    def test_coordinates_of_what_tangent_vectors_lead_to(self, manifold):
+    def test_coordinates_of_retracted_points(self, manifold):
         x = point(manifold)
         delta = RANDOM.uniform(-0.9, 0.9, (4, 5, manifold.dimension))
         y = manifold.retract(x, delta)
@@ -138,9 +138,9 @@ class TestExponentials:
     def test_half_a_turn(self):
         delta = np.array([[np.pi, 0.0, 0.0], [0.0, -np.pi, 0.0], [np.pi * 0.6, 0.0, np.pi * 0.8]])
         for group in (SO3, SO3.matrices):
-            found = group.log(group.exp(delta))
-            np.testing.assert_allclose(np.linalg.norm(found, axis=-1), np.pi, rtol=1e-15)
-            np.testing.assert_allclose(group.exp(found), group.exp(delta), atol=1e-15)
+            result = group.log(group.exp(delta))
+            np.testing.assert_allclose(np.linalg.norm(result, axis=-1), np.pi, rtol=1e-15)
+            np.testing.assert_allclose(group.exp(result), group.exp(delta), atol=1e-15)
         moved = np.concatenate([delta, [[1.0, 2.0, 3.0]] * 3], axis=1)
         np.testing.assert_allclose(SE3.exp(SE3.log(SE3.exp(moved))), SE3.exp(moved), atol=2e-15)
 
@@ -208,10 +208,10 @@ class TestDerivatives:
     def test_are_those_of_the_whole_retraction(self, manifold):
         f, x, zero = residual(manifold), point(manifold), np.zeros(manifold.dimension)
         jac = acc.value_and_jacobian(f, on=manifold, **QUICK)
-        value, found = jac(x)
+        value, actual = jac(x)
         np.testing.assert_allclose(value, f(x), rtol=1e-14)
         whole = acc.jacobian(lambda delta, x: f(manifold.retract(x, delta)), **QUICK)
-        np.testing.assert_allclose(found, whole(zero, x), atol=5e-14)
+        np.testing.assert_allclose(actual, whole(zero, x), atol=5e-14)
         X = np.stack([x, point(manifold, 5)])
         np.testing.assert_allclose(jac.batch(X)[1], whole.batch(np.zeros((2, *zero.shape)), X), atol=5e-14)
 
@@ -226,8 +226,8 @@ class TestDerivatives:
             return f(manifold.retract(x, delta))
 
         expected, v = acc.hessian(along, **QUICK)(zero), np.linspace(1.0, 2.0, manifold.dimension)
-        value, gradient, found = acc.value_gradient_hessian(f, on=manifold, **QUICK)(x)
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+        value, gradient, actual = acc.value_gradient_hessian(f, on=manifold, **QUICK)(x)
+        np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(gradient, acc.gradient(along, **QUICK)(zero), rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(value, f(x), rtol=1e-14)
         (product_found,) = acc.hvp(f, on=manifold, **QUICK)((x,), (v,))
@@ -240,7 +240,7 @@ class TestDerivatives:
         def between(x, y):
             return group.compose(group.inverse(x), y)
 
-        value, found = acc.value_and_jacobian(between, argnums=(0, 1), on=group, into=group, **QUICK)(x, y)
+        value, actual = acc.value_and_jacobian(between, argnums=(0, 1), on=group, into=group, **QUICK)(x, y)
         np.testing.assert_allclose(value, between(x, y), atol=2e-15)
         whole = acc.jacobian(
             lambda d, e: group.local_coordinates(value, between(group.retract(x, d), group.retract(y, e))),
@@ -248,9 +248,9 @@ class TestDerivatives:
             **QUICK,
         )
         zero = np.zeros(group.dimension)
-        for one, other in zip(found, whole(zero, zero), strict=True):
+        for one, other in zip(actual, whole(zero, zero), strict=True):
             np.testing.assert_allclose(one, other, atol=2e-14)
-        np.testing.assert_allclose(found[1], np.eye(group.dimension), atol=2e-15)
+        np.testing.assert_allclose(actual[1], np.eye(group.dimension), atol=2e-15)
 
     def test_products(self):
         x, p = point(SE3), np.array([1.0, 2.0, 3.0])
@@ -270,10 +270,10 @@ class TestDerivatives:
         p = np.array([1.0, 2.0, 3.0])
         state = {"pose": point(SE3), "points": [p], "name": "left"}
         on = {"pose": SE3}
-        found = acc.jacobian(f, on=on, **QUICK)(state, scale=2.0)
+        actual = acc.jacobian(f, on=on, **QUICK)(state, scale=2.0)
         expected = 2.0 * acc.jacobian(SE3.apply, on=SE3, **QUICK)(state["pose"], p)
-        np.testing.assert_allclose(found["moved"]["pose"], expected, atol=1e-14)
-        assert found["moved"]["points"][0].shape == (3, 3)
+        np.testing.assert_allclose(actual["moved"]["pose"], expected, atol=1e-14)
+        assert actual["moved"]["points"][0].shape == (3, 3)
         by_state, by_scale = acc.jacobian(f, argnames=("state", "scale"), on=(on, None), **QUICK)(state)["moved"]
         np.testing.assert_allclose(by_state["pose"], expected / 2.0, atol=1e-14)
         np.testing.assert_allclose(by_scale, SE3.apply(state["pose"], p), atol=1e-14)
@@ -284,11 +284,11 @@ class TestDerivatives:
             return first.inv() * second
 
         r, s = Rotation.random(rng=1), Rotation.random(rng=2)
-        value, found = acc.value_and_jacobian(between, on=SO3, into=SO3, **QUICK)(r, s)
+        value, actual = acc.value_and_jacobian(between, on=SO3, into=SO3, **QUICK)(r, s)
         assert value.approx_equal(r.inv() * s)
-        np.testing.assert_allclose(found, -(r.inv() * s).inv().as_matrix(), atol=1e-14)
-        found = acc.jacobian(between, argnums=1, on=SO3, into=SO3, **QUICK)(r, s)
-        np.testing.assert_allclose(found, np.eye(3), atol=1e-15)
+        np.testing.assert_allclose(actual, -(r.inv() * s).inv().as_matrix(), atol=1e-14)
+        actual = acc.jacobian(between, argnums=1, on=SO3, into=SO3, **QUICK)(r, s)
+        np.testing.assert_allclose(actual, np.eye(3), atol=1e-15)
         turned = acc.jacobian(lambda r, p: r.apply(p), on=SO3, **QUICK)
         p, many = np.array([1.0, 2.0, 3.0]), Rotation.random(4, rng=3)
         batch = turned.batch(many, p, in_axes=(0, None))
@@ -309,21 +309,21 @@ class TestDerivatives:
         dense = acc.jacobian(chain, on=SE2, **QUICK)(X)
         assert dense.shape == (3, 3, 4, 3)
         sparse = acc.jacobian(chain, on=SE2, sparse="csr", **QUICK)
-        found = sparse(X)
-        np.testing.assert_allclose(found.toarray(), dense.reshape(9, 12), atol=1e-14)
-        assert found.nnz < 9 * 6
-        np.testing.assert_array_equal(sparse.nonzeros(X), found.data)
-        assert (sparse.sparsity(X) != (found != 0)).nnz <= found.nnz
+        result = sparse(X)
+        np.testing.assert_allclose(result.toarray(), dense.reshape(9, 12), atol=1e-14)
+        assert result.nnz < 9 * 6
+        np.testing.assert_array_equal(sparse.nonzeros(X), result.data)
+        assert (sparse.sparsity(X) != (result != 0)).nnz <= result.nnz
         by_name = acc.jacobian(lambda X, s=1.0: s * chain(X), on=SE2, sparse="csr", **QUICK)
         for scaled in (
             by_name.batch(X[np.newaxis], s=2.0),
             by_name.batch(X=X[np.newaxis], s=2.0, in_axes={"X": 0, "s": None}),
             by_name.batch(X[np.newaxis], 2.0, in_axes=(0, None)),
         ):
-            np.testing.assert_allclose(scaled.data[0], 2.0 * found.data, rtol=1e-14)
+            np.testing.assert_allclose(scaled.data[0], 2.0 * result.data, rtol=1e-14)
         assert acc.jacobian(lambda X: np.sum(X * X, axis=1), on=SE2, **QUICK)(np.zeros((0, 4))).shape == (0, 0, 3)
         many = sparse.batch(np.stack([X, X[::-1]]))
-        np.testing.assert_array_equal(many.data[0], found.data)
+        np.testing.assert_array_equal(many.data[0], result.data)
         long = acc.gradient(lambda X: np.sum(chain(X) ** 2), on=SE2, **QUICK)
         X = np.stack([point(SE2, seed) for seed in range(40)])
         np.testing.assert_allclose(long(X).ravel(), 2.0 * sparse(X).T @ chain(X).ravel(), atol=1e-12)
@@ -353,8 +353,10 @@ class TestDerivatives:
         expected = np.array([[0.0, 3.0, -2.0], [-3.0, 0.0, 1.0], [2.0, -1.0, 0.0]])
         np.testing.assert_array_equal(jac(np.array([0, 0, 0, 1]), np.array([1, 2, 3])), expected)
         np.testing.assert_array_equal(jac([0.0, 0.0, 0.0, 1.0], [1.0, 2.0, 3.0]), expected)
-        part = acc.jacobian(SO3.apply, on=SO3, rows=[1], **QUICK)(np.array([0.0, 0.0, 0.0, 1.0]), np.arange(1.0, 4.0))
-        np.testing.assert_array_equal(part, expected[1:2])
+        selected = acc.jacobian(SO3.apply, on=SO3, rows=[1], **QUICK)(
+            np.array([0.0, 0.0, 0.0, 1.0]), np.arange(1.0, 4.0)
+        )
+        np.testing.assert_array_equal(selected, expected[1:2])
 
     def test_copies_and_files(self, tmp_path):
         assert all(pickle.loads(pickle.dumps(group)) is group for group in STORED)

@@ -42,13 +42,13 @@ def test_fewer_operations_and_the_same_numbers(options, points, plainly):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
-def test_without_the_optimiser_the_program_is_the_plan_s_own(plainly):
+def test_without_the_optimiser_the_program_is_that_of_the_plan(plainly):
     program = plainly.compile(POINT)
     assert program.operations == canonical(emit(program.plan.accumulation)).operations
     assert "rewritten" not in str(program.report())
 
 
-def test_the_report_says_what_was_won():
+def test_the_report_has_the_gain():
     program = acc.jacobian(camera).compile(POINT)
     report = program.report()
     assert report.operations == program.operations < report.emitted
@@ -71,7 +71,7 @@ def test_functions_alone_are_rewritten_too(points):
         acc.optimise(tape, kept_outputs=3)
 
 
-def test_what_cannot_be_verified_is_not_used(monkeypatch):
+def test_unverified_programs_are_not_used(monkeypatch):
     def refuse(*_, **__):
         raise acc.errors.VerificationError("output 0 of the optimised tape is off")
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_verified_is_not_used(monkeypatch):
     assert str(result) == str(canonical(tape))
 
 
-def test_float32_keeps_its_range_unless_asked():
+def test_float32_keeps_its_range_by_default():
     h, k = 6.6e-34, 1.4e-23
 
     def f(x):
@@ -97,7 +97,7 @@ def test_float32_keeps_its_range_unless_asked():
     assert single.operations < acc.value_and_jacobian(camera, dtype="float32").compile(POINT).operations
 
 
-@pytest.mark.parametrize("given", ["no", 2])
-def test_optimise_is_a_choice(given):
+@pytest.mark.parametrize("setting", ["no", 2])
+def test_optimise_is_a_choice(setting):
     with pytest.raises(acc.errors.ArgumentError, match="expected True, False or None"):
-        acc.jacobian(camera, optimise=given)
+        acc.jacobian(camera, optimise=setting)

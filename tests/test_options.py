@@ -15,7 +15,7 @@ from accumulus.options import EFFORTS, OF_PLANS, Objective, OptionKeywords, Opti
 from accumulus.programs import rewritten
 
 
-def ignore(told):
+def ignore(progress):
     pass
 
 
@@ -56,19 +56,19 @@ def test_every_option_is_here():
 @pytest.mark.parametrize("function", [acc.jacobian, acc.value_and_jacobian, acc.gradient, acc.check, acc.plan])
 def test_the_signatures_have_the_defaults_of_the_options(function):
     defaults = {option.name: option.default for option in fields(Options)}
-    given = inspect.signature(function).parameters
+    parameters = inspect.signature(function).parameters
     if function is acc.plan:
-        assert given.keys() >= set(OF_PLANS)
+        assert parameters.keys() >= set(OF_PLANS)
         del defaults["objective"]
     else:
-        assert given.keys() >= defaults.keys()
-    for name in defaults.keys() & given.keys():
-        assert given[name].default == defaults[name], name
+        assert parameters.keys() >= defaults.keys()
+    for name in defaults.keys() & parameters.keys():
+        assert parameters[name].default == defaults[name], name
 
 
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("derivative", [acc.jacobian, acc.value_and_jacobian, acc.gradient])
-def test_what_is_given_for_a_derivative_is_kept(derivative, name):
+def test_options_of_a_derivative_are_kept(derivative, name):
     function = (lambda x: swirl(x)[0]) if derivative is acc.gradient else swirl
     made = derivative(function, **{name: OTHERS[name]}).compile(np.ones(3))
     assert getattr(made.options, name) == OTHERS[name]
@@ -76,7 +76,7 @@ def test_what_is_given_for_a_derivative_is_kept(derivative, name):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_given_beside_a_plan_is_kept(name):
+def test_options_beside_a_plan_are_kept(name):
     trace = acc.trace(swirl, np.ones(3))
     plan = acc.plan(trace.linearize(), objective="operations")
     if name in ("method", "iterations", "executor", "check"):
@@ -91,11 +91,11 @@ def test_what_is_given_beside_a_plan_is_kept(name):
 
 
 def test_a_program_is_rewritten_as_its_plan_was_searched_for(monkeypatch):
-    asked = []
+    options = []
     rewrite = rewritten.rewrite
 
     def watched(tape, context, **rest):
-        asked.append((context.options.effort, context.options.seed))
+        options.append((context.options.effort, context.options.seed))
         return rewrite(tape, context, **rest)
 
     monkeypatch.setattr(rewritten, "rewrite", watched)
@@ -103,10 +103,10 @@ def test_a_program_is_rewritten_as_its_plan_was_searched_for(monkeypatch):
     plan = acc.plan(trace.linearize(), effort="fast", seed=3)
     trace.compile(plan)
     trace.compile(plan, seed=4)
-    assert asked == [("fast", 3), ("fast", 4)]
+    assert options == [("fast", 3), ("fast", 4)]
 
 
-def test_a_loaded_plan_keeps_what_it_was_asked_with():
+def test_a_loaded_plan_keeps_its_options():
     graph = acc.trace(swirl, np.ones(3)).linearize()
     for _ in range(2):
         plan = acc.plan(graph, effort="fast", time_limit=0.25)
@@ -166,7 +166,7 @@ def test_values_out_of_range(name, value):
         Options.of(**{name: value})
 
 
-def test_the_objective_that_was_removed_says_what_to_use():
+def test_the_removed_objective_names_its_replacement():
     with pytest.raises(UnknownNameError, match=r"'time' was removed.* Use 'operations'"):
         Options.of(objective="time")
 

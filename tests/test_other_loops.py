@@ -23,12 +23,12 @@ def robertson(t, y, k):
 def example(package):
     """Return the example of the page that imports a package."""
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    (found,) = [text for text in examples if package in text]
-    return found
+    (results,) = [text for text in examples if package in text]
+    return results
 
 
 def end(f, time):
-    """Where SciPy's solver gets by differences."""
+    """Return the end point of SciPy's solver with differences."""
     run = solve_ivp(f, (0.0, time), START, "LSODA", args=(0.04,), rtol=1e-10, atol=1e-13)
     return run.y[:, -1]
 
@@ -79,5 +79,5 @@ def test_joblib_takes_a_derivative_along():
     slope = acc.gradient(lambda x: np.sum(np.sin(x) ** 2), effort="fast")
     points = np.random.default_rng(0).normal(size=(40, 3))
     slope(points[0])
-    parts = joblib.Parallel(n_jobs=2)(joblib.delayed(slope.batch)(part) for part in np.split(points, 2))
-    np.testing.assert_allclose(np.concatenate(parts), np.sin(2.0 * points), atol=1e-14)
+    chunks = joblib.Parallel(n_jobs=2)(joblib.delayed(slope.batch)(chunk) for chunk in np.split(points, 2))
+    np.testing.assert_allclose(np.concatenate(chunks), np.sin(2.0 * points), atol=1e-14)

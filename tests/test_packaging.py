@@ -30,8 +30,8 @@ def wheel(tmp_path_factory):
     """A wheel that was built from a copy of the sources, unpacked."""
     pytest.importorskip("setuptools")
     folder = tmp_path_factory.mktemp("package")
-    for part in PARTS:
-        shutil.copy(ROOT / part, folder)
+    for module in PARTS:
+        shutil.copy(ROOT / module, folder)
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir", folder / "dist"]
     built = subprocess.run(
@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_code_of_every_kernel(wheel):
         assert code.startswith(b"BC\xc0\xde")
 
 
-def test_the_wheel_holds_what_pages_are_made_of(wheel):
+def test_the_wheel_has_the_assets_of_pages(wheel):
     shipped = {path.name for path in (wheel / "accumulus" / "show" / "assets").iterdir()}
     assert shipped == {path.name for path in (ROOT / "src" / "accumulus" / "show" / "assets").iterdir()}
     assert {
@@ -71,11 +71,11 @@ def test_the_wheel_holds_what_pages_are_made_of(wheel):
 
 
 def test_the_wheel_holds_the_corpus(wheel):
-    parts = ("accumulus", "theory", "research", "corpus.json")
-    assert wheel.joinpath(*parts).read_bytes() == (ROOT / "src").joinpath(*parts).read_bytes()
+    path = ("accumulus", "theory", "research", "corpus.json")
+    assert wheel.joinpath(*path).read_bytes() == (ROOT / "src").joinpath(*path).read_bytes()
 
 
-def test_what_is_installed_runs_without_numba_and_the_sources_of_it(wheel, tmp_path):
+def test_an_installation_runs_without_numba_and_kernel_sources(wheel, tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(wheel)!r})\n{USE}"],
         env={"ACCUMULUS_CACHE": str(tmp_path / "cache"), "PATH": ""},

@@ -1,4 +1,4 @@
-"""The same program every time: on whatever clock, in another process, on a busy machine, whatever is in the cache."""
+"""The program is the same on any clock, in another process, on a busy machine, and with any content of the cache."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def usual():
     @functools.cache
     def of(effort, name):
         with clock(lambda: 0.0):
-            found = digests(effort, name, cache=False)
-        assert not any(each.startswith("cut short") for each in found.values())
-        return found
+            result = digests(effort, name, cache=False)
+        assert not any(each.startswith("cut short") for each in result.values())
+        return result
 
     return of
 
@@ -79,17 +79,17 @@ def test_clocks_that_jump_change_nothing(effort, name, usual, monkeypatch):
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("part", range(3))
-def test_another_process_finds_the_same(part, usual, tmp_path):
+@pytest.mark.parametrize("share", range(3))
+def test_another_process_finds_the_same(share, usual, tmp_path):
     """One that orders sets and dictionaries by other hashes, elsewhere; each part has each case."""
-    chosen = [pair for k, pair in enumerate(ALL) if (k % len(CASES) + k // len(CASES)) % 3 == part]
+    cases = [pair for k, pair in enumerate(ALL) if (k % len(CASES) + k // len(CASES)) % 3 == share]
     environment = {**os.environ, "PYTHONHASHSEED": "271828", SWITCH: "0", "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
-        [sys.executable, same_programs.__file__, json.dumps(chosen)],
+        [sys.executable, same_programs.__file__, json.dumps(cases)],
         capture_output=True, text=True, check=False, cwd=tmp_path, env=environment,
     )  # fmt: skip
     assert not ran.returncode, ran.stderr
-    assert json.loads(ran.stdout) == [usual(*pair) for pair in chosen]
+    assert json.loads(ran.stdout) == [usual(*pair) for pair in cases]
 
 
 def test_threads_that_take_turns_change_nothing(usual):
@@ -105,10 +105,10 @@ def test_threads_that_take_turns_change_nothing(usual):
         thread.start()
     try:
         with clock(lambda: 0.0):
-            found = [digest(compiled(name, "thorough", cache=False)) for name in ("small", "pairs")]
+            actual = [digest(compiled(name, "thorough", cache=False)) for name in ("small", "pairs")]
     finally:
         over.set()
-    assert found == expected
+    assert actual == expected
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def running(step):
 
 
 @pytest.mark.parametrize("name", ["middle", "hvp", "loops"])
-def test_what_the_clock_cuts_short_says_so_and_is_not_kept(name, usual, folder, tmp_path):
+def test_cut_short_results_are_marked_and_not_cached(name, usual, folder, tmp_path):
     with clock(running(EFFORTS["balanced"]["time_limit"] / 2)):
         cut = compiled(name, "balanced")
     stage = cut.cut_short
@@ -160,7 +160,7 @@ def test_what_the_clock_cuts_short_says_so_and_is_not_kept(name, usual, folder, 
     assert digest(whole) == usual("balanced", name)[name]
 
 
-def test_files_say_what_was_cut_short(tmp_path):
+def test_files_mark_cut_short_results(tmp_path):
     x = CASES["middle"][1][0]
     derivative = acc.jacobian(same_programs.steps(12), cache=False)
     with clock(running(1.0)):
@@ -187,12 +187,12 @@ def test_no_work_at_all_is_no_cut():
 
 def test_only_these_files_read_a_clock():
     reads = re.compile(r"\btime\.\w+\(|\btime\.(monotonic|perf_counter)|import (date)?time\b|from (date)?time import")
-    found = {
+    results = {
         path.relative_to(SOURCES).as_posix()
         for path in SOURCES.rglob("*.py")
         if any(reads.search(line.split("#")[0]) for line in path.read_text(encoding="utf-8").splitlines())
     }
-    assert found <= CLOCKS
+    assert results <= CLOCKS
 
 
 def test_work_is_a_part_of_the_time():

@@ -74,7 +74,7 @@ def test_sparse_results():
     np.testing.assert_array_equal(jacobian.toarray(), [[4.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
 
 
-def test_mistakes_are_told():
+def test_mistakes_are_named():
     with pytest.raises(ArgumentError, match="wrt holds z; expected symbols among the arguments: x, y"):
         acc.sympy.lambdify([x, y], x, wrt=z)
     f = acc.sympy.lambdify([x, [y, z]], x)
@@ -119,9 +119,9 @@ def test_symbolic_jacobian(results):
     )
     at = {x: 0.7, y: 0.4, z: 1.5, k: 2.0}
     expected = vector.jacobian([x, y]).subs(at).evalf()
-    found = written_out(replacements, matrix).subs(at).evalf()
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(np.array(found, float), np.array(expected, float), rtol=1e-13)
+    actual = written_out(replacements, matrix).subs(at).evalf()
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(np.array(actual, float), np.array(expected, float), rtol=1e-13)
 
 
 def test_symbolic_jacobian_keeps_exact_constants_and_takes_names():
@@ -159,7 +159,7 @@ def test_every_operation_comes_back(operation):
         verify_expressions(tape, [x, y, z], replacements, outputs)
 
 
-def test_wrong_expressions_are_found():
+def test_wrong_expressions_are_detected():
     tape = Tape(2)
     tape.outputs = [tape.multiply(0, 1)]
     with pytest.raises(VerificationError, match="entry 0"):

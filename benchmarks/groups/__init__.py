@@ -9,7 +9,7 @@ from functions import Example
 
 @dataclass(frozen=True)
 class Settings:
-    """What all groups share.
+    """Settings that all groups share.
 
     Attributes:
         examples: the functions to measure.

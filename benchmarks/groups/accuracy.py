@@ -53,7 +53,7 @@ Matrices = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Truth:
-    """What results should be, and how far they are determined.
+    """Exact results and their scales.
 
     Attributes:
         points: where, (points, inputs).

@@ -62,5 +62,5 @@ def measured(example: Example, way: str) -> Tally | str:
 
 
 def note() -> str:
-    """What is left out."""
+    """Return a note on the functions that are left out."""
     return f"Too slow: not done after {sympy_functions.SECONDS:.0f} s; such functions are not in the means."

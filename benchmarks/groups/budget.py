@@ -1,4 +1,4 @@
-"""Whether the time limit bounds all that searches: seconds of planning and rewriting together, of hard cases.
+"""Test of the time limit: seconds of planning and rewriting together, for hard cases.
 
 Each case is prepared in a process of its own, without a plan kept from before, and given up after a while. A warm-up
 function went through it first, so that the kernels are loaded. The graph is planned alone, as `acc.plan` does it.

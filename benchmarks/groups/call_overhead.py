@@ -1,4 +1,4 @@
-"""What a call from Python at one point costs above the arithmetic, and what more there is to a call than f(y).
+"""Cost of a call from Python at one point above the arithmetic, and of further arguments and results.
 
 The arithmetic is what a point takes in a batch. That is vectorised, so it is an underestimate for a single point and
 the overhead an overestimate. The function of two arguments computes the same from as many numbers, as f(y) times a

@@ -34,7 +34,7 @@ TWICE: Final = (2.0, 0.0)
 
 
 class Words(NamedTuple):
-    """What the text of a function means: NumPy's modules, loops of Python and our gradients; or JAX's."""
+    """Names in the text of a function: NumPy's modules, loops in Python and our gradients; or JAX's."""
 
     np: Any
     special: Any
@@ -108,7 +108,7 @@ def gaussian_process(n: int) -> Case:
 
 
 def by_cholesky(n: int) -> Case:
-    """The same by Cholesky's factor."""
+    """Return the same by Cholesky's factor."""
     x, y = numpy.linspace(0.0, 5.0, n), random().normal(size=n)
     squares = numpy.subtract.outer(x, x) ** 2
 
@@ -488,7 +488,7 @@ def diffusion(cells: int, steps: int) -> Case:
 
 
 def particle() -> Case:
-    """Where a charged particle crosses the axis, by a control: the forces are gradients of a potential."""
+    """Return the point where a charged particle crosses the axis, by a control; forces are gradients of a potential."""
 
     def write(words: Words) -> Any:
         np = words.np
@@ -722,7 +722,7 @@ OURS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def arguments_of(case: Case) -> tuple[Any, ...]:
-    """What its derivative of `OURS` is called with."""
+    """Return the arguments of the derivative of `OURS`."""
     return tuple((each,) for each in case.arguments) if case.asks in ("hvp", "jvp") else case.arguments
 
 
@@ -799,7 +799,7 @@ def in_numpy(case: Case) -> Callable[..., Any]:
 
 
 def with_jax(name: str) -> tuple[float | None, float | None]:
-    """The same of JAX; None where it is not there, or has no such text."""
+    """Return the same in JAX; None if JAX is missing, or the case has no text for it."""
     make, sizes = CASES[name]
     case = make(*sizes)
     try:

@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """What is measured."""
+    """Return the cases to measure."""
     everywhere = voltages(POINTS)
     return [
         Case("circuit", circuit, circuit_by_hand, (everywhere,), (everywhere,), 1.5, sparse=True),
@@ -99,7 +99,7 @@ def _row(case: Case, settings: Settings) -> Row:
 
 
 def _wrong(case: Case, derivatives: np.ndarray) -> int:
-    """How many points have another derivative than differences give, where these agree from both sides."""
+    """Return the number of points with another derivative than differences that agree from both sides."""
     wrong = 0
     for k in range(COMPARED):
         point = [x[k] for x in case.all_ways]

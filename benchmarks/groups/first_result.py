@@ -59,7 +59,7 @@ def table(settings: Settings) -> Table:
 
 
 def process(tool: str, names: Sequence[str], **environment: str) -> dict[str, Any]:
-    """What `first_result.py` prints, from a process of its own with more in its environment.
+    """Return the output of `first_result.py` in a separate process with further variables in its environment.
 
     Raises:
         RuntimeError: if it failed or took too long.

@@ -1,4 +1,4 @@
-"""What the cache is worth: the very first use on a machine, and the first result of a second process.
+"""Gain from the cache: the very first use on a machine, and the first result of a second process.
 
 A cache folder of their own is empty, then holds what the first process made for all processes, then all that a process
 left there which had prepared every function.

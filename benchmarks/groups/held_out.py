@@ -10,19 +10,19 @@ from tables import Table
 
 
 def table(settings: Settings) -> Table:
-    """As `operations`, of these functions."""
+    """Return the table of `operations` for these functions."""
     found = operations.table(_with(settings))
     return replace(found, name="held-out", title="The same, of functions that were held out")
 
 
 def weighted(settings: Settings) -> Table:
-    """As `weighted`, of these functions."""
+    """Return the table of `weighted` for these functions."""
     found = operations.weighted(_with(settings))
     return replace(found, name="held-out-weighted", title="The same, weighted by what operations take")
 
 
 def rounding(settings: Settings) -> Table:
-    """As `accuracy.rounding`, of these functions."""
+    """Return the table of `accuracy.rounding` for these functions."""
     found = accuracy.rounding(_with(settings))
     return replace(found, name="held-out-rounding", title=f"{found.title}; functions that were held out")
 

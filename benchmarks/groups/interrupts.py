@@ -1,4 +1,4 @@
-"""How late Ctrl-C is heard: the longest stretch, of each stage of preparations, in which Python runs no handler.
+"""Delay of Ctrl-C: the longest time in which Python runs no handler, for each stage of preparations.
 
 A signal every few milliseconds stands for Ctrl-C at every moment: what passes between two runs of its handler in the
 main thread is how late an interrupt in between is heard. Seconds of the main thread's processor leave out what other

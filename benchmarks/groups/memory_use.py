@@ -1,4 +1,4 @@
-"""What a million calls leave in memory: each kind of program in a process of its own, larger afterwards or not.
+"""Memory after a million calls: each kind of program in a separate process, which should not grow.
 
 Before they are counted, a tenth as many calls let caches, pools and pages be what they will be.
 """

@@ -74,7 +74,7 @@ def table(settings: Settings) -> Table:
 
 
 def known_numbers(settings: Settings) -> Table:
-    """What each method finds, and one row a number of the literature or of the notes."""
+    """Return a row for each number of the literature or of the notes, with the cost that each method finds."""
     found: dict[str, dict[str, int]] = {}
     for name, (make, _) in known_graphs().items():
         graph = make()
@@ -134,7 +134,7 @@ def _plan(graph: acc.DifferentiationGraph, method: str, seed: int, effort: Effor
 
 @dataclass(frozen=True)
 class _Runs:
-    """What the plans for the graphs of a shape took, one entry a seed, and the megabytes at the peak."""
+    """Times of the plans for the graphs of a shape, one entry a seed, and the peak of memory in megabytes."""
 
     seconds: list[float]
     products: list[int]

@@ -65,7 +65,7 @@ def table(settings: Settings) -> Table:
 
 
 def weighted(settings: Settings) -> Table:
-    """The same with each operation weighted by the time that it takes."""
+    """Return the same with each operation weighted by its time."""
     rows, ratios, patient = [], {}, {}
     for example in settings.functions:
         ours, thorough = (library.operations(example, effort) for effort in EFFORTS)

@@ -69,7 +69,7 @@ def _parts(z: NDArray[Any]) -> tuple[Any, Any]:
 
 
 def cost(z: NDArray[Any]) -> Any:
-    """What is minimised."""
+    """Return the cost to minimise."""
     states, forces = _parts(z)
     return STEP * (0.1 * np.sum(forces**2) + 10.0 * np.sum(states**2))
 

@@ -1,4 +1,4 @@
-"""What the search reaches: the best results known, proven where they can be, on graphs that others have measured.
+"""Results of the search: the best known costs, proven where possible, on graphs with published results.
 
 Five tables, `make bench-search`: small graphs with their optima, proven; five public graphs with what is known and
 with lower bounds; how soon the published counts of another system are reached on those; random graphs whose best
@@ -100,7 +100,7 @@ def public(settings: Settings) -> Table:
 
 
 def start(settings: Settings) -> Table:
-    """How soon AlphaGrad's published counts are reached."""
+    """Return the times until AlphaGrad's published counts are reached."""
     rows = []
     for objective, published in ALPHAGRAD.items():
         for name, count in published.items():

@@ -1,4 +1,4 @@
-"""What a number beside the state costs in a batch: points of (state, number) against points of (state) alone.
+"""Cost of a number beside the state in a batch: points of (state, number) against points of (state) alone.
 
 Both functions compute the same from as many numbers, f(y) times a factor: the one is given the factor, a number a point
 or one for all points, the other has it as a constant.

@@ -96,7 +96,7 @@ def _seconds(run: Callable[[], Any]) -> float:
 def _cvode(
     value: Callable[..., Any], span: tuple[float, float], start: NDArray[np.float64], *, jac: Any, **tolerances: float
 ) -> Any:
-    """As `solve_ivp`, by CVODE: functions that fill what they are given, and points as rows."""
+    """Solve as `solve_ivp` does, by CVODE: callbacks fill arrays, and points are rows."""
     cvode = require("sksundae.cvode")
     filled = None if jac is None else lambda t, y, rates, J: np.copyto(J, jac(t, y))
     solver = cvode.CVODE(

@@ -1,4 +1,4 @@
-"""What each source of values and each step of resubstitution wins: operations with all of them, over those without."""
+"""Gain of each source of values and each step of resubstitution: operations with all of them, over those without."""
 
 from __future__ import annotations
 

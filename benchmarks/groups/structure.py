@@ -128,7 +128,7 @@ def regression(m: int, n: int) -> Case:
 
 
 def brusselator_in_loops(n: int) -> Case:
-    """The same as two loops over the cells."""
+    """Return the same by two loops over the cells."""
 
     def laplacian(a: Any, i: int, j: int) -> Any:
         return a[(i - 1) % n, j] + a[(i + 1) % n, j] + a[i, (j - 1) % n] + a[i, (j + 1) % n] - 4.0 * a[i, j]

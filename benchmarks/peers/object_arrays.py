@@ -58,7 +58,7 @@ class Scalar:
 
 
 def plain(value: Any) -> Any:
-    """What a `Scalar` wraps; other numbers as they are."""
+    """Return the content of a `Scalar`; return other numbers unchanged."""
     return value.value if isinstance(value, Scalar) else value
 
 

@@ -54,7 +54,7 @@ extern "C" void batch(const double *points, double *results, long long count) {{
 
 @dataclass(frozen=True)
 class Generated:
-    """What SymForce generates for a function.
+    """Code that SymForce generates for a function.
 
     Attributes:
         kinds: operations of value and Jacobian together.
@@ -74,7 +74,7 @@ class Generated:
 
 @cache
 def generated(example: Example, seconds: float = SECONDS) -> Generated | str:
-    """What SymForce generates; or a sentence on why it does not.
+    """Return the code that SymForce generates, or the reason that it does not.
 
     Raises:
         NotInstalled: without SymForce.

@@ -129,7 +129,7 @@ def forward_with_cse(example: Example) -> Program:
 
 
 def forward(x: list[Any], y: list[Any]) -> Program:
-    """The same for expressions y of symbols x, and maybe of others, which are parameters."""
+    """Return the same for expressions y of symbols x; other symbols are parameters."""
     sp = require("sympy")
     steps, values = sp.cse(y, symbols=sp.numbered_symbols("v", real=True))
     names = sp.numbered_symbols("d", real=True)

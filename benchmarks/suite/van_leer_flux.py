@@ -12,7 +12,7 @@ GAMMA = 1.4
 
 
 def split_flux(primitive, side):
-    """What one cell sends through the face; side is +1 for the left cell and -1 for the right one."""
+    """Return the flux of one cell through the face; side is +1 for the left cell and -1 for the right one."""
     density, u, v, pressure = primitive
     sound = np.sqrt(GAMMA * pressure / density)
     mass = side * 0.25 * density * sound * (u / sound + side) ** 2

@@ -66,8 +66,8 @@ def leaves(results):
     return [results.toarray() if hasattr(results, "toarray") else results]
 
 
-def assert_equal(found, expected):
-    for one, other in zip(leaves(found), leaves(expected), strict=True):
+def assert_equal(actual, expected):
+    for one, other in zip(leaves(actual), leaves(expected), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -100,11 +100,11 @@ def test_threads_share_one_point(function, sparse, monkeypatch):
 def test_parts_are_all_instances_and_no_part_is_too_short(count, threads, monkeypatch):
     monkeypatch.setattr(maps, "FEWEST_POINTS", 8)
     step = maps._Step("map0", Nest(count, ()), 1.0)
-    found = step.shares(threads).tolist()
-    assert [begin for begin, _ in found] == [0, *(end for _, end in found[:-1])]
-    assert found[-1][1] == count
-    assert len(found) <= threads
-    assert len(found) == 1 or all(end - begin >= 8 for begin, end in found)
+    result = step.shares(threads).tolist()
+    assert [begin for begin, _ in result] == [0, *(end for _, end in result[:-1])]
+    assert result[-1][1] == count
+    assert len(result) <= threads
+    assert len(result) == 1 or all(end - begin >= 8 for begin, end in result)
 
 
 @pytest.mark.sampled(3, each="function sparse")
@@ -137,20 +137,20 @@ def test_batches_are_stored_where_they_are_returned(transposed, threads):
     jac = acc.jacobian(few, cache=False)
     X5 = np.stack([X * (1.0 + 0.1 * k) for k in range(5)])
     expected = np.stack([jac(point) for point in X5])
-    given, axis = (np.ascontiguousarray(X5.T), -1) if transposed else (X5, 0)
+    batch, axis = (np.ascontiguousarray(X5.T), -1) if transposed else (X5, 0)
     out = np.full((300, 300, 5) if transposed else (5, 300, 300), np.nan)  # zeros are written, too
-    found = jac.batch(given, out=out, threads=threads, transposed=transposed)
-    np.testing.assert_array_equal(np.moveaxis(found, axis, 0), expected)
-    np.testing.assert_array_equal(np.moveaxis(jac.batch(given, transposed=transposed), axis, 0), expected)
+    actual = jac.batch(batch, out=out, threads=threads, transposed=transposed)
+    np.testing.assert_array_equal(np.moveaxis(actual, axis, 0), expected)
+    np.testing.assert_array_equal(np.moveaxis(jac.batch(batch, transposed=transposed), axis, 0), expected)
 
 
-def test_quick_calls_take_what_slow_ones_do():
+def test_fast_calls_take_the_arguments_of_slow_calls():
     jac = acc.jacobian(stencil, sparse="csr", cache=False)
     expected = jac(X).toarray()
     read_only, strided = X.copy(), np.repeat(X, 2)[::2]
     read_only.flags.writeable = False
-    for given in (X, read_only, strided, X.astype(np.longdouble)):
-        np.testing.assert_array_equal(jac(given).toarray(), expected)
+    for argument in (X, read_only, strided, X.astype(np.longdouble)):
+        np.testing.assert_array_equal(jac(argument).toarray(), expected)
     with pytest.raises(acc.errors.ArgumentError):
         jac.compile(X)(X[:-1])
 
@@ -162,11 +162,11 @@ def test_numbers_are_taken_as_the_slow_path_takes_them(number):
     program = made.compile(X, number)
     assert isinstance(program.code, LoopNest)
     out = np.empty(300)
-    found = program.kernel.point()(X, number, out)
+    result = program.kernel.point()(X, number, out)
     if isinstance(number, float) or number == 3:
-        assert found is None
+        assert result is None
         np.testing.assert_array_equal(out, X * float(number))
     else:
-        assert found is NotImplemented
+        assert result is NotImplemented
     assert program.kernel.point()(X[:-1], number, out) is NotImplemented
     assert program.kernel.point()(number, number, out) is NotImplemented

@@ -40,9 +40,9 @@ def layers(x):
 
 
 def net(w):
-    data, wanted = np.arange(12.0).reshape(4, 3) / 7.0, np.ones((4, 2))
+    data, expected = np.arange(12.0).reshape(4, 3) / 7.0, np.ones((4, 2))
     W1, b1, W2, b2 = w[:12].reshape(3, 4), w[12:16], w[16:24].reshape(4, 2), w[24:26]
-    return np.mean((np.tanh(data @ W1 + b1) @ W2 + b2 - wanted) ** 2)
+    return np.mean((np.tanh(data @ W1 + b1) @ W2 + b2 - expected) ** 2)
 
 
 def rectified(w):
@@ -132,18 +132,18 @@ def products(tape):
 @pytest.mark.sampled(4, each="sparse")
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_products_compute_what_is_written_out(function, sparse):
-    looped, found, expected = both(function, X, sparse=sparse)
+def test_products_equal_the_written_out_program(function, sparse):
+    looped, actual, expected = both(function, X, sparse=sparse)
     assert products(looped.compile(X).recording.program)
-    assert_same(found, expected)
+    assert_same(actual, expected)
 
 
 @pytest.mark.sampled(4, each="function options")
 @pytest.mark.parametrize("options", [{"target": "numpy"}, {"optimise": False}, {"effort": "fast"}])
 @pytest.mark.parametrize("function", [layers, net, gram, contracted, strided])
 def test_every_option_computes_the_same(function, options):
-    _, found, expected = both(function, X, **options)
-    assert_same(found, expected)
+    _, actual, expected = both(function, X, **options)
+    assert_same(actual, expected)
 
 
 def test_batches_copies_and_reports():
@@ -192,7 +192,7 @@ def test_bounds_of_products_hold(m, k, n, seed):
     x = rng.normal(size=(tape.inputs, 3)) * 10.0 ** rng.integers(-3, 3, (tape.inputs, 1))
     values, bounds = evaluate_with_bounds(tape, list(x))
     exact = np.einsum(
-        "mkp,nkp->mnp", *(part.reshape(-1, k, 3) for part in np.split(x.astype(np.longdouble) ** 2, [m * k]))
+        "mkp,nkp->mnp", *(array.reshape(-1, k, 3) for array in np.split(x.astype(np.longdouble) ** 2, [m * k]))
     )
     assert (abs(values - exact.reshape(-1, 3)) <= bounds).all()
     assert (bounds <= 1e-12 * abs(exact).reshape(-1, 3) + 1e-300).all()
@@ -206,9 +206,9 @@ def test_products_of_residues_are_exact(m, k, n, seed):
     left, right = (rng.integers(PRIME - 3, PRIME + 5, shape, np.int64) for shape in ((m, k), (k, n)))
     left[0], right[:, 0] = rng.integers(0, PRIME, k), rng.integers(0, PRIME, k)
     with mock.patch.object(residues, "TERMS", 16):
-        found = matrix_product(left, right)
-    assert (found <= PRIME + 4).all()
-    assert np.array_equal(found % PRIME, left.astype(object) @ right.astype(object) % PRIME)
+        result = matrix_product(left, right)
+    assert (result <= PRIME + 4).all()
+    assert np.array_equal(result % PRIME, left.astype(object) @ right.astype(object) % PRIME)
 
 
 LABELS = "abcd"
@@ -229,12 +229,12 @@ def test_any_contraction(terms, lengths, random):
     count = sum(int(np.prod(shape)) for shape in shapes)
 
     def f(x):
-        parts = np.split(np.tanh(x), np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1])
-        arrays = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+        pieces = np.split(np.tanh(x), np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1])
+        arrays = [array.reshape(shape) for array, shape in zip(pieces, shapes, strict=True)]
         return np.sin(np.einsum(subscripts, *arrays)) * x[0] ** 2
 
-    _, found, expected = both(f, np.random.default_rng(random.randint(0, 99)).uniform(-1, 1, count), effort="fast")
-    assert_same(found, expected)
+    _, actual, expected = both(f, np.random.default_rng(random.randint(0, 99)).uniform(-1, 1, count), effort="fast")
+    assert_same(actual, expected)
 
 
 # What is kept as matrices ----------------------------------------------------------------------------------------
@@ -256,13 +256,13 @@ GUARDED = [
 
 
 @pytest.mark.parametrize("function", GUARDED)
-def test_derivatives_of_what_is_not_chosen_are_nothing(function):
+def test_derivatives_of_untaken_branches_are_zero(function):
     x = np.abs(X) + 0.1
     x[:4], x[16] = 0.0, -1.0
     with np.errstate(all="ignore"):
-        _, found, expected = both(function, x, check=False)
+        _, actual, expected = both(function, x, check=False)
     assert np.isfinite(expected[1]).all()
-    assert_same(found, expected)
+    assert_same(actual, expected)
 
 
 def test_a_gradient_is_one_product_back_for_each_forward():
@@ -274,7 +274,7 @@ def test_a_gradient_is_one_product_back_for_each_forward():
     assert program.facts.products < 200
 
 
-def test_what_a_branch_leaves_out_is_summed_by_matrices_where_it_is_finite():
+def test_untaken_branches_are_summed_by_matrices_where_finite():
     with unrolled(0):
         program = acc.gradient(gated, cache=False).compile(X)
     assert program.code.maps[-1].shape is not None
@@ -296,8 +296,8 @@ def test_a_factor_with_zeros_has_matrices_as_derivatives():
         return np.sum((np.concatenate([np.zeros(1), x])[below] @ data) ** 2)
 
     def seldom(x):
-        known = data[:, :8].copy()
-        return np.sum((np.concatenate([x[:1], known.reshape(-1)[1:]]).reshape(8, 8) @ data) ** 2)
+        known_columns = data[:, :8].copy()
+        return np.sum((np.concatenate([x[:1], known_columns.reshape(-1)[1:]]).reshape(8, 8) @ data) ** 2)
 
     shapes = []
     for function in (f, seldom):
@@ -345,11 +345,14 @@ def test_products_of_dense_edges_are_those_of_their_entries(seed):
         edge = edge if is_above else edge.transposed
         if rng.random() < 0.5:
             entries = edge.entries
-            chosen = rng.random(len(entries)) < rng.choice([0.4, 1.1])
-            chosen[0] = True
+            selection = rng.random(len(entries)) < rng.choice([0.4, 1.1])
+            selection[0] = True
             values = entries.values if rng.random() < 0.7 else None
             edge = Entries(
-                *(None if part is None else selected(part, chosen) for part in (entries.heads, entries.tails, values))
+                *(
+                    None if piece is None else selected(piece, selection)
+                    for piece in (entries.heads, entries.tails, values)
+                )
             )
         edges.append(edge)
     structured = Structured(Products(tape))
@@ -360,11 +363,11 @@ def test_products_of_dense_edges_are_those_of_their_entries(seed):
     numbers = rng.normal(size=9)
 
     def matrix(edges, heads, tails):
-        found = np.zeros((300, 300))
+        actual = np.zeros((300, 300))
         for edge in map(written_out, edges):
             tape.outputs = references_in(structured.products.values(edge))
-            np.add.at(found, (references_in(edge.heads), references_in(edge.tails)), evaluate(tape, numbers))
-        return found[np.ix_(heads, tails)]
+            np.add.at(actual, (references_in(edge.heads), references_in(edge.tails)), evaluate(tape, numbers))
+        return actual[np.ix_(heads, tails)]
 
     expected = matrix([outer], above, vertex) @ matrix([inner], vertex, below)
     np.testing.assert_allclose(matrix(made, above, below), expected, atol=1e-12)
@@ -412,8 +415,8 @@ def test_any_program_with_products(steps, seed, sparse, result):
         return result(values[-2:])
 
     x = np.random.default_rng(seed).uniform(-1.0, 1.0, 24)
-    _, found, expected = both(f, x, sparse=sparse, effort="fast")
-    assert_same(found, expected)
+    _, actual, expected = both(f, x, sparse=sparse, effort="fast")
+    assert_same(actual, expected)
 
 
 def test_sums_of_products_may_be_very_long():

@@ -45,9 +45,9 @@ def test_values_are_in_their_intervals(seed, names):
         values = evaluate(tape, inputs)
         if intervals.is_finite(column(array)):
             assert not np.isnan(values).any() or abs(values[np.isfinite(values)]).max(initial=0.0) > 1e200
-        found = intervals.of(column(array))
-        if found is not None and not np.isnan(values).any():
-            low, high = found
+        result = intervals.of(column(array))
+        if result is not None and not np.isnan(values).any():
+            low, high = result
             # products are taken to be finite, however large: a bound of that size is none
             assert low <= -MOST or (values >= low - 1e-9 * abs(low)).all()
             assert high >= MOST or (values <= high + 1e-9 * abs(high)).all()

@@ -39,8 +39,8 @@ def tall(x):
 def functions(linalg, expm):
     """By name, functions of two numbers by NumPy's or JAX's modules, the same whatever signs vectors have."""
 
-    def composed(parts):
-        u, _, v = parts
+    def composed(components):
+        u, _, v = components
         return (u * FALLING) @ v
 
     def projected(vectors):
@@ -90,9 +90,9 @@ def test_values_and_derivatives_are_those_of_jax(name):
 @pytest.mark.parametrize("name", ["det", "eigh", "qr", "wide lstsq", "svd", "square svd"])
 def test_second_derivatives_are_those_of_differences(name):
     slopes, h = acc.gradient(OURS[name], **QUICK), 1e-5
-    found = acc.hessian(OURS[name], **QUICK)(X)
+    actual = acc.hessian(OURS[name], **QUICK)(X)
     expected = [(slopes(X + h * e) - slopes(X - h * e)) / (2.0 * h) for e in np.eye(2)]
-    close(found, expected, 1e-6)
+    close(actual, expected, 1e-6)
 
 
 @pytest.mark.parametrize("name", ["det", "eigh", "qr", "svd"])
@@ -118,7 +118,7 @@ def test_files_and_text(name, tmp_path):
     close(np.ravel(jax.tree.leaves(jax.jit(scope["slopes"])(X))[-1]), expected)
 
 
-def test_what_c_has_and_refusals():
+def test_factorisations_in_c_and_refusals():
     for name in ("det", "qr"):
         close(acc.gradient(OURS[name], target="c", **QUICK)(X), acc.gradient(OURS[name], **QUICK)(X))
     for name in ("eigh", "svd"):
@@ -137,8 +137,8 @@ def test_stacks_and_signs():
         values, vectors = np.linalg.eigh(np.stack([symmetric(x), symmetric(2.0 * x)]), UPLO="U")
         return values, vectors * np.sign(vectors[:, -1:])
 
-    for found, expected in zip(acc.compile(both)(X), both(X), strict=True):
-        close(found, expected)
+    for actual, expected in zip(acc.compile(both)(X), both(X), strict=True):
+        close(actual, expected)
     signed = acc.compile(lambda x: np.linalg.eigh(symmetric(x))[1], check=False)(X)
     assert (signed[-1] >= 0.0).all()
     u, _, v = acc.compile(lambda x: np.linalg.svd(tall(x), full_matrices=False), check=False)(X)
@@ -163,7 +163,7 @@ def test_singular_and_dependent_matrices():
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
         acc.gradient(lambda x: np.linalg.det(shifts * x[0]))(X)
     dependent = np.concatenate([TALL[:, :-1], TALL[:, :1]], axis=1)
-    found = acc.compile(lambda x: np.linalg.lstsq(dependent * x[0], SIDE)[0], check=False)(X)
-    assert np.isnan(found).all()
+    result = acc.compile(lambda x: np.linalg.lstsq(dependent * x[0], SIDE)[0], check=False)(X)
+    assert np.isnan(result).all()
     slopes = acc.gradient(lambda x: np.linalg.norm(dependent * x[0], "nuc"))(X)
     close(slopes, [np.linalg.norm(dependent, "nuc"), 0.0])

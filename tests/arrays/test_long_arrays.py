@@ -118,18 +118,18 @@ FUNCTIONS = [
 @pytest.mark.sampled(6, each="function sparse")
 @pytest.mark.parametrize("sparse", [None, "csr", "csc", "coo"])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_loops_compute_what_is_written_out(function, sparse):
-    looped, found, expected = both(function, X, sparse=sparse)
+def test_loops_equal_the_written_out_program(function, sparse):
+    looped, actual, expected = both(function, X, sparse=sparse)
     assert isinstance(looped.compile(X).code, LoopNest) or record(function, [X]).scalars.operations < len(X)
-    assert_same(found, expected)
+    assert_same(actual, expected)
 
 
 @pytest.mark.sampled(5, each="function options")
 @pytest.mark.parametrize("options", [{"target": "numpy"}, {"optimise": False}, {"threads": 2}, {"effort": "fast"}])
 @pytest.mark.parametrize("function", [brusselator, volumes, masked, jumping, structured])
 def test_every_option_computes_the_same(function, options):
-    _, found, expected = both(function, X, **options)
-    assert_same(found, expected)
+    _, actual, expected = both(function, X, **options)
+    assert_same(actual, expected)
 
 
 def test_several_arguments_and_constants():
@@ -138,9 +138,9 @@ def test_several_arguments_and_constants():
         return {"a": s * x + np.exp(s) * y[:48], "b": np.sum(y) * x[0]}
 
     Y = np.linspace(0.0, 1.0, 60)
-    looped, found, expected = both(f, 0.3, X, "heat", Y, argnums=(0, 3))
+    looped, actual, expected = both(f, 0.3, X, "heat", Y, argnums=(0, 3))
     assert isinstance(looped.compile(0.3, X, "heat", Y).code, LoopNest)
-    assert_same(found, expected)
+    assert_same(actual, expected)
 
 
 def test_jumps_are_those_of_the_function_bit_for_bit():
@@ -154,7 +154,7 @@ def test_jumps_are_those_of_the_function_bit_for_bit():
         assert np.array_equal(value, expected)
 
 
-def test_derivatives_of_what_is_not_chosen_are_nothing():
+def test_derivatives_of_untaken_branches_are_zero():
     x = np.where(X > 0.5, X, 0.1)  # the root's derivative is infinite there
     with unrolled(0):
         jacobian = acc.jacobian(masked, cache=False)(x)
@@ -253,7 +253,7 @@ def test_report_tells_where_loops_come_from():
 def _parts(file, first):
     """All sets of the three lines after the first."""
     lines = [(file, first + k) for k in (1, 2, 3)]
-    return [[line for k, line in enumerate(lines) if chosen >> k & 1] for chosen in range(1, 8)]
+    return [[line for k, line in enumerate(lines) if selected >> k & 1] for selected in range(1, 8)]
 
 
 def test_check_compares_loops_with_the_function():
@@ -285,7 +285,7 @@ def test_short_arrays_are_written_out():
     assert record(stencil, [np.ones(20_000)]).loops is None
 
 
-def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
+def test_loops_over_short_arrays_are_written_out_and_rolled_up():
     def f(x):
         for _ in range(3_000):
             x = x + 0.001 * np.sin(x[::-1])
@@ -307,9 +307,9 @@ def test_loops_over_short_arrays_are_written_out_and_then_found_to_repeat():
 @pytest.mark.parametrize("long", [2, 10**9])
 def test_scalars_are_written_out_among_loops(function, long, monkeypatch):
     monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
-    looped, found, expected = both(lambda x: [function(x), np.sin(np.roll(x, 1)) * x], X)
+    looped, actual, expected = both(lambda x: [function(x), np.sin(np.roll(x, 1)) * x], X)
     assert isinstance(looped.compile(X).code, LoopNest)
-    assert_same(found, expected)
+    assert_same(actual, expected)
 
 
 @pytest.mark.parametrize("function", [np.max, np.min, np.nanmax])
@@ -326,11 +326,11 @@ def test_extremes_have_second_derivatives_as_loops(function):
     with unrolled(0):
         product = acc.hvp(lambda x: weighted(x, function), cache=False)
         hessian = acc.hessian(lambda x: weighted(x, function), cache=False)
-        found = product((x,), (x[::-1],)), hessian(x)
+        actual = product((x,), (x[::-1],)), hessian(x)
     with jax.enable_x64(True):
-        wanted = np.asarray(jax.jit(jax.hessian(lambda x: weighted(x, by_jax)))(x))
-    np.testing.assert_allclose(found[1], wanted, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(found[0], [wanted @ x[::-1]], rtol=1e-12, atol=1e-12)
+        expected = np.asarray(jax.jit(jax.hessian(lambda x: weighted(x, by_jax)))(x))
+    np.testing.assert_allclose(actual[1], expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(actual[0], [expected @ x[::-1]], rtol=1e-12, atol=1e-12)
     for each in (product.compile((x,), (x,)), hessian.compile(x)):
         assert isinstance(each.code, LoopNest)
 
@@ -372,7 +372,7 @@ def test_a_function_is_recorded_once_whatever_it_becomes():
 
 
 @pytest.mark.parametrize("size", [3, 100, 3000])
-def test_decisions_before_and_between_loops_are_kept(size):
+def test_decisions_before_and_between_loops_stay_guards(size):
     def f(x):
         low = 1.0
         if x[0] > 0.5:
@@ -386,12 +386,12 @@ def test_decisions_before_and_between_loops_are_kept(size):
     jacobian = acc.jacobian(f, cache=False)
     for start in (x, x[::-1].copy(), -x):
         step = 1e-6
-        found = jacobian(start)
+        actual = jacobian(start)
         for k in (0, 1, size - 1):
             move = np.zeros(size)
             move[k] = step
             expected = (f(start + move) - f(start - move)) / (2 * step)
-            np.testing.assert_allclose(np.asarray(found)[:, k], expected, rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(np.asarray(actual)[:, k], expected, rtol=1e-5, atol=1e-7)
     assert len(jacobian.report().cases) == 2
 
 
@@ -417,8 +417,8 @@ def test_user_code_does_not_catch_the_way_to_loops():
         except Exception:
             return x
 
-    _, found, expected = both(careful, X)
-    assert_same(found, expected)
+    _, actual, expected = both(careful, X)
+    assert_same(actual, expected)
 
 
 def _caught_everything(x):
@@ -447,8 +447,8 @@ def _caught_what_has_no_blocks(x):
 
 @pytest.mark.parametrize("function", [_caught_everything, _raised_another, _caught_what_has_no_blocks])
 def test_code_that_catches_everything_gets_no_other_derivative(function):
-    _, found, expected = both(function, X, check=False)
-    assert_same(found, expected)
+    _, actual, expected = both(function, X, check=False)
+    assert_same(actual, expected)
 
 
 def test_workspaces_beyond_the_index_tables_are_refused(monkeypatch):
@@ -475,9 +475,9 @@ def test_shifts_do_not_part_derivatives_more_and_more():
 
         with unrolled(0):
             gradient = acc.gradient(f, cache=False)
-            found = gradient(X)
+            result = gradient(X)
         with unrolled(10**9):
-            assert_same(found, acc.gradient(f, cache=False)(X))
+            assert_same(result, acc.gradient(f, cache=False)(X))
         return len(gradient.compile(X).code.tape.blocks)
 
     assert blocks(40) < 2.2 * blocks(20)
@@ -557,8 +557,8 @@ def test_any_program_of_arrays(steps, seed, sparse):
         return np.stack(values[-2:])
 
     x = np.random.default_rng(seed).uniform(-1.0, 1.0, 24)
-    _, found, expected = both(f, x, sparse=sparse, effort="fast")
-    assert_same(found, expected)
+    _, actual, expected = both(f, x, sparse=sparse, effort="fast")
+    assert_same(actual, expected)
 
 
 def test_reports_of_many_loops_list_the_first_and_the_last():

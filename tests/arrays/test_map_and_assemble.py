@@ -17,18 +17,18 @@ from accumulus.targets.target import LoopNest
 def leaves(tree):
     if isinstance(tree, dict):
         tree = list(tree.values())
-    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, list | tuple) else [np.asarray(tree)]
+    return [leaf for child in tree for leaf in leaves(child)] if isinstance(tree, list | tuple) else [np.asarray(tree)]
 
 
 def loop(f, *xs):
-    """What `acc.map` is, in Python."""
+    """Return the result of `acc.map`, by a loop in Python."""
 
     def entry(tree, k):
         if isinstance(tree, dict):
-            return {key: entry(part, k) for key, part in tree.items()}
+            return {key: entry(child, k) for key, child in tree.items()}
         if isinstance(tree, list | tuple):
-            parts = [entry(part, k) for part in tree]
-            return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+            items = [entry(child, k) for child in tree]
+            return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
         return tree[k]
 
     def stack(results):
@@ -36,8 +36,8 @@ def loop(f, *xs):
         if isinstance(first, dict):
             return {key: stack([result[key] for result in results]) for key in first}
         if isinstance(first, list | tuple):
-            parts = [stack([result[k] for result in results]) for k in range(len(first))]
-            return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+            items = [stack([result[k] for result in results]) for k in range(len(first))]
+            return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
         return np.stack(results)
 
     first = xs[0]
@@ -82,7 +82,7 @@ def constants(over, x, p):
 
 
 def geometry(over, x, p):
-    """What depends on constants only is computed once."""
+    """Return values of constants alone, which are computed once."""
 
     def f(values, corner):
         size = np.sqrt(corner[0] ** 2 + corner[1] ** 2) / 3.0
@@ -96,8 +96,8 @@ def decisions(over, x, p):
         above = a > p[0]
         return np.where(above & positive, a * a, p[1]), above, np.where(positive, a, 0.0)
 
-    found = over(f, x, np.arange(24) % 3 > 0)
-    return found[0] * np.roll(found[2], 1) + np.where(found[1], x, 0.0)
+    result = over(f, x, np.arange(24) % 3 > 0)
+    return result[0] * np.roll(result[2], 1) + np.where(result[1], x, 0.0)
 
 
 def traced_decisions(over, x, p):
@@ -160,9 +160,9 @@ def test_maps_are_loops(case):
         flat = acc.value_and_jacobian(lambda x, p: case(acc.map, x, p), (0, 1), cache=False)(X, P)
     with unrolled(0):
         rolled = acc.value_and_jacobian(lambda x, p: case(acc.map, x, p), (0, 1), cache=False)
-        found = rolled(X, P)
+        actual = rolled(X, P)
         assert isinstance(rolled.compile(X, P).code, LoopNest) == (case not in (of_one, independent))
-    for one in (flat, found):
+    for one in (flat, actual):
         for mine, theirs in zip(leaves(one), leaves(written), strict=True):
             assert mine.shape == theirs.shape
             np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
@@ -204,8 +204,8 @@ def test_no_entries_have_no_results():
     assert acc.map(lambda a: (a, np.array([a, a])), np.empty(0))[1].shape == (0, 2)
     for most in (0, 10**9):
         with unrolled(most):
-            found = acc.jacobian(lambda x: np.concatenate([acc.map(lambda a: a * x[0], x[:0]), x * x]), cache=False)(P)
-        np.testing.assert_allclose(found, np.diag(2 * P))
+            result = acc.jacobian(lambda x: np.concatenate([acc.map(lambda a: a * x[0], x[:0]), x * x]), cache=False)(P)
+        np.testing.assert_allclose(result, np.diag(2 * P))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_no_entries_have_no_results():
     ],
 )
 @pytest.mark.parametrize("recorded", [True, False])
-def test_what_cannot_be_mapped_over_is_an_error(call, message, recorded):
+def test_arguments_without_a_common_axis_raise(call, message, recorded):
     x = np.ones(100)
     with pytest.raises(ArgumentError, match=message):
         acc.jacobian(call)(x) if recorded else call(x)
@@ -227,9 +227,9 @@ def test_what_cannot_be_mapped_over_is_an_error(call, message, recorded):
 
 def test_text_beside_numbers_is_handed_on():
     def f(x):
-        found = acc.map(lambda a, b: {"square": a * a, "of": b["name"]}, x, {"name": "side"})
-        assert found["of"] == "side"
-        return found["square"]
+        result = acc.map(lambda a, b: {"square": a * a, "of": b["name"]}, x, {"name": "side"})
+        assert result["of"] == "side"
+        return result["square"]
 
     np.testing.assert_array_equal(acc.jacobian(f)(P), np.diag(2 * P))
     np.testing.assert_array_equal(f(P), P * P)
@@ -241,14 +241,14 @@ def test_results_that_change_their_shape_are_an_error():
 
 
 def test_values_of_one_entry_do_not_leave_it():
-    kept = []
+    leaked = []
 
     def f(x):
         def g(a):
-            kept.append(a)
+            leaked.append(a)
             return a
 
-        return acc.map(g, x) + kept[0]
+        return acc.map(g, x) + leaked[0]
 
     def into(x):
         total = np.zeros(3)
@@ -269,7 +269,7 @@ def test_an_entry_is_no_index():
         acc.jacobian(lambda x: acc.map(lambda k: x[k], np.arange(3)))(P)
 
 
-def test_what_a_mapped_function_catches_is_not_lost():
+def test_errors_caught_by_a_mapped_function_are_raised():
     def f(x):
         def g(a):
             try:
@@ -299,8 +299,8 @@ def test_functions_of_long_arrays_are_operations_on_arrays():
         expected[k, k] = k * np.cos(rows[k]) * x[0]
     expected[:, 0, 0] += np.arange(4) * np.sum(np.sin(rows), axis=1)
     np.testing.assert_allclose(jacobian, expected.reshape(4, -1), atol=1e-12)
-    found, above = f(x)
-    np.testing.assert_allclose(found, values)
+    actual, above = f(x)
+    np.testing.assert_allclose(actual, values)
     assert above.shape == (4, 2)
     with unrolled(10**9):
         np.testing.assert_allclose(acc.trace(f, x, check=False).tape.operations, 4 * 18_000, rtol=0.1)
@@ -319,11 +319,11 @@ def force(ends, stiffness):
 def by_hand(element, indices, rows, size, vectors, *data):
     columns = []
     for e in range(len(rows)):
-        found = element(*(v[i[e]] for v, i in zip(vectors, indices, strict=True)), *(d[e] for d in data))
-        columns.append(found)
+        actual = element(*(v[i[e]] for v, i in zip(vectors, indices, strict=True)), *(d[e] for d in data))
+        columns.append(actual)
     total = np.zeros((size, *np.shape(columns[0])[np.ndim(rows) - 1 :]))
-    for row, found in zip(rows, columns, strict=True):
-        for r, value in zip(np.atleast_1d(row), found if np.ndim(row) else [found], strict=True):
+    for row, actual in zip(rows, columns, strict=True):
+        for r, value in zip(np.atleast_1d(row), actual if np.ndim(row) else [actual], strict=True):
             total[r] += value
     return total
 
@@ -333,22 +333,22 @@ STIFFNESS = np.linspace(0.5, 2.0, 6)
 
 def _checked(residual, expected, arguments, argnums):
     np.testing.assert_allclose(residual(*arguments), expected, rtol=1e-13)
-    found = []
+    actual = []
     for most in (10**9, 0):
         with unrolled(most):
             options = PLAIN if most else {"cache": False}
             derivative = acc.value_and_jacobian(residual, argnums, sparse="csr", **options)
             values, jacobian = derivative(*arguments)
             np.testing.assert_allclose(values, expected, rtol=1e-12)
-            found.append([each.toarray() for each in leaves_of(jacobian)])
+            actual.append([each.toarray() for each in leaves_of(jacobian)])
     with unrolled(0):
         assert acc.check(residual, *arguments).passed
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*actual, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
 
 
 def leaves_of(tree):
-    return [leaf for part in tree for leaf in leaves_of(part)] if isinstance(tree, list | tuple) else [tree]
+    return [leaf for child in tree for leaf in leaves_of(child)] if isinstance(tree, list | tuple) else [tree]
 
 
 def test_results_are_added_where_values_are_taken():
@@ -357,7 +357,7 @@ def test_results_are_added_where_values_are_taken():
     _checked(residual, by_hand(force, [EDGES], EDGES, 6, [u], STIFFNESS), (u, STIFFNESS), (0, 1))
 
 
-def test_several_vectors_and_rows_of_their_own():
+def test_several_vectors_and_separate_rows():
     def element(a, b, k):
         return a * b[0] + k * b[1]
 
@@ -399,7 +399,7 @@ def _scaled(ends):
     return SCALE * ends
 
 
-def test_what_elements_hold_is_watched(monkeypatch):
+def test_variables_captured_by_elements_are_watched(monkeypatch):
     jac = acc.jacobian(acc.assemble(_scaled, [[0, 1]]))
     assert jac(np.ones(2))[0, 0] == 2.0
     monkeypatch.setattr("test_map_and_assemble.SCALE" if "." not in __name__ else f"{__name__}.SCALE", 3.0)
@@ -458,19 +458,19 @@ def test_many_elements_are_one_loop():
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=30), st.booleans())
-def test_sums_at_indices_are_those_written_out(places, empty):
-    places = np.array(places, np.int64)
+def test_sums_at_indices_are_those_written_out(positions, empty):
+    positions = np.array(positions, np.int64)
 
     def f(x):
         result = np.zeros(7) if empty else np.sin(x[:7])
-        np.add.at(result, places, x[np.arange(len(places)) % 24] ** 2)
+        np.add.at(result, positions, x[np.arange(len(positions)) % 24] ** 2)
         return result * x[0]
 
-    found = []
+    results = []
     for most in (10**9, 0):
         with unrolled(most):
-            found.append(acc.value_and_jacobian(f, cache=False, effort="fast")(X))
-    for one, other in zip(*found, strict=True):
+            results.append(acc.value_and_jacobian(f, cache=False, effort="fast")(X))
+    for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
 
 
@@ -485,7 +485,7 @@ def test_sums_at_indices_of_a_table_are_loops():
         expected = acc.value_and_jacobian(f, cache=False)(X)
     with unrolled(0):
         jac = acc.value_and_jacobian(f, cache=False)
-        found = jac(X)
+        actual = jac(X)
         assert isinstance(jac.compile(X).code, LoopNest)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, other)

@@ -105,7 +105,7 @@ def test_taylor_coefficients_go_by_indices() -> None:
     np.testing.assert_allclose(coefficients, expected, rtol=1e-11)
 
 
-def test_a_derivative_within_a_function_has_the_indices_that_are_given() -> None:
+def test_nested_derivatives_use_the_indices_of_the_call() -> None:
     outer = acc.gradient(lambda x, i: np.sum(acc.gradient(energy)(x, i) * V))
     for i in (indices(), indices()):
         np.testing.assert_allclose(outer(X, i), along(X, i, V), rtol=1e-6)
@@ -119,8 +119,8 @@ def test_source_for_jax_goes_by_indices() -> None:
     scope: dict[str, Any] = {}
     exec(gradient.compile(X, indices()).source("jax", "f"), scope)
     i = indices()
-    found = jax.jit(scope["f"])(jnp.asarray(X), jnp.asarray(i, float))[0]
-    np.testing.assert_allclose(np.asarray(found), energy_gradient(X, i), rtol=1e-4)
+    result = jax.jit(scope["f"])(jnp.asarray(X), jnp.asarray(i, float))[0]
+    np.testing.assert_allclose(np.asarray(result), energy_gradient(X, i), rtol=1e-4)
 
 
 def test_functions_of_jax_take_indices_that_are_integers() -> None:
@@ -151,7 +151,7 @@ def test_a_file_goes_by_indices(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(gradient))(X, i), gradient(X, i))
 
 
-def test_the_report_says_what_goes_by_indices() -> None:
+def test_the_report_names_loops_by_indices() -> None:
     gradient = acc.gradient(energy)
     gradient(X, indices())
     report = gradient.report()
@@ -167,54 +167,54 @@ def test_the_report_says_what_goes_by_indices() -> None:
 def cases(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Any], list[int]]:
     """A shape, an index with places for open arrays, and the lengths of the axes that these are for."""
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)))
-    parts: list[Any] = []
+    items: list[Any] = []
     lengths: list[int] = []
     for length in shape:
         kinds = ["open", "integer", "slice", "constant", "all"]
         kind = draw(st.sampled_from(kinds)) if length != shape[-1] or lengths else "open"
         if kind == "open":
-            parts.append("open")
+            items.append("open")
             lengths.append(length)
         elif kind == "integer":
-            parts.append(draw(st.integers(-length, length - 1)))
+            items.append(draw(st.integers(-length, length - 1)))
         elif kind == "constant":
-            parts.append(RANDOM.integers(-length, length, LENGTH))
+            items.append(RANDOM.integers(-length, length, LENGTH))
         else:
-            parts.append(slice(None) if kind == "all" else slice(draw(st.integers(0, length)), None, 1))
+            items.append(slice(None) if kind == "all" else slice(draw(st.integers(0, length)), None, 1))
     if not lengths:
-        parts[0] = "open"
+        items[0] = "open"
         lengths.append(shape[0])
     if draw(st.booleans()):
-        parts.insert(draw(st.integers(0, len(parts))), None)
-    if draw(st.booleans()) and parts[-1] == slice(None):
-        parts[-1] = Ellipsis
-    return shape, parts, lengths
+        items.insert(draw(st.integers(0, len(items))), None)
+    if draw(st.booleans()) and items[-1] == slice(None):
+        items[-1] = Ellipsis
+    return shape, items, lengths
 
 
 @settings(max_examples=8, deadline=None)
 @given(cases(), st.booleans())
-def test_any_index_chooses_what_numpy_chooses(case: tuple[tuple[int, ...], list[Any], list[int]], table: bool) -> None:
-    shape, parts, lengths = case
+def test_any_index_selects_as_numpy_does(case: tuple[tuple[int, ...], list[Any], list[int]], table: bool) -> None:
+    shape, items, lengths = case
     weights: list[Any] = []
 
     def index(arrays: Any) -> Any:
-        given = iter(arrays)
-        return tuple(next(given) if isinstance(part, str) else part for part in parts)
+        remaining = iter(arrays)
+        return tuple(next(remaining) if isinstance(item, str) else item for item in items)
 
     def f(x: Any, *arrays: Any) -> Any:
-        chosen = np.sin(x)[index(arrays)]
-        return np.sum(chosen * weights[0])
+        selected = np.sin(x)[index(arrays)]
+        return np.sum(selected * weights[0])
 
     x = RANDOM.normal(size=shape)
     first = [RANDOM.integers(-length, length, LENGTH) for length in lengths]
     weights.append(RANDOM.normal(size=np.shape(x[index(first)])))
     gradient = acc.value_and_gradient(f, target="numpy")
     for arrays in (first, [RANDOM.integers(-length, length, LENGTH) for length in lengths]):
-        value, found = gradient(x, *arrays)
+        value, actual = gradient(x, *arrays)
         assert value == pytest.approx(f(x, *arrays), rel=1e-12, abs=1e-12)
         expected = np.zeros(shape)
         np.add.at(expected, index(arrays), weights[0])
-        np.testing.assert_allclose(found, expected * np.cos(x), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(actual, expected * np.cos(x), rtol=1e-12, atol=1e-12)
     if weights[0].size:
         assert len(gradient._compiled_programs()) == 1
 
@@ -263,13 +263,13 @@ def test_entries_that_are_named_twice_are_changed_twice(ufunc: np.ufunc) -> None
     [np.full(LENGTH, 10), np.full(LENGTH, -11), np.full(LENGTH, 0.5), np.full(LENGTH, np.nan), np.full(LENGTH, np.inf)],
     ids=["above", "below", "fraction", "nan", "infinite"],
 )
-def test_what_is_no_index_is_numpy_s_error(wrong: Any) -> None:
+def test_invalid_indices_raise_numpy_s_error(wrong: Any) -> None:
     gradient = acc.gradient(energy)
-    for known in (False, True):
+    for is_compiled in (False, True):
         with pytest.raises(IndexError):
             gradient(X, wrong)
         with pytest.raises(IndexError):
-            gradient.batch(np.stack([X, X]), np.stack([indices() if known else wrong, wrong]))
+            gradient.batch(np.stack([X, X]), np.stack([indices() if is_compiled else wrong, wrong]))
         gradient(X, indices())
     assert len(gradient._compiled_programs()) == 1
 
@@ -311,23 +311,23 @@ def residuals(p: Any, q: Any, i: Any, j: Any) -> Any:
 
 
 @pytest.mark.parametrize("fmt", ["csr", "csc", "coo"])
-def test_sparse_jacobians_find_their_places_in_a_call(fmt: str) -> None:
+def test_sparse_jacobians_compute_positions_in_a_call(fmt: str) -> None:
     jacobian = acc.jacobian(residuals, argnums=(0, 1), sparse=fmt)
     q = RANDOM.normal(size=8)
     for turn in range(4):
         i, j = indices(), indices(-8, 8)
-        found = jacobian(X, q, i, j)
+        actual = jacobian(X, q, i, j)
         expected = acc.jacobian(lambda p, q, i=i, j=j: residuals(p, q, i, j), argnums=(0, 1))(X, q)
         for name in "rs":
             for k in range(2):
-                matrix = found[name][k]
+                matrix = actual[name][k]
                 assert matrix.format == fmt
                 assert matrix.nnz == len(set(zip(*matrix.tocoo().coords, strict=True)))
                 np.testing.assert_allclose(
                     matrix.toarray(), expected[name][k].reshape(matrix.shape), rtol=1e-12, atol=1e-14
                 )
         assert len(jacobian._compiled_programs()) == min(turn + 1, 2)
-    pattern, matrix = jacobian.pattern["s"][0], found["s"][0].tocoo()
+    pattern, matrix = jacobian.pattern["s"][0], actual["s"][0].tocoo()
     assert {*zip(pattern.rows, pattern.columns, strict=True)} == {*zip(*matrix.coords, strict=True)}
     batch = jacobian.batch(np.stack([X, 2.0 * X]), np.stack([q, q]), np.stack([i, i[::-1]]), np.stack([j, j]))
     other = acc.jacobian(lambda p, q: residuals(p, q, i[::-1], j), argnums=(0, 1))(2.0 * X, q)
@@ -335,7 +335,7 @@ def test_sparse_jacobians_find_their_places_in_a_call(fmt: str) -> None:
     np.testing.assert_allclose(batch["s"][0].toarray()[1], other["s"][0], rtol=1e-12, atol=1e-14)
 
 
-def test_nonzeros_in_fixed_places_are_there_for_each_array_of_indices() -> None:
+def test_fixed_positions_are_compiled_for_each_index_array() -> None:
     jacobian, q = acc.jacobian(residuals, sparse="csr"), RANDOM.normal(size=8)
     for i in (indices(), indices(), indices()):
         jacobian(X, q, i, np.arange(LENGTH) % 8)
@@ -345,7 +345,7 @@ def test_nonzeros_in_fixed_places_are_there_for_each_array_of_indices() -> None:
     np.testing.assert_array_equal(pattern.indices, matrix.indices)
 
 
-def test_what_needs_fixed_places_says_so(tmp_path: Path) -> None:
+def test_consumers_of_fixed_positions_raise(tmp_path: Path) -> None:
     jacobian = acc.jacobian(lambda x, i: np.sin(x[i]), sparse="csr")
     for i in (indices(), indices()):
         jacobian(X, i)
@@ -369,30 +369,30 @@ def test_matrices_by_indices_of_constants_are_one_program_from_the_second_on() -
     assert len(jacobian._compiled_programs()) == len(hessian._compiled_programs()) == 2
 
 
-def test_hessians_and_places_that_are_not_followed_have_a_program_for_each() -> None:
+def test_hessians_and_fixed_positions_have_a_program_for_each() -> None:
     hessian = acc.hessian(energy)
-    chosen = acc.jacobian(lambda x, i: np.exp(x)[i] * x[0], sparse="csr")
+    selection = acc.jacobian(lambda x, i: np.exp(x)[i] * x[0], sparse="csr")
     for _ in range(3):
         i = indices()
         np.testing.assert_allclose(hessian(X, i) @ V, along(X, i, V), rtol=1e-6)
         expected = np.zeros((LENGTH, 30))
         np.add.at(expected, (np.arange(LENGTH), i), np.exp(X)[i] * X[0])
         expected[:, 0] += np.exp(X)[i]
-        np.testing.assert_allclose(chosen(X, i).toarray(), expected, rtol=1e-12)
-    assert len(hessian._compiled_programs()) == len(chosen._compiled_programs()) == 3
+        np.testing.assert_allclose(selection(X, i).toarray(), expected, rtol=1e-12)
+    assert len(hessian._compiled_programs()) == len(selection._compiled_programs()) == 3
 
 
 # Programs -------------------------------------------------------------------------------------------------------------
 
 
-def program(rows: int = 6, chosen: int = 5) -> Program:
+def program(rows: int = 6, selected: int = 5) -> Program:
     """Squares of rows of two by indices, and sums of these by the same indices."""
-    found = Program(2 * rows + chosen)
-    at = np.arange(2 * rows, 2 * rows + chosen)
-    taken = found.gather(np.arange(2 * rows).reshape(rows, 2), at)
-    squares = found.apply("multiply", taken, taken)
-    found.outputs = found.scatter(squares, at, rows).ravel()
-    return found
+    result = Program(2 * rows + selected)
+    at = np.arange(2 * rows, 2 * rows + selected)
+    taken = result.gather(np.arange(2 * rows).reshape(rows, 2), at)
+    squares = result.apply("multiply", taken, taken)
+    result.outputs = result.scatter(squares, at, rows).ravel()
+    return result
 
 
 def test_derivatives_between_arrays_are_verified() -> None:
@@ -406,9 +406,9 @@ def test_derivatives_between_arrays_are_verified() -> None:
         patch.setattr(Structured, "_by_indices", wrong)
         with pytest.raises(VerificationError):
             differentiate(program(), np.arange(12), Context(Options()))
-    found = differentiate(program(), np.arange(12), Context(Options()))
+    result = differentiate(program(), np.arange(12), Context(Options()))
     x = np.concatenate([RANDOM.normal(size=12), [0.0, 3.0, 3.0, -1.0, 5.0]])
     matrix = np.zeros((12, 12))
-    matrix[found.rows, found.columns] = evaluate(found.tape, x)[found.values :]
+    matrix[result.rows, result.columns] = evaluate(result.tape, x)[result.values :]
     counts = np.array([1, 0, 0, 2, 0, 2])
     np.testing.assert_allclose(matrix, np.diag(2.0 * x[:12] * np.repeat(counts, 2)), atol=1e-14)

@@ -65,12 +65,12 @@ def test_random_programs(choices):
     directions = np.stack([V, V[::-1] * X, X])
     with unrolled(0):
         pushed = acc.jvp(f, **QUICK)
-        found = pushed((X,), (V,))
+        result = pushed((X,), (V,))
         assert isinstance(pushed._program().code, LoopNest)
         several = pushed((X,), (directions,))[1]
         curved = acc.hvp(square, **QUICK)((X,), (V,))[0]
         pulled = acc.vjp(f, **QUICK)((X,), V)[1][0]
-        part = acc.value_and_jacobian(f, rows=[3, 0], columns=[1, 2], **QUICK)(X)
+        selected = acc.value_and_jacobian(f, rows=[3, 0], columns=[1, 2], **QUICK)(X)
         entries = acc.hessian(square, entries=([0, 2, 3], [1, 2, 0]), **QUICK)(X)
         along = acc.taylor(f, **QUICK)
         series = along((X,), (directions,))
@@ -80,9 +80,9 @@ def test_random_programs(choices):
     value, jacobian, hessian = map(
         np.asarray, jax.jit(lambda x: (by_jax(x), jax.jacobian(by_jax)(x), jax.hessian(its_square)(x)))(X)
     )
-    assert_same(part, (value, jacobian[[3, 0]][:, [1, 2]]))
+    assert_same(selected, (value, jacobian[[3, 0]][:, [1, 2]]))
     assert_same(entries, hessian[[0, 2, 3], [1, 2, 0]])
-    assert_same(found, (value, jacobian @ V))
+    assert_same(result, (value, jacobian @ V))
     assert_same(several, directions @ jacobian.T)
     assert_same(curved, hessian @ V)
     assert_same(pulled, V @ jacobian)
@@ -99,13 +99,13 @@ def test_directions_go_through_recurrences_without_a_jacobian():
 
     push, direction = np.linspace(0.0, 1e-3, 3_000), np.cos(np.arange(3_000.0))
     pushed = acc.jvp(swing, **QUICK)
-    _, found = pushed((push,), (direction,))
+    _, actual = pushed((push,), (direction,))
     ahead, behind = (acc.compile(swing, **QUICK)(push + h * direction) for h in (1e-6, -1e-6))
-    np.testing.assert_allclose(found, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-6 * np.abs(found).max())
+    np.testing.assert_allclose(actual, (ahead - behind) / 2e-6, rtol=1e-6, atol=1e-6 * np.abs(actual).max())
     assert pushed.operations < 20 * len(push)
 
 
-def test_loops_run_for_what_is_chosen_alone():
+def test_loops_run_for_the_selection_only():
     n = 30_000
     x = np.linspace(0.1, 1.0, n)
 
@@ -115,21 +115,21 @@ def test_loops_run_for_what_is_chosen_alone():
         return ends + 0.5 * np.add.reduceat(y, np.arange(n)) + (y.reshape(-1, 30) @ np.full((30, 30), 0.1)).ravel()
 
     rows = acc.jacobian(layers, rows=[7, 3], sparse="csr", **QUICK)
-    found = rows(x)
+    result = rows(x)
     assert rows.operations < 10_000
     transposed = acc.vjp(layers, **QUICK)
     weights = np.zeros(n)
     weights[7] = 1.0
-    np.testing.assert_allclose(found.toarray()[0], transposed((x,), weights)[1][0], rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(result.toarray()[0], transposed((x,), weights)[1][0], rtol=1e-10, atol=1e-13)
     column = acc.jacobian(layers, entries=([20, 7], [19, 0]), **QUICK)
-    np.testing.assert_allclose(column(x)[1], found.toarray()[0, 0], rtol=1e-10)
+    np.testing.assert_allclose(column(x)[1], result.toarray()[0, 0], rtol=1e-10)
 
 
 def test_arguments_without_directions_and_results_without_derivatives():
     with unrolled(0):
         pushed = acc.jvp(lambda x, a: {"x": a * x**2, "a": a * np.ones(N)}, **QUICK)
-        _, found = pushed((X, 3.0), (V, None))
-    assert_same(found, {"x": 6.0 * X * V, "a": np.zeros(N)})
+        _, actual = pushed((X, 3.0), (V, None))
+    assert_same(actual, {"x": 6.0 * X * V, "a": np.zeros(N)})
 
 
 def test_wrong_products_with_directions_are_refused():

@@ -42,13 +42,13 @@ def entries(result):
 def unknown_names(text):
     """Names that are read in Python source and that nothing there gives a value."""
     names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
-    given = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | set(dir(builtins))
+    defined = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | set(dir(builtins))
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            given |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+            defined |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.FunctionDef | ast.Lambda):
-            given |= {each.arg for each in (*node.args.args, *node.args.kwonlyargs)} | {getattr(node, "name", "")}
-    return {node.id for node in names} - given
+            defined |= {each.arg for each in (*node.args.args, *node.args.kwonlyargs)} | {getattr(node, "name", "")}
+    return {node.id for node in names} - defined
 
 
 @pytest.mark.sampled(5, each="long")
@@ -99,10 +99,10 @@ def test_every_array_function(source, long, monkeypatch):
 def test_derivatives(function, long, monkeypatch):
     monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
     x = np.linspace(0.1, 0.9, 12)
-    _, found, expected = both(
+    _, actual, expected = both(
         lambda x: [np.sin(np.roll(x, 1)) * x, function(x), np.sum(function(x[::-1])) * np.cos(x)], x
     )
-    assert_same(found, expected)
+    assert_same(actual, expected)
 
 
 def test_many_of_them_are_one_block_and_its_derivatives_are_planned(monkeypatch):
@@ -117,8 +117,8 @@ def test_many_of_them_are_one_block_and_its_derivatives_are_planned(monkeypatch)
     with unrolled(0):
         tape = record(f, [x], arrays=True).program
     assert len(tape.blocks) < 10
-    _, found, expected = both(f, x)
-    assert_same(found, expected)
+    _, actual, expected = both(f, x)
+    assert_same(actual, expected)
 
 
 names = st.sampled_from(
@@ -128,7 +128,7 @@ names = st.sampled_from(
 
 @given(st.lists(st.tuples(names, st.integers(0, 10**6), st.integers(0, 10**6), st.booleans()), max_size=40))
 def test_any_mixture(steps):
-    """What is written on both kinds of programs is the same, operation by operation and written out."""
+    """Programs of both kinds have the same operations, one by one and written out."""
     tapes = [Program(3), Tape(3)]
     values = [[0, 1, 2, tape.constant(0.0), tape.constant(2.5)] for tape in tapes]
     truths = [[], []]
@@ -153,20 +153,20 @@ def test_any_mixture(steps):
     x = np.array([0.7, -1.3, 2.9])
     with np.errstate(all="ignore"):
         expected = [float(np.ravel(value)[0]) for value in evaluate(tapes[1], list(x[:, np.newaxis]))]
-        found = evaluate(tapes[0], x)
+        actual = evaluate(tapes[0], x)
         written = [float(np.ravel(value)[0]) for value in evaluate(unroll(tapes[0]), list(x[:, np.newaxis]))]
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(written, expected, rtol=1e-12, atol=1e-12)
     for reference, truth in zip(truths[0], truths[1], strict=True):
         assert tapes[0].is_boolean(reference) == tapes[1].is_boolean(truth)
 
 
-def test_what_has_kept_the_tape_of_scalars_cannot_write_on_it_once_there_are_loops():
+def test_the_tape_of_scalars_is_closed_once_there_are_loops():
     program = Program(2, scalar=True)
-    kept = program.open
-    kept.multiply(0, 1)
+    scalars = program.open
+    scalars.multiply(0, 1)
     assert program.in_loops(sizes.LONG)
-    for write in (lambda: kept.add(0, 1), lambda: kept.constant(7.0)):
+    for write in (lambda: scalars.add(0, 1), lambda: scalars.constant(7.0)):
         with pytest.raises(AttributeError):
             write()
     assert len(program) == 3

@@ -25,11 +25,11 @@ def both(function, *arguments, argnums=0):
     """Values and derivatives rolled up, and of the loop in Python that it stands for, written out."""
     with unrolled(0):
         rolled = acc.value_and_jacobian(function, argnums, cache=False, effort="fast")
-        found = rolled(*arguments)
+        actual = rolled(*arguments)
     with unrolled(10**9):
         expected = acc.value_and_jacobian(function, argnums, **PLAIN)(*arguments)
-    np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(flat(found[0]), flat(function(*arguments)), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(flat(actual), flat(expected), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(flat(actual[0]), flat(function(*arguments)), rtol=1e-9, atol=1e-9)
     return rolled
 
 
@@ -58,9 +58,9 @@ def fibonacci(x):
 
 
 def several(x):
-    def step(carry, given):
+    def step(carry, entry):
         (a, b), matrix = carry["pair"], carry["matrix"]
-        row, scale = given
+        row, scale = entry
         matrix = matrix * 0.9 + np.outer(row, row) * a
         return {"pair": (b, np.sum(matrix) * scale), "matrix": matrix}, matrix[0, 1]
 
@@ -80,8 +80,8 @@ def one_of_another(x):
 
 def nested(x):
     def step(c, y):
-        total, parts = acc.scan(lambda a, b: (a * b + c, a), y, x[:3])
-        return np.sin(total), parts
+        total, terms = acc.scan(lambda a, b: (a * b + c, a), y, x[:3])
+        return np.sin(total), terms
 
     return acc.scan(step, 0.5, x)
 
@@ -135,8 +135,8 @@ def wide(x):
 
 def uneven(x):
     """Late inputs, early outputs."""
-    _, found = acc.scan(lambda c, x: (c * x, (c, x)), x[5], np.concatenate([np.arange(4.0), x[:3], np.ones(3)]))
-    return found[0][2:6] * x[4], found[1][5]
+    _, actual = acc.scan(lambda c, x: (c * x, (c, x)), x[5], np.concatenate([np.arange(4.0), x[:3], np.ones(3)]))
+    return actual[0][2:6] * x[4], actual[1][5]
 
 
 FUNCTIONS = [
@@ -155,27 +155,27 @@ FUNCTIONS = [
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_steps_compute_what_is_written_out(function):
+def test_steps_equal_the_written_out_program(function):
     both(function, X)
 
 
 @pytest.mark.sampled(5, each="is_reverse")
 @pytest.mark.parametrize("is_reverse", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_each_way_computes_what_is_written_out(function, is_reverse, monkeypatch):
+def test_each_direction_equals_the_written_out_program(function, is_reverse, monkeypatch):
     one = Recurrence._way
     monkeypatch.setattr(
         Recurrence,
         "_way",
-        lambda self, *given: one(self, *given) if given[2] == is_reverse or not self._reverse else None,
+        lambda self, *args: one(self, *args) if args[2] == is_reverse or not self._reverse else None,
     )
     both(function, X)
 
 
 @pytest.mark.parametrize("is_reverse", [False, True])
-def test_what_is_not_chosen_has_no_derivative(is_reverse, monkeypatch):
+def test_untaken_selections_have_no_derivative(is_reverse, monkeypatch):
     one = Recurrence._way
-    monkeypatch.setattr(Recurrence, "_way", lambda self, *given: one(self, *given) if given[2] == is_reverse else None)
+    monkeypatch.setattr(Recurrence, "_way", lambda self, *args: one(self, *args) if args[2] == is_reverse else None)
 
     def f(x):
         def step(c, x):
@@ -207,8 +207,8 @@ def test_several_arguments_and_options():
     with unrolled(0):
         expected = acc.jacobian(f, (0, 1), cache=False)(X, X)
         for options in ({"target": "numpy"}, {"optimise": False}, {"threads": 2}):
-            found = acc.jacobian(f, (0, 1), cache=False, **options)(X, X)
-            np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-10)
+            actual = acc.jacobian(f, (0, 1), cache=False, **options)(X, X)
+            np.testing.assert_allclose(flat(actual), flat(expected), rtol=1e-10)
         assert isinstance(acc.jacobian(f, cache=False).compile(X, X).code, LoopNest)
         points = np.stack([X, 2.0 * X, 0.1 * X])
         single = np.stack([flat(acc.jacobian(f, cache=False)(x, X)) for x in points])
@@ -227,13 +227,13 @@ def test_gradients_by_many_inputs_take_as_many_products():
 
     gradient = acc.gradient(last, cache=False)
     u = np.linspace(0.0, 1.0, 1_000)
-    found = gradient(u)
+    result = gradient(u)
     assert gradient.report().products < 10 * len(u)
     assert gradient.report().operations < 30 * len(u)
     step = 1e-6
     for k in (0, 500, 998):
         up, down = (last(u + sign * step * (np.arange(1_000) == k)) for sign in (1.0, -1.0))
-        assert found[k] == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-9)
+        assert result[k] == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-9)
 
 
 def test_report_tells_steps():
@@ -244,7 +244,7 @@ def test_report_tells_steps():
     assert "2 1,000 steps " in str(report)
 
 
-def test_what_goes_its_own_way_costs_as_much_as_one_each():
+def test_independent_sequences_cost_one_step_each():
     def step(state, _):
         angle, speed = state
         speed = speed - 0.1 * np.sin(angle)
@@ -286,7 +286,7 @@ def test_running_sums_are_references():
         (lambda x: acc.scan(lambda c, x: ((c, c), None), x[0], x), "one structure"),
     ],
 )  # fmt: skip
-def test_what_is_no_recurrence_is_refused(make, match):
+def test_invalid_recurrences_raise(make, match):
     with pytest.raises(acc.errors.ArgumentError, match=match):
         make(X)
     with unrolled(0), pytest.raises(acc.errors.ArgumentError, match=match):
@@ -298,7 +298,7 @@ def test_steps_may_work_on_long_constants(is_mapped):
     table = np.sin(np.arange(6_000.0))  # more entries than the body of a loop may have
 
     def last(x):
-        return acc.scan(lambda carry, given: (np.mean(np.cos(carry * table)) * given, carry), x, np.array([1.0, 2.0]))
+        return acc.scan(lambda carry, entry: (np.mean(np.cos(carry * table)) * entry, carry), x, np.array([1.0, 2.0]))
 
     def f(x):
         return acc.map(last, x) if is_mapped else last(x[0])
@@ -307,8 +307,8 @@ def test_steps_may_work_on_long_constants(is_mapped):
     jacobian = acc.jacobian(f, effort="fast", cache=False)(x)
     step = 1e-5
     differences = [(flat(f(x + each)) - flat(f(x - each))) / (2 * step) for each in step * np.eye(2)]
-    found = np.concatenate([part.reshape(-1, 2) for part in jacobian])
-    np.testing.assert_allclose(found, np.transpose(differences), atol=1e-9)
+    result = np.concatenate([array.reshape(-1, 2) for array in jacobian])
+    np.testing.assert_allclose(result, np.transpose(differences), atol=1e-9)
 
 
 def test_results_that_change_their_shape_are_refused():
@@ -386,8 +386,8 @@ def test_any_recurrence(seed, carries, steps, reverse):
     handed, lags = rng.integers(0, 99, carries), rng.integers(0, 99, 2)
 
     def f(x):
-        def step(carry, given):
-            values = [*carry, given, x[0], x[3]]
+        def step(carry, entry):
+            values = [*carry, entry, x[0], x[3]]
             for operation, a, b in plan:
                 values.append(OPERATIONS[operation](values[a % len(values)], values[b % len(values)]))
             return [values[k % len(values)] for k in handed], tuple(values[k % len(values)] for k in lags)

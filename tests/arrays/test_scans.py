@@ -38,17 +38,19 @@ def computed(target, tape, maps, point):
 
 def random_body(rng, inputs, outputs):
     body = Tape(inputs)
-    known = [*range(inputs), body.constant(0.5), body.constant(-1.25)]
+    available = [*range(inputs), body.constant(0.5), body.constant(-1.25)]
     for _ in range(rng.integers(1, 7)):
         name = BODY_OPERATIONS[rng.integers(len(BODY_OPERATIONS))]
-        a, b, c = (known[rng.integers(len(known))] for _ in range(3))
+        a, b, c = (available[rng.integers(len(available))] for _ in range(3))
         if name == "select":
-            known.append(body.select(body.apply("less", a, b), body.multiply(b, c), c))
+            available.append(body.select(body.apply("less", a, b), body.multiply(b, c), c))
         elif name in ("sin", "tanh", "floor", "negative"):
-            known.append(body.apply("tanh", a) if name == "negative" else body.apply(name, a))
+            available.append(body.apply("tanh", a) if name == "negative" else body.apply(name, a))
         else:
-            known.append(body.apply("tanh", body.apply(name, a, b)) if name == "multiply" else body.apply(name, a, b))
-    body.outputs = [known[rng.integers(max(0, len(known) - 5), len(known))] for _ in range(outputs)]
+            available.append(
+                body.apply("tanh", body.apply(name, a, b)) if name == "multiply" else body.apply(name, a, b)
+            )
+    body.outputs = [available[rng.integers(max(0, len(available) - 5), len(available))] for _ in range(outputs)]
     return body
 
 
@@ -71,13 +73,13 @@ def random_program(seed, jumps=True):
                 if rng.random() < 0.3:
                     columns.append(Range(int(rng.choice(pool)), 0, int(count)))
                     continue
-                found = rng.choice(pool, count)
+                result = rng.choice(pool, count)
                 lag = rng.integers(1, 3)
                 for i in range(count):
                     if rng.random() < 0.9 and step_of[i] >= lag:
                         earlier = rng.integers(steps[step_of[i] - lag], steps[step_of[i] - lag + 1])
-                        found[i] = results[rng.integers(len(results))].references[earlier]
-                columns.append(column(found))
+                        result[i] = results[rng.integers(len(results))].references[earlier]
+                columns.append(column(result))
             return columns
 
         results = tape.scan(body, operands, steps)
@@ -90,10 +92,10 @@ def random_program(seed, jumps=True):
 
 def written_out(tape):
     flat = Tape(tape.inputs)
-    found = {k: k for k in range(tape.inputs)}
+    results = {k: k for k in range(tape.inputs)}
 
     def at(reference):
-        return flat.constant(tape.value_of(reference)) if reference < 0 else found[reference]
+        return flat.constant(tape.value_of(reference)) if reference < 0 else results[reference]
 
     for block in tape.blocks:
         for i in range(block.count):
@@ -108,16 +110,16 @@ def written_out(tape):
                     arguments = [values[a] for a in body.arguments(reference)]
                     values[reference] = flat.apply_code(body.codes[reference], arguments)
                 for k, output in enumerate(body.outputs):
-                    found[block.start + k * block.count + i] = values[output]
+                    results[block.start + k * block.count + i] = values[output]
             else:
-                found[block.start + i] = flat.apply_code(block.code, taken)
+                results[block.start + i] = flat.apply_code(block.code, taken)
     flat.outputs = [at(int(reference)) for reference in tape.outputs]
     return flat
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_blocks_compute_what_is_written_out(seed):
+def test_blocks_equal_the_written_out_program(seed):
     tape = random_program(seed)
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (6, 3))
     expected = np.stack(np.broadcast_arrays(*evaluate(written_out(tape), list(points)), points[0])[:-1])
@@ -127,12 +129,12 @@ def test_blocks_compute_what_is_written_out(seed):
     assert np.array_equal(values, expected)
     assert (bounds >= 0).all()
     for target in ("llvm", "numpy"):
-        found = computed(target, tape, fuse(tape), points[:, 0])
-        np.testing.assert_allclose(found, expected[:, 0], rtol=1e-11, atol=1e-11)
+        actual = computed(target, tape, fuse(tape), points[:, 0])
+        np.testing.assert_allclose(actual, expected[:, 0], rtol=1e-11, atol=1e-11)
     maps = fuse(tape)
     optimise_bodies(maps, within(10.0, effort="fast"))
-    found = computed("llvm", tape, maps, points[:, 0])
-    np.testing.assert_allclose(found, expected[:, 0], rtol=1e-9, atol=1e-9)
+    actual = computed("llvm", tape, maps, points[:, 0])
+    np.testing.assert_allclose(actual, expected[:, 0], rtol=1e-9, atol=1e-9)
 
 
 def _running(tape, terms):
@@ -154,7 +156,7 @@ def test_equal_recurrences_are_one():
     assert tape.operations == 10
 
 
-def test_what_nobody_takes_is_not_computed():
+def test_unused_results_are_not_computed():
     body = Tape(3)
     body.outputs = [body.add(0, 1), body.multiply(0, 2), body.apply("sin", 1)]
     tape = Program(inputs=8)
@@ -185,7 +187,7 @@ def test_what_nobody_takes_is_not_computed():
      (lambda r: r[0].references + 7, "do not exist"), (lambda r: r[0].references - 100, "do not exist"),
      (lambda r: r[0].references[:2], "one an instance")],
 )  # fmt: skip
-def test_what_is_taken_has_to_be_there(reference, match):
+def test_operands_must_be_earlier_results(reference, match):
     tape = Program(inputs=1)
     body = Tape(1)
     body.outputs = [body.apply("sin", 0)]
@@ -197,13 +199,13 @@ def test_what_is_taken_has_to_be_there(reference, match):
 
 
 def jacobian_of(tape, point):
-    found = differentiate(tape, range(tape.inputs), within(60.0, effort="fast", objective="operations", cache=False))
-    values = computed("llvm", found.tape, fuse(found.tape), point)
-    interpreted = evaluate(found.tape, point)
+    result = differentiate(tape, range(tape.inputs), within(60.0, effort="fast", objective="operations", cache=False))
+    values = computed("llvm", result.tape, fuse(result.tape), point)
+    interpreted = evaluate(result.tape, point)
     np.testing.assert_allclose(interpreted, values, rtol=1e-9, atol=1e-12)
     matrix = np.zeros((len(tape.outputs), tape.inputs))
-    matrix[found.rows, found.columns] = values[found.values :]
-    return values[: found.values], matrix
+    matrix[result.rows, result.columns] = values[result.values :]
+    return values[: result.values], matrix
 
 
 def written_jacobian(tape, point):
@@ -240,19 +242,19 @@ def force(monkeypatch, way):
 @pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
-def test_derivatives_are_those_of_what_is_written_out(way, monkeypatch, seed):
+def test_derivatives_equal_those_of_the_written_out_program(way, monkeypatch, seed):
     with monkeypatch.context() as patch:
         force(patch, way)
         tape = random_program(seed)
         point = np.random.default_rng(seed).uniform(-1.0, 1.0, 6)
-        values, found = jacobian_of(tape, point)
+        values, actual = jacobian_of(tape, point)
     expected_values, expected = written_jacobian(tape, point)
     np.testing.assert_allclose(values, expected_values, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])
-def test_what_goes_wrong_inside_is_found(way, monkeypatch):
+def test_internal_mistakes_are_detected(way, monkeypatch):
     """Products of local derivatives are held against the derivatives themselves."""
     force(monkeypatch, way)
     monkeypatch.setattr(Factor, "times", lambda self, body, inputs, other: body.multiply(body.constant(2.0), other))
@@ -265,7 +267,7 @@ def test_what_goes_wrong_inside_is_found(way, monkeypatch):
         jacobian_of(tape, np.ones(4))
 
 
-def test_long_running_sums_of_long_arrays_cost_what_they_are():
+def test_long_running_sums_cost_one_addition_per_entry():
     """Neither way is looked for further than it may be the cheapest: before the sum is, both take n² products."""
     x = np.linspace(0.0, 1.0, 100_000)
     gradient = acc.gradient(lambda x: np.sum(np.cumsum(x * x) ** 2) * np.max(x[:1_000]), cache=False)

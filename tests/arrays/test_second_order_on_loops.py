@@ -24,8 +24,8 @@ def scanned(np, special, x):
         return (state[0] * np.cos(x[1]) + e, np.tanh(state[1]) + state[0] * x[0]), state[0] * e
 
     scan = acc.scan if np.__name__ == "numpy" else jax.lax.scan
-    (_, last), own = scan(step, (0.1, 0.2), x)
-    return last + np.sum(own)
+    (_, last), terms = scan(step, (0.1, 0.2), x)
+    return last + np.sum(terms)
 
 
 def mapped(f):
@@ -62,14 +62,14 @@ KINDS = {
 
 
 def references(f):
-    """The same derivatives by JAX."""
+    """Return the same derivatives by JAX."""
     slope = jax.grad(f)
 
     def product(x):
         return jax.jvp(slope, (x,), (V,))[1]
 
-    found = jax.jit(lambda x: (jax.hessian(f)(x), product(x), jax.grad(lambda x: product(x) @ V)(x)))(X)
-    return dict(zip(KINDS, map(np.asarray, found), strict=True))
+    result = jax.jit(lambda x: (jax.hessian(f)(x), product(x), jax.grad(lambda x: product(x) @ V)(x)))(X)
+    return dict(zip(KINDS, map(np.asarray, result), strict=True))
 
 
 @pytest.mark.sampled(3)
@@ -85,9 +85,9 @@ def test_they_stay_loops_and_are_those_of_jax(name):
     with unrolled(0):
         for kind, make in KINDS.items():
             derivative, arguments = make(f, target="numpy", effort="fast", cache=False, check=False)
-            found = derivative(*arguments)
-            found = found.toarray() if kind == "sparse hessian" else found[0] if kind == "hvp" else found
-            np.testing.assert_allclose(found, expected[kind], rtol=1e-8, atol=1e-9, err_msg=f"{kind} of {name}")
+            actual = derivative(*arguments)
+            actual = actual.toarray() if kind == "sparse hessian" else actual[0] if kind == "hvp" else actual
+            np.testing.assert_allclose(actual, expected[kind], rtol=1e-8, atol=1e-9, err_msg=f"{kind} of {name}")
             assert isinstance(derivative.compile(*arguments).code, LoopNest), f"{kind} of {name} is written out"
 
 
@@ -103,7 +103,7 @@ def test_short_loops_in_python_become_recurrences_in_second_derivatives(monkeypa
 
     x, v = np.array([0.3, 0.7]), np.array([1.0, -0.5])
     hvp = acc.hvp(f, effort="fast", cache=False)
-    (found,) = hvp((x,), (v,))
+    (result,) = hvp((x,), (v,))
     slope, h = acc.gradient(f, effort="fast", cache=False), 1e-5
-    np.testing.assert_allclose(found, (slope(x + h * v) - slope(x - h * v)) / (2 * h), rtol=1e-6)
+    np.testing.assert_allclose(result, (slope(x + h * v) - slope(x - h * v)) / (2 * h), rtol=1e-6)
     assert isinstance(hvp.compile((x,), (v,)).code, kind)

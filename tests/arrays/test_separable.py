@@ -62,28 +62,28 @@ CASES = {
 @pytest.fixture
 def used(monkeypatch):
     """Return what was found to be a sum of loops, as it comes."""
-    found = []
-    own = separable.separable_hessian
+    results = []
+    original = separable.separable_hessian
 
-    def noted(*given):
-        found.append(own(*given))
-        return found[-1]
+    def noted(*args):
+        results.append(original(*args))
+        return results[-1]
 
     monkeypatch.setattr(separable, "separable_hessian", noted)
-    return found
+    return results
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_hessians_are_those_of_jax(name, used):
     f, arguments = CASES[name]
-    reference = jax.jit(jax.hessian(lambda *given: f(jnp, mapped, *given)))(*arguments)
+    reference = jax.jit(jax.hessian(lambda *args: f(jnp, mapped, *args)))(*arguments)
     scale = np.abs(reference).max()
     options = {"cache": False, "effort": "fast", "check": False}
-    dense = acc.hessian(lambda *given: f(np, acc.map, *given), **options)
+    dense = acc.hessian(lambda *args: f(np, acc.map, *args), **options)
     program = dense.compile_loops(*arguments)
     assert used[-1] is not None
     np.testing.assert_allclose(program(*arguments), reference, rtol=0, atol=1e-12 * scale)
-    sparse = acc.hessian(lambda *given: f(np, acc.map, *given), sparse="csr", **options).compile_loops(*arguments)
+    sparse = acc.hessian(lambda *args: f(np, acc.map, *args), sparse="csr", **options).compile_loops(*arguments)
     np.testing.assert_allclose(sparse(*arguments).toarray(), reference, rtol=0, atol=1e-12 * scale)
 
 
@@ -91,31 +91,31 @@ def test_hessians_are_those_of_jax(name, used):
 def test_values_and_gradients_come_along(target):
     f, arguments = CASES["lagrangian"]
     value, (gradient, hessian) = jax.jit(
-        lambda *given: (
-            f(jnp, mapped, *given),
-            (jax.grad(f, 2)(jnp, mapped, *given), jax.hessian(f, 2)(jnp, mapped, *given)),
+        lambda *args: (
+            f(jnp, mapped, *args),
+            (jax.grad(f, 2)(jnp, mapped, *args), jax.hessian(f, 2)(jnp, mapped, *args)),
         )
     )(*arguments)
     whole = acc.value_gradient_hessian(
-        lambda *given: f(np, acc.map, *given), cache=False, effort="fast", check=False, target=target
+        lambda *args: f(np, acc.map, *args), cache=False, effort="fast", check=False, target=target
     ).compile_loops(*arguments)
     for mine, other in zip(whole(*arguments), (value, gradient, hessian), strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-11, atol=1e-11)
 
 
-def test_what_is_no_sum_of_loops_is_left(used):
+def test_programs_that_are_no_sum_of_loops_are_left_alone(used):
     def f(x):
         return np.exp(np.sum(acc.map(lambda a: a**2 * np.sin(a), x)) / N)
 
     x = RANDOM.normal(size=N)
-    found = acc.hessian(f, cache=False, effort="fast", check=False).compile_loops(x)(x)
+    result = acc.hessian(f, cache=False, effort="fast", check=False).compile_loops(x)(x)
     assert used == [None]
     reference = jax.jit(jax.hessian(lambda x: jnp.exp(jnp.sum(x**2 * jnp.sin(x)) / N)))(x)
-    np.testing.assert_allclose(found, reference, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(result, reference, rtol=1e-10, atol=1e-12)
 
 
 def steps_in_python(z, m):
-    """The same problem as a loop in Python over the stages."""
+    """Return the same problem as a loop in Python over the stages."""
     total = 0.0
     for k in range(N):
         x, u, after = z[3 * k : 3 * k + 2], z[3 * k + 2], z[3 * k + 3 : 3 * k + 5]
@@ -125,11 +125,11 @@ def steps_in_python(z, m):
 
 def test_a_loop_in_python_is_a_loop_over_stages(used):
     f, arguments = CASES["lagrangian"]
-    found = acc.hessian(steps_in_python, cache=False, effort="fast", check=False).compile_loops(*arguments)
+    result = acc.hessian(steps_in_python, cache=False, effort="fast", check=False).compile_loops(*arguments)
     assert used[-1] is not None
-    assert found.code.compiled_operations < 300
-    reference = jax.jit(jax.hessian(lambda *given: f(jnp, mapped, *given)))(*arguments)
-    np.testing.assert_allclose(found(*arguments), reference, rtol=0, atol=1e-11)
+    assert result.code.compiled_operations < 300
+    reference = jax.jit(jax.hessian(lambda *args: f(jnp, mapped, *args)))(*arguments)
+    np.testing.assert_allclose(result(*arguments), reference, rtol=0, atol=1e-11)
 
 
 def test_whole_vectors_are_instances(used):
@@ -140,20 +140,20 @@ def test_whole_vectors_are_instances(used):
         return np.sum((states - 0.5) ** 2) + 0.1 * np.sum(rows[:, 2] ** 2) + np.sum(m * np.ravel(gaps))
 
     whole, arguments = CASES["lagrangian"]
-    found = acc.hessian(f, cache=False, effort="fast", check=False).compile_loops(*arguments)
+    result = acc.hessian(f, cache=False, effort="fast", check=False).compile_loops(*arguments)
     assert used[-1] is not None
-    reference = jax.jit(jax.hessian(lambda *given: whole(jnp, mapped, *given)))(*arguments)
-    np.testing.assert_allclose(found(*arguments), reference, rtol=0, atol=1e-11)
+    reference = jax.jit(jax.hessian(lambda *args: whole(jnp, mapped, *args)))(*arguments)
+    np.testing.assert_allclose(result(*arguments), reference, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("spoilt", ["_product", "_taken"])
-def test_a_sweep_that_hands_on_what_is_wrong_is_noticed(spoilt, used, monkeypatch):
+def test_wrong_values_passed_on_by_a_sweep_are_detected(spoilt, used, monkeypatch):
     """Spoil the last entry or adjoint that is handed on, which no plan of a body and no sum of entries is about."""
     f, arguments = CASES["scaled"]
-    own = getattr(separable._Sweep, spoilt)
+    original = getattr(separable._Sweep, spoilt)
 
-    def wrong(self, *given):
-        references = own(self, *given)
+    def wrong(self, *args):
+        references = original(self, *args)
         if references is not None and len(references) == N:
             references = references.copy()
             references[-1] = self.made.constant(3.0)
@@ -161,7 +161,7 @@ def test_a_sweep_that_hands_on_what_is_wrong_is_noticed(spoilt, used, monkeypatc
 
     monkeypatch.setattr(separable._Sweep, spoilt, wrong)
     options = {"cache": False, "effort": "fast", "check": False}
-    hessian = acc.hessian(lambda *given: f(np, acc.map, *given), **options).compile_loops(*arguments)
+    hessian = acc.hessian(lambda *args: f(np, acc.map, *args), **options).compile_loops(*arguments)
     assert used == [None]
-    reference = jax.jit(jax.hessian(lambda *given: f(jnp, mapped, *given)))(*arguments)
+    reference = jax.jit(jax.hessian(lambda *args: f(jnp, mapped, *args)))(*arguments)
     np.testing.assert_allclose(hessian(*arguments), reference, rtol=0, atol=1e-12 * np.abs(reference).max())

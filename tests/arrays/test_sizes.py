@@ -1,4 +1,4 @@
-"""What does not fit into memory is an error before anything long begins, and long programs say that they are."""
+"""Results that do not fit into memory raise an error before anything long begins, and long programs issue a warning."""
 
 import linecache
 import os
@@ -69,7 +69,7 @@ def test_programs_that_do_not_fit_are_refused(monkeypatch):
         acc.jacobian(lambda x: np.sum(x * x), cache=False, sparse=True)(np.ones(100_000))
 
 
-def test_memory_that_runs_out_is_told(monkeypatch):
+def test_exhausted_memory_raises(monkeypatch):
     def f(x):
         raise MemoryError("no more")
 
@@ -90,15 +90,15 @@ def test_size_errors_stay_as_they_are():
         raise SizeError("mine")
 
 
-def test_memory_is_known():
-    room = memory.available()
-    assert room is None or room > 2**20
+def test_available_memory_is_read():
+    available = memory.available()
+    assert available is None or available > 2**20
     assert sizes.LARGE * 8 < memory.SMALL
     memory.check_fits(10, "nothing", "")
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", "MemAvailable: x kB"])
-def test_memory_that_the_system_does_not_tell_is_unlimited(wrong, monkeypatch, tmp_path):
+def test_unreported_memory_counts_as_unlimited(wrong, monkeypatch, tmp_path):
     path = tmp_path / "meminfo"
     path.write_text(wrong)
     monkeypatch.setattr(memory, "_MEMINFO", path)
@@ -120,7 +120,7 @@ def test_memory_that_the_system_does_not_tell_is_unlimited(wrong, monkeypatch, t
         ("acc.jacobian(lambda x: np.roll(x, 1) * x, cache=False)(np.ones(20_000))", "20,000 × 20,000 entries"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_memory_is_used(case, said):
+def test_results_that_do_not_fit_raise_before_memory_is_used(case, said):
     """In a process that may have 300 MiB more than it begins with."""
     code = f"""
 import resource, numpy as np, accumulus as acc, accumulus.errors
@@ -170,9 +170,9 @@ def tangled(x):
 
 def test_long_programs_say_where_they_come_from(short, monkeypatch):
     monkeypatch.setattr(written_out, "INTERVAL", 1e-4)
-    with pytest.warns(LongProgramWarning, match="one by one, since no repetition was found in them") as told:
+    with pytest.warns(LongProgramWarning, match="one by one, since no repetition was found in them") as warned:
         acc.gradient(tangled, cache=False, effort="fast", time_limit=0)(np.linspace(0.1, 0.2, 5))
-    (warning,) = [each for each in told if each.category is LongProgramWarning]
+    (warning,) = [each for each in warned if each.category is LongProgramWarning]
     message = str(warning.message)
     assert "operations of tangled" in message
     assert "acc.map" in message
@@ -194,7 +194,7 @@ def test_long_programs_say_which_line_is_written_out(short):
         jacobian(np.linspace(0.1, 1.0, 1_200))
 
 
-def test_what_was_asked_to_be_written_out_is_not_told(short):
+def test_requested_unrolling_issues_no_warning(short):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         acc.trace(tangled, np.linspace(0.1, 0.2, 5))

@@ -40,19 +40,21 @@ def test_entries_are_sorted_and_taken_together(counts, rows, columns, seed):
         return -10 - np.arange(len(offsets) - 1)
 
     shifted = [(column(references_in(heads) + first), tails, values) for heads, tails, values in entries]
-    found = sorted_entries(shifted, first, rows, sums)
+    actual = sorted_entries(shifted, first, rows, sums)
 
-    wanted = {}
+    expected = {}
     for heads, tails, values in entries:
-        places = zip(*(references_in(each).tolist() for each in (heads, tails, values)), strict=True)
-        for row, at, value in places:
-            wanted.setdefault((row, at), []).append(value)
-    places = sorted(wanted)
-    assert list(zip(found.rows().tolist(), found.columns.tolist(), strict=True)) == places
-    several = [wanted[place] for place in places if len(wanted[place]) > 1]
+        positions = zip(*(references_in(each).tolist() for each in (heads, tails, values)), strict=True)
+        for row, at, value in positions:
+            expected.setdefault((row, at), []).append(value)
+    positions = sorted(expected)
+    assert list(zip(actual.rows().tolist(), actual.columns.tolist(), strict=True)) == positions
+    several = [expected[position] for position in positions if len(expected[position]) > 1]
     assert taken == several  # terms in the order in which they are given
     numbers = iter(range(-10, -10 - len(several), -1))
-    assert found.values.tolist() == [wanted[place][0] if len(wanted[place]) == 1 else next(numbers) for place in places]
+    assert actual.values.tolist() == [
+        expected[position][0] if len(expected[position]) == 1 else next(numbers) for position in positions
+    ]
 
 
 @pytest.mark.parametrize("order", ["sorted", "reversed", "random", "equal"])
@@ -65,17 +67,17 @@ def test_long_rows_are_sorted(order, count):
         "equal": np.zeros(count, np.int64),
     }[order]
     entries = [(column(np.zeros(count, np.int64)), columns, np.arange(count))]
-    found = sorted_entries(entries, 0, 1, lambda terms, offsets: offsets[:-1] - len(terms))
+    result = sorted_entries(entries, 0, 1, lambda terms, offsets: offsets[:-1] - len(terms))
     if order == "equal" and count > 1:
-        assert (found.columns.tolist(), found.values.tolist()) == ([0], [-count])
+        assert (result.columns.tolist(), result.values.tolist()) == ([0], [-count])
     else:
-        np.testing.assert_array_equal(found.columns, np.arange(count) if order != "equal" else columns)
-        np.testing.assert_array_equal(found.values, np.argsort(columns, kind="stable"))
+        np.testing.assert_array_equal(result.columns, np.arange(count) if order != "equal" else columns)
+        np.testing.assert_array_equal(result.values, np.argsort(columns, kind="stable"))
 
 
 @settings(max_examples=50, deadline=None)
 @given(SIZES, SIZES, st.integers(1, 50), st.integers(0, 2**32 - 1))
-def test_places_that_both_name_are_paired(outer, inner, size, seed):
+def test_positions_in_both_are_paired(outer, inner, size, seed):
     generator = np.random.default_rng(seed)
     one, other = generator.integers(0, size, outer), generator.integers(0, size, inner)
     left, right = joined(one, other, size)

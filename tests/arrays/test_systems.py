@@ -89,12 +89,12 @@ def as_equations(monkeypatch):
 
 def both(as_equations, compute):
     """Flat results, by equations and written out."""
-    found = []
+    result = []
     for are in (True, False):
         as_equations(are)
-        parts = compute(QUICK if are else PLAIN)
-        found.append(np.concatenate([np.ravel(part) for part in parts]))
-    return found
+        results = compute(QUICK if are else PLAIN)
+        result.append(np.concatenate([np.ravel(array) for array in results]))
+    return result
 
 
 def has_equations(program):
@@ -127,8 +127,8 @@ def test_every_kind_in_every_target(as_equations, function, target):
         product = acc.hvp(weighted, **options)((X,), (X[::-1],))
         return value, jacobian, *pushed, *hessian, *product
 
-    found, wanted = both(as_equations, compute)
-    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-10)
+    actual, expected = both(as_equations, compute)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.sampled(5)
@@ -152,20 +152,20 @@ def test_ways_to_call(as_equations, function, tmp_path):
             *named,
         )
 
-    found, wanted = both(as_equations, compute)
-    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-9)
+    actual, expected = both(as_equations, compute)
+    np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=1e-9)
 
 
-def test_programs_are_written_onto_others(as_equations, function):
+def test_programs_are_copied_onto_programs(as_equations, function):
     as_equations(True)
     program = record(function, [X], arrays=True).program
-    wanted = np.ravel(function(X))
+    expected = np.ravel(function(X))
     for made in (program, narrowed(program)):
-        np.testing.assert_allclose(evaluate(made, X), wanted, rtol=1e-12)
-    np.testing.assert_allclose(evaluate(unroll(program), list(X)), wanted, rtol=1e-10)
+        np.testing.assert_allclose(evaluate(made, X), expected, rtol=1e-12)
+    np.testing.assert_allclose(evaluate(unroll(program), list(X)), expected, rtol=1e-10)
 
 
-def test_only_the_sides_that_are_needed_are_kept():
+def test_only_needed_right_hand_sides_remain():
     tape = Program(inputs=4 + 6)
     tape.outputs = tape.solve(np.arange(4).reshape(2, 2), np.arange(4, 10).reshape(2, 3))[:1, 2]
     (block,) = narrowed(tape).blocks
@@ -211,10 +211,10 @@ def test_a_matrix_that_is_not_definite_is_numpys_error_or_no_number(as_equations
 @pytest.mark.parametrize("turn", [np.asarray, np.transpose])
 def test_long_triangular_systems(turn):
     n = 80
-    part = np.tril(np.random.default_rng(1).normal(size=(n, n))) + 9.0 * np.eye(n)
+    lower = np.tril(np.random.default_rng(1).normal(size=(n, n))) + 9.0 * np.eye(n)
 
     def f(x):
-        return np.linalg.solve(turn(part * x[0]), x[1] * np.arange(n))
+        return np.linalg.solve(turn(lower * x[0]), x[1] * np.arange(n))
 
     value, jacobian = acc.value_and_jacobian(f, cache=False)(X)
     np.testing.assert_allclose(value, f(X), rtol=1e-12, atol=1e-12)
@@ -225,17 +225,17 @@ def test_long_triangular_systems(turn):
 
 def test_long_factors():
     n, rng = 80, np.random.default_rng(1)
-    known, y = np.cov(rng.normal(size=(n, 4 * n))), rng.normal(size=n)
+    matrix, y = np.cov(rng.normal(size=(n, 4 * n))), rng.normal(size=n)
 
     def likelihood(p):
-        factor = np.linalg.cholesky(p[0] * known + p[1] * np.eye(n))
+        factor = np.linalg.cholesky(p[0] * matrix + p[1] * np.eye(n))
         return 0.5 * y @ scipy.linalg.cho_solve((factor, True), y) + np.sum(np.log(np.diag(factor)))
 
     gradient = acc.gradient(likelihood, cache=False)
     p = np.array([0.7, 0.4])
-    inverse = np.linalg.inv(p[0] * known + p[1] * np.eye(n))
+    inverse = np.linalg.inv(p[0] * matrix + p[1] * np.eye(n))
     solved = inverse @ y
-    expected = [0.5 * (np.sum(inverse * by) - solved @ by @ solved) for by in (known, np.eye(n))]
+    expected = [0.5 * (np.sum(inverse * by) - solved @ by @ solved) for by in (matrix, np.eye(n))]
     np.testing.assert_allclose(gradient(p), expected, rtol=1e-11)
     with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
         gradient(np.array([0.1, -1.0]))
@@ -280,13 +280,13 @@ def test_stacks_are_loops(function, n):
 
     with unrolled(0):
         assert record(f, [X], arrays=True).loops is not None
-        found = acc.value_and_jacobian(f, **QUICK)(X)
+        actual = acc.value_and_jacobian(f, **QUICK)(X)
         product = acc.hvp(lambda x: np.sum(f(x) ** 2), **QUICK)((X,), (X[::-1],))
     expected = acc.value_and_jacobian(f, **PLAIN)(X)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
-    wanted = acc.hvp(lambda x: np.sum(f(x) ** 2), **PLAIN)((X,), (X[::-1],))
-    np.testing.assert_allclose(product, wanted, rtol=1e-9, atol=1e-9)
+    reference = acc.hvp(lambda x: np.sum(f(x) ** 2), **PLAIN)((X,), (X[::-1],))
+    np.testing.assert_allclose(product, reference, rtol=1e-9, atol=1e-9)
 
 
 def test_many_matrices_are_few_blocks():
@@ -313,5 +313,5 @@ def test_many_matrices_are_few_blocks():
 )
 def test_stacks_of_nothing(function):
     a = np.broadcast_to(np.eye(3), (70, 3, 3))
-    found = acc.compile(lambda x: function(a * x[0]), cache=False)(np.ones(1))
-    np.testing.assert_array_equal(found, function(a))
+    result = acc.compile(lambda x: function(a * x[0]), cache=False)(np.ones(1))
+    np.testing.assert_array_equal(result, function(a))

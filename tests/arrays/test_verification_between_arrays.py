@@ -84,20 +84,20 @@ def _outside(rows, columns, values):
 @pytest.mark.parametrize(
     "change", [_swapped, _without_one, _another_row, _another_column, _twice, _out_of_order, _outside]
 )
-def test_nonzeros_that_are_changed_are_found(monkeypatch, change):
+def test_changed_nonzeros_are_detected(monkeypatch, change):
     with pytest.raises(acc.errors.VerificationError, match="please report the function"):
         verified(monkeypatch, change)
 
 
-def test_any_two_values_that_are_swapped_are_found(monkeypatch):
+def test_any_two_swapped_values_are_detected(monkeypatch):
     seen = []
     original = verification.verify_derivatives
 
-    def kept(*given):
-        original(*given)
-        seen.append(given)
+    def swapped(*args):
+        original(*args)
+        seen.append(args)
 
-    monkeypatch.setattr(between, "verify_derivatives", kept)
+    monkeypatch.setattr(between, "verify_derivatives", swapped)
     acc.jacobian(chained, sparse=True, cache=False)(X)
     made, inputs, edges, (rows, columns, values), apart, seed, *_ = seen[0]
     for a in range(0, len(values), 13):
@@ -110,32 +110,32 @@ def test_any_two_values_that_are_swapped_are_found(monkeypatch):
 
 
 def _negated(products, outer, inner, first, size):
-    found = _chained(products, outer, inner, first, size)
-    if found is None or found.values is None:
-        return found
-    return Entries(found.heads, found.tails, products.tape.compute(lambda tape: tape.negative, [found.values]))
+    result = _chained(products, outer, inner, first, size)
+    if result is None or result.values is None:
+        return result
+    return Entries(result.heads, result.tails, products.tape.compute(lambda tape: tape.negative, [result.values]))
 
 
 def _one_less(products, outer, inner, first, size):
-    found = _chained(products, outer, inner, first, size)
-    if found is None or len(found) < 2:
-        return found
-    heads, tails, values = (references_in(each)[1:] for each in (found.heads, found.tails, products.values(found)))
+    result = _chained(products, outer, inner, first, size)
+    if result is None or len(result) < 2:
+        return result
+    heads, tails, values = (references_in(each)[1:] for each in (result.heads, result.tails, products.values(result)))
     return Entries(column(heads), column(tails), column(values))
 
 
 def _rolled(products, outer, inner, first, size):
-    found = _chained(products, outer, inner, first, size)
-    if found is None or found.values is None:
-        return found
-    return Entries(found.heads, found.tails, column(np.roll(references_in(found.values), 1)))
+    result = _chained(products, outer, inner, first, size)
+    if result is None or result.values is None:
+        return result
+    return Entries(result.heads, result.tails, column(np.roll(references_in(result.values), 1)))
 
 
 def _moved(products, outer, inner, first, size):
-    found = _chained(products, outer, inner, first, size)
-    if found is None:
-        return found
-    return Entries(column(np.roll(references_in(found.heads), 1)), found.tails, found.values)
+    result = _chained(products, outer, inner, first, size)
+    if result is None:
+        return result
+    return Entries(column(np.roll(references_in(result.heads), 1)), result.tails, result.values)
 
 
 def _one_factor(products, outer, inner, first, size):
@@ -146,23 +146,23 @@ _chained = Products.chained
 
 
 @pytest.mark.parametrize("mistake", [_negated, _one_less, _rolled, _moved, _one_factor])
-def test_mistakes_of_products_are_found(monkeypatch, mistake):
+def test_mistakes_in_products_are_detected(monkeypatch, mistake):
     monkeypatch.setattr(Products, "chained", mistake)
     with pytest.raises(acc.errors.VerificationError, match="output"):
         acc.jacobian(chained, cache=False)(X)
 
 
 @pytest.mark.parametrize("name", ["added", "sums"])
-def test_mistakes_of_sums_are_found(monkeypatch, name):
+def test_mistakes_in_sums_are_detected(monkeypatch, name):
     original = getattr(Products, name)
 
-    def wrong(products, *given):
-        found = original(products, *given)
-        if name == "added" and len(given[0]) > 1:
-            return found[:-1] if len(found) > 1 else list(given[0])[:1]
-        if name == "sums" and len(found) < len(given[0]):
-            return given[0][given[1][:-1]]  # the first of each
-        return found
+    def wrong(products, *args):
+        result = original(products, *args)
+        if name == "added" and len(args[0]) > 1:
+            return result[:-1] if len(result) > 1 else list(args[0])[:1]
+        if name == "sums" and len(result) < len(args[0]):
+            return args[0][args[1][:-1]]  # the first of each
+        return result
 
     monkeypatch.setattr(Products, name, wrong)
     with pytest.raises(acc.errors.VerificationError):
@@ -177,8 +177,8 @@ def test_constants_that_are_rounded_are_no_mistakes():
         z = np.roll(3.0 * np.roll(y, 1), 1) + 0.1 * np.roll(0.7 * y + 0.2 * y[::-1], 3)
         return z * 1.1 + 0.01 * x, np.roll(1e-200 * np.roll(1e-200 * x, 1), 1), np.roll(z, 1) * x
 
-    found = acc.jacobian(f, cache=False)(X)
-    for one, k in ((found[0], 0), (found[1], 1)):
+    result = acc.jacobian(f, cache=False)(X)
+    for one, k in ((result[0], 0), (result[1], 1)):
         columns = [np.asarray(f(unit)[k]) for unit in np.eye(48)]
         np.testing.assert_allclose(one, np.stack(columns, axis=1), atol=1e-14)
 
@@ -192,7 +192,7 @@ def test_choices_with_rounded_constants_are_no_mistakes():
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-1000, 1000), st.integers(0, 60))
-def test_residues_of_numbers_are_those_of_what_they_are(number, whole, power):
+def test_residues_of_numbers_are_exact(number, whole, power):
     exact, below = number.as_integer_ratio()
     expected = exact * pow(below, -1, PRIME) % PRIME
     assert int(of_numbers(np.array([number]))[0]) % PRIME == expected

@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import chart
 
 
-def test_the_chart_shows_what_was_measured():
+def test_the_chart_shows_the_measurements():
     report = json.loads(chart.NUMBERS.read_text(encoding="utf-8"))
     assert chart.CHART.read_text(encoding="utf-8") == chart.drawn(report), "run python benchmarks/chart.py"
     page = chart.PAGE.read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def test_the_chart_shows_what_was_measured():
     assert chart.SYMFORCE_MARK + symforce + chart.MARKS[1] in page, "run python benchmarks/chart.py"
 
 
-def test_the_front_page_says_what_was_measured():
+def test_the_front_page_has_the_measured_numbers():
     (table,) = json.loads(chart.NUMBERS.read_text(encoding="utf-8"))["groups"]
     point, batch = (row for row in table["rows"] if row["function"] == "geometric mean")
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -43,40 +43,40 @@ SMALL = {
 }
 
 
-def numbers(found):
+def numbers(result):
     """One array of all that a derivative returns; of a product, the product alone."""
-    if scipy.sparse.issparse(found):
-        return found.toarray()
-    parts = found if isinstance(found, tuple) else (found,)
-    return np.concatenate([np.ravel(part) for part in parts])
+    if scipy.sparse.issparse(result):
+        return result.toarray()
+    arrays = result if isinstance(result, tuple) else (result,)
+    return np.concatenate([np.ravel(array) for array in arrays])
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_ours_are_those_of_others(name):
+def test_our_derivatives_equal_those_of_jax(name):
     case = SMALL[name]
     derivative = cliffs.OURS[case.asks](cliffs.in_numpy(case))
-    found = derivative(*cliffs.arguments_of(case))
+    result = derivative(*cliffs.arguments_of(case))
     if case.asks == "jvp":
-        found = found[1]
+        result = result[1]
     if case.jax:
         jax = pytest.importorskip("jax", reason="the peer is JAX, which is not installed")
         with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
             by_jax = jax.jit(cliffs.of_jax(case), compiler_options={"xla_backend_optimization_level": 0})
-            np.testing.assert_allclose(numbers(found), numbers(by_jax(*case.arguments)), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(numbers(result), numbers(by_jax(*case.arguments)), rtol=1e-9, atol=1e-9)
             for other in case.others:
                 np.testing.assert_allclose(numbers(derivative(*other)), numbers(by_jax(*other)), rtol=1e-9, atol=1e-9)
         return
     if case.differences is not None:
-        found = found * case.arguments[0]
+        result = result * case.arguments[0]
         differences = case.differences(*case.arguments) * case.arguments[0]
-        np.testing.assert_allclose(found, differences, rtol=0.0, atol=1e-3 * np.abs(found).max())
+        np.testing.assert_allclose(result, differences, rtol=0.0, atol=1e-3 * np.abs(result).max())
         return
-    f, (x, *others) = cliffs.in_numpy(case), case.arguments
+    f, (x, *rest) = cliffs.in_numpy(case), case.arguments
     if case.asks == "jvp":
-        direction, others = others[0], ()
+        direction, rest = rest[0], ()
     else:
         direction = np.cos(np.arange(len(x)))
-        found = found @ direction
+        result = result @ direction
     step = 1e-6 * direction
-    differences = (f(x + step, *others) - f(x - step, *others)) / 2e-6
-    np.testing.assert_allclose(found, differences, rtol=1e-6, atol=1e-6)
+    differences = (f(x + step, *rest) - f(x - step, *rest)) / 2e-6
+    np.testing.assert_allclose(result, differences, rtol=1e-6, atol=1e-6)

@@ -112,16 +112,16 @@ def test_definitions_count_once_and_only_if_they_are_needed():
 
 
 def evaluated(program: Program, point):
-    known = dict(zip(program.inputs, point, strict=True))
+    values = dict(zip(program.inputs, point, strict=True))
 
     def value(expression):
-        if expression not in known:
+        if expression not in values:
             needed = {symbol: sp.Float(value(definition(symbol))) for symbol in expression.free_symbols}
-            known[expression] = float(sp.sympify(expression).xreplace(needed))
-        return known[expression]
+            values[expression] = float(sp.sympify(expression).xreplace(needed))
+        return values[expression]
 
     def definition(symbol):
-        return symbol if symbol in known else program.definitions[symbol]
+        return symbol if symbol in values else program.definitions[symbol]
 
     return np.array([value(expression) for expression in program.results])
 
@@ -130,20 +130,20 @@ def evaluated(program: Program, point):
 @pytest.mark.parametrize(
     "name", ["transistor_amplifier", "vehicle", "van_leer_flux", "orbital_elements", "rusanov_flux"]
 )
-def test_what_sympy_counts_computes_the_jacobian(name, way):
+def test_the_expressions_that_sympy_counts_are_the_jacobian(name, way):
     example = SUITE[name]
     (point,) = example.sample(1, seed=2)
     J = complex_step.jacobian(example)(point)
     expected = example.function(point) if way == "function" else np.concatenate([example.function(point), J.ravel()])
-    found = evaluated(WAYS[way](example), point)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
+    actual = evaluated(WAYS[way](example), point)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
 
 
-def test_measurements_that_take_too_long_are_given_up():
+def test_measurements_that_take_too_long_are_abandoned():
     assert sympy_functions.measure(SUITE["gravity_field"], "cse(jacobian)", 0.05) is None
 
 
-def test_a_process_of_its_own_counts_the_same():
+def test_a_separate_process_counts_the_same():
     example = SUITE["transistor_amplifier"]
     program = WAYS["forward with cse"](example)
     assert sympy_functions.measure(example, "forward with cse") == count(program.definitions, program.results)

@@ -71,6 +71,6 @@ def test_results_are_finite():
 def test_in_the_domain(name):
     example = Example(name)
     X, many = difficult_points(example, COUNT, 1), example.sample(20_000, 5)
-    room = 0.01 * np.ptp(many, axis=0)
-    assert ((many.min(axis=0) - room <= X) & (many.max(axis=0) + room >= X)).all()
+    margin = 0.01 * np.ptp(many, axis=0)
+    assert ((many.min(axis=0) - margin <= X) & (many.max(axis=0) + margin >= X)).all()
     assert np.isfinite(library.values_and_jacobians(example, X, optimise=False)[0]).all()

@@ -35,13 +35,13 @@ def test_values_and_jacobians(name, program):
 
 
 @pytest.mark.parametrize(("name", "program"), ALL, ids=IDS)
-def test_what_is_counted_is_what_the_package_computes(name, program):
+def test_counted_programs_are_those_of_the_package(name, program):
     example = EXAMPLES[name]
     X = example.sample(20, seed=6)
     values, jacobians = acc.value_and_jacobian(example.function, effort="fast", target="numpy").batch(X)
     for x, expected, true in zip(X, values, jacobians, strict=True):
-        found, jacobian = evaluate(program, example, x)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+        actual, jacobian = evaluate(program, example, x)
+        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
         assert (np.abs(jacobian - true) <= 1e-12 * np.abs(true).max(axis=1, keepdims=True)).all()
 
 
@@ -64,7 +64,7 @@ def test_counts_are_those_of_the_source(name, program):
     assert not any(isinstance(node, ast.For | ast.While | ast.comprehension | ast.If) for node in ast.walk(function))
 
     def is_variable(node):
-        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
         return bool(names - vars(program).keys())
 
     operators = [node for node in ast.walk(function) if isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call)]

@@ -29,7 +29,7 @@ def at_sample(name, points=POINTS):
     return example.function, X, np.array([jacobian(x) for x in X])
 
 
-def test_the_suite_is_large_and_its_names_are_its_own():
+def test_the_suite_is_large_and_its_names_are_unique():
     assert len(HELD_OUT) == 10
     assert len(SUITE) == len(suite()) + len(HELD_OUT) >= 24
     assert not SUITE.keys() & {example.name for example in all_examples()}
@@ -69,10 +69,10 @@ def test_jacobians_agree_with_complex_steps(name):
 
 @pytest.mark.parametrize("name", SUITE)
 def test_complex_steps_agree_with_many_digits(name):
-    _, X, found = at_sample(name, 1)
+    _, X, actual = at_sample(name, 1)
     true = high_precision.jacobian(SUITE[name])(X[0]).astype(float)
     scale = np.abs(true).max(axis=1, keepdims=True)
-    assert (np.abs(found[0] - true) <= 1e-11 * scale).all()
+    assert (np.abs(actual[0] - true) <= 1e-11 * scale).all()
 
 
 # What each must obey, whatever its formulas look like -------------------------------------------------------------
@@ -284,7 +284,7 @@ def test_orbits_have_the_energy_and_momentum_of_their_elements():
         assert position @ to_perigee / (r * eccentricity) == pytest.approx(np.cos(x[5]), abs=1e-9)
 
 
-def test_geodetic_coordinates_lead_back_to_the_place():
+def test_geodetic_coordinates_lead_back_to_the_point():
     f, X, _ = at_sample("geodetic")
     flattening = 1 / 298.257223563
     e2 = flattening * (2 - flattening)

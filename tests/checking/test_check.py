@@ -120,7 +120,7 @@ def test_a_recording_that_is_wrong_at_once_is_the_only_finding(make, why):
     assert "FAILED" in str(report)
 
 
-def test_a_recording_that_is_wrong_far_away_is_found():
+def test_a_recording_that_is_wrong_far_away_is_detected():
     def f(x):
         return x * 7.0 if type(x) is np.ndarray and x[0] > 4.0 else x * 2.0
 
@@ -167,7 +167,7 @@ def test_programs_that_differ_fail(problem):
     assert "derivative of f(…)[0] by argument 0 (x)[0]" in findings["other"].where
 
 
-def test_programs_of_loops_are_compared_where_these_are_what_runs():
+def test_programs_of_loops_are_compared_if_they_run():
     matrix = scipy.sparse.diags_array([np.full(39, -1.0), np.full(40, 4.0)], offsets=[-1, 0]).tocsc()
     for f in (
         lambda x: scipy.sparse.linalg.spsolve(matrix, x**2),
@@ -222,7 +222,7 @@ def test_differences_and_complex_steps(f, slope, x):
     np.testing.assert_allclose(complex_step(lambda z: np.array([f(z)]), x), [exact], rtol=1e-13)
 
 
-def test_kinks_are_told_from_curvature():
+def test_kinks_are_distinguished_from_curvature():
     slopes = central_differences(lambda x: np.array([abs(x), x * abs(x), max(x, 0.0), np.floor(x + 0.5)]), 0.0, 1.0)
     assert slopes.kinks[[0, 2]].all()
     assert not slopes.kinks[1]
@@ -256,7 +256,7 @@ def test_cases_and_their_borders_are_checked():
     assert compared["Jacobian, differences"] > 4 * 8
 
 
-def test_a_case_that_is_recorded_wrongly_is_found():
+def test_a_wrongly_recorded_case_is_detected():
     def random_in_one_case(x):
         scale = 1.0
         while x[0] * scale < 0:

@@ -140,12 +140,12 @@ def test_compare_shows_ten_rows_with_different_costs():
     assert len(rows) <= 10
     assert {"forward", "reverse", "markowitz", "auto"} <= set(methods)
     assert [int(cost[0].replace(",", "")) for cost in costs] == sorted(int(cost[0].replace(",", "")) for cost in costs)
-    others = [
+    alternatives = [
         cost
         for method, cost in zip(methods, costs, strict=True)
         if method not in ("forward", "reverse", "markowitz", "auto")
     ]
-    assert len(set(others)) == len(others)
+    assert len(set(alternatives)) == len(alternatives)
     assert "more methods: --all shows them." in rest
 
 
@@ -170,7 +170,7 @@ def test_compare_as_json_counts_as_the_plans_do():
     assert costs["auto"] == min(costs.values())
 
 
-def test_compare_lists_what_it_does_not_run(monkeypatch):
+def test_compare_lists_skipped_methods(monkeypatch):
     monkeypatch.setattr(commands, "ANYWAY", 0.0)
     result = run("compare", GRAPH, "--objective", "fma", "--time-limit", "0.003", "--json")
     assert result.exit_code == 0, result.output
@@ -265,7 +265,7 @@ def test_version():
         (("emit", "{model}:scalar", "--shape", "scalar", "-o", "{model}/no/file"), ("no/file",)),
     ],
 )
-def test_errors_exit_with_1_and_say_what_to_do(model, arguments, words):
+def test_errors_exit_with_1_and_give_advice(model, arguments, words):
     result = run(*(argument.replace("{model}", model) for argument in arguments))
     assert result.exit_code == 1, result.output
     assert result.stdout == ""

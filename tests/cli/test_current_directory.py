@@ -50,7 +50,7 @@ def test_processes_that_would_look_there_are_not_started(hostile, tmp_path):
 
 def run(hostile, tmp_path, start):
     options = ["--objective", "fma", "--effort", "fast", "--time-limit", "0.2", "--jobs", "2", "--json"]
-    command = [sys.executable, *(part.format(script=tmp_path / "command.py") for part in start), "plan", "graph.json"]
+    command = [sys.executable, *(word.format(script=tmp_path / "command.py") for word in start), "plan", "graph.json"]
     environment = {**os.environ, "ACCUMULUS_CACHE": str(tmp_path / "cache")}
     root = str(Path(accumulus.__file__).parents[1])
     if "-E" in start:  # not by the environment, then

@@ -19,11 +19,11 @@ find = plans.plan
 
 def found_although_interrupted(graph, **options):
     """A search that the user stops, and that hands back what it has."""
-    found = find(graph, method="markowitz", objective=options["objective"])
+    result = find(graph, method="markowitz", objective=options["objective"])
     try:
         signal.raise_signal(signal.SIGINT)
     except KeyboardInterrupt:
-        return found
+        return result
     raise AssertionError("Ctrl-C did not arrive")
 
 
@@ -47,7 +47,7 @@ def test_json_of_the_best_so_far_is_whole(monkeypatch):
     assert len(json.loads(result.stdout)["methods"]) == 1
 
 
-def test_nothing_is_printed_if_nothing_was_found(monkeypatch):
+def test_nothing_is_printed_without_a_plan(monkeypatch):
     monkeypatch.setattr(plans, "plan", stopped_before_anything_is_found)
     result = CliRunner().invoke(app, ["compare", GRAPH])
     assert result.exit_code == INTERRUPTED

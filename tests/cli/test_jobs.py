@@ -28,41 +28,41 @@ def run(*arguments):
 
 
 def test_jobs_share_in_a_search(monkeypatch):
-    given = []
+    executors = []
     find = plans.plan
-    monkeypatch.setattr(plans, "plan", lambda graph, **options: given.append(options) or find(graph, **options))
+    monkeypatch.setattr(plans, "plan", lambda graph, **options: executors.append(options) or find(graph, **options))
     result = run("plan", str(GRAPH), *OPTIONS, "--jobs", "2", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     expected = acc.plan(acc.load_graph(GRAPH), objective="fma", effort="fast", time_limit=1000.0)
     assert report["chosen"]["fma"] <= expected.cost
-    assert given[0]["executor"] is not None
+    assert executors[0]["executor"] is not None
     assert not multiprocessing.active_children()
 
 
 def test_one_job_is_this_process(monkeypatch):
-    given = []
+    executors = []
     find = plans.plan
-    monkeypatch.setattr(plans, "plan", lambda graph, **options: given.append(options) or find(graph, **options))
+    monkeypatch.setattr(plans, "plan", lambda graph, **options: executors.append(options) or find(graph, **options))
     assert run("emit", str(GRAPH), *OPTIONS).exit_code == 0
-    assert given[0]["executor"] is None
+    assert executors[0]["executor"] is None
 
 
 @pytest.mark.parametrize("jobs", ["0", "-1", "two"])
-def test_what_is_no_number_of_jobs(jobs):
+def test_invalid_numbers_of_jobs(jobs):
     result = run("plan", str(GRAPH), "--jobs", jobs)
     assert result.exit_code == 2
     assert "--jobs" in result.output
 
 
-def test_what_is_still_done_is_not_waited_for():
-    others = set(multiprocessing.active_children())  # of an earlier test, ending
+def test_running_searches_are_not_waited_for():
+    children = set(multiprocessing.active_children())  # of an earlier test, ending
     with processes(2) as pool:
         first = pool.submit(os.getpid).result()
         endless = pool.submit(time.sleep, 1e6)
         os.kill(first, signal.SIGINT)  # a terminal's Ctrl-C reaches all processes
         assert pool.submit(os.getpid).result() > 0
-    assert set(multiprocessing.active_children()) <= others
+    assert set(multiprocessing.active_children()) <= children
     assert not endless.done() or endless.exception() is not None
 
 
@@ -77,10 +77,10 @@ def test_a_status_that_the_pools_thread_collects_is_waited_for(monkeypatch):
         return status
 
     monkeypatch.setattr(os, "waitpid", slow_in_other_threads)
-    others = set(multiprocessing.active_children())
+    children = set(multiprocessing.active_children())
     with processes(2) as pool:
         pool.submit(os.getpid).result()
         pool.submit(time.sleep, 1e6)
         # the pool's thread is woken by this, and waits for the other process, too
-        next(iter(set(multiprocessing.active_children()) - others)).terminate()
-    assert set(multiprocessing.active_children()) <= others
+        next(iter(set(multiprocessing.active_children()) - children)).terminate()
+    assert set(multiprocessing.active_children()) <= children

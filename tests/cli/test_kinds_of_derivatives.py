@@ -45,9 +45,9 @@ def model(tmp_path):
 
 @pytest.fixture
 def scope(model):
-    found = {}
-    exec(MODEL, found)
-    return found
+    results = {}
+    exec(MODEL, results)
+    return results
 
 
 def run(*arguments):
@@ -58,9 +58,9 @@ def run(*arguments):
 
 def emitted(*arguments):
     """The last function of emitted source."""
-    found = {}
-    exec(run("emit", *arguments), found)
-    return [value for value in found.values() if inspect.isfunction(value)][-1]
+    results = {}
+    exec(run("emit", *arguments), results)
+    return [value for value in results.values() if inspect.isfunction(value)][-1]
 
 
 def arrays(results):
@@ -71,32 +71,32 @@ def arrays(results):
 def test_source_of_every_kind(kind, model, scope):
     energy = scope["energy"]
     if kind in ("jvp", "hvp"):
-        given = X, P, X + 1.0, 0.5
+        arguments = X, P, X + 1.0, 0.5
         expected = getattr(acc, kind)(energy, cache=False)((X, P), (X + 1.0, 0.5))
     elif kind == "vjp":
-        given = X, P, 2.0
+        arguments = X, P, 2.0
         expected = acc.vjp(energy, cache=False)((X, P), 2.0)
     elif kind == "compile":
-        given, expected = (X, P), energy(X, P)
+        arguments, expected = (X, P), energy(X, P)
     else:
-        given, expected = (X, P), getattr(acc, kind)(energy, (0, 1), cache=False)(X, P)
-    found = emitted(f"{model}:energy", *SHAPES, "--derivative", kind)(*given)
-    for one, other in zip(found if isinstance(found, tuple) else [found], arrays(expected), strict=True):
+        arguments, expected = (X, P), getattr(acc, kind)(energy, (0, 1), cache=False)(X, P)
+    actual = emitted(f"{model}:energy", *SHAPES, "--derivative", kind)(*arguments)
+    for one, other in zip(actual if isinstance(actual, tuple) else [actual], arrays(expected), strict=True):
         np.testing.assert_allclose(np.ravel(one), other, rtol=1e-13)
 
 
 def test_options_of_the_api(model, scope):
-    chosen = (f"{model}:field", *SHAPES, "--derivative", "jacobian")
-    by_p = emitted(*chosen, "--argnums", "1")(X, P)
+    command = (f"{model}:field", *SHAPES, "--derivative", "jacobian")
+    by_p = emitted(*command, "--argnums", "1")(X, P)
     expected = acc.jacobian(scope["field"], 1, cache=False)(X, P)
     for one, other in zip(by_p, arrays(expected), strict=True):
         np.testing.assert_allclose(np.ravel(one), other, rtol=1e-13)
-    sparse = run("emit", *chosen, "--sparse", "csr", "--dtype", "float32", "--target", "c")
+    sparse = run("emit", *command, "--sparse", "csr", "--dtype", "float32", "--target", "c")
     assert "float " in sparse
     assert "jacobian_0: 3 numbers" in sparse
-    part = emitted(*chosen, "--rows", "3", "--columns", "1", "--columns", "0")(X, P)
-    np.testing.assert_allclose(np.ravel(part), [X[0], X[1]], rtol=1e-15)
-    some = emitted(*chosen, "--entries", "3,1", "--entries", "0,0")(X, P)
+    selected = emitted(*command, "--rows", "3", "--columns", "1", "--columns", "0")(X, P)
+    np.testing.assert_allclose(np.ravel(selected), [X[0], X[1]], rtol=1e-15)
+    some = emitted(*command, "--entries", "3,1", "--entries", "0,0")(X, P)
     np.testing.assert_allclose(np.ravel(some), [X[0], P], rtol=1e-15)
     assert "holds" in run("emit", f"{model}:picked", "--shape", "3", "--time-limit", "0")
 
@@ -127,7 +127,7 @@ def test_plans_and_comparisons(model):
         (("plan", "tests/data/graphs/HumanHeartDipole.json", "--sparse", "csr"), 2, "--sparse is for functions"),
     ],
 )
-def test_what_makes_no_sense(arguments, code, words, model):
+def test_inconsistent_options(arguments, code, words, model):
     result = CliRunner().invoke(app, [argument.replace("{model}", model) for argument in arguments])
     assert result.exit_code == code, result.output
     assert words in " ".join(result.stderr.replace("│", " ").split())

@@ -70,9 +70,9 @@ def model(tmp_path):
 
 @pytest.fixture
 def scope(model):
-    found = {}
-    exec(compile(MODEL, model, "exec"), found)
-    return found
+    results = {}
+    exec(compile(MODEL, model, "exec"), results)
+    return results
 
 
 def emitted(*arguments):
@@ -82,14 +82,14 @@ def emitted(*arguments):
 
 
 def values_by_comment(text, *arguments):
-    """What each operation with a comment is, at one point."""
-    scope, found = {}, {}
+    """Return the value of each operation with a comment, at one point."""
+    scope, actual = {}, {}
     exec(text, scope)
     function = [value for value in scope.values() if inspect.isfunction(value)][-1]
 
     def watch(frame, event, argument):
         if event == "return" and frame.f_code is function.__code__:
-            found.update(frame.f_locals)
+            actual.update(frame.f_locals)
         return watch
 
     before = sys.gettrace()
@@ -98,18 +98,18 @@ def values_by_comment(text, *arguments):
         function(*arguments)
     finally:
         sys.settrace(before)
-    return {name: found[t] for t, name in re.findall(r"^    (t\d+) = .*  # (.+)$", text, re.M)}
+    return {name: actual[t] for t, name in re.findall(r"^    (t\d+) = .*  # (.+)$", text, re.M)}
 
 
 def test_values_have_the_names_of_variables(model):
     text = emitted(f"{model}:orbit", *SCALARS, "--shape", "4", *SCALARS)
     assert "def orbit_jacobian(t, y, mu):\n    (y0, y1, y2, y3) = y\n" in text
     y, t, mu = np.array([0.3, -1.4, 0.2, 0.9]), 0.7, -2.1
-    found = values_by_comment(text, t, y, mu)
-    assert found["radius"] == pytest.approx(np.hypot(y[0], y[1]), rel=1e-14)
-    assert found["inner in twisted"] == pytest.approx(np.sin(t), rel=1e-14)
-    assert found["force"] == pytest.approx(t * np.sin(t), rel=1e-14)
-    assert "named_model.py:11" in found
+    result = values_by_comment(text, t, y, mu)
+    assert result["radius"] == pytest.approx(np.hypot(y[0], y[1]), rel=1e-14)
+    assert result["inner in twisted"] == pytest.approx(np.sin(t), rel=1e-14)
+    assert result["force"] == pytest.approx(t * np.sin(t), rel=1e-14)
+    assert "named_model.py:11" in result
     for line in ("value[2] = ", "jacobian_1[9] = "):
         (comment,) = re.findall(rf"    {re.escape(line)}t\d+  # (.*)", text)
         assert comment == {"v": "orbit[2]", "j": "d orbit[2] / d y[1]"}[line[0]]
@@ -118,11 +118,11 @@ def test_values_have_the_names_of_variables(model):
 def test_values_of_loops_are_numbered(model):
     text = emitted(f"{model}:loop", "--shape", "3", *SCALARS)
     x, points = np.array([0.4, -0.9, 1.3]), 2.2
-    found = values_by_comment(text, x, points)
+    result = values_by_comment(text, x, points)
     totals = np.cumsum(np.cos(x * points))
     for k in range(3):
-        assert found[f"total, value {k + 1}"] == pytest.approx(totals[k], rel=1e-14)
-        assert found[f"out[{k}]"] == pytest.approx(totals[k] * x[0], rel=1e-14)
+        assert result[f"total, value {k + 1}"] == pytest.approx(totals[k], rel=1e-14)
+        assert result[f"out[{k}]"] == pytest.approx(totals[k] * x[0], rel=1e-14)
     assert "# loop['total']" in text
     assert "# d loop['out'][2] / d x[1]" in text
     assert "# d loop['total'] / d points" in text
@@ -132,9 +132,9 @@ def test_entries_of_matrices_and_branches(model):
     text = emitted(f"{model}:image", "--shape", "2x2", "--shape", "2", "--derivative", "jvp")
     assert "def image_jvp(A, v, A_direction, v_direction):" in text
     A, v = np.array([[1.0, 2.0], [-0.5, 3.0]]), np.array([0.2, -0.7])
-    found = values_by_comment(text, A, v, A, v)
-    np.testing.assert_allclose([found["moved[0]"], found["moved[1]"]], A @ v, rtol=1e-14)
-    assert found["norm"] == pytest.approx(np.linalg.norm(A @ v), rel=1e-14)
+    result = values_by_comment(text, A, v, A, v)
+    np.testing.assert_allclose([result["moved[0]"], result["moved[1]"]], A @ v, rtol=1e-14)
+    assert result["norm"] == pytest.approx(np.linalg.norm(A @ v), rel=1e-14)
     assert "lambda" not in text
     assert "# change of image[1] along the direction" in text
 
@@ -162,16 +162,16 @@ def test_entries_of_which_some_are_stored_have_no_names(model):
 
 def test_names_that_the_source_needs_itself_get_an_underscore(model, scope):
     text = emitted(f"{model}:awkward", *SCALARS * 7)
-    given = np.arange(1.0, 8.0)
-    found = {}
-    exec(text, found)
+    x = np.arange(1.0, 8.0)
+    results = {}
+    exec(text, results)
     assert "def awkward_jacobian(np_, special_, points_, t3_, lambda_, x0, value_):" in text
-    value, *slopes = found["awkward_jacobian"](*given)
-    assert value.item() == scope["awkward"](*given)
+    value, *slopes = results["awkward_jacobian"](*x)
+    assert value.item() == scope["awkward"](*x)
     assert np.ravel(slopes).tolist() == [3.0, 4.0, 1.0, 2.0, 42.0, 35.0, 30.0]
     text = emitted(f"{model}:spread", "--shape", "2", "--shape", "1", *SCALARS)
-    exec(text, found)
-    (value, by_t, by_x, by_t1) = found["spread_jacobian"](np.array([2.0, 3.0]), np.array([5.0]), 7.0)
+    exec(text, results)
+    (value, by_t, by_x, by_t1) = results["spread_jacobian"](np.array([2.0, 3.0]), np.array([5.0]), 7.0)
     assert (value.item(), by_t.tolist(), by_x.item(), by_t1.item()) == (210.0, [105.0, 70.0], 42.0, 30.0)
 
 
@@ -182,11 +182,11 @@ def test_names_leave_the_tracer_of_a_debugger_as_it_was(scope):
     before = sys.gettrace()
     sys.settrace(mine)
     try:
-        found = named_values(scope["orbit"], [1.0, np.ones(4), 1.0])
+        result = named_values(scope["orbit"], [1.0, np.ones(4), 1.0])
         assert sys.gettrace() is mine
     finally:
         sys.settrace(before)
-    assert {"radius", "pull", "force", "inner in twisted"} <= set(found.names.values())
+    assert {"radius", "pull", "force", "inner in twisted"} <= set(result.names.values())
 
 
 def test_functions_of_other_libraries_have_no_names():
@@ -196,7 +196,7 @@ def test_functions_of_other_libraries_have_no_names():
     assert named_values(jit(lambda x: jnp.sin(x) * 2.0), [1.0]) is None
 
 
-def test_what_refuses_to_be_recorded_has_no_names():
+def test_functions_that_cannot_be_recorded_have_no_names():
     def f(x):
         return np.linalg.eigvals(np.array([[x, 1.0], [-1.0, x]]))
 

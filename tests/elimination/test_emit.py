@@ -39,8 +39,8 @@ def test_entries_in_row_major_order(graph, data):
         Fraction(graph.constants[e]) if e in graph.constants else next(unknown) for e in range(len(graph.sources))
     ]
     expected = [
-        sum(times * math.prod(values[edge] for edge in path) for path, times in found.items())
-        for _, found in sorted(all_paths(graph).items())
+        sum(times * math.prod(values[edge] for edge in path) for path, times in actual.items())
+        for _, actual in sorted(all_paths(graph).items())
     ]
     assert evaluate(tape, point, RATIONAL, Fraction) == expected
 

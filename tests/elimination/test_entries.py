@@ -27,7 +27,7 @@ def test_they_are_a_mapping_in_row_major_order(entries):
     assert (1, 1) not in entries
     assert len(entries) == 3
     assert repr(entries) == repr(PLAIN)
-    assert all(type(number) is int for place in entries for number in place)
+    assert all(type(number) is int for position in entries for number in position)
 
 
 def test_columns_are_those_of_the_plain_mapping(entries):
@@ -40,7 +40,7 @@ def test_none_are_a_mapping_too():
     assert JacobianEntries(nothing, nothing, nothing) == {}
 
 
-def test_a_place_cannot_come_twice():
+def test_a_position_cannot_occur_twice():
     with pytest.raises(AssertionError):
         JacobianEntries(np.array([1, 0, 1]), np.array([2, 0, 2]), np.array([1, 2, 3]))
 

@@ -63,10 +63,10 @@ def hessian_of(accumulation, point, arithmetic=EXACT, number=mpf) -> tuple[np.nd
     return np.array(values[ends - count : ends]), hessian
 
 
-def close(found, expected) -> bool:
+def close(actual, expected) -> bool:
     """To within the errors of differences."""
     scale = max(mpf(1), *map(abs, expected.ravel()))
-    return all(abs(a - b) <= scale * mpf(10) ** -12 for a, b in zip(found.ravel(), expected.ravel(), strict=True))
+    return all(abs(a - b) <= scale * mpf(10) ** -12 for a, b in zip(actual.ravel(), expected.ravel(), strict=True))
 
 
 @given(
@@ -87,10 +87,10 @@ def test_hessians_are_those_of_fifty_digits(program, point, rng):
     rng.shuffle(order)
     for accumulation in (eliminate_pairs(graph, order), acc.plan(graph, "reverse", cache=False).accumulation):
         accumulation.verify()
-        found = hessian_of(accumulation, point)
-        assume(all(map(mp.isfinite, found[1].ravel())))
-        assert close(found[0], np.array(gradient))
-        assert close(found[1], expected)
+        actual = hessian_of(accumulation, point)
+        assume(all(map(mp.isfinite, actual[1].ravel())))
+        assert close(actual[0], np.array(gradient))
+        assert close(actual[1], expected)
 
 
 def test_hessians_are_those_of_jax():
@@ -108,10 +108,10 @@ def test_hessians_are_those_of_jax():
         expected = np.array(jax.jit(jax.hessian(lambda x: f(jax.numpy, x, w)))(x))
     tape = emit(plan.accumulation)
     values = evaluate(tape, [*x, *w])
-    found = np.zeros((3, 3))
+    actual = np.zeros((3, 3))
     for (row, column), value in zip(plan.accumulation.entries, values[4:], strict=True):
-        found[row, column] = found[column, row] = value
-    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
+        actual[row, column] = actual[column, row] = value
+    np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-14)
 
 
 def test_branches_that_are_off_stay_off():
@@ -128,13 +128,13 @@ def test_branches_that_are_off_stay_off():
 def test_outputs_and_rows_are_where_they_are_said_to_be():
     tape = Tape(3)
     tape.outputs = [tape.multiply(0, 2), 1]
-    found = linearize_gradient(tape, [2, 1])
-    assert found.rows == (-1, -1, 0, 1)
-    assert found.columns == (2, 1)
-    assert found.tape.outputs[:2] == tape.outputs
-    assert found.tape.outputs[2:] == [0, found.tape.constant(0.0)]
-    assert len(found.graph.roots) == len(found.graph.terminals) == 2
-    assert not len(found.graph.sources)
+    result = linearize_gradient(tape, [2, 1])
+    assert result.rows == (-1, -1, 0, 1)
+    assert result.columns == (2, 1)
+    assert result.tape.outputs[:2] == tape.outputs
+    assert result.tape.outputs[2:] == [0, result.tape.constant(0.0)]
+    assert len(result.graph.roots) == len(result.graph.terminals) == 2
+    assert not len(result.graph.sources)
 
 
 def test_linear_functions_have_no_second_derivatives():
@@ -144,7 +144,7 @@ def test_linear_functions_have_no_second_derivatives():
     assert plan.cost == 0
 
 
-def test_what_cannot_be_differentiated_twice_is_refused():
+def test_functions_without_second_derivatives_raise():
     tape = Tape(2)
     tape.outputs = [tape.apply("attach", tape.apply("sin", 0), 1)]
     assert not is_mirrored(tape)
@@ -224,11 +224,11 @@ def step_of(residual) -> Tape:
     return tape
 
 
-def test_newton_steps_are_told_from_others():
+def test_newton_steps_are_recognised():
     right = step_of(lambda tape, a: tape.subtract(0, tape.multiply(a, a)))
     assert len(fixed_solutions(right)) == 1
-    found = hessian_of(acc.plan(linearize_gradient(right).graph, cache=False).accumulation, [0.7])
-    assert close(found[1], exact_hessian(unattached(right)[0], [0.7]))
+    result = hessian_of(acc.plan(linearize_gradient(right).graph, cache=False).accumulation, [0.7])
+    assert close(result[1], exact_hessian(unattached(right)[0], [0.7]))
     # of another slope, not 0, and not by what is held constant alone
     for residual in (
         lambda tape, a: tape.multiply(tape.constant(2.0), tape.subtract(0, tape.multiply(a, a))),

@@ -42,7 +42,7 @@ FUNCTIONS = (chained, separable, partly_linear)
 
 
 @pytest.mark.parametrize("f", FUNCTIONS)
-def test_every_order_is_right_and_none_is_better_than_what_is_found(f):
+def test_every_order_is_right_and_none_beats_the_search(f):
     graph = graph_of(f)
     inner = SymmetricGraph(graph).inner
     assert 2 <= len(inner) <= 6
@@ -63,7 +63,7 @@ def test_every_order_is_right_and_none_is_better_than_what_is_found(f):
 @pytest.mark.parametrize(
     ("f", "objective"), [(partly_linear, Objective.FMA), *((f, Objective.OPERATIONS) for f in (chained, separable))]
 )
-def test_the_kernel_counts_what_is_made(f, objective):
+def test_the_kernel_counts_the_products_of_the_plan(f, objective):
     # so that no adjoint is ±1, which the kernel does not know of labels between adjoints and values
     graph = graph_of(lambda x: np.exp(f(x)), 4)
     inner = SymmetricGraph(graph).inner
@@ -137,19 +137,19 @@ def test_without_a_mirror_vertices_are_eliminated_alone():
     assert acc.plan(graph, "symmetric", cache=False).cost == acc.plan(graph, "vertex", cache=False).cost
 
 
-def test_only_entries_that_are_wanted_are_computed():
+def test_only_selected_entries_are_computed():
     whole = graph_of(chained)
     full = acc.plan(whole, cache=False)
-    for wanted in ([(0, 0)], [(1, 0), (2, 2)], [(2, 1)]):
-        graph = graph_of(chained, wanted=wanted)
+    for expected in ([(0, 0)], [(1, 0), (2, 2)], [(2, 1)]):
+        graph = graph_of(chained, wanted=expected)
         for method in ("symmetric", "edge-pushing", "vertex"):
             plan = acc.plan(graph, method, cache=False)
             plan.verify()
-            assert list(plan.accumulation.entries) == wanted
+            assert list(plan.accumulation.entries) == expected
             assert plan.cost <= full.cost
 
 
-def test_values_and_adjoints_are_told_apart_however_they_are_numbered():
+def test_values_and_adjoints_are_distinguished_in_any_numbering():
     graph = graph_of(chained)
     count = len(graph.vertices)
     turned = np.random.default_rng(0).permutation(count)

@@ -84,12 +84,12 @@ def is_accepted(accumulation: Accumulation, seed: int = 0) -> bool:
 
 
 def is_right(accumulation: Accumulation) -> bool:
-    """Whether it has the right sums of paths, and not only because 1 and −1 cancel."""
+    """Return True if the sums of paths are right, and not only because 1 and −1 cancel."""
     graph = accumulation.graph
-    found, wanted = polynomials(accumulation), all_paths(graph)
+    actual, expected = polynomials(accumulation), all_paths(graph)
     several = len({Kind.ONE, Kind.MINUS_ONE}.intersection(map(Kind, graph.kinds.tolist()))) == 2
     signs = (-1, 1) if several else (-1,)
-    return all(as_numbers(graph, found, sign) == as_numbers(graph, wanted, sign) for sign in signs)
+    return all(as_numbers(graph, actual, sign) == as_numbers(graph, expected, sign) for sign in signs)
 
 
 @given(graph=graphs(), data=st.data(), seed=st.integers(0, 2**32))

@@ -31,9 +31,9 @@ def test_jacobian_in_rational_numbers(graph, data):
         values.append(values[left] * values[right] if is_product else values[left] + values[right])
     expected = {
         entry: sum(
-            np.prod([labels[edge] for edge in path], initial=Fraction(1)) * times for path, times in found.items()
+            np.prod([labels[edge] for edge in path], initial=Fraction(1)) * times for path, times in actual.items()
         )
-        for entry, found in all_paths(graph).items()
+        for entry, actual in all_paths(graph).items()
     }
     assert {entry: values[reference] for entry, reference in accumulation.entries.items()} == expected
 

@@ -1,4 +1,4 @@
-"""What a function captured is recorded as it is: a changed closure, attribute, default or global is recorded anew."""
+"""Captured variables are recorded as they are: a changed closure, attribute, default or global triggers a recording."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ REPLACED = ("defaults", "redefined helper")
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_changed_is_recorded_anew(case):
+def test_changes_trigger_a_new_recording(case):
     f, set_to = CASES[case]()
     set_to(2.0)
     jac = acc.jacobian(f, time_limit=0.0)
@@ -188,7 +188,7 @@ def test_what_changed_is_recorded_anew(case):
         set_to(2.0)
 
 
-def test_what_is_not_to_be_watched_stays():
+def test_unwatched_variables_stay():
     f, change = of_closure()
     of_array = acc.gradient(lambda x: np.sum(f(x)), watch=False)
     of_dict = acc.gradient(lambda x: np.sum(f(x["a"])), watch=False)
@@ -212,12 +212,12 @@ def test_of_functions_that_hold_nothing_the_code_is_watched():
 
     captured = Captured(f)
     assert not captured.has_entries
-    assert [kept for _, _, kept in captured.singles] == [f.__code__, np, True]  # no global hides `range`
+    assert [value for _, _, value in captured.singles] == [f.__code__, np, True]  # no global hides `range`
     assert not Captured(np.sum)
     assert not Captured(np.multiply)
 
 
-def test_what_the_function_changes_itself_is_its_own():
+def test_side_effects_of_the_function_are_not_watched():
     model = Model()
     jac = acc.jacobian(model.force)
     program = jac.compile(X)
@@ -238,7 +238,7 @@ def test_large_arrays_are_watched_by_identity_and_some_entries(order):
     assert not captured.is_current()
 
 
-def test_what_cannot_be_watched_is_in_the_report():
+def test_unwatchable_variables_are_reported():
     weights, small = np.ones(LARGEST), np.ones(3)
     jac = acc.jacobian(lambda x: weights[:2] * small[0] * x)
     assert slope(jac) == 1.0
@@ -331,7 +331,7 @@ def test_methods_and_properties_that_are_replaced_are_watched():
     assert slope(acc.jacobian(Gain().force, time_limit=0.0)) == 1.0
 
 
-def test_what_arguments_hold_beside_numbers_is_watched():
+def test_constants_in_arguments_are_watched():
     class Law:
         power = 2
 
@@ -357,7 +357,7 @@ def test_what_arguments_hold_beside_numbers_is_watched():
         globals()["factor"] = 2.0
 
 
-def test_an_equal_array_in_its_place_is_watched_from_then_on():
+def test_an_equal_replacement_is_watched_from_then_on():
     holder = SimpleNamespace(weights=np.ones(3))
     captured = Captured(lambda x: holder.weights[0] * x)
     holder.weights = np.ones(3)
@@ -394,7 +394,7 @@ def times_factor(x):
     return factor * x
 
 
-def test_copies_and_pickles_know_what_was_captured():
+def test_copies_and_pickles_remember_captured_variables():
     jac = acc.jacobian(times_factor)
     assert slope(jac) == 2.0
     pickled = pickle.dumps(jac)
@@ -420,8 +420,8 @@ def test_objects_among_the_arguments_are_watched():
                 np.testing.assert_array_equal(
                     derivative.batch(np.ones(4), model, in_axes=(0, None)), np.full(4, model.k * model.shared)
                 )
-    kept = derivative.compile(0.5, models[0])
-    assert derivative.compile(0.5, models[0]) is kept
+    program = derivative.compile(0.5, models[0])
+    assert derivative.compile(0.5, models[0]) is program
     copied = copy.deepcopy(derivative)
     models[1].shared = 5.0
     assert copied(0.5, models[1]) == derivative(0.5, models[1]) == 5.0 * models[1].k

@@ -99,9 +99,9 @@ def test_structural_zeros_are_no_entries_of_sparse_jacobians():
     jac = acc.jacobian(f, sparse="csc")
     point = np.linspace(0.1, 2.0, n)
     expected = ca.Function("J", [v], [ca.jacobian(f(v), v)])(point)
-    found = jac(point)
-    assert found.nnz == expected.nnz() == 2 * (n - 1) + 1
-    np.testing.assert_allclose(found.toarray(), np.array(expected), rtol=1e-15)
+    actual = jac(point)
+    assert actual.nnz == expected.nnz() == 2 * (n - 1) + 1
+    np.testing.assert_allclose(actual.toarray(), np.array(expected), rtol=1e-15)
 
 
 def test_sparse_arguments_and_results():
@@ -131,8 +131,8 @@ def test_functions_of_matrices_are_expanded():
 def test_batches_and_checks():
     f = ca.Function("f", [p, x], [ca.sin(p) * x])
     P = np.random.default_rng(0).normal(size=(7, 3))
-    found = acc.jacobian(f).batch(P, 2.0)
-    np.testing.assert_allclose(found, 2.0 * np.cos(P)[:, :, None] * np.eye(3), rtol=1e-15)
+    result = acc.jacobian(f).batch(P, 2.0)
+    np.testing.assert_allclose(result, 2.0 * np.cos(P)[:, :, None] * np.eye(3), rtol=1e-15)
     assert acc.check(f, P[0], 2.0).passed
 
 
@@ -161,7 +161,7 @@ def test_operations_without_a_row_are_named():
         acc.jacobian(ca.Function("f", [x], [ca.erfinv(x)]))(0.5)
 
 
-def test_what_cannot_be_expanded_says_so():
+def test_functions_that_cannot_be_expanded_raise():
     t = ca.MX.sym("t")
     root = ca.rootfinder("r", "newton", {"x": t, "g": t**2 - 2})
     with pytest.raises(TraceError, match="function f calls another that has no scalar operations"):
@@ -179,7 +179,7 @@ def test_arguments_of_another_number_or_shape():
         acc.jacobian(f)(np.ones(4), 1.0)
 
 
-def test_a_wrong_table_is_found(monkeypatch):
+def test_a_wrong_table_is_detected(monkeypatch):
     monkeypatch.setitem(front_end._ROWS, ca.OP_SIN, "cos")
     with pytest.raises(MismatchError, match="gives"):
         acc.jacobian(ca.Function("f", [x], [ca.sin(x)]), **FAST)(0.5)

@@ -44,10 +44,10 @@ def rules_of(jax, function, order):
     rules = [rule]
     for _ in range(order):
         rules.append(jax.jit(jax.jacobian(rules[-1], argnums=(0, 1))))
-    found = acc.custom(rules[-1])
+    result = acc.custom(rules[-1])
     for rule in reversed(rules[:-1]):
-        found = acc.custom(rule, derivative=found)
-    return found
+        result = acc.custom(rule, derivative=result)
+    return result
 
 
 class Compiled:
@@ -60,19 +60,19 @@ class Compiled:
         self.jax = jax
 
     def __getattr__(self, name):
-        found = getattr(self.jax, name)
+        result = getattr(self.jax, name)
         if name not in ("grad", "jacobian", "hessian"):
-            return found
-        made = cache(lambda *given, **options: self.jax.jit(found(*given, **options)))
+            return result
+        made = cache(lambda *args, **options: self.jax.jit(result(*args, **options)))
         setattr(self, name, made)
         return made
 
 
 @pytest.fixture(scope="module")
 def jax():
-    found = pytest.importorskip("jax")
-    found.config.update("jax_enable_x64", True)
-    return Compiled(found)
+    result = pytest.importorskip("jax")
+    result.config.update("jax_enable_x64", True)
+    return Compiled(result)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def energy(p, inner=FIRST, np=np):
 
 @pytest.fixture(scope="module")
 def written_out(jax):
-    """The same functions without anything opaque, for JAX."""
+    """Return the same functions without opaque ones, for JAX."""
 
     @cache
     def opened(function):
@@ -103,8 +103,8 @@ def written_out(jax):
     return opened
 
 
-def close(found, expected, rtol=1e-12):
-    np.testing.assert_allclose(found, np.asarray(expected), rtol=rtol, atol=1e-13)
+def close(actual, expected, rtol=1e-12):
+    np.testing.assert_allclose(actual, np.asarray(expected), rtol=rtol, atol=1e-13)
 
 
 # Values and derivatives ----------------------------------------------------------------------------------------------
@@ -134,15 +134,15 @@ def test_products_and_operators_are_those_of_jax(target, jax, written_out):
 
 @CALLABLE
 def test_second_derivatives_need_and_take_a_second_rule(target, jax, third, written_out):
-    def own(p):
+    def inlined(p):
         return energy(p, third)
 
     expected = np.asarray(jax.hessian(written_out(energy))(P))
-    close(acc.hessian(own, target=target)(P), expected)
-    _, gradient, hessian = acc.value_gradient_hessian(own, target=target)(P)
+    close(acc.hessian(inlined, target=target)(P), expected)
+    _, gradient, hessian = acc.value_gradient_hessian(inlined, target=target)(P)
     close(gradient, jax.grad(written_out(energy))(P))
     close(hessian, expected)
-    close(acc.hvp(own, target=target)((P,), (V,))[0], expected @ V)
+    close(acc.hvp(inlined, target=target)((P,), (V,))[0], expected @ V)
 
 
 def taylor_coefficients(jax, function, t):
@@ -254,8 +254,8 @@ def test_products_beside_second_rules_and_branches_that_are_off():
     close(acc.hvp(lambda x: np.sum(square(x) ** 2))((P,), (V,))[0], 12.0 * P**2 * V)
     close(acc.gradient(lambda x: np.sum(acc.gradient(lambda y: np.sum(square(y) ** 2))(x)))(P), 12.0 * P**2)
     root = acc.custom(np.sqrt, vjp=lambda x, w: np.where(w == 0.0, 0.0, np.copysign([np.inf, 1.0, 1.0], w)))
-    found = acc.gradient(lambda x: np.sum(np.where(x > 0.5, root(x), 0.0)))(P)
-    close(found, [0.0, 1.0, 1.0])
+    result = acc.gradient(lambda x: np.sum(np.where(x > 0.5, root(x), 0.0)))(P)
+    close(result, [0.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -277,9 +277,9 @@ def test_rules_by_directions_of_several_results_and_an_empty_argument(jax):
     def several(x, y, nothing):
         return force(x, y, jax.numpy), x
 
-    own = acc.custom(several, jvp=lambda arguments, directions: jax.jvp(several, arguments, directions)[1])
-    found = acc.jacobian(lambda p: own(p[:2], p[2], p[:0])[0] * own(p[:2], p[2], p[:0])[1][0])(P)
-    close(found, jax.jacobian(lambda p: force(p[:2], p[2], jax.numpy) * p[0])(P))
+    custom = acc.custom(several, jvp=lambda arguments, directions: jax.jvp(several, arguments, directions)[1])
+    result = acc.jacobian(lambda p: custom(p[:2], p[2], p[:0])[0] * custom(p[:2], p[2], p[:0])[1][0])(P)
+    close(result, jax.jacobian(lambda p: force(p[:2], p[2], jax.numpy) * p[0])(P))
 
 
 def test_operators_of_dense_jacobians_and_systems_beside_it(jax, third):
@@ -302,8 +302,8 @@ def test_numbers_containers_and_equal_entries():
     slopes = acc.jacobian(lambda x: square(np.array([x[0], x[0], 5.0, x[1]])))(P)
     close(slopes, [[0.6, 0.0, 0.0], [0.6, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.4, 0.0]])
     both = acc.custom(lambda x, k: {"a": k * x, "b": x[0]}, lambda x, k: [(k * np.eye(3), x), (np.eye(3)[0], 0.0)])
-    found = acc.jacobian(lambda x: both(x, x[2])["a"] * both(x, x[2])["b"])(P)
-    close(found, P[0] * (P[2] * np.eye(3) + np.outer(P, np.eye(3)[2])) + P[2] * np.outer(P, np.eye(3)[0]))
+    result = acc.jacobian(lambda x: both(x, x[2])["a"] * both(x, x[2])["b"])(P)
+    close(result, P[0] * (P[2] * np.eye(3) + np.outer(P, np.eye(3)[2])) + P[2] * np.outer(P, np.eye(3)[0]))
     close(acc.gradient(acc.custom(np.sin, np.cos))(0.5), np.cos(0.5))
     assert acc.jacobian(acc.custom(lambda x: x[:0], lambda x: np.zeros((0, 3))))(P).shape == (0, 3)
 
@@ -321,19 +321,19 @@ STAGES = {
         st.tuples(st.sampled_from(sorted(STAGES)), st.booleans(), st.integers(0, 2)), min_size=1, max_size=5
     )
 )
-def test_what_is_opaque_may_as_well_be_recorded(stages):
+def test_opaque_functions_equal_their_recordings(stages):
     """Of a chain in which each stage may take an earlier one besides, any may be opaque."""
 
     def chain(x, opaque):
-        found = [x]
+        results = [x]
         for name, is_opaque, back in stages:
             f, slopes = STAGES[name]
             f = acc.custom(f, derivative=slopes) if opaque and is_opaque else f
-            found.append(f(found[-1]) + 0.1 * found[max(0, len(found) - 1 - back)])
-        return found[-1]
+            results.append(f(results[-1]) + 0.1 * results[max(0, len(results) - 1 - back)])
+        return results[-1]
 
-    own, recorded = (acc.value_and_jacobian(lambda x, o=o: chain(x, o), effort="fast") for o in (True, False))
-    for one, other in zip(own(P), recorded(P), strict=True):
+    called, recorded = (acc.value_and_jacobian(lambda x, o=o: chain(x, o), effort="fast") for o in (True, False))
+    for one, other in zip(called(P), recorded(P), strict=True):
         close(one, other)
 
 
@@ -345,8 +345,8 @@ def test_batches_on_threads_are_points_one_by_one(target):
     derivative = acc.value_and_jacobian(model, target=target)
     alone = [derivative(p) for p in POINTS]
     for threads in (1, 2):
-        for k, found in enumerate(derivative.batch(POINTS, threads=threads)):
-            np.testing.assert_array_equal(found, np.stack([each[k] for each in alone]))
+        for k, actual in enumerate(derivative.batch(POINTS, threads=threads)):
+            np.testing.assert_array_equal(actual, np.stack([each[k] for each in alone]))
     across = derivative.batch(np.ascontiguousarray(POINTS.T), transposed=True, threads=2)
     np.testing.assert_array_equal(np.moveaxis(across[1], -1, 0), np.stack([each[1] for each in alone]))
 
@@ -358,7 +358,7 @@ def test_several_threads_call_one_program():
         np.testing.assert_array_equal(list(pool.map(derivative, POINTS)), expected)
 
 
-def test_what_is_needed_is_called_once_with_arrays_of_its_own():
+def test_needed_calls_happen_once_with_new_arrays():
     seen = []
 
     def f(x):
@@ -388,7 +388,7 @@ def test_what_is_needed_is_called_once_with_arrays_of_its_own():
     assert not seen
 
 
-def test_state_of_the_function_is_its_own():
+def test_state_of_the_function_is_not_watched():
     """It may count its calls, and read what changes: nothing is recorded anew for that."""
     state = {"calls": 0, "scale": 1.0}
 
@@ -410,7 +410,7 @@ def test_state_of_the_function_is_its_own():
 
 
 class FailedError(Exception):
-    """What the user's code raises."""
+    """Error that the user's code raises."""
 
 
 @CALLABLE
@@ -550,7 +550,7 @@ def test_files_do_not_hold_it(tmp_path):
         tape_from_data(Fields(data, "the program", arrays))
 
 
-def test_it_is_no_function_of_c_that_others_call():
+def test_opaque_functions_are_not_callable_from_c():
     with pytest.raises(CompileError):
         _ = acc.jacobian(model).compile(P).native.address
 
@@ -560,15 +560,15 @@ def test_it_is_no_function_of_c_that_others_call():
 
 def test_maps_and_scans_are_recorded_one_by_one(jax, written_out):
     both = np.stack([P, 2.0 * P])
-    found = acc.gradient(lambda x: np.sum(acc.map(energy, x)))(both)
-    close(found, [jax.grad(written_out(energy))(p) for p in both])
+    result = acc.gradient(lambda x: np.sum(acc.map(energy, x)))(both)
+    close(result, [jax.grad(written_out(energy))(p) for p in both])
     close(acc.map(energy, POINTS), [energy(p, force) for p in POINTS])
 
     def steps(p, step, scan):
         return scan(lambda x, _: (x + 0.1 * step(x), None), p, None, length=3)[0]
 
-    found = acc.jacobian(lambda p: steps(p, model, acc.scan))(P)
-    close(found, jax.jacobian(lambda p: steps(p, written_out(model), jax.lax.scan))(P))
+    result = acc.jacobian(lambda p: steps(p, model, acc.scan))(P)
+    close(result, jax.jacobian(lambda p: steps(p, written_out(model), jax.lax.scan))(P))
 
 
 def test_it_is_called_only_where_the_function_would(jax):
@@ -593,8 +593,8 @@ def test_it_is_called_only_where_the_function_would(jax):
     points = np.random.default_rng(1).uniform(-1.5, 1.5, size=(100, 3))
     for derivative in (acc.value_and_gradient(decides), acc.value_gradient_hessian(decides)):
         together = derivative.batch(points, threads=2)
-        for k, found in enumerate(together):
-            close(found, np.stack([derivative(p)[k] for p in points]))
+        for k, actual in enumerate(together):
+            close(actual, np.stack([derivative(p)[k] for p in points]))
         close(together[0], [decides(p) for p in points])
     assert acc.check(decides, points[0]).passed
 
@@ -627,7 +627,7 @@ def test_errors_that_the_function_catches_are_refused():
         acc.jacobian(catches)(P)
 
 
-def test_guards_that_are_refused_leave_the_shape_to_be_found():
+def test_refused_guards_do_not_prevent_finding_the_shape():
     close(acc.jacobian(model, guards="error")(P), acc.jacobian(model)(P))
     picky = acc.custom(lambda x: 1.0 / (x - 1.0), lambda x: np.diag(-1.0 / (x - 1.0) ** 2), shape=(3,))
     close(acc.jacobian(picky, guards="error")(P), np.diag(-1.0 / (P - 1.0) ** 2))
@@ -657,7 +657,7 @@ def test_reports_name_the_calls():
     assert "call of" in str(derivative.report())
 
 
-def test_what_is_picklable_stays_so():
+def test_picklable_functions_stay_picklable():
     copy = pickle.loads(pickle.dumps(FIRST))
     close(acc.jacobian(lambda p: model(p, copy))(P), acc.jacobian(model)(P))
 
@@ -696,8 +696,8 @@ def test_functions_of_c(library, target):
         np.testing.assert_allclose(inner(P[:2], P[2]), force(P[:2], P[2]), rtol=1e-15)
         derivative = acc.value_and_jacobian(lambda p, inner=inner: model(p, inner), target=target)
         expected = acc.value_and_jacobian(model).batch(POINTS)
-        for found, other in zip(derivative.batch(POINTS, threads=2), expected, strict=True):
-            close(found, other)
+        for actual, other in zip(derivative.batch(POINTS, threads=2), expected, strict=True):
+            close(actual, other)
     number = acc.custom(library.square, shape=(), derivative=lambda x: 2.0 * x)
     close(acc.gradient(lambda x: number(x[0]) * number(x[1]))(P), [2 * 0.3 * 0.49, 2 * 0.7 * 0.09, 0.0])
 

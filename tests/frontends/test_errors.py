@@ -1,4 +1,4 @@
-"""What cannot be recorded is a `TraceError` that names file and line, quotes it, and says what to write instead."""
+"""Unsupported code raises a `TraceError` that names file and line, quotes it, and says what to write instead."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_values_of_another_recording_are_refused():
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyError("mine"), ZeroDivisionError(), IndexError("mine")])
-def test_errors_of_the_function_stay_what_they_are(error):
+def test_errors_of_the_function_pass_through(error):
     def f(x):
         raise error
 
@@ -240,7 +240,7 @@ def test_errors_of_the_function_stay_what_they_are(error):
     assert error.__notes__ == ["f was being recorded with a traced number."]
 
 
-def test_errors_of_the_function_say_what_it_was_called_with():
+def test_errors_of_the_function_name_its_arguments():
     def f(x, y, name):
         return x[5] * y
 
@@ -253,7 +253,7 @@ def test_errors_of_the_function_say_what_it_was_called_with():
 @pytest.mark.parametrize(
     "f", [lambda x: x[7], lambda x: x + np.ones(4), lambda x: x @ np.ones(2), lambda x: np.stack([x, x[:1]])]
 )
-def test_errors_of_numpy_stay_what_they_are(f):
+def test_errors_of_numpy_are_unchanged(f):
     with pytest.raises((ValueError, IndexError)) as of_numpy:
         f(np.ones(3))
     with pytest.raises(type(of_numpy.value)) as caught:
@@ -310,10 +310,10 @@ def test_results_that_are_no_numbers(result, said):
     ],
 )
 def test_arguments_that_cannot_be_traced(argument, said):
-    given = copy.deepcopy(argument)
+    copied = copy.deepcopy(argument)
     with pytest.raises(ArgumentError, match=rf"argument 1 \(y\) is .*{said}"):
         record(lambda x, y: x, [1.0, argument])
-    np.testing.assert_equal(argument, given)
+    np.testing.assert_equal(argument, copied)
 
 
 def test_static_positions_must_exist():

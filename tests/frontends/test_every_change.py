@@ -901,8 +901,8 @@ def container(name, held, use, change):
     """A way of what a container holds."""
 
     def make():
-        kept = held()
-        return lambda x: use(kept) * x * x, lambda: change(kept)
+        contents = held()
+        return lambda x: use(contents) * x * x, lambda: change(contents)
 
     WAYS[f"container {name}"] = make
 
@@ -1281,7 +1281,7 @@ def of_jax():
         "written for either": "import numpy as np\ndef f(x, m=np): return k * m.sin(x) + (jnp.sum(x) if m is jnp else np.sum(x))",
         "special method": "class S:\n    def __mul__(self, x): return o.k * x\ns = S()\ndef f(x): return s * jnp.sin(x)",
     }
-    found = {}
+    results = {}
     for name, source in sources.items():
 
         def make(source=source):
@@ -1303,8 +1303,8 @@ def of_jax():
 
             return f, change
 
-        found[f"jax {name}"] = make
-    return found
+        results[f"jax {name}"] = make
+    return results
 
 
 try:
@@ -1361,7 +1361,7 @@ class Product:
 
 
 def without_caches(expected, f, x):
-    """What is expected of a function of JAX, traced anew."""
+    """Return the expected result of a function of JAX, traced anew."""
     jax.clear_caches()
     return expected(f, x)
 
@@ -1415,8 +1415,8 @@ def check(name, kind, monkeypatch):
     said = derivative.report().unwatched
     change()
     try:
-        found = call(X)
+        actual = call(X)
     except AccumulusError:
         return
-    if not np.allclose(found, expected(f, X), rtol=1e-4, atol=1e-4):
+    if not np.allclose(actual, expected(f, X), rtol=1e-4, atol=1e-4):
         assert said, f"{name} is stale, and nothing was said"

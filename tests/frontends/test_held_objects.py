@@ -82,11 +82,11 @@ def numbers(result):
 def check(f, same, *arguments, **options):
     """Compare value and Jacobian of a function of objects with those of the same of arrays."""
     value, jacobian = acc.value_and_jacobian(f, effort="fast", **options)(*arguments)
-    expected, wanted = acc.value_and_jacobian(same, effort="fast")(
+    expected, reference = acc.value_and_jacobian(same, effort="fast")(
         *[numbers(x) if np.ndim(x) else x for x in arguments]
     )
     np.testing.assert_allclose(value, expected, rtol=1e-13)
-    np.testing.assert_allclose(jacobian, wanted, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(jacobian, reference, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(value, numbers(f(*arguments)), rtol=1e-13)
 
 
@@ -104,7 +104,7 @@ def roles(thing, expression):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("kind", HELD)
-def test_arithmetic_with_what_is_captured(kind, name):
+def test_arithmetic_with_captured_values(kind, name):
     thing, array = KINDS[kind]
     expression = ARITHMETIC[name]
     for p in OTHERS.values():
@@ -205,8 +205,8 @@ def test_missing_values_are_left_out_as_in_pandas():
     value, slope = acc.value_and_jacobian(lambda p: (holes * p + 1.0).sum() + (p / holes).mean(), effort="fast")(2.0)
     assert (value, slope) == (pytest.approx(6.0 + 8.0 / 3.0), pytest.approx(2.0 + 4.0 / 3.0))
     np.testing.assert_array_equal(acc.jacobian(lambda p: (holes * p).cumsum(), effort="fast")(2.0)[[0, 2]], [1.5, 2.0])
-    found = acc.value_and_jacobian(lambda p: (holes * p).fillna(0.0) + 1.0, effort="fast")(2.0)
-    np.testing.assert_array_equal(found, [[4.0, 1.0, 2.0], [1.5, 0.0, 0.5]])
+    result = acc.value_and_jacobian(lambda p: (holes * p).fillna(0.0) + 1.0, effort="fast")(2.0)
+    np.testing.assert_array_equal(result, [[4.0, 1.0, 2.0], [1.5, 0.0, 0.5]])
 
 
 def test_long_series_are_operations_on_whole_arrays():
@@ -240,7 +240,7 @@ WITH_UNITS = {
 
 
 @pytest.mark.parametrize("name", WITH_UNITS)
-def test_units_are_kept(name):
+def test_units_are_preserved(name):
     f, same = WITH_UNITS[name]
     for checked in (True, False):  # nothing depends on the comparison with the function
         check(f, same, NUMBER, check=checked)
@@ -263,7 +263,7 @@ def test_units_are_not_lost(f):
     assert "test_held_objects.py, line" in str(caught.value)
 
 
-def test_errors_of_pint_are_its_own():
+def test_errors_of_pint_pass_through():
     with pytest.raises(pint.DimensionalityError):
         acc.jacobian(lambda p: p * LENGTHS + p)(NUMBER)
 
@@ -286,7 +286,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_recorded_names_the_line_and_what_to_write(name):
+def test_unsupported_calls_name_the_line_and_the_alternative(name):
     f, advice = REFUSED[name]
     with pytest.raises(TraceError, match=advice) as caught:
         acc.jacobian(f)(NUMBER)
@@ -311,12 +311,12 @@ def test_arguments_that_are_refused_are_named(kind, advice):
         acc.jacobian(lambda held: held["k"])({"k": thing})
 
 
-def test_dates_are_no_argument_and_what_is_in_a_data_set_is():
+def test_dates_are_not_arguments_but_arrays_of_a_data_set_are():
     with pytest.raises(ArgumentError, match="Series of datetime64"):
         acc.jacobian(lambda x, dates: x)(1.0, DATES)
     arrays = dict(xarray.Dataset({"v": ("t", VECTOR), "w": ("t", VECTOR + 1.0)}).data_vars)
-    found = acc.gradient(lambda d: (d["v"] * d["w"]).sum(), effort="fast")(arrays)
-    np.testing.assert_array_equal(found["v"], VECTOR + 1.0)
+    result = acc.gradient(lambda d: (d["v"] * d["w"]).sum(), effort="fast")(arrays)
+    np.testing.assert_array_equal(result["v"], VECTOR + 1.0)
     dates = acc.jacobian(lambda p: (SERIES.set_axis(DATES) * p).loc["2020-01-02":], effort="fast")(NUMBER)
     np.testing.assert_array_equal(dates, VECTOR[1:])
 
@@ -362,7 +362,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("length", [3, 3000])
 @pytest.mark.parametrize("name", CHANGES)
-def test_changes_in_place_are_seen_or_said(name, length):
+def test_changes_in_place_are_detected_or_reported(name, length):
     make, change, expression = CHANGES[name]
     thing = make(length)
     jac = acc.jacobian(lambda p: expression(thing, p), effort="fast")
@@ -375,10 +375,10 @@ def test_changes_in_place_are_seen_or_said(name, length):
     assert jac(NUMBER) != before
 
 
-def test_what_tells_another_class_is_no_table():
+def test_objects_that_claim_another_class_are_no_tables():
     class Told:
         def __getattribute__(self, name):
             return 2.0
 
-    told = Told()
-    assert acc.jacobian(lambda p: told.rate * p, effort="fast")(NUMBER) == 2.0
+    instance = Told()
+    assert acc.jacobian(lambda p: instance.rate * p, effort="fast")(NUMBER) == 2.0

@@ -16,10 +16,10 @@ x0 = np.array([0.5, 0.25])
 
 def kept(kind):
     """A value that a recording has left behind."""
-    found = []
+    results = []
 
     def keep(value):
-        found.append(value)
+        results.append(value)
         return value
 
     functions = {
@@ -34,7 +34,7 @@ def kept(kind):
     }
     function, point = functions[kind]
     acc.compile(function, cache=False, check=False)(point)
-    return found[0]
+    return results[0]
 
 
 KINDS = ("number", "truth", "array", "argument", "complex", "long", "body", "nested")
@@ -60,7 +60,7 @@ USES = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", USES)
-def test_what_another_recording_has_kept_is_refused(kind, name):
+def test_values_of_another_recording_raise(kind, name):
     k = kept(kind)
     with pytest.raises(AccumulusError):
         acc.compile(lambda x: USES[name](x, k), cache=False)(x0)
@@ -69,7 +69,7 @@ def test_what_another_recording_has_kept_is_refused(kind, name):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_kept_is_returned_printed_or_used_elsewhere(kind, capsys):
+def test_leaked_values_can_be_returned_printed_or_used(kind, capsys):
     k = kept(kind)
     with pytest.raises(TraceError):
         acc.compile(lambda x: k, cache=False)(x0)
@@ -88,7 +88,7 @@ def test_what_was_kept_is_returned_printed_or_used_elsewhere(kind, capsys):
     assert "recording has ended" in errors[0]
 
 
-def test_a_function_that_keeps_a_value_is_told_at_its_second_recording():
+def test_a_function_that_leaks_a_value_raises_at_its_second_recording():
     cache = {}
 
     def f(x):

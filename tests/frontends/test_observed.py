@@ -1,4 +1,4 @@
-"""What is observed while a function runs: its own code, and not what runs for imports and for this package."""
+"""Observation of a running function: its own code, but not code that runs for imports and for this package."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_code_of_imports_is_not_observed(monkeypatch):
     assert not names(observed) & {"find_spec", "looked_up"}
 
 
-def test_what_this_package_calls_for_itself_is_not_observed():
+def test_calls_by_this_package_are_not_observed():
     def function():
         return platformdirs.user_cache_dir()
 
-    own = {"__name__": "accumulus.example", "platformdirs": platformdirs}
-    exec("def inner():\n    return platformdirs.user_cache_dir()", own)
+    namespace = {"__name__": "accumulus.example", "platformdirs": platformdirs}
+    exec("def inner():\n    return platformdirs.user_cache_dir()", namespace)
     with Observed() as observed:
-        own["inner"]()
+        namespace["inner"]()
     assert "user_cache_dir" not in names(observed)
     with Observed() as observed:
         function()

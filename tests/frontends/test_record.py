@@ -56,7 +56,7 @@ def test_arguments_of_every_kind():
     recording = record(f, [1, 2.5, np.float32(2), np.arange(6).reshape(2, 3), np.array(3.0), *static])
     assert recording.argument_shapes == ((), (), (), (2, 3), (), None, None, None, None, None)
     assert recording.argument_slices[:5] == (slice(0, 1), slice(1, 2), slice(2, 3), slice(3, 9), slice(9, 10))
-    assert all(place.start == place.stop for place in recording.argument_slices[5:])
+    assert all(extent.start == extent.stop for extent in recording.argument_slices[5:])
     assert recording.program.inputs == 10
     values = evaluate(recording.program, [1.0, 2.5, 2.0, *range(6), 3.0])
     assert values == [1 + 2.5 + 2 + 15 + 3]

@@ -94,12 +94,12 @@ def test_a_formula_is_traced_and_checked():
     assert acc.check(Formula("x x * sin"), X).passed
 
 
-def test_a_wrong_recording_is_found_by_other_means_than_those_that_made_it():
+def test_a_wrong_recording_is_detected_by_independent_means():
     with pytest.raises(MismatchError, match="gives"):
         acc.jacobian(Formula("x x *", wrong="x x +"))(X)
 
 
-def test_errors_name_the_place_that_the_front_end_tells():
+def test_errors_name_the_position_from_the_front_end():
     with pytest.raises(TraceError, match="formula, line 1, in formula:\n    x cos\nThere is no cos"):
         acc.jacobian(Formula("x cos"))(X)
 

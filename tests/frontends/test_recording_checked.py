@@ -126,7 +126,7 @@ def test_a_swallowed_error_is_raised_where_nothing_can_be_compared():
         acc.trace(f, np.array([np.nan, 1.0]), guards="error")
 
 
-def test_a_swallowed_error_is_told_when_the_function_raises_its_own():
+def test_a_swallowed_error_is_named_when_the_function_raises():
     def f(x):
         try:
             math.sin(x[0])
@@ -209,7 +209,7 @@ def test_functions_that_only_round_otherwise_pass(f, arguments):
     acc.trace(f, *arguments)
 
 
-def test_points_around_show_what_the_given_one_hides():
+def test_nearby_points_reveal_hidden_differences():
     def f(x):
         try:
             return math.sin(x[0]) * x
@@ -237,7 +237,7 @@ def test_nothing_is_recorded_on_an_outer_tape():
     assert acc.trace(outer, 1.0).tape.operations == 1
 
 
-def test_what_a_function_changes_outside_is_named():
+def test_external_changes_of_a_function_are_named():
     history, state = [], {"calls": 0, "scale": 2.0}
 
     def logged(x):
@@ -262,7 +262,7 @@ def switched_over(x):
     return factor * x
 
 
-def test_what_changed_between_the_recording_and_the_comparison_is_named():
+def test_changes_between_recording_and_comparison_are_named():
     for use in (lambda: acc.jacobian(switched_over)(1.0), lambda: acc.trace(switched_over, 1.0)):
         globals()["first_time"] = True
         with pytest.raises(MismatchError, match=r"The likely reason: it changes first_time \(True, now False\) when"):
@@ -276,7 +276,7 @@ def singular(x):
 @pytest.mark.parametrize(
     "make", [acc.gradient, acc.hessian, lambda f, **options: acc.jacobian(acc.gradient(f), **options)]
 )
-def test_where_nothing_has_a_value_that_is_what_is_told(make):
+def test_all_undefined_values_are_reported(make):
     x = np.array([-1.0, 2.0])
     with pytest.raises(MismatchError, match="is NaN there and at all other points") as caught:
         make(singular, cache=False)(x)

@@ -120,9 +120,9 @@ def test_sinc_and_acot_are_defined_at_zero():
 )
 def test_pieces_are_those_of_the_first_condition_that_holds(at, value, slope):
     pieces = sp.Piecewise((x**2, x < 0), (x, x <= 1), (3 * x - 1, True))
-    found = derivatives([pieces, sp.Piecewise((pieces, x > -5))], [x], [at])
-    np.testing.assert_array_equal(found[0], [value, value])
-    np.testing.assert_array_equal(found[1].ravel(), [slope, slope])
+    result = derivatives([pieces, sp.Piecewise((pieces, x > -5))], [x], [at])
+    np.testing.assert_array_equal(result[0], [value, value])
+    np.testing.assert_array_equal(result[1].ravel(), [slope, slope])
 
 
 def test_where_no_condition_holds_there_is_no_number_and_infinite_branches_that_are_not_taken_stay_off():
@@ -343,7 +343,7 @@ def test_deep_expressions_are_read_without_recursion():
     ],
     ids=str,
 )
-def test_errors_name_what_cannot_be_recorded(expression, message):
+def test_errors_name_the_unsupported_expression(expression, message):
     with pytest.raises(TraceError, match=message):
         acc.jacobian(Model(x, expression))(1.0)
 
@@ -372,7 +372,7 @@ def test_arguments_of_another_number_or_shape():
         acc.jacobian(Model(sp.IndexedBase("b"), sp.IndexedBase("b")[7]))(np.ones(3))
 
 
-def test_a_wrong_table_is_found(monkeypatch):
+def test_a_wrong_table_is_detected(monkeypatch):
     monkeypatch.setitem(writing.ROWS, sp.sin, "cos")
     with pytest.raises(MismatchError, match="gives"):
         acc.jacobian(Model(x, sp.sin(x)), cache=False)(0.5)

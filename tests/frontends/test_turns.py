@@ -1,4 +1,4 @@
-"""What is said of loops in Python that were written out."""
+"""Messages about loops in Python that were written out."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def another_end(x: Any) -> Any:
 
 
 def a_constant_or_not(x: Any) -> Any:
-    given = [1.0, 2.0, 3.0, x, 5.0, 6.0]
-    found = []
-    for each in given:
-        found.append(x + np.sqrt(x * each + 2.0 * x))
-    return np.sum(found)
+    values = [1.0, 2.0, 3.0, x, 5.0, 6.0]
+    results = []
+    for each in values:
+        results.append(x + np.sqrt(x * each + 2.0 * x))
+    return np.sum(results)
 
 
 def no_turns(x: Any) -> Any:
@@ -52,7 +52,7 @@ def no_turns(x: Any) -> Any:
 
 
 def why(f: Any, text: str) -> str:
-    """What is said of the line of a function that has a text in it."""
+    """Return the message about the line of a function that contains a text."""
     import inspect
 
     lines, first = inspect.getsourcelines(f)
@@ -73,10 +73,10 @@ def why(f: Any, text: str) -> str:
         (no_turns, "x = np.sin", []),
     ],
 )  # fmt: skip
-def test_where_turns_differ_and_what_would_be_one_body(f: Any, text: str, expected: list[str]) -> None:
+def test_differing_iterations_and_the_equivalent_scan(f: Any, text: str, expected: list[str]) -> None:
     said = why(f, text)
-    for part in expected:
-        assert part in said
+    for line in expected:
+        assert line in said
     assert bool(said) == bool(expected)
 
 

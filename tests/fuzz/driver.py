@@ -117,9 +117,9 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
         kinds, _ = _programs(range(sweep.count()), options, console, "sweep")
         console.print(f"{sweep.count():,} calls of NumPy's functions with odd arguments: {_counted(kinds)}")
         failed |= bool(kinds["wrong"] + kinds["crash"])
-    for name, part in stress.PARTS.items():
+    for name, stage in stress.PARTS.items():
         if name in options.stress:
-            failures = part(options.rounds, options.seed)
+            failures = stage(options.rounds, options.seed)
             console.print(f"{name}: {options.rounds} rounds, {len(failures)} failures")
             for failure in failures[:10]:
                 console.print(f"  {failure}")
@@ -136,24 +136,24 @@ def _counted(counts: Counter[str]) -> str:
 def _mutants(options: argparse.Namespace, console: Console) -> int:
     """Spoil the library in one place after the other, and check programs until one of them fails."""
     missed = 0
-    chosen = {name: mutant for name, mutant in MUTANTS.items() if not options.mutants or name in options.mutants}
-    for name in chosen:
+    selected = {name: mutant for name, mutant in MUTANTS.items() if not options.mutants or name in options.mutants}
+    for name in selected:
         tried, outcome = noticed(name, options.seed * RUN, options.programs)
         missed += outcome is None
-        what = "not noticed" if outcome is None else f"{outcome.kind}: {outcome.remark[:100]}"
-        console.print(f"{name}: {tried:,} programs, {what}")
-    console.print(f"{len(chosen)} mutants, {missed} not noticed")
+        remark = "not noticed" if outcome is None else f"{outcome.kind}: {outcome.remark[:100]}"
+        console.print(f"{name}: {tried:,} programs, {remark}")
+    console.print(f"{len(selected)} mutants, {missed} not noticed")
     return int(bool(missed))
 
 
 def noticed(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:
-    """The same as `found_by` in a process of its own, since rules that a process has prepared stay right or spoilt."""
+    """Return the result of `found_by` from a separate process, since rules that a process has prepared stay mutated."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(found_by, mutant, first, most).result()
 
 
 def found_by(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:
-    """How many programs are checked until one notices a mutant, and that one; None if none of so many does."""
+    """Return the number of programs until one notices a mutant, and that program; None if none does."""
     with MUTANTS[mutant]():
         for start in range(first, first + most, PATIENCE):
             for outcome in checked_all(range(start, min(start + PATIENCE, first + most))):
@@ -164,18 +164,18 @@ def found_by(mutant: str, first: int, most: int) -> tuple[int, Outcome | None]:
 
 def _thorough(first: int, options: argparse.Namespace, console: Console) -> bool:
     """Check thorough programs until as many as asked for were whole; whether one of them failed."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     whole = tried = 0
     while whole < options.thorough and tried < MOST_TRIED * options.thorough:
         count = max(options.jobs, options.thorough - whole)
         kinds, _ = _programs(range(first + tried, first + tried + count), options, console, "thorough")
         tried, whole = tried + count, whole + count - kinds["cut short"]
-        found += kinds
-    short = found.pop("cut short", 0)
+        result += kinds
+    short = result.pop("cut short", 0)
     console.print(
-        f"{whole:,} thorough programs: {_counted(found)}; {short:,} more were cut short by the clock, and do not count"
+        f"{whole:,} thorough programs: {_counted(result)}; {short:,} more were cut short by the clock, and do not count"
     )
-    return bool(found["wrong"] + found["crash"])
+    return bool(result["wrong"] + result["crash"])
 
 
 def checked(number: int, how: str = "program") -> Outcome:
@@ -207,8 +207,8 @@ def checked_all(numbers: range, how: str = "program") -> list[Outcome]:
 
 
 def _functions(options: argparse.Namespace, console: Console) -> int:
-    """How many derivatives of the tables of functions are wrong, in all kinds and targets."""
-    chosen = [
+    """Return the number of wrong derivatives of the tables of functions, in all kinds and targets."""
+    selected = [
         (table, case.name, target)
         for table, cases in all_cases().items()
         for case in cases
@@ -216,42 +216,42 @@ def _functions(options: argparse.Namespace, console: Console) -> int:
         for target in derivative_checks.TARGETS
     ]
     compared = wrong = 0
-    for (_, name, target), result in _done(_function, chosen, options):
+    for (_, name, target), result in _done(_function, selected, options):
         compared += result.compared
         wrong += len(result.wrong)
         for finding in result.wrong[:3]:
             console.print(f"wrong: {finding}\n{Path(__file__).name} --functions '{name}' ({target})")
-    console.print(f"functions: {len(chosen):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong")
+    console.print(f"functions: {len(selected):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong")
     return wrong
 
 
-def _function(chosen: tuple[str, str, str]) -> derivative_checks.Result:
-    table, name, target = chosen
+def _function(selected: tuple[str, str, str]) -> derivative_checks.Result:
+    table, name, target = selected
     (case,) = (case for case in all_cases()[table] if case.name == name)
     return derivative_checks.check(table, case, target)
 
 
 def _structured(options: argparse.Namespace, console: Console) -> int:
-    """How many derivatives of functions of arrays are wrong, in all kinds and targets."""
-    chosen = [
+    """Return the number of wrong derivatives of functions of arrays, in all kinds and targets."""
+    selected = [
         (case.name, target)
         for case in all_structured()
         if not options.functions or {case.name, case.table_name} & set(options.functions)
         for target in derivative_checks.TARGETS
     ]
     compared = wrong = 0
-    for (name, target), (count, found) in _done(_structured_function, chosen, options):
-        compared, wrong = compared + count, wrong + len(found)
-        for each in found[:3]:
+    for (name, target), (count, actual) in _done(_structured_function, selected, options):
+        compared, wrong = compared + count, wrong + len(actual)
+        for each in actual[:3]:
             console.print(f"wrong: {each}\n{Path(__file__).name} --functions '{name}' ({target})")
     console.print(
-        f"functions of arrays: {len(chosen):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong"
+        f"functions of arrays: {len(selected):,} in a target, {compared:,} derivatives compared, {wrong:,} wrong"
     )
     return wrong
 
 
-def _structured_function(chosen: tuple[str, str]) -> tuple[int, list[structured_checks.Worst]]:
-    name, target = chosen
+def _structured_function(selected: tuple[str, str]) -> tuple[int, list[structured_checks.Worst]]:
+    name, target = selected
     (case,) = (case for case in all_structured() if case.name == name)
     return structured_checks.check_structured(case, target)[:2]
 
@@ -259,7 +259,7 @@ def _structured_function(chosen: tuple[str, str]) -> tuple[int, list[structured_
 def _programs(
     numbers: range, options: argparse.Namespace, console: Console, how: str = "program"
 ) -> tuple[Counter[str], float]:
-    """How many programs came out how, and seconds of all processors; of thorough ones those that were whole.
+    """Return the number of programs by outcome, seconds of all processors, and the number of complete thorough ones.
 
     `options.saw` counts what those that are right have seen.
     """
@@ -282,35 +282,35 @@ def _programs(
 
 
 def _done(
-    work: Callable[[Given], Found], given: list[Given], options: argparse.Namespace
+    work: Callable[[Given], Found], tasks: list[Given], options: argparse.Namespace
 ) -> Iterator[tuple[Given, Found]]:
-    """What came of each, as it comes: from the log, or from one of the processes."""
+    """Yield the result of each task when it is there: from the log, or from one of the processes."""
     log, library = options.log, _sources("src")
     left = []
-    for each in given:
-        version, found = log.get(repr(each), ("", None))
-        if found is None or (version != library and has_failed(found)):
+    for each in tasks:
+        version, actual = log.get(repr(each), ("", None))
+        if actual is None or (version != library and has_failed(actual)):
             left.append(each)
         else:
-            yield each, found
+            yield each, actual
     with ProcessPoolExecutor(options.jobs, max_tasks_per_child=options.refresh) as pool:
         waiting = {pool.submit(work, each): each for each in left}
         for future in as_completed(waiting):
             each = waiting[future]
             try:
-                found = future.result()
+                actual = future.result()
             except BrokenProcessPool:
                 sys.exit(f"a process died in {work.__name__}{each}, or in another at that moment")
-            log[repr(each)] = library, found
+            log[repr(each)] = library, actual
             if hasattr(log, "sync"):
                 log.sync()
-            yield each, found
+            yield each, actual
 
 
-def has_failed(found: Any) -> bool:
-    """Whether something failed in what a process returned."""
-    outcomes = found[0] if isinstance(found, tuple) else ()
-    return getattr(found, "wrong", False) or (
+def has_failed(result: Any) -> bool:
+    """Return True if the result of a process contains a failure."""
+    outcomes = result[0] if isinstance(result, tuple) else ()
+    return getattr(result, "wrong", False) or (
         isinstance(outcomes, list) and any(each.kind not in ("right", "undecided") for each in outcomes)
     )
 
@@ -322,8 +322,8 @@ def _sources(of: str) -> str:
     tests = [*root.glob("tests/fuzz/*.py"), *root.glob("tests/functions/*.py")]
     tests += [root / "tests/function_cases.py", root / "tests/exact.py"]
     beside = ("test_", "mutants", "stress", "driver")  # no program depends on these
-    kept = [path for path in tests if not path.name.startswith(beside)]
-    files = sorted(root.glob("src/**/*.py") if of == "src" else kept)
+    sources = [path for path in tests if not path.name.startswith(beside)]
+    files = sorted(root.glob("src/**/*.py") if of == "src" else sources)
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 

@@ -208,35 +208,37 @@ def test_programs_that_failed_once(name, rolled):
     scope = dict(arrays.scope())
     exec(source, scope)
     f, everything = scope["f"], tuple(range(len(points[0])))
-    given = {"cache": False, "time_limit": 0.0, "check_finite": False, "effort": "fast", **options, "sparse": None}
-    rtol = 1e-4 if given.get("dtype") == "float32" else 1e-9
+    settings = {"cache": False, "time_limit": 0.0, "check_finite": False, "effort": "fast", **options, "sparse": None}
+    rtol = 1e-4 if settings.get("dtype") == "float32" else 1e-9
     numbers = [[np.copy(a)[()] for a in point] for point in points]
     with rolling() if rolled else checking.nullcontext():
-        derivative = acc.value_and_jacobian(f, everything, **given)
+        derivative = acc.value_and_jacobian(f, everything, **settings)
         alone = [derivative(*point) for point in numbers]
         together, _ = derivative.batch(*(np.stack(column) for column in zip(*numbers, strict=True)))
     for k, (point, (value, slopes)) in enumerate(zip(numbers, alone, strict=True)):
-        expected, own = arrays.flat(f(*point)), arrays.flat(value)
+        expected, values = arrays.flat(f(*point)), arrays.flat(value)
         for entry in BY_SIGNS.get(name, ()):
             if expected[entry] in (0.0, np.inf):
-                assert own[entry] in (0.0, np.inf)
-                expected[entry] = own[entry]
-        np.testing.assert_allclose(own, expected, rtol=rtol)
+                assert values[entry] in (0.0, np.inf)
+                expected[entry] = values[entry]
+        np.testing.assert_allclose(values, expected, rtol=rtol)
         several = np.concatenate([np.reshape(leaf, (len(points), -1)) for leaf in arrays.leaves(together)], axis=1)
         np.testing.assert_allclose(several[k], expected, rtol=rtol)
         directions = [np.random.default_rng(k).normal(size=np.shape(a)) for a in point]
         best, error = arrays.along(f, point, directions)
         blocks = list(slopes.values()) if isinstance(slopes, dict) else [slopes]
-        found = [
+        actual = [
             sum(
                 np.sum(np.asarray(s) * d, axis=tuple(range(-np.ndim(d), 0))) if np.ndim(d) else s * d
                 for s, d in zip(block, directions, strict=True)
             )
             for block in blocks
         ]
-        found = np.concatenate([np.ravel(each) for each in found])
-        told = np.isfinite(best) & np.isfinite(error) & np.isfinite(expected)
-        assert np.all(np.abs(found - best)[told] <= (100 * error + max(1e-6, rtol) * (1 + np.abs(best)))[told])
+        actual = np.concatenate([np.ravel(each) for each in actual])
+        comparable = np.isfinite(best) & np.isfinite(error) & np.isfinite(expected)
+        assert np.all(
+            np.abs(actual - best)[comparable] <= (100 * error + max(1e-6, rtol) * (1 + np.abs(best)))[comparable]
+        )
 
 
 #: Programs with loops, whose files were refused, whose JAX source did not run, or which lost a slope.
@@ -279,20 +281,20 @@ def test_looped_programs_that_failed_once(name, tmp_path):
     ]
     with unrolled(0):
         looped = acc.value_and_jacobian(scope["f"], (0, 1, 2, 3), cache=False, effort="fast")
-        found = looped(*point)
+        actual = looped(*point)
     with unrolled(10**9):
         expected = acc.value_and_jacobian(scope["f"], (0, 1, 2, 3), **PLAIN)(*point)
-    np.testing.assert_allclose(arrays.flat(found), arrays.flat(expected), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(arrays.flat(actual), arrays.flat(expected), rtol=1e-9, atol=1e-9)
     acc.save(looped, tmp_path / "f.accumulus")
     loaded = acc.load(tmp_path / "f.accumulus")
-    np.testing.assert_array_equal(arrays.flat(loaded(*point)), arrays.flat(found))
+    np.testing.assert_array_equal(arrays.flat(loaded(*point)), arrays.flat(actual))
     jax = pytest.importorskip("jax")
     names = {}
     exec(looped.compile(*point).source("jax"), names)
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
         results = jax.jit(names["f"])(*point)
     entries = np.concatenate([np.ravel(each) for each in results])
-    np.testing.assert_allclose(np.sort(entries), np.sort(arrays.flat(found)), rtol=1e-9, atol=1e-9)  # in another order
+    np.testing.assert_allclose(np.sort(entries), np.sort(arrays.flat(actual)), rtol=1e-9, atol=1e-9)  # in another order
 
 
 def test_jax_decides_nothing_by_functions_that_it_rounds():
@@ -305,6 +307,7 @@ def test_jax_decides_nothing_by_functions_that_it_rounds():
     try:
         _, spread = with_jax.jacobian(program, [np.array([7.0])], checking.JAX_SAMPLES, 0)
     except with_jax.Unavailable as why:  # JAX's 2⁷ is not 128 everywhere
-        assert "JAX's function is another" in str(why)
+        if "JAX's function is another" not in str(why):
+            raise
         return
     assert spread[0, 0] >= 1.0

@@ -51,8 +51,8 @@ def test_every_kind_way_and_construct_goes_in_turn():
     }
     assert {(turn.kind, turn.way, turn.construct) for turn in turns} == everything
     drawn = [scalars.random_scalars(random.Random(k), name) for name in forms.GROUPS for k in range(20)]
-    found = [forms.groups_in(program) for program in drawn]
-    assert all(name in found[20 * k + j] for k, name in enumerate(forms.GROUPS) for j in range(20))
+    results = [forms.groups_in(program) for program in drawn]
+    assert all(name in results[20 * k + j] for k, name in enumerate(forms.GROUPS) for j in range(20))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_mutants_are_noticed(mutant, number):
 
 
 def test_a_log_goes_on_where_it_was_stopped(tmp_path, capsys, monkeypatch):
-    given = ["--no-derivatives", "--constructs", "0", "--no-sweep", "--stress", "--jobs", "1", "--log"]
+    command = ["--no-derivatives", "--constructs", "0", "--no-sweep", "--stress", "--jobs", "1", "--log"]
     monkeypatch.setenv("ACCUMULUS_CACHE_PLANS", "0")
     monkeypatch.setattr(driver, "CHUNK", 2)
     monkeypatch.setattr(driver, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
@@ -77,7 +77,7 @@ def test_a_log_goes_on_where_it_was_stopped(tmp_path, capsys, monkeypatch):
     check = driver.checked_all
     monkeypatch.setattr(driver, "checked_all", lambda numbers, how: taken.extend(numbers) or check(numbers, how))
     for programs in (2, 4):
-        assert driver.main([*given, str(tmp_path / "log"), "--programs", str(programs)]) == 0
+        assert driver.main([*command, str(tmp_path / "log"), "--programs", str(programs)]) == 0
     assert taken == [0, 1, 2, 3]
     assert "4 programs from seed 0: " in capsys.readouterr().out
     failed = checking.Outcome(0, "wrong")
@@ -189,9 +189,9 @@ def test_the_oracle_decides_quotients_as_they_are_written():
     first = 1 + len(program.constants)
     program.steps = [("divide", (0, forty_nine)), ("floor", (first,)), ("remainder", (0, forty_nine))]
     program.outputs = [first + 1, first + 2]
-    found = scalars.truth(program, [147.0], exact_order=False, dtype="float64", samples=4, seed=0)
-    assert found.values == [3, 0]
-    assert found.slopes == [[0], [1]]
+    result = scalars.truth(program, [147.0], exact_order=False, dtype="float64", samples=4, seed=0)
+    assert result.values == [3, 0]
+    assert result.slopes == [[0], [1]]
 
 
 def test_the_oracle_knows_its_limits():
@@ -201,8 +201,8 @@ def test_the_oracle_knows_its_limits():
     program.outputs = [first + 1]
     with pytest.raises(scalars.Undecided):
         scalars.truth(program, [0.0], exact_order=False, dtype="float64", samples=4, seed=0)
-    (found,) = scalars.truth(program, [2.0], exact_order=False, dtype="float64", samples=4, seed=0).values
-    assert found == mpf(0)
+    (result,) = scalars.truth(program, [2.0], exact_order=False, dtype="float64", samples=4, seed=0).values
+    assert result == mpf(0)
 
 
 def test_jax_notices_mistakes():
@@ -224,15 +224,15 @@ def test_jax_notices_mistakes():
             checking._agrees_with_jax(case, call, [point], wrong, 0)
 
 
-def test_ties_that_no_difference_shows_are_told_by_jax():
+def test_ties_that_no_difference_shows_are_checked_by_jax():
     pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
     program = arrays.Arrays((("A", "np.maximum(A, s)"),), None, ("np.min(A)",), "return y")
     call = calls.Call("jacobian", 1, {"dtype": "float64", "sparse": None}, 1, False, 1, ("C",) * len(program.shapes))
     point = [np.ones(shape) for shape in program.shapes]
     f = acc.jacobian(calls.function(program), 1, time_limit=0.0, cache=False)
-    found = [[calls.Results(None, f(*point).reshape(1, -1))] * 2]
+    results = [[calls.Results(None, f(*point).reshape(1, -1))] * 2]
     with pytest.raises(scalars.Undecided, match="ties"):
-        checking._check_arrays(program, call, [point], found, 0)
+        checking._check_arrays(program, call, [point], results, 0)
     assert checking._check_arrays(program, call, [point], [[calls.Results(None, np.ones((1, 9)))] * 2], 0)[0] == "wrong"
 
 
@@ -268,7 +268,7 @@ def test_all_ways_to_call_are_drawn():
         assert {getattr(call, flag) for call in drawn} == {True, False}
 
 
-def test_jax_is_not_asked_where_its_function_is_another():
+def test_jax_is_not_used_if_its_function_differs():
     pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
     program = arrays.Arrays((), None, ("np.linalg.eigvalsh(A)",), "return y")
     point = [np.ones(3), np.array([[1.0, 2.0, 0.0], [0.5, -1.0, 3.0], [1.0, 0.0, 2.0]]), np.ones((2, 4)), 1.0]
@@ -285,6 +285,6 @@ def test_differences_see_kinks():
     assert arrays.along(np.abs, [kinked], [np.ones(1)])[1][0] > 1.0
 
 
-@pytest.mark.parametrize("part", ["threads", "forks"])
-def test_stress(part):
-    assert stress.PARTS[part](2, 0) == []
+@pytest.mark.parametrize("piece", ["threads", "forks"])
+def test_stress(piece):
+    assert stress.PARTS[piece](2, 0) == []

@@ -34,15 +34,15 @@ def dense(n):
 @pytest.mark.parametrize(
     "method", ["forward", "reverse", "markowitz", "vertex", "auto", "face", "dstar", "exact-vertex"]
 )
-def test_plans_make_what_is_wanted_only(method):
+def test_plans_compute_selected_entries_only(method):
     tape = dense(4)
     whole = acc.plan(linearize(tape).graph, method, cache=False)
-    for wanted in ([(1, 2)], [(0, 0), (1, 1), (2, 2), (3, 3)], list(itertools.product(range(4), [0, 3]))):
-        found = linearize(tape, wanted=wanted)
-        plan = acc.plan(found.graph, method, cache=False)
+    for expected in ([(1, 2)], [(0, 0), (1, 1), (2, 2), (3, 3)], list(itertools.product(range(4), [0, 3]))):
+        actual = linearize(tape, wanted=expected)
+        plan = acc.plan(actual.graph, method, cache=False)
         plan.verify()
-        rows = [k for k, row in enumerate(found.rows) if row >= 0]
-        assert [(rows[row], column) for row, column in plan.accumulation.entries] == wanted
+        rows = [k for k, row in enumerate(actual.rows) if row >= 0]
+        assert [(rows[row], column) for row, column in plan.accumulation.entries] == expected
         assert plan.cost < whole.cost
         assert plan.lower_bound is None
 
@@ -50,41 +50,41 @@ def test_plans_make_what_is_wanted_only(method):
 @pytest.mark.parametrize("sides", ["both", "roots", "terminals"])
 @given(programs(RATIONAL, inputs=3, steps=25), st.data())
 @settings(max_examples=40)
-def test_factors_of_chosen_entries_alone(sides, program, data):
+def test_factors_of_selected_entries_alone(sides, program, data):
     """D* tells entries apart: those that are not wanted have parts of paths, which are no entries."""
     tape = program.tape()
-    places = list(itertools.product(range(len(tape.outputs)), range(3)))
-    graph = linearize(tape, wanted=data.draw(st.lists(st.sampled_from(places), unique=True))).graph
-    found = dstar(graph, sides=sides)
-    found.verify()
-    assert set(found.entries) == set(acc.plan(graph, "forward", cache=False).accumulation.entries)
+    entries = list(itertools.product(range(len(tape.outputs)), range(3)))
+    graph = linearize(tape, wanted=data.draw(st.lists(st.sampled_from(entries), unique=True))).graph
+    result = dstar(graph, sides=sides)
+    result.verify()
+    assert set(result.entries) == set(acc.plan(graph, "forward", cache=False).accumulation.entries)
 
 
-def test_factors_of_chosen_entries_of_a_solution():
+def test_factors_of_selected_entries_of_a_solution():
     """Of a system of equations: where it was seen that they were not told apart."""
 
     def f(A):
         return np.linalg.solve(A + 4.0 * np.eye(3), A)
 
     tape = acc.trace(f, np.arange(9.0).reshape(3, 3)).tape
-    for wanted in ([(0, 0)], [(8, 0), (2, 2)]):
-        graph = linearize(tape, wanted=wanted).graph
+    for expected in ([(0, 0)], [(8, 0), (2, 2)]):
+        graph = linearize(tape, wanted=expected).graph
         for method in ("dstar", "auto"):
             acc.plan(graph, method, effort="thorough", cache=False).verify()
 
 
 @given(programs(RATIONAL, inputs=3, steps=12), st.data())
 @settings(max_examples=25)
-def test_chosen_entries_are_those_of_the_whole_jacobian(program, data):
+def test_selected_entries_are_those_of_the_whole_jacobian(program, data):
     tape = program.tape()
-    places = list(itertools.product(range(len(tape.outputs)), range(3)))
-    wanted = data.draw(st.lists(st.sampled_from(places), unique=True))
-    found = linearize(tape, wanted=wanted)
-    plan = acc.plan(found.graph, "vertex", iterations=50, cache=False)
+    entries = list(itertools.product(range(len(tape.outputs)), range(3)))
+    reference = data.draw(st.lists(st.sampled_from(entries), unique=True))
+    actual = linearize(tape, wanted=reference)
+    plan = acc.plan(actual.graph, "vertex", iterations=50, cache=False)
     values = exact_values(emit(plan.accumulation), [0.5, -1.25, 3.0])[len(tape.outputs) :]
     expected = exact_jacobian(tape, [0.5, -1.25, 3.0])
     computed = dict(zip(plan.accumulation.entries, values, strict=True))
-    assert all(computed.get((found.rows[k], column), 0) == expected[k][column] for k, column in wanted)
+    assert all(computed.get((actual.rows[k], column), 0) == expected[k][column] for k, column in reference)
 
 
 def test_wrong_and_unwanted_entries_are_noticed():
@@ -103,7 +103,7 @@ def test_wrong_and_unwanted_entries_are_noticed():
         Accumulation(graph, made.steps, {**made.entries, (0, 1): 0}).verify()
 
 
-def test_plans_of_chosen_entries_are_files_of_their_own(tmp_path):
+def test_plans_of_selected_entries_are_separate_files(tmp_path):
     tape = dense(3)
     graph, other = (linearize(tape, wanted=[(0, 0), (1, column)]).graph for column in (0, 1))
     assert graph_hash(graph) != graph_hash(other)
@@ -115,6 +115,6 @@ def test_plans_of_chosen_entries_are_files_of_their_own(tmp_path):
 
 
 def test_entries_that_are_not_there_are_refused():
-    for wanted in ([(3, 0)], [(0, -1)], [(0, 0, 0)]):
+    for expected in ([(3, 0)], [(0, -1)], [(0, 0, 0)]):
         with pytest.raises(ArgumentError, match="wanted"):
-            linearize(dense(3), wanted=wanted)
+            linearize(dense(3), wanted=expected)

@@ -39,12 +39,12 @@ def connected(graph):
 
 @given(graphs(odd=False), st.data())
 def test_sets_of_neighbours(graph, data):
-    chosen = data.draw(st.lists(st.integers(0, len(graph.vertices) - 1)))
+    selected = data.draw(st.lists(st.integers(0, len(graph.vertices) - 1)))
     ends = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-    assert predecessors(graph, chosen) == tuple(sorted({j for j, i in ends if i in chosen}))
-    assert successors(graph, chosen) == tuple(sorted({i for j, i in ends if j in chosen}))
-    assert incoming(graph, chosen) == tuple(e for e, (_, i) in enumerate(ends) if i in chosen)
-    assert outgoing(graph, chosen) == tuple(e for e, (j, _) in enumerate(ends) if j in chosen)
+    assert predecessors(graph, selected) == tuple(sorted({j for j, i in ends if i in selected}))
+    assert successors(graph, selected) == tuple(sorted({i for j, i in ends if j in selected}))
+    assert incoming(graph, selected) == tuple(e for e, (_, i) in enumerate(ends) if i in selected)
+    assert outgoing(graph, selected) == tuple(e for e, (j, _) in enumerate(ends) if j in selected)
     for v in range(len(graph.vertices)):
         assert predecessors(graph, v) == predecessors(graph, [v])
         assert successors(graph, v) == successors(graph, [v])
@@ -82,12 +82,12 @@ SLIPS = {
 def test_drawn_degrees(case):
     graph = figure(*case)
     drawn = drawn_degrees(*case)
-    found = {
+    results = {
         name: (root_degrees(graph)[v], terminal_degrees(graph)[v])
         for v, name in enumerate(graph.vertices)
         if name in drawn
     }
-    assert found == drawn | SLIPS[case]
+    assert results == drawn | SLIPS[case]
 
 
 def test_unknown_vertices_are_named():

@@ -18,8 +18,8 @@ from accumulus.theory.graphs.paths import bauer
 
 @given(graphs(odd=False, labels=VALUED), st.data())
 def test_subgraph(graph, data):
-    chosen = sorted(data.draw(st.sets(st.integers(0, len(graph.sources) - 1))))
-    part = subgraph(graph, chosen)
+    selected = sorted(data.draw(st.sets(st.integers(0, len(graph.sources) - 1))))
+    derived = subgraph(graph, selected)
 
     def described(made, numbers):
         return [
@@ -27,10 +27,10 @@ def test_subgraph(graph, data):
             for e in numbers
         ]
 
-    assert described(part, range(len(part.sources))) == described(graph, chosen)
-    assert [part.vertices[v] for v in part.roots] == [graph.vertices[v] for v in graph.roots]
-    assert [part.vertices[v] for v in part.terminals] == [graph.vertices[v] for v in graph.terminals]
-    assert [part.constants.get(k) for k in range(len(chosen))] == [graph.constants.get(e) for e in chosen]
+    assert described(derived, range(len(derived.sources))) == described(graph, selected)
+    assert [derived.vertices[v] for v in derived.roots] == [graph.vertices[v] for v in graph.roots]
+    assert [derived.vertices[v] for v in derived.terminals] == [graph.vertices[v] for v in graph.terminals]
+    assert [derived.constants.get(k) for k in range(len(selected))] == [graph.constants.get(e) for e in selected]
 
 
 @given(graphs(odd=False))
@@ -44,9 +44,9 @@ def test_labels_on_a_tape():
     tape = Tape(1)
     tape.outputs = [tape.apply("sin", tape.apply("exp", 0)), tape.apply("exp", 0)]
     graph = linearize(tape).graph
-    part = subgraph(graph, [1])
-    assert part.labels == (graph.labels[1],)
-    assert len(part.roots) == 2
+    derived = subgraph(graph, [1])
+    assert derived.labels == (graph.labels[1],)
+    assert len(derived.roots) == 2
 
 
 def test_numbers():

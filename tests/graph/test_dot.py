@@ -24,8 +24,8 @@ def arrows(text):
 
 
 def ranks(text):
-    found = {match[1]: match[2] for match in map(RANK.fullmatch, text.splitlines()) if match}
-    return {rank: tuple(map(int, re.findall(r"v(\d+);", vertices))) for rank, vertices in found.items()}
+    results = {match[1]: match[2] for match in map(RANK.fullmatch, text.splitlines()) if match}
+    return {rank: tuple(map(int, re.findall(r"v(\d+);", vertices))) for rank, vertices in results.items()}
 
 
 @given(graphs(odd=False, labels=VALUED))

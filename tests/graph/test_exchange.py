@@ -77,6 +77,6 @@ def test_refusals(case):
 
 
 @pytest.mark.parametrize("given_graph", [None, [("y", "x")], DifferentiationGraph([("y", "x")])])
-def test_what_is_no_networkx_graph(given_graph):
+def test_objects_that_are_no_networkx_graph(given_graph):
     with pytest.raises(ArgumentError, match=f"a {type(given_graph).__name__}; expected a networkx.DiGraph"):
         from_networkx(given_graph)

@@ -103,8 +103,8 @@ def test_seeds(name):
 @given(st.integers(0, 12), st.integers(1, 4), st.integers(1, 4), st.floats(0, 1), st.integers(0, 10**6), st.booleans())
 def test_random_dags(intermediates, inputs, outputs, share, seed, dense):
     pairs = inputs * outputs + (inputs + outputs) * intermediates + intermediates * (intermediates - 1) // 2
-    least = min(pairs, 2 * (intermediates + max(inputs, outputs)))
-    edges = round(pairs - share * (pairs - least)) if dense else least
+    fewest = min(pairs, 2 * (intermediates + max(inputs, outputs)))
+    edges = round(pairs - share * (pairs - fewest)) if dense else fewest
     graph = graphs.random_dag(intermediates, max(edges, intermediates + 1), inputs, outputs, seed)
     assert (len(graph.intermediates), len(graph.terminals), len(graph.roots)) == (intermediates, inputs, outputs)
     assert len(set(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))) == len(graph.sources)
@@ -112,7 +112,7 @@ def test_random_dags(intermediates, inputs, outputs, share, seed, dense):
     assert graph.live_edges.all()
 
 
-def test_random_dags_have_as_many_edges_as_wanted():
+def test_random_dags_have_the_requested_number_of_edges():
     assert len(graphs.random_dag(intermediates=50, edges=400, seed=3).sources) == 400
     full = graphs.random_dag(intermediates=6, edges=15 + 6 * 5 + 6, inputs=2, outputs=3)
     assert len(full.sources) == 15 + 6 * 5 + 6
@@ -191,7 +191,7 @@ def test_known_optima(graph, products):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_matrix_chains_cost_what_dynamic_programming_says(seed):
+def test_matrix_chains_reach_the_cost_of_dynamic_programming(seed):
     graph = graphs.matrix_chain(7, largest=20, seed=seed)
     sizes = graph.sizes.tolist()
     best = {}
@@ -220,7 +220,7 @@ def test_labels():
     made = graphs.with_labels(graph, one=0.2, minus_one=0.1, constant=0.3, seed=5)
     shares = np.bincount(made.kinds, minlength=5) / len(made.kinds)
     assert all(
-        isclose(share, wanted, abs_tol=0.05) for share, wanted in zip(shares, (0, 0.2, 0.1, 0.3, 0.4), strict=True)
+        isclose(share, expected, abs_tol=0.05) for share, expected in zip(shares, (0, 0.2, 0.1, 0.3, 0.4), strict=True)
     )
     values = {Kind.ONE: 1.0, Kind.MINUS_ONE: -1.0}
     assert made.constants == {e: values[k] for e, k in enumerate(made.kinds.tolist()) if k in values}
@@ -300,8 +300,8 @@ def test_distinct_numbers(seed, bound, count, rows):
 
 
 def test_streams_are_not_cut_into_blocks():
-    whole, parts = Draws(4), Draws(4)
-    assert whole.bits(9).tolist() == [*parts.bits(2).tolist(), *parts.bits(7).tolist()]
+    whole, pieces = Draws(4), Draws(4)
+    assert whole.bits(9).tolist() == [*pieces.bits(2).tolist(), *pieces.bits(7).tolist()]
     # the first numbers of SplitMix64 from state 0, as Vigna's reference code prints them
     zero = Draws(0)
     zero._at = 0

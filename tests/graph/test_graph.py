@@ -49,8 +49,8 @@ def test_shape(case):
     assert named(graph, graph.terminals) == expected_terminals
     assert len(graph.intermediates) == intermediates
     assert len(set(graph.vertices)) == len(graph.vertices)
-    for own, unit in zip(edges(graph)[len(given_edges) :], graph.kinds[len(given_edges) :], strict=True):
-        assert own[0] in expected_roots
+    for unit_edge, unit in zip(edges(graph)[len(given_edges) :], graph.kinds[len(given_edges) :], strict=True):
+        assert unit_edge[0] in expected_roots
         assert unit == Kind.ONE
 
 
@@ -77,7 +77,7 @@ def test_label(label, kind, symbol, value):
     assert (graph.kinds[0], graph.symbols[0], graph.constants.get(0)) == (kind, symbol, value)
 
 
-def test_sizes_go_to_own_roots_too():
+def test_sizes_apply_to_added_roots_too():
     graph = DifferentiationGraph([("y", "a"), ("a", "x")], ["y", "a"], sizes={"a": 3, "x": 2})
     assert dict(zip(graph.vertices, graph.sizes.tolist(), strict=True)) == {"y": 1, "a": 3, "x": 2, "a′": 3}
 
@@ -161,14 +161,14 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize(("what", "given"), [(what, given) for what in ARRAYS for given in ARRAYS[what]], ids=str)
-def test_refused_arrays(what, given):
+@pytest.mark.parametrize(("name", "malformed"), [(name, value) for name in ARRAYS for value in ARRAYS[name]], ids=str)
+def test_refused_arrays(name, malformed):
     right = {"sources": [0, 1], "targets": [1, 2], "kinds": [4, 4], "sizes": [1, 1, 1]}
-    with pytest.raises(GraphError, match=rf"^{what} is .*; expected \d whole numbers from"):
-        DifferentiationGraph.from_arrays(**{**right, what: given}, vertices="yax", roots=[0], terminals=[2])
+    with pytest.raises(GraphError, match=rf"^{name} is .*; expected \d whole numbers from"):
+        DifferentiationGraph.from_arrays(**{**right, name: malformed}, vertices="yax", roots=[0], terminals=[2])
 
 
-def test_arrays_are_the_graphs_own_and_fixed():
+def test_arrays_of_the_graph_are_copies_and_read_only():
     sources, targets = np.array([0, 1], np.int32), np.array([1, 2], np.int32)
     kinds, sizes, constants = np.array([4, 3], np.uint8), np.ones(3, np.int64), {1: 2.0}
     ends = {"vertices": "yax", "roots": [0], "terminals": [2]}
@@ -192,9 +192,9 @@ def test_adjacency_and_order(graph):
     for v in range(len(graph.vertices)):
         assert graph.out_edges[v] == [e for e, (source, _) in enumerate(ends) if source == v]
         assert graph.in_edges[v] == [e for e, (_, target) in enumerate(ends) if target == v]
-    place = {v: position for position, v in enumerate(graph.topological_order)}
-    assert sorted(place) == list(range(len(graph.vertices)))
-    assert all(place[target] < place[source] for source, target in ends)
+    rank = {v: position for position, v in enumerate(graph.topological_order)}
+    assert sorted(rank) == list(range(len(graph.vertices)))
+    assert all(rank[target] < rank[source] for source, target in ends)
     assert not any(graph.in_edges[root] for root in graph.roots)
     assert not any(graph.out_edges[terminal] for terminal in graph.terminals)
     assert not {*graph.roots} & {*graph.terminals}

@@ -89,7 +89,7 @@ def test_reference_graphs(path, tmp_path):
     assert content(load_graph(tmp_path / "again.json")) == content(graph)
 
 
-def test_what_a_file_may_leave_out(tmp_path):
+def test_optional_keys_of_a_file(tmp_path):
     path = tmp_path / "small.json"
     path.write_text('{"edges": [["y", "a"], ["a", "x", null], ["a", 7, "k"], ["a", "x", -1]]}')
     graph = load_graph(path)
@@ -185,7 +185,7 @@ UNSAVED = {
 
 
 @pytest.mark.parametrize("case", UNSAVED)
-def test_what_cannot_be_saved(case, tmp_path):
+def test_graphs_that_cannot_be_saved(case, tmp_path):
     graph, message = UNSAVED[case]
     with pytest.raises(GraphError, match=message):
         save_graph(graph, tmp_path / "graph.json")

@@ -56,7 +56,7 @@ def test_ends_without_edges(tmp_path):
     assert same(read_graphml(tmp_path / "graph.graphml"), graph)
 
 
-def test_networkx_reads_what_is_written_and_the_other_way_round(tmp_path):
+def test_networkx_reads_our_files_and_we_read_theirs(tmp_path):
     graph = DifferentiationGraph(
         [("y", "a", "e1"), ("a", "x", 2.5), ("y", "x", Kind.ONE)], sizes={"y": 2, "a": 2, "x": 2}, name="f"
     )

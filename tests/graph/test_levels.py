@@ -69,7 +69,7 @@ def crossing(graph):
 
 
 def test_figure():
-    whole, tail, head = (figure("fig:cross-level-edge-segmentation", part) for part in "abc")
+    whole, tail, head = (figure("fig:cross-level-edge-segmentation", panel) for panel in "abc")
     assert [whole.symbols[e] for e in cross_level_edges(whole)] == ["e5"]
     assert isomorphic(segmented(whole, "tail"), tail)
     assert isomorphic(segmented(whole, "head"), head)
@@ -112,7 +112,7 @@ def test_names_and_sizes_of_copies():
 
 
 def test_dead_parts():
-    """What no root reaches has no level; a dead end has one, and the terminals come after it."""
+    """Vertices that no root reaches have no level; a dead end has one, and the terminals come after it."""
     graph = DifferentiationGraph([("y", "x"), ("t", "x"), ("y", "a"), ("a", "b")], roots=["y"], terminals=["x"])
     number = {name: v for v, name in enumerate(graph.vertices)}
     assert {name: levels(graph)[v] for name, v in number.items()} == {"y": 0, "x": 3, "t": -1, "a": 1, "b": 2}

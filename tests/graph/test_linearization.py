@@ -38,13 +38,13 @@ def jacobian_tape(linearization, order):
     accumulation.verify()
     tape = emit(accumulation)
     start = len(linearization.rows)
-    place = {entry: start + k for k, entry in enumerate(sorted(accumulation.entries))}
+    position = {entry: start + k for k, entry in enumerate(sorted(accumulation.entries))}
     columns = range(len(linearization.columns))
-    return tape, [[place.get((row, column)) for column in columns] for row in linearization.rows]
+    return tape, [[position.get((row, column)) for column in columns] for row in linearization.rows]
 
 
-def dense(values, places):
-    return [[0 if place is None else values[place] for place in row] for row in places]
+def dense(values, positions):
+    return [[0 if position is None else values[position] for position in row] for row in positions]
 
 
 def tape_of(write, inputs=3):
@@ -164,11 +164,11 @@ def test_jacobians_of_random_programs(program, seed, data):
     assume(all(mp.isfinite(x) for x in [*chain(*expected), *exact_values(tape, point)]))
     linearization = linearize(tape)
     order = data.draw(st.permutations(linearization.graph.intermediates))
-    jacobian, places = jacobian_tape(linearization, order)
+    jacobian, positions = jacobian_tape(linearization, order)
     assume(all(map(small_fraction, jacobian.constants)))
     values = exact_values(jacobian, point)
     assert values[: len(tape.outputs)] == exact_values(tape, point)
-    assert_equal(dense(values, places), expected)
+    assert_equal(dense(values, positions), expected)
 
 
 @given(program=programs(CONTINUOUS, constants=DYADIC), seed=st.integers(0, 10**6))
@@ -177,21 +177,21 @@ def test_optimised_jacobians_of_random_programs(program, seed):
     expected = exact_jacobian(tape, point)
     assume(all(mp.isfinite(x) and abs(x) < 1e100 for x in chain(*expected)))
     linearization = linearize(tape)
-    jacobian, places = jacobian_tape(linearization, linearization.graph.intermediates)
+    jacobian, positions = jacobian_tape(linearization, linearization.graph.intermediates)
     optimised = canonical(jacobian)
     assume(all(map(small_fraction, optimised.constants)))
-    assert_equal(dense(exact_values(optimised, point), places), expected)
+    assert_equal(dense(exact_values(optimised, point), positions), expected)
 
 
 @given(program=programs(), inputs=st.lists(st.integers(0, 2), unique=True), seed=st.integers(0, 10**6))
 def test_subsets_are_columns_of_the_whole(program, inputs, seed):
     tape, point = program.tape(), generic_point(seed)
-    parts = []
-    for chosen in (inputs, None):
-        linearization = linearize(tape, chosen)
-        jacobian, places = jacobian_tape(linearization, linearization.graph.intermediates)
-        parts.append(dense(exact_values(jacobian, point), places))
-    some, whole = parts
+    columns = []
+    for subset in (inputs, None):
+        linearization = linearize(tape, subset)
+        jacobian, positions = jacobian_tape(linearization, linearization.graph.intermediates)
+        columns.append(dense(exact_values(jacobian, point), positions))
+    some, whole = columns
     finite = all(mp.isfinite(x) for row in whole for x in row)
     assume(finite)
     assert_equal(some, [[row[column] for column in inputs] for row in whole])

@@ -104,9 +104,9 @@ def run_example(state: Everything) -> int:
         state.sums[k] = state.factor * pair.weight + state.pairs[k].right
         state.boxes[k, 1, 0] = state.rows[k, 1]
     heaviest(state.pairs[1:], state.count - 1).right += 1
-    kept = state.logged
+    log = state.logged
     result += tried(state, 0) + tried(state, 1)
-    undo(state, kept + 6)
+    undo(state, log + 6)
     state.logged = 0  # what was written stays
     result += tried(state, 2)
     undo(state, 0)

@@ -87,7 +87,7 @@ def test_code_runs(image, link):
     assert there.tolist() == TABLES.tolist()
 
 
-def test_each_has_memory_of_its_own_and_gives_it_back(image):
+def test_each_has_separate_memory_and_frees_it(image):
     first, second = (Linked(image, EXPORTS, IMPORTS) for _ in range(2))
     assert not set(first.addresses.values()) & set(second.addresses.values())
 
@@ -120,7 +120,7 @@ def test_addresses():
     assert address_of("no_such_function_anywhere") == 0
 
 
-def test_what_is_missing_is_said(image):
+def test_missing_symbols_are_named(image):
     with pytest.raises(UnknownObjectError, match="nothing is called other"):
         Linked(image, EXPORTS, {"table": 8})
     with pytest.raises(UnknownObjectError, match="does not have nothing"):

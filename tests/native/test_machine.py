@@ -35,7 +35,7 @@ def empty_cache(monkeypatch, tmp_path):
 
 
 def anew(monkeypatch, *subjects):
-    """As a new process prepares them."""
+    """Prepare them as a new process does."""
     monkeypatch.setattr(machine, "_LOADED", {})
     prepare(*subjects)
     assert set(subjects) == machine._LOADED.keys()
@@ -47,7 +47,7 @@ def test_finished_code_is_stored(empty_cache, monkeypatch):
     assert empty_cache == [ORDER]
 
 
-def test_what_is_loaded_is_not_read_again(empty_cache, monkeypatch):
+def test_loaded_code_is_not_read_again(empty_cache, monkeypatch):
     prepare("search.order")
     monkeypatch.setattr(machine, "fetch", None)
     prepare("search.order")
@@ -71,7 +71,7 @@ def test_where_nothing_can_be_written_it_is_finished_each_time(empty_cache, tmp_
     assert empty_cache == [ORDER, ORDER]
 
 
-def test_one_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
+def test_one_line_names_the_slow_stage(empty_cache, capsys, monkeypatch):
     monkeypatch.setattr(machine, "_PATIENCE", 0.0)
     machine._announce.cache_clear()
     announced = []
@@ -98,13 +98,13 @@ def test_one_line_says_what_takes_so_long(empty_cache, capsys, monkeypatch):
 
 
 def test_many_threads_load_a_kernel_once(empty_cache):
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(kernel("search.order"))) for _ in range(8)]
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(kernel("search.order"))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(found)) == 1
+    assert len(set(results)) == 1
     assert empty_cache == [ORDER]
 
 

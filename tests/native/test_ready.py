@@ -73,9 +73,7 @@ def test_digests_know_all_sources_of_a_kernel(monkeypatch):
     """Those that a kernel imports, near and far."""
     read = []
     original = Path.read_text
-    monkeypatch.setattr(
-        Path, "read_text", lambda path, *given, **keywords: read.append(path) or original(path, "utf-8")
-    )
+    monkeypatch.setattr(Path, "read_text", lambda path, *args, **keywords: read.append(path) or original(path, "utf-8"))
     sources._module.cache_clear()
     sources.digest.__wrapped__("theory.blocks")
     names = {path.relative_to(sources.PACKAGE).as_posix() for path in read}
@@ -111,7 +109,7 @@ def test_kernels_are_stale_whose_codes_change(monkeypatch):
 
 
 def test_kernels_take_constants_and_codes_alone():
-    """What a kernel takes of a module that is not compiled is in its digest: nothing is looked up another way."""
+    """All that a kernel uses of a module that is not compiled is in its digest, and is looked up in no other way."""
     for path in sources.PACKAGE.glob("*/compiled/*.py"):
         module = f"accumulus.{path.parts[-3]}.compiled.{path.stem}"
         text, _ = sources._module(module)

@@ -15,7 +15,7 @@ from accumulus.native.state import Integers, Records, State, interpret
 from accumulus.native.words import undo
 
 
-def test_machine_code_does_what_python_does():
+def test_machine_code_agrees_with_python():
     done = subprocess.run([sys.executable, state_example.__file__], capture_output=True, text=True, check=True)
     compiled = [json.loads(line) for line in done.stdout.splitlines()]
     expected = []
@@ -27,7 +27,7 @@ def test_machine_code_does_what_python_does():
     assert expected[0] != expected[1]
 
 
-def test_what_is_undone_is_as_before():
+def test_undone_writes_restore_the_state():
     state, before = made(), made()
     interpret(lambda inside: (state_example.tried(inside, 1) and undo(inside, 0)) or 0, state)
     assert told(0, state) == told(0, before)

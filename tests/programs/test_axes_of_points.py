@@ -1,4 +1,4 @@
-"""Which arguments of a batch have an axis of points: `in_axes`, and what is guessed without it."""
+"""Arguments of a batch that have an axis of points: `in_axes`, and the default without it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_axes_that_make_no_sense_say_so(in_axes, shapes, message):
         axes_of_points(in_axes, shapes, [], False, "f")
 
 
-def test_one_axis_for_all_leaves_out_what_is_passed_on_as_it_is():
+def test_one_axis_for_all_skips_constants():
     assert axes_of_points(-1, [(2, 3), None, (3,)], [], False, "f") == (1, None, 0)
 
 
@@ -75,12 +75,12 @@ def test_numbers_are_shared_and_arrays_have_points():
     assert axes_of_points("auto", [(3,), ()], [((3,), ()), ((), ())], False, "f") == (0, None)
 
 
-def test_different_lengths_say_what_to_write():
+def test_different_lengths_raise_with_advice():
     with pytest.raises(ArgumentError, match=r"in_axes=\(0, 0\) if all arrays have, in_axes=\(None, 0\) if one has"):
         derivative().batch(np.ones(3), np.ones((7, 2)))
 
 
-def test_a_shape_at_one_point_that_is_known_is_no_guess():
+def test_a_known_shape_at_one_point_is_unambiguous():
     jac = derivative()
     p, X = np.array([1.0, 2.0, 4.0]), np.arange(6.0).reshape(3, 2)
     jac(p, X[0])
@@ -95,7 +95,7 @@ def test_a_shape_at_one_point_that_is_known_is_no_guess():
     np.testing.assert_array_equal(jac.batch(np.ones(4), np.ones((4, 2)))[:, 0, 0], 2.0)
 
 
-def test_a_row_as_long_as_another_argument_is_no_guess_unless_it_is_known():
+def test_a_row_as_long_as_another_argument_is_ambiguous_unless_known():
     jac = derivative()
     p, X = np.array([1.0, 2.0]), np.arange(4.0).reshape(2, 2)
     for transposed in (False, True):
@@ -121,18 +121,18 @@ def test_the_short_way_of_a_batch_makes_no_guess_either():
             jac.batch(p, X)
 
 
-def test_shapes_that_can_be_taken_for_others_are_told():
+def test_ambiguous_shapes_raise():
     assert mistakable([(), (2,)], [((3,), (2,))])
     assert not mistakable([(), (2,)], [((), (2,)), ((), (3,)), ((3,),)])
     assert not mistakable([()], [((3,),)])
 
 
-def test_a_program_knows_its_own_shapes():
+def test_a_program_checks_its_shapes():
     program = derivative().compile(np.ones(3), np.ones(2))
     p, X = np.array([1.0, 2.0, 4.0]), np.arange(6.0).reshape(3, 2)
-    wanted = [program(p, x) for x in X]
-    np.testing.assert_array_equal(program.batch(p, X, in_axes=(None, 0)), wanted)
-    np.testing.assert_array_equal(program.batch(np.tile(p, (3, 1)), X), wanted)
+    expected = [program(p, x) for x in X]
+    np.testing.assert_array_equal(program.batch(p, X, in_axes=(None, 0)), expected)
+    np.testing.assert_array_equal(program.batch(np.tile(p, (3, 1)), X), expected)
     for wrong in ((p, X), (p, np.ones((4, 2)))):
         with pytest.raises(ArgumentError, match="in_axes"):
             program.batch(*wrong)

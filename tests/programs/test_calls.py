@@ -35,21 +35,21 @@ def leaves(result):
     if isinstance(result, dict):
         return [leaf for key in sorted(result) for leaf in leaves(result[key])]
     if isinstance(result, tuple):
-        return [leaf for part in result for leaf in leaves(part)]
+        return [leaf for child in result for leaf in leaves(child)]
     return [np.asarray(result.toarray() if hasattr(result, "toarray") else result)]
 
 
 def point_of(result, k, transposed):
     """A batch's result at point k."""
     if isinstance(result, dict):
-        return {key: point_of(part, k, transposed) for key, part in result.items()}
+        return {key: point_of(child, k, transposed) for key, child in result.items()}
     if isinstance(result, tuple):
-        return tuple(point_of(part, k, transposed) for part in result)
+        return tuple(point_of(child, k, transposed) for child in result)
     return result[k] if isinstance(result, acc.SparseBatch) else result[..., k] if transposed else result[k]
 
 
 def odd(x, kind):
-    """The same numbers in memory that a kernel cannot read."""
+    """Return the same numbers in memory that a kernel cannot read."""
     if kind == "swapped":
         return x.astype(x.dtype.newbyteorder())
     if kind == "strided":
@@ -92,10 +92,10 @@ def test_a_batch_is_a_loop_over_its_points(target, data):
         arguments.append(odd(x, kind) if full else data.draw(st.sampled_from([x, x[()], x.item()])))
         axes.append(None if axis is None else data.draw(st.sampled_from([axis, axis - len(full)])))
     for _ in range(2):  # the slow path, and then the fast one
-        found = jac.batch(*arguments, in_axes=tuple(axes), transposed=transposed)
+        result = jac.batch(*arguments, in_axes=tuple(axes), transposed=transposed)
         for k in range(points):
             for many, one in zip(
-                leaves(point_of(found, k, transposed)), leaves(jac(*[x[k] for x in each])), strict=True
+                leaves(point_of(result, k, transposed)), leaves(jac(*[x[k] for x in each])), strict=True
             ):
                 assert many.dtype == one.dtype
                 # NumPy's own loops differ in the last bits between one and many
@@ -175,11 +175,11 @@ def test_memory_maps_are_arrays(tmp_path):
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("target", targets())
-def test_given_arrays_are_written_to_or_refused_at_every_call(target, sparse, transposed):
+def test_out_arrays_are_written_or_rejected_at_every_call(target, sparse, transposed):
     jac = acc.jacobian(quadratic, argnums=1, sparse=sparse, effort="fast", target=target)
     t, Y = 2.0, np.arange(10.0).reshape(5, 2)
     X = np.ascontiguousarray(Y.T) if transposed else Y
-    wanted = [np.diag(4.0 * y) for y in Y]
+    expected = [np.diag(4.0 * y) for y in Y]
 
     def shaped(*shape, points=5):
         return np.full((*shape, points) if transposed else (points, *shape), np.nan)
@@ -192,11 +192,11 @@ def test_given_arrays_are_written_to_or_refused_at_every_call(target, sparse, tr
     wrong.append(read_only)
     for _ in range(2):  # the slow path, and then the fast one
         for out in (shaped(*at_one), (shaped(*at_one),)):
-            found = jac.batch(t, X, out=out, transposed=transposed)
+            actual = jac.batch(t, X, out=out, transposed=transposed)
             memory = out if isinstance(out, np.ndarray) else out[0]
-            assert np.shares_memory(found.data if sparse else found, memory)
-            dense = found.toarray() if sparse else np.moveaxis(found, -1, 0) if transposed else found
-            np.testing.assert_array_equal(dense, wanted)
+            assert np.shares_memory(actual.data if sparse else actual, memory)
+            dense = actual.toarray() if sparse else np.moveaxis(actual, -1, 0) if transposed else actual
+            np.testing.assert_array_equal(dense, expected)
         for out in wrong:
             before = [np.copy(array) for array in (out if isinstance(out, list) else [out])]
             with pytest.raises(ArgumentError, match="out "):
@@ -221,11 +221,11 @@ def test_results_are_fresh_at_every_call():
     jac = acc.value_and_jacobian(quadratic, argnums=1, effort="fast")
     y = np.array([1.0, 2.0])
     first = jac(1.0, y)
-    before = [part.copy() for part in first]
-    for part in jac(2.0, y):
-        part[...] = -1
-    for part, copy in zip(first, before, strict=True):
-        np.testing.assert_array_equal(part, copy)
+    before = [child.copy() for child in first]
+    for child in jac(2.0, y):
+        child[...] = -1
+    for child, copy in zip(first, before, strict=True):
+        np.testing.assert_array_equal(child, copy)
 
 
 @pytest.mark.parametrize("target", targets())
@@ -233,16 +233,16 @@ def test_values_of_nonzeros_are_those_of_the_matrices_at_every_call(target):
     jac = acc.value_and_jacobian(
         lambda t, y, kind: t * y[1:] * y[:-1], argnums=1, sparse="csr", effort="fast", target=target
     )
-    found = []
+    actual = []
     for t in (1, 2.0, np.float64(3), np.array(4)):
         for kind in ("one", "two"):
             y = np.array([1.0, 2.0, 3.0]) * float(t)
             value, data = jac.nonzeros(t, y, kind)
-            wanted, matrix = jac(t, y, kind)
-            np.testing.assert_array_equal(value, wanted)
+            expected, matrix = jac(t, y, kind)
+            np.testing.assert_array_equal(value, expected)
             np.testing.assert_array_equal(data, matrix.data)
-            found += [(value, value.copy()), (data, data.copy())]
-    for result, before in found:
+            actual += [(value, value.copy()), (data, data.copy())]
+    for result, before in actual:
         np.testing.assert_array_equal(result, before)
     with pytest.raises(ArgumentError, match="argument 1"):
         jac.nonzeros(1.0, {1.0, 2.0, 3.0}, "one")

@@ -151,7 +151,7 @@ def test_points_that_compiled_code_decides_otherwise_are_those_of_the_recording(
     assert {float(jac(x)) for x in X} == {2.0, -1.0}
 
 
-def test_results_go_where_they_are_wanted(tmp_path):
+def test_results_are_written_to_out(tmp_path):
     X = points(halving, 3000)
     expected = np.stack([complex_steps(halving, x) for x in X])
     jac = acc.jacobian(halving)
@@ -191,8 +191,8 @@ def test_sparse_results_have_one_pattern_which_grows():
     np.testing.assert_array_equal(B.toarray(), [[2, 1, 0], [0, 1, 0]])
     for fmt in ("csr", "csc", "coo"):
         fresh = acc.jacobian(sparse, sparse=fmt)
-        found = fresh.batch(np.stack([positive, negative, positive])).toarray()
-        np.testing.assert_array_equal(found, [A.toarray(), [[2, 1, 0], [-3, 0, 1]], A.toarray()])
+        result = fresh.batch(np.stack([positive, negative, positive])).toarray()
+        np.testing.assert_array_equal(result, [A.toarray(), [[2, 1, 0], [-3, 0, 1]], A.toarray()])
 
 
 def test_results_of_other_shapes():
@@ -257,8 +257,8 @@ def test_threads_find_cases_at_once():
     jac = acc.jacobian(looked_up)
     X = points(looked_up, 80)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(jac, X))
-    np.testing.assert_allclose(found, [complex_steps(looked_up, x) for x in X], rtol=1e-9, atol=1e-11)
+        results = list(pool.map(jac, X))
+    np.testing.assert_allclose(results, [complex_steps(looked_up, x) for x in X], rtol=1e-9, atol=1e-11)
     assert repr(jac) == "<jacobian(looked_up), 4 compiled>"
     assert len({id(program) for program in next(iter(jac._programs.values())).recent}) == 4
 
@@ -266,7 +266,7 @@ def test_threads_find_cases_at_once():
 SIGN = 1.0
 
 
-def test_what_changes_outside_forgets_all_cases():
+def test_captured_changes_discard_all_cases():
     global SIGN  # noqa: PLW0603
 
     def f(x):
@@ -314,12 +314,12 @@ def test_points_of_many_cases_are_parted_first(options):
     jac = acc.jacobian(f, **options)
     for turn in range(4):
         transposed = turn % 2 == 1
-        found = jac.batch(np.ascontiguousarray(X.T) if transposed else X, transposed=transposed)
+        actual = jac.batch(np.ascontiguousarray(X.T) if transposed else X, transposed=transposed)
         if "sparse" in options:
-            found = found.toarray()
+            actual = actual.toarray()
         elif transposed:
-            found = np.moveaxis(found, -1, 0)
-        np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
+            actual = np.moveaxis(actual, -1, 0)
+        np.testing.assert_allclose(actual, expected, rtol=1e-14, atol=1e-14)
     (cases,) = jac._programs.values()
     assert cases.is_partitioned
     assert len(cases.programs) == 7

@@ -46,8 +46,8 @@ def _by_jax():
 
 def whole(x, y):
     """The Jacobian by both arguments, the second first, as one matrix, by JAX."""
-    found = _by_jax()(x, y)
-    pairs = jax.tree.leaves(found, is_leaf=lambda node: isinstance(node, tuple) and hasattr(node[0], "shape"))
+    result = _by_jax()(x, y)
+    pairs = jax.tree.leaves(result, is_leaf=lambda node: isinstance(node, tuple) and hasattr(node[0], "shape"))
     blocks = [[np.reshape(pair[0], (-1, 2)), np.reshape(pair[1], (-1, 3))] for pair in pairs]
     return np.block(blocks)
 
@@ -59,7 +59,9 @@ def choices(count):
     """Rows or columns, as users may give them."""
     return st.one_of(
         st.just(slice(None)),
-        st.lists(st.integers(0, count - 1), unique=True).map(lambda given: [k - count if k % 2 else k for k in given]),
+        st.lists(st.integers(0, count - 1), unique=True).map(
+            lambda positions: [k - count if k % 2 else k for k in positions]
+        ),
         st.lists(st.booleans(), min_size=count, max_size=count).map(np.array),
         st.builds(slice, st.integers(0, count), st.integers(0, count), st.sampled_from([None, 1, 2, -1])),
     )
@@ -67,8 +69,8 @@ def choices(count):
 
 def taken(matrix, rows, columns):
     rows, columns = (
-        slice(None) if given is None else np.array(given, int) if isinstance(given, list) else given
-        for given in (rows, columns)
+        slice(None) if selection is None else np.array(selection, int) if isinstance(selection, list) else selection
+        for selection in (rows, columns)
     )
     return matrix[rows][:, columns]
 
@@ -76,11 +78,11 @@ def taken(matrix, rows, columns):
 @settings(max_examples=4)
 @given(rows=choices(M), columns=choices(N), sparse=st.sampled_from([None, "csr", "csc", "coo"]))
 def test_rows_and_columns(rows, columns, sparse):
-    part = acc.jacobian(swirl, argnums=(1, 0), rows=rows, columns=columns, sparse=sparse, **QUICK)
+    selected = acc.jacobian(swirl, argnums=(1, 0), rows=rows, columns=columns, sparse=sparse, **QUICK)
     expected = taken(whole(X, Y), rows, columns)
-    found = part(X, Y)
-    np.testing.assert_allclose(found.toarray() if sparse else found, expected, rtol=1e-13)
-    points = part.batch(np.stack([X, 2.0 * X]), Y, in_axes=(0, None))
+    actual = selected(X, Y)
+    np.testing.assert_allclose(actual.toarray() if sparse else actual, expected, rtol=1e-13)
+    points = selected.batch(np.stack([X, 2.0 * X]), Y, in_axes=(0, None))
     assert (points.toarray() if sparse else points).shape == (2, *expected.shape)
     np.testing.assert_allclose(
         points[1].toarray() if sparse else points[1], taken(whole(2.0 * X, Y), rows, columns), rtol=1e-13
@@ -89,28 +91,29 @@ def test_rows_and_columns(rows, columns, sparse):
 
 @settings(max_examples=5)
 @given(
-    places=st.lists(st.tuples(st.integers(0, M - 1), st.integers(-N, N - 1))), target=st.sampled_from(["llvm", "numpy"])
+    positions=st.lists(st.tuples(st.integers(0, M - 1), st.integers(-N, N - 1))),
+    target=st.sampled_from(["llvm", "numpy"]),
 )
-def test_entries_are_in_the_order_in_which_they_are_given(places, target):
-    rows, columns = [i for i, _ in places], [j for _, j in places]
-    value, found = acc.value_and_jacobian(swirl, (1, 0), entries=(rows, columns), target=target, **QUICK)(X, Y)
+def test_entries_are_in_the_order_of_the_selection(positions, target):
+    rows, columns = [i for i, _ in positions], [j for _, j in positions]
+    value, actual = acc.value_and_jacobian(swirl, (1, 0), entries=(rows, columns), target=target, **QUICK)(X, Y)
     assert value["b"][1].tolist() == [1.0, 1.0]
-    np.testing.assert_allclose(found, whole(X, Y)[np.array(rows, int), np.array(columns, int)], rtol=1e-13)
+    np.testing.assert_allclose(actual, whole(X, Y)[np.array(rows, int), np.array(columns, int)], rtol=1e-13)
 
 
 class TestEntries:
     @pytest.mark.parametrize("sparse", ["csr", "csc", "coo"])
-    def test_a_sparse_matrix_has_the_pattern_that_is_given(self, sparse):
+    def test_a_sparse_matrix_has_the_selected_pattern(self, sparse):
         pattern = coo_array((np.ones(4), ([11, 0, 7, 2], [0, 4, 1, 3])), shape=(M, N))
-        found = acc.jacobian(swirl, (1, 0), entries=pattern, sparse=sparse, **QUICK)(X, Y)
-        assert found.nnz == 4
-        assert found.format == sparse
-        np.testing.assert_allclose(found.toarray(), np.where(pattern.toarray(), whole(X, Y), 0.0), rtol=1e-13)
+        result = acc.jacobian(swirl, (1, 0), entries=pattern, sparse=sparse, **QUICK)(X, Y)
+        assert result.nnz == 4
+        assert result.format == sparse
+        np.testing.assert_allclose(result.toarray(), np.where(pattern.toarray(), whole(X, Y), 0.0), rtol=1e-13)
 
     def test_of_a_matrix_they_are_its_data(self):
         matrix = csr_array(whole(X, Y))
-        part = acc.jacobian(swirl, (1, 0), entries=matrix, **QUICK)
-        matrix.data[:] = part(2.0 * X, Y)
+        selected = acc.jacobian(swirl, (1, 0), entries=matrix, **QUICK)
+        matrix.data[:] = selected(2.0 * X, Y)
         np.testing.assert_allclose(matrix.toarray(), whole(2.0 * X, Y), rtol=1e-13)
 
     def test_only_their_work_is_done(self):
@@ -118,13 +121,13 @@ class TestEntries:
             return np.sin(np.cos(x * np.sum(x)) @ np.arange(1.0, 37.0).reshape(6, 6))
 
         x = np.linspace(0.1, 0.9, 6)
-        full, part, row = (
+        full, selected, row = (
             acc.jacobian(layers, **choice, **QUICK) for choice in ({}, {"entries": ([0], [0])}, {"rows": [2]})
         )
         matrix = full(x)
-        np.testing.assert_allclose(part(x), matrix[0, :1], rtol=1e-12)
+        np.testing.assert_allclose(selected(x), matrix[0, :1], rtol=1e-12)
         np.testing.assert_allclose(row(x), matrix[2:3], rtol=1e-12)
-        assert 3 * part.operations < full.operations
+        assert 3 * selected.operations < full.operations
         assert 2 * row.operations < full.operations
 
     def test_of_decisions_with_one_layout(self):
@@ -134,21 +137,21 @@ class TestEntries:
         points = np.array([[1.0, 2.0, 3.0], [2.0, 2.0, 3.0]])
         expected = acc.jacobian(f, **QUICK).batch(points)
         for sparse in (None, "csr"):
-            part = acc.jacobian(f, rows=[0], sparse=sparse, **QUICK).batch(points)
-            np.testing.assert_array_equal(part.toarray() if sparse else part, expected[:, :1])
+            selected = acc.jacobian(f, rows=[0], sparse=sparse, **QUICK).batch(points)
+            np.testing.assert_array_equal(selected.toarray() if sparse else selected, expected[:, :1])
             stored = acc.jacobian(f, entries=([0, 1], [2, 0]), sparse=sparse, **QUICK).batch(points)
             stored = stored.data if sparse else stored
             np.testing.assert_array_equal(stored, expected[:, [0, 1], [2, 0]])
 
     def test_within_functions_files_pickles_and_float32(self, tmp_path):
-        part = acc.jacobian(swirl, (1, 0), rows=[0, 11], columns=[0, 2], dtype="float32", **QUICK)
+        selected = acc.jacobian(swirl, (1, 0), rows=[0, 11], columns=[0, 2], dtype="float32", **QUICK)
         expected = taken(whole(X, Y), [0, 11], [0, 2])
-        found = part(X, Y)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
-        acc.save(part, tmp_path / "part")
-        for other in (acc.load(tmp_path / "part"), pickle.loads(pickle.dumps(part))):
-            np.testing.assert_array_equal(other(X, Y), found)
+        actual = selected(X, Y)
+        assert actual.dtype == np.float32
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+        acc.save(selected, tmp_path / "part")
+        for other in (acc.load(tmp_path / "part"), pickle.loads(pickle.dumps(selected))):
+            np.testing.assert_array_equal(other(X, Y), actual)
             assert other.batch(np.stack([X, X]), Y, in_axes=(0, None)).shape == (2, 2, 2)
         with pytest.raises(FileError, match="not saved"):
             acc.load(tmp_path / "part").sparsity(X, Y)
@@ -171,8 +174,8 @@ class TestHessians:
         for rows, columns in (([3, 0], slice(None)), (slice(None), slice(1, 4)), ([0], [2, 0])):
             choice, expected = {"rows": rows, "columns": columns}, taken(whole, rows, columns)
             np.testing.assert_allclose(acc.hessian(chain, **choice, **QUICK)(x), expected, rtol=1e-13)
-            value, gradient, part = acc.value_gradient_hessian(chain, sparse="csc", **choice, **QUICK)(x)
-            np.testing.assert_allclose(part.toarray(), expected, rtol=1e-13)
+            value, gradient, selected = acc.value_gradient_hessian(chain, sparse="csc", **choice, **QUICK)(x)
+            np.testing.assert_allclose(selected.toarray(), expected, rtol=1e-13)
             np.testing.assert_allclose(gradient, slope, rtol=1e-13)
             np.testing.assert_allclose(value, chain(x), rtol=1e-13)
 
@@ -182,10 +185,10 @@ class TestHessians:
         def constraints(x, np=np):
             return np.stack([x[0] * x[5], np.sum(x**3)])
 
-        places = np.tril_indices(6)
-        found = acc.hessian_of_lagrangian(chain, constraints, entries=places, **QUICK)(x, 0.5, multipliers)
+        positions = np.tril_indices(6)
+        result = acc.hessian_of_lagrangian(chain, constraints, entries=positions, **QUICK)(x, 0.5, multipliers)
         lagrangian = jax.jit(jax.hessian(lambda x: 0.5 * chain(x, jnp) + multipliers @ constraints(x, jnp)))
-        np.testing.assert_allclose(found, lagrangian(x)[places], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(result, lagrangian(x)[positions], rtol=1e-12, atol=1e-14)
 
     def test_without_a_mirror(self):
         def f(x):  # the derivative of a root is attached
@@ -248,13 +251,13 @@ class TestLongArrays:
         matrix = acc.jacobian(f, sparse="csr", **QUICK)(u)
         assert (acc.jacobian(f, **QUICK).sparsity(u) != (matrix != 0)).nnz == 0
         rows, columns = [5, 9_999, 100], slice(0, 200)
-        part = acc.jacobian(f, rows=rows, columns=columns, **QUICK)(u)
-        np.testing.assert_array_equal(part, matrix[rows][:, columns].toarray())
-        part = acc.jacobian(f, rows=rows, sparse="csc", **QUICK)(u)
-        np.testing.assert_array_equal(part.toarray(), matrix[rows].toarray())
-        places = [5, 3, 7, 5, 0], [5, 2, 900, 5, 0]
-        values = acc.jacobian(f, entries=places, **QUICK).batch(np.stack([u, u]))
-        np.testing.assert_array_equal(values[1], np.ravel(matrix[places]))
+        selected = acc.jacobian(f, rows=rows, columns=columns, **QUICK)(u)
+        np.testing.assert_array_equal(selected, matrix[rows][:, columns].toarray())
+        selected = acc.jacobian(f, rows=rows, sparse="csc", **QUICK)(u)
+        np.testing.assert_array_equal(selected.toarray(), matrix[rows].toarray())
+        positions = [5, 3, 7, 5, 0], [5, 2, 900, 5, 0]
+        values = acc.jacobian(f, entries=positions, **QUICK).batch(np.stack([u, u]))
+        np.testing.assert_array_equal(values[1], np.ravel(matrix[positions]))
         i, j = matrix.nonzero()
         np.testing.assert_array_equal(acc.jacobian(f, banded=(1, 1), **QUICK)(u)[1 + i - j, j], np.ravel(matrix[i, j]))
 
@@ -272,11 +275,11 @@ class TestLongArrays:
 class TestSparsity:
     def test_it_is_the_pattern_of_sparse_results(self):
         derivative = acc.jacobian(swirl, (1, 0), **QUICK)
-        found = derivative.sparsity(X, Y)
+        result = derivative.sparsity(X, Y)
         assert "0 compiled" in repr(derivative)
         sparse = acc.jacobian(swirl, (1, 0), sparse="csr", **QUICK)(X, Y)
-        pairs = [*zip(found["a"], sparse["a"], strict=True), *zip(found["c"], sparse["c"], strict=True)]
-        pairs += [pair for k in range(2) for pair in zip(found["b"][k], sparse["b"][k], strict=True)]
+        pairs = [*zip(result["a"], sparse["a"], strict=True), *zip(result["c"], sparse["c"], strict=True)]
+        pairs += [pair for k in range(2) for pair in zip(result["b"][k], sparse["b"][k], strict=True)]
         assert len(pairs) == 8
         for pattern, matrix in pairs:
             assert pattern.dtype == bool
@@ -302,7 +305,7 @@ class TestSparsity:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"rows": 1}, "rows is 1; expected a sequence of positions"),
         ({"rows": [12]}, "rows of the derivative of swirl have 12; there are 12"),
@@ -315,17 +318,17 @@ class TestSparsity:
         ({"entries": coo_array((2, 2))}, r"a matrix of shape \(2, 2\); the derivative of swirl has shape \(12, 5\)"),
         ({"entries": ([1, 1], [2, 2]), "sparse": "csr"}, "names a position twice"),
         ({"entries": ([1], [2]), "rows": [1]}, "and rows or columns"),
-        ({"banded": (1, 1), "sparse": True}, "banded was given together with"),
+        ({"banded": (1, 1), "sparse": True}, "banded was options together with"),
         ({"banded": (1, -1)}, "expected the numbers of diagonals"),
         ({"banded": True}, "expected the numbers of diagonals"),
     ],
 )
-def test_what_is_wrong_is_told(given, message):
+def test_mistakes_raise_with_the_reason(options, message):
     with pytest.raises(ArgumentError, match=message):
-        acc.jacobian(swirl, (1, 0), **given, **QUICK)(X, Y)
+        acc.jacobian(swirl, (1, 0), **options, **QUICK)(X, Y)
 
 
-def test_what_is_no_matrix_has_no_rows():
+def test_results_that_are_no_matrix_have_no_rows():
     for make in (acc.gradient, acc.value_and_gradient, acc.compile):
         with pytest.raises(UnknownNameError, match="rows"):
             make(chain, rows=[1])
@@ -344,16 +347,16 @@ class TestProductsOfLongArrays:
         seeds = np.random.default_rng(3).normal(size=(count,) if several is None else (several, count))
         slope = np.cos(x) * np.roll(x, 1) - np.exp(-x)
         pushed = acc.jvp(self.waves, **QUICK)
-        value, found = pushed((x,), (seeds,))
+        value, actual = pushed((x,), (seeds,))
         np.testing.assert_allclose(value, self.waves(x), rtol=1e-14)
         np.testing.assert_allclose(
-            found, slope * seeds + np.sin(x) * np.roll(seeds, 1, axis=-1), rtol=1e-12, atol=1e-12
+            actual, slope * seeds + np.sin(x) * np.roll(seeds, 1, axis=-1), rtol=1e-12, atol=1e-12
         )
         pulled = acc.vjp(self.waves, **QUICK)
-        value, (found,) = pulled((x,), seeds)
+        value, (actual,) = pulled((x,), seeds)
         np.testing.assert_allclose(value, self.waves(x), rtol=1e-14)
         back = np.roll(seeds * np.sin(x), -1, axis=-1)
-        np.testing.assert_allclose(found, slope * seeds + back, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(actual, slope * seeds + back, rtol=1e-12, atol=1e-12)
         for made in (pushed, pulled):
             tape = made.compile(*((x,), (seeds,)) if made is pushed else ((x,), seeds)).tape
             assert isinstance(tape, Program) == loops
@@ -365,11 +368,11 @@ class TestProductsOfLongArrays:
         product = acc.hvp(lambda x: np.log(np.sum(np.exp(x))), **QUICK)
         share = np.exp(x) / np.sum(np.exp(x))
         expected = share * seeds - share * (seeds @ share)[..., None]
-        (found,) = product((x,), (seeds,))
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+        (actual,) = product((x,), (seeds,))
+        np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-13)
         assert isinstance(product.compile((x,), (seeds,)).tape, Program) == loops
 
-    def test_the_order_of_the_function_is_kept_where_it_is_asked_for(self):
+    def test_the_order_of_the_function_is_kept_with_exact_order(self):
         x = np.linspace(0.1, 1.0, 3000)
         pushed = acc.jvp(self.waves, exact_order=True, **QUICK)
         assert not isinstance(pushed.compile((x,), (x,)).tape, Program)

@@ -33,28 +33,28 @@ def test_coefficients_are_those_of_jet():
     with jax.enable_x64(True):
         series = [[row * factor for row, factor in zip(each, factorials, strict=True)] for each in (OF_X, OF_A)]
         value, derivatives = jet(waves_of_jax, (X, 1.3), series)
-    found, coefficients = EXPANDED((X, 1.3), (OF_X, OF_A))
+    actual, coefficients = EXPANDED((X, 1.3), (OF_X, OF_A))
     for name in ("waves", "sum"):
         expected = np.stack([np.asarray(d) / factor for d, factor in zip(derivatives[name], factorials, strict=True)])
-        np.testing.assert_allclose(found[name], value[name], rtol=1e-14)
+        np.testing.assert_allclose(actual[name], value[name], rtol=1e-14)
         np.testing.assert_allclose(coefficients[name], expected, rtol=1e-12, atol=1e-13)
 
 
 def test_the_first_coefficient_is_the_product_with_a_direction():
     _, expected = acc.jvp(waves, **QUICK)((X, 1.3), (OF_X[0], None))
     for series in (OF_X[0], OF_X[:1]):
-        _, found = EXPANDED((X, 1.3), (series, None))
-        np.testing.assert_allclose(np.ravel(found["waves"]), expected["waves"], rtol=1e-13)
+        _, actual = EXPANDED((X, 1.3), (series, None))
+        np.testing.assert_allclose(np.ravel(actual["waves"]), expected["waves"], rtol=1e-13)
 
 
 @pytest.mark.parametrize("target", ["llvm", "numpy"])
 def test_batches_are_points_one_by_one(target):
     points, paths = RNG.uniform(-1.0, 1.0, (7, 3)), RNG.uniform(-1.0, 1.0, (7, ORDER, 3))
-    _, found = acc.taylor(waves, target=target, **QUICK).batch((points, 1.3), (paths, None))
+    _, actual = acc.taylor(waves, target=target, **QUICK).batch((points, 1.3), (paths, None))
     for k in range(7):
         _, expected = EXPANDED((points[k], 1.3), (paths[k], None))
-        np.testing.assert_allclose(found["waves"][k], expected["waves"], rtol=1e-13, atol=1e-15)
-    assert found["sum"].shape == (7, ORDER)
+        np.testing.assert_allclose(actual["waves"][k], expected["waves"], rtol=1e-13, atol=1e-15)
+    assert actual["sum"].shape == (7, ORDER)
 
 
 def deciding(x):
@@ -66,10 +66,10 @@ def deciding(x):
 
 def test_functions_that_decide_have_a_case_each():
     x = np.array([3.0, 0.5, 1.9])
-    values, found = acc.taylor(deciding, **QUICK).batch((x,), (np.tile([1.0, 0.0], (3, 1)),))
+    values, actual = acc.taylor(deciding, **QUICK).batch((x,), (np.tile([1.0, 0.0], (3, 1)),))
     np.testing.assert_allclose(values, [2.0 + math.sin(0.75), 0.25, 1.0 + math.sin(0.95)])
     sines = [[math.cos(y) / scale, -math.sin(y) / 2.0 / scale**2] for y, scale in ((0.75, 4.0), (0.95, 2.0))]
-    np.testing.assert_allclose(found, [sines[0], [1.0, 1.0], sines[1]], rtol=1e-13)
+    np.testing.assert_allclose(actual, [sines[0], [1.0, 1.0], sines[1]], rtol=1e-13)
 
 
 ROOT = acc.implicit(lambda y, p: y * y - p, steps=6)
@@ -77,17 +77,17 @@ MATRIX = np.array([[4.0, 1.0, 0.2, 0.3], [1.0, 5.0, 0.4, 0.1], [0.2, 0.7, 6.0, 1
 
 
 def test_solutions_of_equations():
-    _, found = acc.taylor(lambda p: ROOT(1.0, p), **QUICK)((2.0,), (np.eye(1, 4)[0],))
+    _, actual = acc.taylor(lambda p: ROOT(1.0, p), **QUICK)((2.0,), (np.eye(1, 4)[0],))
     expected = [math.sqrt(2.0) * factor for factor in (1 / 4, -1 / 32, 1 / 128, -5 / 2048)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12)
 
     def solved(p):
         return np.linalg.solve(MATRIX + p * np.eye(4), np.ones(4))
 
-    _, found = acc.taylor(solved, target="numpy", optimise=False, **QUICK)((0.2,), (np.eye(1, 2)[0],))
+    _, actual = acc.taylor(solved, target="numpy", optimise=False, **QUICK)((0.2,), (np.eye(1, 2)[0],))
     inverse = np.linalg.inv(MATRIX + 0.2 * np.eye(4))
     np.testing.assert_allclose(
-        found, [-(inverse @ inverse @ np.ones(4)), inverse @ inverse @ inverse @ np.ones(4)], rtol=1e-12
+        actual, [-(inverse @ inverse @ np.ones(4)), inverse @ inverse @ inverse @ np.ones(4)], rtol=1e-12
     )
 
 
@@ -102,8 +102,8 @@ def test_coefficients_within_functions_have_derivatives():
 
 def test_long_arrays():
     x = np.linspace(0.0, 1.0, 300)
-    _, found = acc.taylor(lambda x: np.sum(np.exp(x)), **QUICK)((x,), (np.stack([np.ones(300), np.zeros(300)]),))
-    np.testing.assert_allclose(found, [np.exp(x).sum(), np.exp(x).sum() / 2.0], rtol=1e-13)
+    _, actual = acc.taylor(lambda x: np.sum(np.exp(x)), **QUICK)((x,), (np.stack([np.ones(300), np.zeros(300)]),))
+    np.testing.assert_allclose(actual, [np.exp(x).sum(), np.exp(x).sum() / 2.0], rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,9 @@ def test_products_are_those_of_the_function(steps, seed):
         expected = [mpmath.diff(lambda t, k=k: exact(moved(v, t, v, 0))[k], 0) for k in range(RESULTS)]
         columns = [mpmath.diff(lambda t, i=i: of_weights(0, t, i), 0) for i in range(INPUTS)]
         second = [mpmath.diff(lambda s, t, i=i: of_weights(s, t, i), (0, 0), (1, 1)) for i in range(INPUTS)]
-    for found, true in ((pushed, expected), (pulled, columns), (curved, second)):
+    for actual, true in ((pushed, expected), (pulled, columns), (curved, second)):
         numbers = np.array(true, float)
-        np.testing.assert_allclose(found, numbers, rtol=1e-9, atol=1e-10 * (1.0 + np.abs(numbers).max()))
+        np.testing.assert_allclose(actual, numbers, rtol=1e-9, atol=1e-10 * (1.0 + np.abs(numbers).max()))
 
 
 def solved(x):
@@ -123,9 +123,9 @@ class TestShorter:
             return np.array([x[0] * x[i] + x[0] * x[j] * x[i] + x[j] * x[0] for i in range(4) for j in range(i)])
 
         x = np.linspace(0.5, 2.0, 4)
-        found, plain = acc.jvp(f, cache=False), acc.jvp(f, method="forward", cache=False)
-        assert found.compile((x,), (x,)).operations < plain.compile((x,), (x,)).operations
-        np.testing.assert_allclose(found((x,), (x,))[1], plain((x,), (x,))[1], rtol=1e-12)
+        actual, plain = acc.jvp(f, cache=False), acc.jvp(f, method="forward", cache=False)
+        assert actual.compile((x,), (x,)).operations < plain.compile((x,), (x,)).operations
+        np.testing.assert_allclose(actual((x,), (x,))[1], plain((x,), (x,))[1], rtol=1e-12)
 
     def test_the_jacobian_is_formed_where_its_entries_share_nearly_all(self):
         def f(x):
@@ -149,7 +149,7 @@ class TestLongJacobians:
     @given(steps=STEPS, seed=st.integers(0, 2**31))
     def test_they_are_those_of_the_function(self, steps, seed):
         x = np.random.default_rng(seed).uniform(-1.2, 1.2, INPUTS)
-        found = acc.jacobian(function(steps), cache=False)(x)
+        result = acc.jacobian(function(steps), cache=False)(x)
         exact = function(steps, OfNumbers)
         with mpmath.workdps(50):
             at = [mpmath.mpf(each) for each in x]
@@ -158,7 +158,7 @@ class TestLongJacobians:
                 for k in range(RESULTS)
             ]
         numbers = np.array(true, float)
-        np.testing.assert_allclose(found, numbers, rtol=1e-9, atol=1e-10 * (1.0 + np.abs(numbers).max()))
+        np.testing.assert_allclose(result, numbers, rtol=1e-9, atol=1e-10 * (1.0 + np.abs(numbers).max()))
 
     @pytest.mark.parametrize("effort", ["balanced", "thorough"])
     def test_their_function_has_fewer_operations(self, effort):
@@ -166,11 +166,11 @@ class TestLongJacobians:
             return np.array([x[0] * x[i] + x[0] * x[j] * x[i] + x[j] * x[0] for i in range(4) for j in range(i)])
 
         x = np.linspace(0.5, 2.0, 4)
-        found = acc.value_and_jacobian(f, effort=effort, cache=False)
+        result = acc.value_and_jacobian(f, effort=effort, cache=False)
         plain = acc.value_and_jacobian(f, optimise=False, cache=False)
-        graph, before = (each.compile(x).facts.linearization.graph for each in (found, plain))
+        graph, before = (each.compile(x).facts.linearization.graph for each in (result, plain))
         assert len(graph.sources) < len(before.sources)
-        for one, other in zip(found(x), plain(x), strict=True):
+        for one, other in zip(result(x), plain(x), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
 
     def test_functions_of_arrays_whose_products_were_counted_are_rewritten_too(self):
@@ -190,12 +190,12 @@ class TestLongJacobians:
         def f(x):
             return np.array([np.sin(x[0]) ** 2 + np.cos(x[0]) ** 2 + x[1] * x[2], x[0] * x[2] + x[0] * x[1]])
 
-        found = acc.jacobian(f, sparse="csr", cache=False)(np.ones(3))
-        assert found.nnz == 6
-        np.testing.assert_allclose(found.toarray(), [[0.0, 1.0, 1.0], [2.0, 1.0, 1.0]], atol=1e-15)
+        result = acc.jacobian(f, sparse="csr", cache=False)(np.ones(3))
+        assert result.nnz == 6
+        np.testing.assert_allclose(result.toarray(), [[0.0, 1.0, 1.0], [2.0, 1.0, 1.0]], atol=1e-15)
 
 
-def test_starts_are_compared_by_what_becomes_of_them():
+def test_starts_are_compared_by_their_programs():
     long, short = Tape(3), Tape(3)
     long.outputs = [long.add(long.multiply(0, 1), long.multiply(0, 2)), long.multiply(1, 2)]
     short.outputs = [short.multiply(0, short.add(1, 2)), short.multiply(1, 2)]

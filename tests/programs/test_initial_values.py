@@ -40,8 +40,8 @@ START = np.array([1.0, 0.0, 0.0])
 STIFF_TIMES = np.array([0.0, 0.4, 40.0])
 
 
-def close(found, expected, rtol=1e-6, atol=1e-7):
-    np.testing.assert_allclose(found, np.asarray(expected), rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-6, atol=1e-7):
+    np.testing.assert_allclose(actual, np.asarray(expected), rtol=rtol, atol=atol)
 
 
 # Values and derivatives ----------------------------------------------------------------------------------------------
@@ -53,8 +53,8 @@ def test_states_and_sensitivities_are_those_of_the_closed_form(method):
         return acc.odeint(cooling, y0, t, rate, method=method)
 
     close(solution(TIMES, 80.0, 0.5), cooled(TIMES, 80.0, 0.5), 1e-5)
-    found = acc.jacobian(solution, argnums=(0, 1, 2))(TIMES, 80.0, 0.5)
-    for one, other in zip(found, acc.jacobian(cooled, argnums=(0, 1, 2))(TIMES, 80.0, 0.5), strict=True):
+    result = acc.jacobian(solution, argnums=(0, 1, 2))(TIMES, 80.0, 0.5)
+    for one, other in zip(result, acc.jacobian(cooled, argnums=(0, 1, 2))(TIMES, 80.0, 0.5), strict=True):
         close(one, other, 1e-4, 1e-5)
 
 
@@ -72,8 +72,8 @@ def test_third_derivatives():
     def third(solution):
         return acc.jacobian(acc.jacobian(acc.jacobian(solution)))(0.5)
 
-    found = third(lambda rate: acc.odeint(decay, 2.0, TIMES, rate)[-1])
-    close(found, -((TIMES[-1] - TIMES[0]) ** 3) * 2.0 * np.exp(-0.5 * (TIMES[-1] - TIMES[0])))
+    result = third(lambda rate: acc.odeint(decay, 2.0, TIMES, rate)[-1])
+    close(result, -((TIMES[-1] - TIMES[0]) ** 3) * 2.0 * np.exp(-0.5 * (TIMES[-1] - TIMES[0])))
 
 
 def test_stiff_sensitivities_are_differences_at_tight_tolerances():
@@ -81,11 +81,11 @@ def test_stiff_sensitivities_are_differences_at_tight_tolerances():
         run = solve_ivp(robertson, STIFF_TIMES[[0, -1]], START, "Radau", STIFF_TIMES, args=(k,), rtol=1e-11, atol=1e-15)
         return run.y.T
 
-    found = acc.jacobian(lambda k: acc.odeint(robertson, START, STIFF_TIMES, k))(RATES)
+    actual = acc.jacobian(lambda k: acc.odeint(robertson, START, STIFF_TIMES, k))(RATES)
     close(acc.odeint(robertson, START, STIFF_TIMES, RATES), exact(RATES))
     for j, step in enumerate(np.diag(1e-4 * RATES)):
         expected = (exact(RATES + step) - exact(RATES - step)) / (2.0 * step[j])
-        close(found[..., j] * RATES[j], expected * RATES[j], 1e-5, 1e-7)
+        close(actual[..., j] * RATES[j], expected * RATES[j], 1e-5, 1e-7)
 
 
 def test_gradients_are_those_of_jax():
@@ -122,8 +122,8 @@ def test_adjoint_equations_are_the_variational_ones_backward(method, times, monk
     """By the initial state, all times, and parameters, of which some have no influence; of one row and of several."""
 
     def states(p, y0, t):
-        found = acc.odeint(mixed, {"y": y0, "z": p[0]}, t, p[1:], method=method, rtol=1e-8)
-        return found["y"] * np.cos(found["z"])[:, np.newaxis]
+        actual = acc.odeint(mixed, {"y": y0, "z": p[0]}, t, p[1:], method=method, rtol=1e-8)
+        return actual["y"] * np.cos(actual["z"])[:, np.newaxis]
 
     def loss(p, y0, t):
         return np.sum(np.sin(states(p, y0, t)))
@@ -136,7 +136,7 @@ def test_adjoint_equations_are_the_variational_ones_backward(method, times, monk
     calls = []
     computed = initial_values.Adjoint.computed
     monkeypatch.setattr(initial_values, "_VARIATIONAL", 0)
-    monkeypatch.setattr(initial_values.Adjoint, "computed", lambda *given: calls.append(1) or computed(*given))
+    monkeypatch.setattr(initial_values.Adjoint, "computed", lambda *args: calls.append(1) or computed(*args))
     gradient = acc.gradient(loss, argnums=(0, 1, 2), **options)
     tolerance = {"RK23": 1e-4, "BDF": 1e-4}.get(method, 1e-6)
     for one, other in zip(gradient(*point), expected, strict=True):
@@ -146,8 +146,8 @@ def test_adjoint_equations_are_the_variational_ones_backward(method, times, monk
     assert len(calls) == 1
     for one, other in zip(acc.vjp(states, **options)(point, weights)[1], pulled, strict=True):
         close(one, other, tolerance, tolerance)
-    found = gradient.batch(*(np.stack([part, 1.01 * part]) for part in point))
-    for one, other in zip(found, gradient(*(1.01 * part for part in point)), strict=True):
+    actual = gradient.batch(*(np.stack([value, 1.01 * value]) for value in point))
+    for one, other in zip(actual, gradient(*(1.01 * value for value in point)), strict=True):
         close(one[1], other)
 
 
@@ -172,15 +172,15 @@ def test_gradients_by_many_parameters_integrate_the_adjoint_equations(monkeypatc
 
     expected, calls = np.asarray(jax.jit(jax.grad(reference))(p)), []
     computed = initial_values.Adjoint.computed
-    monkeypatch.setattr(initial_values.Adjoint, "computed", lambda *given: calls.append(1) or computed(*given))
+    monkeypatch.setattr(initial_values.Adjoint, "computed", lambda *args: calls.append(1) or computed(*args))
     gradient = acc.gradient(loss, check=False)
     close(gradient(p), expected)
     assert calls
     calls.clear()
-    found = acc.hvp(lambda p: loss(np.concatenate([p, np.zeros(110 - 12)])))((p[:12],), (np.ones(12),))[0]
+    actual = acc.hvp(lambda p: loss(np.concatenate([p, np.zeros(110 - 12)])))((p[:12],), (np.ones(12),))[0]
     step = 1e-4
     ends = [gradient(np.concatenate([p[:12] + h, np.zeros(98)]))[:12] for h in (step, -step)]
-    close(found, (ends[0] - ends[1]) / (2.0 * step), 1e-4, 1e-4)
+    close(actual, (ends[0] - ends[1]) / (2.0 * step), 1e-4, 1e-4)
 
 
 def test_adjoint_equations_that_end_early(monkeypatch):
@@ -192,9 +192,9 @@ def test_adjoint_equations_that_end_early(monkeypatch):
     close(acc.gradient(last)(0.25), 2.0 / (1.0 - 0.5) ** 2)
     with pytest.raises(IntegrationError, match="ended"):
         acc.gradient(last)(0.25 * 3.0)
-    found = acc.gradient(lambda p: last(p, "nan")).batch(np.array([0.25, 0.75]))
-    close(found[0], 8.0)
-    assert np.isnan(found[1])
+    result = acc.gradient(lambda p: last(p, "nan")).batch(np.array([0.25, 0.75]))
+    close(result[0], 8.0)
+    assert np.isnan(result[1])
     assert np.isnan(acc.gradient(last)(np.nan))
 
 
@@ -209,14 +209,14 @@ def test_products_with_jacobians():
     close(acc.taylor(lambda rate: solution(rate)[1])((1.0,), (np.array([1.0, 0.0]),))[1], [slopes[1], np.exp(-0.5) / 8])
 
 
-def test_only_wanted_columns_are_integrated(monkeypatch):
+def test_only_needed_columns_are_integrated(monkeypatch):
     from accumulus.programs.initial_values import System
 
-    columns, own = [], System.sensitivities
+    columns, original = [], System.sensitivities
 
-    def noted(self, y0, start, *others):
+    def noted(self, y0, start, *rest):
         columns.append(len(start))
-        return own(self, y0, start, *others)
+        return original(self, y0, start, *rest)
 
     monkeypatch.setattr(System, "sensitivities", noted)
     acc.jacobian(lambda k, y0: acc.odeint(decay, y0, TIMES, k), check=False)(1.0, np.ones(20))
@@ -234,10 +234,10 @@ def test_structures_of_states_and_parameters():
         return acc.odeint(rates, {"a": np.ones(1), "b": [0.0]}, [0, 1], method="LSODA")
 
     p = {"k": 2.0, "rate": np.array([1.0])}
-    found = acc.jacobian(solution)(p)
+    result = acc.jacobian(solution)(p)
     close(solution(p)["b"][0], [0.0, 2.0 * (1.0 - np.exp(-1.0))])
-    close(found["b"][0]["k"], [0.0, 1.0 - np.exp(-1.0)])
-    close(found["a"]["rate"][1].item(), -np.exp(-1.0))
+    close(result["b"][0]["k"], [0.0, 1.0 - np.exp(-1.0)])
+    close(result["a"]["rate"][1].item(), -np.exp(-1.0))
 
 
 @pytest.mark.parametrize("times", [[0.0, 1.0, 1.0, 2.0], [2.0, 1.0, 1.0, 0.0], [1.0], [1.0, 1.0], [0, 1]], ids=str)
@@ -252,8 +252,8 @@ def test_times_of_every_kind(times):
 
     close(solution(2.0, 0.7, times), exact(2.0, 0.7, times))
     arguments = 2.0, 0.7, times.astype(float)
-    found = acc.jacobian(solution, argnums=(0, 1, 2))(*arguments)
-    for one, other in zip(found, acc.jacobian(exact, argnums=(0, 1, 2))(*arguments), strict=True):
+    result = acc.jacobian(solution, argnums=(0, 1, 2))(*arguments)
+    for one, other in zip(result, acc.jacobian(exact, argnums=(0, 1, 2))(*arguments), strict=True):
         close(one, other)
 
 
@@ -307,7 +307,7 @@ def ground(t, state, g):
 ground.direction = -1
 
 
-def test_events_and_what_follows_them():
+def test_events_and_continuation_after_them():
     def second_bounce(h, g):
         time, state = acc.odeint(fall, np.stack([h, 0.0]), [0.0, 10.0], g, event=ground)
         after = np.stack([0.0 * state[0], -0.8 * state[1]])
@@ -344,8 +344,8 @@ def test_solutions_that_end_early(method, rates, capfd, recwarn):
         last(1.0)
     with pytest.raises(IntegrationError, match="ended at t ="):
         acc.gradient(last, check=False)(1.0)
-    found = acc.gradient(lambda k: last(k, "nan"), check=False).batch(np.array([1.0, 0.01]))
-    assert np.isnan(found).tolist() == [True, False]
+    result = acc.gradient(lambda k: last(k, "nan"), check=False).batch(np.array([1.0, 0.01]))
+    assert np.isnan(result).tolist() == [True, False]
     assert not recwarn.list
     assert capfd.readouterr() == ("", "")
 
@@ -398,7 +398,7 @@ def test_bad_input(arguments, options, error, says):
 
 
 @pytest.mark.parametrize("options", [{"dtype": "float32"}, {"exact_order": True}, {"target": "c"}], ids=str)
-def test_what_cannot_call_it(options):
+def test_targets_that_cannot_call_it(options):
     with pytest.raises(OpaqueError, match="decay"):
         acc.gradient(lambda k: acc.odeint(decay, 1.0, TIMES, k)[-1], **options)(1.0)
 

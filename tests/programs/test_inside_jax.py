@@ -34,9 +34,9 @@ def same(x, k):
 X = np.array([0.3, 0.7])
 
 
-def close(got, wanted, rtol=1e-12):
-    assert jax.tree.structure(got) == jax.tree.structure(wanted)
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+def close(got, expected, rtol=1e-12):
+    assert jax.tree.structure(got) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         assert isinstance(one, jax.Array)
         np.testing.assert_allclose(one, other, rtol, 1e-13)
 
@@ -48,8 +48,8 @@ def test_inside_of_compiled_functions():
     def around(x, k):
         return jax.tree.map(lambda leaf: 2.0 * leaf, derivative(x + 0.1, k))
 
-    wanted = jax.jit(jax.jacfwd(same, argnums=(0, 1)))(jnp.asarray(X) + 0.1, 2.0)
-    close(around(X, 2.0), jax.tree.map(lambda leaf: 2.0 * leaf, wanted))
+    expected = jax.jit(jax.jacfwd(same, argnums=(0, 1)))(jnp.asarray(X) + 0.1, 2.0)
+    close(around(X, 2.0), jax.tree.map(lambda leaf: 2.0 * leaf, expected))
     close(derivative(X, 2.0), jax.jit(jax.jacfwd(same, argnums=(0, 1)))(jnp.asarray(X), 2.0))
     assert "accumulus_2_4_0" in around.lower(X, 2.0).as_text()  # XLA calls the machine code itself
 
@@ -57,11 +57,11 @@ def test_inside_of_compiled_functions():
 def test_mapped_over_points_on_any_axes():
     points = np.random.default_rng(0).uniform(0.5, 1.5, (7, 2))
     derivative = acc.jax.value_and_jacobian(f, **FAST)
-    wanted = acc.value_and_jacobian(f, **FAST).batch(points, 2.0, in_axes=(0, None))
-    close(jax.jit(jax.vmap(derivative, in_axes=(0, None)))(points, 2.0), wanted)
-    close(jax.vmap(derivative, in_axes=(1, None))(points.T, 2.0), wanted)
+    expected = acc.value_and_jacobian(f, **FAST).batch(points, 2.0, in_axes=(0, None))
+    close(jax.jit(jax.vmap(derivative, in_axes=(0, None)))(points, 2.0), expected)
+    close(jax.vmap(derivative, in_axes=(1, None))(points.T, 2.0), expected)
     both = jax.vmap(jax.vmap(derivative, in_axes=(0, None)), in_axes=(None, 0))(points, jnp.arange(1.0, 4.0))
-    close(jax.tree.map(lambda leaf: leaf[1], both), wanted)
+    close(jax.tree.map(lambda leaf: leaf[1], both), expected)
     assert jax.vmap(derivative, in_axes=(0, None))(points[:0], 2.0)[0]["a"].shape == (0, 3)
 
 
@@ -76,10 +76,10 @@ def test_in_loops_of_jax():
 
 def test_jax_differentiates_them_once_more():
     derivative = acc.jax.jacobian(f, **FAST)
-    wanted = jax.jit(jax.jacfwd(jax.jacfwd(same)))(jnp.asarray(X), 2.0)
-    close(jax.jit(jax.jacfwd(derivative))(jnp.asarray(X), 2.0), wanted)
+    expected = jax.jit(jax.jacfwd(jax.jacfwd(same)))(jnp.asarray(X), 2.0)
+    close(jax.jit(jax.jacfwd(derivative))(jnp.asarray(X), 2.0), expected)
     total = jax.grad(lambda x: derivative(x, 2.0)["a"].sum())(jnp.asarray(X))
-    np.testing.assert_allclose(total, wanted["a"].sum((0, 1)), rtol=1e-12)
+    np.testing.assert_allclose(total, expected["a"].sum((0, 1)), rtol=1e-12)
 
 
 def test_functions_of_jax_and_structures_of_arguments():
@@ -102,21 +102,21 @@ def test_static_arguments_and_keywords():
 def test_single_precision_where_arguments_are():
     with jax.enable_x64(False):
         derivative = jax.jit(acc.jax.jacobian(f, **FAST))
-        found = derivative(jnp.asarray(X), 2.0)
-        assert found["a"].dtype == np.float32
+        result = derivative(jnp.asarray(X), 2.0)
+        assert result["a"].dtype == np.float32
         np.testing.assert_allclose(
-            found["a"], jax.jit(jax.jacfwd(same))(jnp.asarray(X), 2.0)["a"], rtol=1e-6, atol=1e-6
+            result["a"], jax.jit(jax.jacfwd(same))(jnp.asarray(X), 2.0)["a"], rtol=1e-6, atol=1e-6
         )
 
 
-def test_long_arrays_are_computed_in_place():
+def test_long_arrays_are_computed_without_copies():
     def energy(x):
         return np.sum((x[1:] - x[:-1] ** 2) ** 2)
 
     x = np.linspace(-1.0, 1.0, 30_000)
     slope = acc.jax.gradient(energy, cache=False, time_limit=0)
-    found = jax.jit(slope)(x)
-    np.testing.assert_allclose(found, acc.gradient(energy, cache=False, time_limit=0)(x), rtol=1e-12)
+    result = jax.jit(slope)(x)
+    np.testing.assert_allclose(result, acc.gradient(energy, cache=False, time_limit=0)(x), rtol=1e-12)
     rows = jax.vmap(slope)(np.stack([x, 2 * x]))
     np.testing.assert_allclose(rows[1], slope(2 * x), rtol=1e-12)
     with pytest.raises(ArgumentError, match="works on long arrays"):
@@ -153,19 +153,19 @@ class TestOtherKinds:
         def mapped(make):
             return jax.jit(jax.vmap(make, in_axes=(0, None)))(self.points, self.parameters)
 
-        wanted = mapped(jax.hessian(self.energy))
-        close(mapped(acc.jax.hessian(self.energy, **FAST)), wanted)
+        expected = mapped(jax.hessian(self.energy))
+        close(mapped(acc.jax.hessian(self.energy, **FAST)), expected)
         value, slope, curvature = mapped(acc.jax.value_gradient_hessian(self.energy, rows=[1], **FAST))
         close((value, slope), mapped(jax.value_and_grad(self.energy)))
-        close(curvature, wanted[:, 1:])
+        close(curvature, expected[:, 1:])
         entries = acc.jax.hessian(self.energy, entries=([1, 0], [0, 0]), **FAST)
-        close(jax.jit(entries)(self.points[1], self.parameters), wanted[1][jnp.array([1, 0]), jnp.array([0, 0])])
+        close(jax.jit(entries)(self.points[1], self.parameters), expected[1][jnp.array([1, 0]), jnp.array([0, 0])])
 
     def test_a_lagrangian(self):
         curvature = acc.jax.hessian_of_lagrangian(lambda x: x[0] ** 2 * x[1], lambda x: x**3, **FAST)
-        found = jax.jit(curvature)(X, 3.0, jnp.array([0.5, -2.0]))
-        wanted = 3.0 * np.array([[2.0 * X[1], 2.0 * X[0]], [2.0 * X[0], 0.0]]) + np.diag([3.0 * X[0], -12.0 * X[1]])
-        close(found, jnp.asarray(wanted))
+        actual = jax.jit(curvature)(X, 3.0, jnp.array([0.5, -2.0]))
+        expected = 3.0 * np.array([[2.0 * X[1], 2.0 * X[0]], [2.0 * X[0], 0.0]]) + np.diag([3.0 * X[0], -12.0 * X[1]])
+        close(actual, jnp.asarray(expected))
 
     def test_products(self):
         def f(x, p):
@@ -194,7 +194,7 @@ class TestOtherKinds:
         by_name = acc.jax.gradient(lambda x, y: x * y**2, argnames="y", **FAST)
         close(by_name(2.0, 3.0), jnp.float64(12.0))
 
-    def test_signatures_name_what_there_is(self):
+    def test_signatures_name_existing_parameters(self):
         shown = {make: inspect.signature(getattr(acc.jax, make)).parameters for make in acc.jax.__all__}
         assert all("dtype" not in each and "effort" in each for each in shown.values())
         assert all(("rows" in shown[make]) == ("rows" in inspect.signature(getattr(acc, make)).parameters)
@@ -205,7 +205,7 @@ class TestOtherKinds:
             acc.jax.gradient(self.energy, rows=[1])
 
 
-def test_what_cannot_be():
+def test_unsupported_programs():
     with pytest.raises(ArgumentError, match="sparse was given"):
         acc.jax.jacobian(f, sparse=True)
     with pytest.raises(ArgumentError, match="without numbers"):
@@ -215,6 +215,6 @@ def test_what_cannot_be():
 
 
 @pytest.mark.parametrize("name", acc.jax.__all__)
-def test_a_missing_function_is_what_python_says(name):
+def test_a_missing_function_raises_python_s_error(name):
     with pytest.raises(TypeError, match="missing"):
         getattr(acc.jax, name)()

@@ -71,8 +71,8 @@ ALL = 0, 1, 2
 GRADIENT = jax.jit(jax.grad(number_in_jax, ALL))
 
 
-def agree(found, expected, tolerance=1e-11):
-    for one, other in zip(jax.tree_util.tree_leaves(found), jax.tree_util.tree_leaves(expected), strict=True):
+def agree(actual, expected, tolerance=1e-11):
+    for one, other in zip(jax.tree_util.tree_leaves(actual), jax.tree_util.tree_leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
 
 
@@ -192,8 +192,8 @@ def test_sources_files_and_copies_have_the_loop_written_out(tmp_path):
     expected = GRADIENT(*ARGUMENTS)
     scope = {}
     exec(program.source("numpy"), scope)
-    found = scope["f"](*ARGUMENTS)
-    agree([np.ravel(each) for each in found], [np.ravel(each) for each in expected])
+    actual = scope["f"](*ARGUMENTS)
+    agree([np.ravel(each) for each in actual], [np.ravel(each) for each in expected])
     assert "void" in program.source("c")
     acc.save(derivative, tmp_path / "gradient.accumulus")
     agree(acc.load(tmp_path / "gradient.accumulus")(*ARGUMENTS), expected)

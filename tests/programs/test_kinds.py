@@ -36,7 +36,7 @@ POINT = np.array([0.7, -0.4, 1.9])
 
 
 def agree(ours, theirs, tolerance=1e-12):
-    """Whether two results have one structure and the same numbers."""
+    """Return True if two results have the same structure and numbers."""
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance), ours, theirs)
 
 
@@ -125,15 +125,15 @@ class TestJvp:
     def test_none_several_and_batches(self):
         pushed = acc.jvp(swirl, **QUICK)
         expected = acc.jacobian(swirl, **QUICK)(POINT, 2.0)
-        found = pushed((POINT, 2.0), (np.eye(3), None))[1]
-        agree(found, {"a": expected["a"], "b": expected["b"].T})
+        actual = pushed((POINT, 2.0), (np.eye(3), None))[1]
+        agree(actual, {"a": expected["a"], "b": expected["b"].T})
         X = np.stack([POINT, 2.0 * POINT, 3.0 * POINT], axis=1)
-        found = pushed.batch((X, 2.0), (POINT, None), in_axes=((1, None), (None, None)))
+        actual = pushed.batch((X, 2.0), (POINT, None), in_axes=((1, None), (None, None)))
         for k in range(3):
-            agree(jax.tree.map(lambda a, k=k: a[k], found), pushed((X[:, k], 2.0), (POINT, None)))
-        out = [np.empty_like(leaf) for leaf in jax.tree.leaves(found)]
+            agree(jax.tree.map(lambda a, k=k: a[k], actual), pushed((X[:, k], 2.0), (POINT, None)))
+        out = [np.empty_like(leaf) for leaf in jax.tree.leaves(actual)]
         pushed.batch((X, 2.0), (POINT, None), in_axes=((1, None), (None, None)), out=out)
-        agree(out, jax.tree.leaves(found))
+        agree(out, jax.tree.leaves(actual))
 
     def test_the_jacobian_is_not_formed(self):
         def chain(x):
@@ -176,9 +176,9 @@ class TestVjp:
     def test_as_jax_has_it(self):
         weights = {"a": 2.0, "b": np.array([1.0, -1.0])}
         expected = jax.jit(lambda x, s, w: jax.vjp(by_jax, x, s)[1](w))(POINT, 2.0, weights)
-        value, found = acc.vjp(swirl, **QUICK)((POINT, 2.0), weights)
+        value, actual = acc.vjp(swirl, **QUICK)((POINT, 2.0), weights)
         agree(value, by_jax(POINT, 2.0))
-        agree(found, expected)
+        agree(actual, expected)
         several = jax.tree.map(lambda w: np.stack([w, 2.0 * w]), weights)
         agree(acc.vjp(swirl, **QUICK)((POINT, 2.0), several)[1][0], np.stack([expected[0], 2.0 * expected[0]]))
 
@@ -215,7 +215,7 @@ class TestSecondDerivatives:
         x, v = np.array([0.3, -1.2, 0.8, 2.1]), np.array([1.0, 0.5, -2.0, 0.3])
         expected = jax.jit(jax.hessian(lambda x: f(x, jnp)))(x) @ v
         operations = []
-        for use in (choice._with_mirror, lambda *given: None):
+        for use in (choice._with_mirror, lambda *args: None):
             monkeypatch.setattr(choice, "_with_mirror", use)
             product = acc.hvp(f, **QUICK, cache=False)
             agree(product((x,), (v,))[0], expected, 1e-11)
@@ -256,11 +256,11 @@ class TestSecondDerivatives:
 
         curvature = acc.hessian_of_lagrangian(curved(np), constraints, **QUICK)
         x, p = ARGUMENTS
-        found = curvature(x, 2.0, np.array([1.0, 3.0]), p)
+        result = curvature(x, 2.0, np.array([1.0, 3.0]), p)
         by_g = np.zeros((3, 3))
         by_g[0, 1] = by_g[1, 0] = 1.0
         by_g[2, 2] = 18.0 * x[2] * p["k"]
-        agree(found, 2.0 * acc.hessian(curved(np), **QUICK)(x, p) + by_g)
+        agree(result, 2.0 * acc.hessian(curved(np), **QUICK)(x, p) + by_g)
         with pytest.raises(ArgumentError, match="expected one multiplier for each constraint"):
             curvature(x, 2.0, 1.0, p)
 
@@ -308,7 +308,7 @@ class TestDecisions:
 
     @staticmethod
     def of_case(x):
-        """The same by JAX, for as many steps as there are at this point."""
+        """Return the same by JAX, for the number of steps at this point."""
         y, steps = float(x[0]), 1
         while y > 1.0:
             y, steps = y * y / 2.5, steps + 1
@@ -324,7 +324,7 @@ class TestDecisions:
     def test_every_kind(self):
         v = np.array([1.0, 2.0, 3.0])
         by_jax = [jax.jit(jax.value_and_grad(self.of_case(x)))(x) for x in self.POINTS]
-        values, gradients = (np.array(part) for part in zip(*by_jax, strict=True))
+        values, gradients = (np.array(array) for array in zip(*by_jax, strict=True))
         hessians = np.array([jax.jit(jax.hessian(self.of_case(x)))(x) for x in self.POINTS])
         agree(acc.hessian(self.f, **QUICK).batch(self.POINTS), hessians)
         agree(acc.hessian(self.f, sparse="csr", **QUICK).batch(self.POINTS)[3].toarray(), hessians[3])
@@ -358,7 +358,7 @@ def test_functions_without_derivatives():
     agree(acc.vjp(lambda x: x, **QUICK)((POINT,), POINT), (POINT, (POINT,)))
 
 
-def test_what_does_not_fit_is_refused_before_it_begins():
+def test_results_that_do_not_fit_raise_before_computing():
     with pytest.raises(SizeError, match=r"the Hessian of .* 2,000,000 × 2,000,000 entries"):
         acc.hessian(lambda x: np.sum(x**3), check=False)(np.ones(2_000_000))
 
@@ -382,22 +382,22 @@ def x():
 @pytest.fixture(scope="module")
 def hessian(x):
     derivative = acc.hessian(neighbours, sparse="csr", **QUICK)
-    found = derivative(x, 2.0)
+    result = derivative(x, 2.0)
     assert "as operations on arrays" in str(derivative.report())
     by_hand = 4.0 * x[1:] + np.cos(x[1:] * x[:-1]) - x[1:] * x[:-1] * np.sin(x[1:] * x[:-1])
-    np.testing.assert_allclose(found.diagonal(1), by_hand, rtol=1e-12)
-    np.testing.assert_allclose(found.diagonal(1), found.diagonal(-1), rtol=1e-14)
-    return found
+    np.testing.assert_allclose(result.diagonal(1), by_hand, rtol=1e-12)
+    np.testing.assert_allclose(result.diagonal(1), result.diagonal(-1), rtol=1e-14)
+    return result
 
 
 class TestLongArrays:
     """Loops over arrays, for all kinds."""
 
     def test_hessian_and_gradient(self, x, hessian):
-        value, gradient, found = acc.value_gradient_hessian(neighbours, sparse="csr", **QUICK)(x, 2.0)
+        value, gradient, actual = acc.value_gradient_hessian(neighbours, sparse="csr", **QUICK)(x, 2.0)
         assert value == pytest.approx(neighbours(x, 2.0), rel=1e-12)
         agree(gradient, acc.gradient(neighbours, **QUICK)(x, 2.0))
-        assert abs(found - hessian).max() < 1e-12
+        assert abs(actual - hessian).max() < 1e-12
 
     def test_hvp(self, x, hessian):
         v = np.cos(np.arange(LENGTH))
@@ -408,15 +408,15 @@ class TestLongArrays:
 
     def test_jvp_and_vjp(self, x):
         v = np.cos(np.arange(LENGTH))
-        own = np.cos(x) - np.sin(x)
-        expected = {"a": 2.0 * (np.roll(x, 1) * v + np.roll(v, 1) * x) + own * v, "s": np.sum(3.0 * x**2 * v)}
+        slope = np.cos(x) - np.sin(x)
+        expected = {"a": 2.0 * (np.roll(x, 1) * v + np.roll(v, 1) * x) + slope * v, "s": np.sum(3.0 * x**2 * v)}
         pushed = acc.jvp(rolled, **QUICK)
         agree(pushed((x, 2.0), (v, None))[1], expected)
         agree(pushed((x, 2.0), (np.stack([v, 2.0 * v]), None))[1]["a"][1], 2.0 * expected["a"])
         back = acc.vjp(rolled, **QUICK)
         value, (by_x, by_k) = back((x, 2.0), {"a": v, "s": 2.0})
         agree(value, rolled(x, 2.0))
-        agree(by_x, 2.0 * (np.roll(x, 1) * v + np.roll(x * v, -1)) + own * v + 6.0 * x**2)
+        agree(by_x, 2.0 * (np.roll(x, 1) * v + np.roll(x * v, -1)) + slope * v + 6.0 * x**2)
         assert by_k == pytest.approx(np.sum(np.roll(x, 1) * x * v), rel=1e-10)
         for derivative in (pushed, back):
             assert "as operations on arrays" in str(derivative.report())
@@ -447,7 +447,7 @@ def test_products_and_series_of_models_are_those_of_functions(kind, library):
     }.get(kind, (0.3, np.array([1.0, 2.0, -1.0])))
     expected = getattr(acc, kind)(lambda x, y: np.sin(x) * np.sum(y**2))(primals, seeds)
     derivative = getattr(acc, kind)(model_of(library))
-    found = derivative(primals, seeds)
-    assert flatten(found)[0] == flatten(expected)[0]
-    for (_, one), (_, other) in zip(flatten(found)[1], flatten(expected)[1], strict=True):
+    actual = derivative(primals, seeds)
+    assert flatten(actual)[0] == flatten(expected)[0]
+    for (_, one), (_, other) in zip(flatten(actual)[1], flatten(expected)[1], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14)

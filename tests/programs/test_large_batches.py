@@ -24,7 +24,7 @@ TABLE = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, 0.5]])
 def leaves(tree):
     if isinstance(tree, dict):
         tree = list(tree.values())
-    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, list | tuple) else [tree]
+    return [leaf for child in tree for leaf in leaves(child)] if isinstance(tree, list | tuple) else [tree]
 
 
 # On disk ---------------------------------------------------------------------------------------------------------
@@ -47,19 +47,19 @@ def small_parts(monkeypatch):
 def test_memory_maps_are_read_and_written_in_parts(small_parts, tmp_path, dtype, threads, monkeypatch):
     X = on_disk(tmp_path / "x.npy", POINTS.astype(dtype))
     out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=float, shape=(103, 4, 4))
-    given = []
+    chunks = []
     convert = batches.Arguments._converted
     monkeypatch.setattr(
-        batches.Arguments, "_converted", lambda self, x, k: (given.append(x.nbytes), convert(self, x, k))[1]
+        batches.Arguments, "_converted", lambda self, x, k: (chunks.append(x.nbytes), convert(self, x, k))[1]
     )
-    told = []
-    jac = acc.jacobian(lambda x: np.sin(x) * x[0], progress=told.append)
-    found = jac.batch(X, out=out, threads=threads)
-    assert np.shares_memory(found, out)
-    assert max(given) <= batches.PART
+    progress = []
+    jac = acc.jacobian(lambda x: np.sin(x) * x[0], progress=progress.append)
+    actual = jac.batch(X, out=out, threads=threads)
+    assert np.shares_memory(actual, out)
+    assert max(chunks) <= batches.PART
     expected = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(np.array(X, float))
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
-    done = [each.points for each in told if each.stage == "batch"]
+    done = [each.points for each in progress if each.stage == "batch"]
     assert done == sorted(done)
     assert done[-1] == 103
     assert len(done) > 10
@@ -69,8 +69,8 @@ def test_several_arguments_axes_and_results(small_parts, tmp_path):
     X = on_disk(tmp_path / "x.npy", np.ascontiguousarray(POINTS.T))
     jac = acc.value_and_jacobian(f, argnums=(0, 1))
     expected = jac.batch(SCALES, POINTS, TABLE, in_axes=(0, 0, None))
-    found = jac.batch(SCALES, X, TABLE, in_axes=(0, 1, None))
-    for one, other in zip(leaves(found), leaves(expected), strict=True):
+    actual = jac.batch(SCALES, X, TABLE, in_axes=(0, 1, None))
+    for one, other in zip(leaves(actual), leaves(expected), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -79,9 +79,9 @@ def test_sparse_batches_of_memory_maps(small_parts, tmp_path):
     jac = acc.jacobian(lambda x: np.sin(x[1:]) * x[:-1], sparse="csr")
     expected = jac.batch(POINTS)
     out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=float, shape=expected.data.shape)
-    found = jac.batch(X, out=out)
+    actual = jac.batch(X, out=out)
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected.data)
-    np.testing.assert_array_equal(found[5].toarray(), expected[5].toarray())
+    np.testing.assert_array_equal(actual[5].toarray(), expected[5].toarray())
 
 
 def test_no_points_on_disk_are_no_results(tmp_path):
@@ -133,14 +133,14 @@ array = pytest.importorskip("dask.array", reason="Dask is not installed; pip ins
 @pytest.mark.parametrize("chunks", [(10, 2), (103, 4), ((3, 100), (1, 3))])
 def test_chunks_of_points_become_chunks_of_results(chunks):
     jac = acc.jacobian(lambda x: np.sin(x) * x[0])
-    found = jac.batch(array.from_array(POINTS, chunks=chunks))
-    assert isinstance(found, array.Array)
-    assert found.shape == (103, 4, 4)
-    assert found.dtype == float
-    np.testing.assert_array_equal(found.compute(), jac.batch(POINTS))
+    result = jac.batch(array.from_array(POINTS, chunks=chunks))
+    assert isinstance(result, array.Array)
+    assert result.shape == (103, 4, 4)
+    assert result.dtype == float
+    np.testing.assert_array_equal(result.compute(), jac.batch(POINTS))
 
 
-def test_nothing_is_computed_before_it_is_asked_for():
+def test_nothing_is_computed_before_compute_is_called():
     seen = []
 
     def block(x):
@@ -148,18 +148,18 @@ def test_nothing_is_computed_before_it_is_asked_for():
         return x
 
     X = array.from_array(POINTS, chunks=(10, 4)).map_blocks(block, dtype=float, meta=np.empty((0, 0)))
-    found = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(X)
+    result = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(X)
     assert sum(seen) <= 10  # the first point
-    part = found[95:].compute(scheduler="synchronous")
+    chunk = result[95:].compute(scheduler="synchronous")
     assert sum(seen) <= 40
-    np.testing.assert_array_equal(part, acc.jacobian(lambda x: np.sin(x) * x[0]).batch(POINTS[95:]))
+    np.testing.assert_array_equal(chunk, acc.jacobian(lambda x: np.sin(x) * x[0]).batch(POINTS[95:]))
 
 
 def test_large_results_have_more_chunks(monkeypatch):
     monkeypatch.setattr(batches, "CHUNK", 8 * 16 * 7)
-    found = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(array.from_array(POINTS, chunks=(100, 4)))
-    assert max(found.chunks[0]) <= 7
-    np.testing.assert_array_equal(found, acc.jacobian(lambda x: np.sin(x) * x[0]).batch(POINTS))
+    result = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(array.from_array(POINTS, chunks=(100, 4)))
+    assert max(result.chunks[0]) <= 7
+    np.testing.assert_array_equal(result, acc.jacobian(lambda x: np.sin(x) * x[0]).batch(POINTS))
 
 
 def test_several_lazy_arguments_and_results():
@@ -167,20 +167,20 @@ def test_several_lazy_arguments_and_results():
     expected = jac.batch(SCALES, POINTS, TABLE, in_axes=(0, 0, None))
     lazy = array.from_array(np.ascontiguousarray(POINTS.T), chunks=(2, 30))
     for table in (TABLE, array.from_array(TABLE)):
-        found = jac.batch(SCALES, lazy, table, in_axes=(0, 1, None))
-        for one, other in zip(leaves(found), leaves(expected), strict=True):
+        actual = jac.batch(SCALES, lazy, table, in_axes=(0, 1, None))
+        for one, other in zip(leaves(actual), leaves(expected), strict=True):
             assert one.shape == other.shape
             np.testing.assert_array_equal(one.compute(scheduler="threads"), other)
 
 
 def test_sparse_lazy_batches():
     jac = acc.jacobian(lambda x: np.sin(x[1:]) * x[:-1], sparse="csr")
-    found, expected = jac.batch(array.from_array(POINTS, chunks=(20, 4))), jac.batch(POINTS)
-    assert isinstance(found.data, array.Array)
-    assert len(found) == 103
-    np.testing.assert_array_equal(found.data.compute(), expected.data)
-    np.testing.assert_array_equal(found[7].toarray(), expected[7].toarray())
-    np.testing.assert_array_equal(found[3:5].toarray(), expected[3:5].toarray())
+    actual, expected = jac.batch(array.from_array(POINTS, chunks=(20, 4))), jac.batch(POINTS)
+    assert isinstance(actual.data, array.Array)
+    assert len(actual) == 103
+    np.testing.assert_array_equal(actual.data.compute(), expected.data)
+    np.testing.assert_array_equal(actual[7].toarray(), expected[7].toarray())
+    np.testing.assert_array_equal(actual[3:5].toarray(), expected[3:5].toarray())
 
 
 def test_long_arrays_are_chunks_of_points_too():
@@ -201,8 +201,8 @@ def test_a_cluster_computes_them():
         distributed.Client(cluster),
     ):
         jac = acc.jacobian(lambda x: np.sin(x) * x[0])
-        found = jac.batch(array.from_array(POINTS, chunks=(10, 4)))
-        np.testing.assert_allclose(found.compute(), jac.batch(POINTS), rtol=1e-15)
+        result = jac.batch(array.from_array(POINTS, chunks=(10, 4)))
+        np.testing.assert_allclose(result.compute(), jac.batch(POINTS), rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_dask_arrays_that_cannot_be_are_refused(call, message):
 
 
 def test_no_points_of_a_dask_array():
-    found = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(array.from_array(POINTS[:0], chunks=(10, 4)))
-    assert found.compute().shape == (0, 4, 4)
+    result = acc.jacobian(lambda x: np.sin(x) * x[0]).batch(array.from_array(POINTS[:0], chunks=(10, 4)))
+    assert result.compute().shape == (0, 4, 4)
 
 
 def test_dask_is_not_imported_without_its_arrays():

@@ -52,8 +52,8 @@ def leaves(result):
 def test_of_no_points_there_are_no_results(kind, target):
     derivative = made(kind, target)
     expected = leaves(derivative(*KINDS[kind](X[0])))
-    found = leaves(derivative.batch(*KINDS[kind](X[:0]), in_axes=0))
-    assert [each.shape for each in found] == [(0, *np.shape(each)) for each in expected]
+    actual = leaves(derivative.batch(*KINDS[kind](X[:0]), in_axes=0))
+    assert [each.shape for each in actual] == [(0, *np.shape(each)) for each in expected]
 
 
 @every
@@ -61,28 +61,28 @@ def test_results_may_not_overlap_arguments_or_each_other(kind, target):
     derivative = made(kind, target)
     memory = np.empty((40, POINTS, 3))
     memory[0] = X
-    given = KINDS[kind](memory[0])
-    expected = leaves(derivative.batch(*given, in_axes=0))
+    out = KINDS[kind](memory[0])
+    expected = leaves(derivative.batch(*out, in_axes=0))
     flat, size = memory.reshape(-1), [each.size for each in expected]
     starts = 36 + np.cumsum([0, *size])
     apart = [flat[a : a + n].reshape(e.shape) for a, n, e in zip(starts, size, expected, strict=False)]
-    for one, other in zip(leaves(derivative.batch(*given, in_axes=0, out=apart)), expected, strict=True):
+    for one, other in zip(leaves(derivative.batch(*out, in_axes=0, out=apart)), expected, strict=True):
         np.testing.assert_array_equal(one, other)
     onto = [flat[17 : 17 + size[0]].reshape(expected[0].shape), *apart[1:]]
     with pytest.raises(ArgumentError, match="overlaps"):
-        derivative.batch(*given, in_axes=0, out=onto)
+        derivative.batch(*out, in_axes=0, out=onto)
     if len(apart) > 1:
         onto = [*apart[:-1], flat[starts[0] : starts[0] + size[-1]].reshape(expected[-1].shape)]
         with pytest.raises(ArgumentError, match="overlaps"):
-            derivative.batch(*given, in_axes=0, out=onto)
+            derivative.batch(*out, in_axes=0, out=onto)
     np.testing.assert_array_equal(memory[0], X)
 
 
 @every
-def test_results_that_lie_wrong_are_refused_and_arguments_may_lie_anyhow(kind, target):
+def test_results_need_a_layout_and_arguments_do_not(kind, target):
     derivative = made(kind, target)
-    given = KINDS[kind](X)
-    expected = leaves(derivative.batch(*given, in_axes=0))
+    out = KINDS[kind](X)
+    expected = leaves(derivative.batch(*out, in_axes=0))
     right = [np.empty_like(each) for each in expected]
     last = right[-1]
     read_only = last.copy()
@@ -90,9 +90,9 @@ def test_results_that_lie_wrong_are_refused_and_arguments_may_lie_anyhow(kind, t
     wrong = [np.empty((*last.shape, 2))[..., 0], last.astype(np.float32), last[1:], read_only, last.tolist(), None]
     for each in [*wrong, np.asfortranarray(last)] if last.ndim > 1 else wrong:
         with pytest.raises(ArgumentError):
-            derivative.batch(*given, in_axes=0, out=[*right[:-1], each])
+            derivative.batch(*out, in_axes=0, out=[*right[:-1], each])
     with pytest.raises(ArgumentError):
-        derivative.batch(*given, in_axes=0, out=[*right, last.copy()])
+        derivative.batch(*out, in_axes=0, out=[*right, last.copy()])
     strided = np.repeat(X, 2, axis=1)[:, ::2]
     for x in (strided, np.asfortranarray(X), X[::-1].copy()[::-1], X.astype(np.longdouble)):
         for one, other in zip(leaves(derivative.batch(*KINDS[kind](x), in_axes=0)), expected, strict=True):

@@ -69,11 +69,11 @@ def test_scipy_filters_without_python():
 
     image = np.random.default_rng(1).uniform(size=(12, 11))
     native = acc.compile(roughness, **QUICK).compile(np.ones(9)).native
-    found = ndimage.generic_filter(image, native.low_level_callable("ndimage"), size=3)
-    np.testing.assert_allclose(found, ndimage.generic_filter(image, roughness, size=3), rtol=1e-14)
+    result = ndimage.generic_filter(image, native.low_level_callable("ndimage"), size=3)
+    np.testing.assert_allclose(result, ndimage.generic_filter(image, roughness, size=3), rtol=1e-14)
 
 
-def test_guards_are_told():
+def test_guards_are_returned():
     def decides(x):
         while x < 0.5:
             x = 2.0 * x
@@ -111,11 +111,11 @@ def test_numba_calls_it(program):
         return many(states, dampings)
 
     X, D = np.random.default_rng(0).uniform(size=(9, 2)), np.full(9, 0.2)
-    for found, expected in zip(all_steps(X, D), program.batch(X, D), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for actual, expected in zip(all_steps(X, D), program.batch(X, D), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
-def test_numba_is_told_of_guards():
+def test_numba_receives_guards():
     numba = pytest.importorskip("numba")
 
     def decides(x):
@@ -134,7 +134,7 @@ def test_numba_is_told_of_guards():
         call(np.array([-2.0, 3.0]))
 
 
-def test_what_has_no_address(program):
+def test_programs_without_an_address(program):
     with pytest.raises(UnknownNameError, match="quad"):
         program.native.low_level_callable("quadrature")
     with pytest.raises(ArgumentError, match="6 entries"):

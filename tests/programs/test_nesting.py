@@ -55,7 +55,7 @@ def test_within_and_around():
 def test_turns_of_a_loop_take_one_derivative(monkeypatch):
     made = []
     monkeypatch.setattr(nesting, "_KEPT", {})
-    monkeypatch.setattr(nesting, "derived", lambda *given, of=nesting.derived: made.append(given) or of(*given))
+    monkeypatch.setattr(nesting, "derived", lambda *args, of=nesting.derived: made.append(args) or of(*args))
 
     def path(np, gradient):
         def f(x):
@@ -159,9 +159,9 @@ class TestOfLongArrays:
         ],
     )
     def test_within_and_around(self, function):
-        looped, found, expected = both(function, self.X)
+        looped, actual, expected = both(function, self.X)
         assert isinstance(looped._program().code, LoopNest)
-        assert_same(found, expected)
+        assert_same(actual, expected)
 
     def test_hessians_of_lagrangians(self):
         def energy(x, k):
@@ -173,10 +173,10 @@ class TestOfLongArrays:
         arguments = self.X, 0.7, np.arange(1.0, 5.0), 1.3
         with unrolled(0):
             looped = acc.hessian_of_lagrangian(energy, constraints, sparse="csr", **QUICK)
-            found = looped(*arguments)
+            result = looped(*arguments)
         assert isinstance(looped._program().code, LoopNest)
         weighted = lambda x: 0.7 * energy(x, 1.3) + np.sum(arguments[2] * constraints(x, 1.3))  # noqa: E731
-        assert_same(found, acc.hessian(weighted, sparse="csr", **QUICK)(self.X))
+        assert_same(result, acc.hessian(weighted, sparse="csr", **QUICK)(self.X))
 
     def test_decisions(self):
         def f(x):
@@ -195,12 +195,12 @@ class TestOfLongArrays:
                 x = x - 0.1 * acc.gradient(lambda y: np.sum(y**2))(x)
             return x
 
-        looped, found, expected = both(root, self.X)
+        looped, actual, expected = both(root, self.X)
         assert isinstance(looped._program().code, LoopNest)
-        assert_same(found, expected)
+        assert_same(actual, expected)
 
 
-def test_newton_with_a_derivative_of_its_own():
+def test_newton_with_a_separate_derivative():
     def root(a):
         y = 1.0
         for _ in range(6):
@@ -228,7 +228,7 @@ def test_functions_of_jax():
 STRENGTH = 3.0
 
 
-def test_what_functions_hold_is_watched(monkeypatch):
+def test_captured_variables_are_watched(monkeypatch):
     def f(x):
         return np.sum(x**3) * STRENGTH
 
@@ -251,11 +251,11 @@ def test_linear_systems_and_extremes_have_second_derivatives():
         solved = mpmath.lu_solve(mpmath.matrix(matrix(x)), mpmath.matrix([1.0, 2.0, 3.0, x[0]]))
         return sum(each**2 for each in solved) + x[2] ** 6
 
-    found = acc.hessian(f, **QUICK)(X)
+    actual = acc.hessian(f, **QUICK)(X)
     with mpmath.workdps(50):
         for i, j, orders in ((0, 0, (2, 0, 0)), (1, 0, (1, 1, 0)), (2, 2, (0, 0, 2))):
             expected = mpmath.diff(by_mpmath, tuple(map(mpmath.mpf, X.tolist())), orders)
-            assert found[i, j] == found[j, i] == pytest.approx(float(expected), rel=1e-12)
+            assert actual[i, j] == actual[j, i] == pytest.approx(float(expected), rel=1e-12)
 
 
 @pytest.mark.parametrize("x", [np.zeros(3), np.array([1.0, 1.0, 0.0, 1.0])])
@@ -295,7 +295,7 @@ def test_gradients_that_are_stopped():
     np.testing.assert_allclose(acc.hessian(f, **QUICK)(X), jax.jit(jax.hessian(f))(X), rtol=1e-12, atol=1e-14)
 
 
-def test_what_cannot_be_nested_is_told():
+def test_derivatives_that_cannot_be_nested_raise():
     with pytest.raises(ArgumentError, match="sparse is 'csr' for a derivative of"):
         acc.jacobian(acc.jacobian(lambda y: y**2, sparse=True))(X)
     with pytest.raises((ArgumentError, TraceError), match="is a traced value of another recording"):
@@ -329,13 +329,13 @@ def program(choices, library):
 @settings(max_examples=4, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=6))
 def test_random_programs_against_fifty_digits(choices):
-    found = acc.jacobian(acc.gradient(program(choices, np), (0, 1, 2), **QUICK), (0, 1, 2), **QUICK)(*X)
+    actual = acc.jacobian(acc.gradient(program(choices, np), (0, 1, 2), **QUICK), (0, 1, 2), **QUICK)(*X)
     with mpmath.workdps(50):
         for i in range(3):
             for j in range(3):
                 orders = tuple((i == k) + (j == k) for k in range(3))
                 expected = mpmath.diff(program(choices, mpmath), tuple(map(mpmath.mpf, X.tolist())), orders)
-                assert float(found[i][j]) == pytest.approx(float(expected), rel=1e-10, abs=1e-11)
+                assert float(actual[i][j]) == pytest.approx(float(expected), rel=1e-10, abs=1e-11)
 
 
 def pose(np):
@@ -389,7 +389,7 @@ def test_derivatives_at_numbers(name, at):
 
 
 def test_zeros_are_folded_before_planning(monkeypatch):
-    sizes, own = [], nesting.derived
+    sizes, original = [], nesting.derived
 
     def noted(recording, kind, selection, preparation, points=None, constants=None):
         def planned(linearization, context):
@@ -398,16 +398,16 @@ def test_zeros_are_folded_before_planning(monkeypatch):
 
         with monkeypatch.context() as patched:
             patched.setattr(derived, "plan_of", planned)
-            own(recording, kind, selection, preparation, points, None)
-            return own(recording, kind, selection, preparation, points, constants)
+            original(recording, kind, selection, preparation, points, None)
+            return original(recording, kind, selection, preparation, points, constants)
 
     plan_of = derived.plan_of
     monkeypatch.setattr(nesting, "derived", noted)
     p = np.array([0.3, -0.7, 2.2])
-    found = acc.compile(lambda p: acc.jacobian(pose(np))(np.zeros(6), p), **QUICK, cache=False)(p)
+    result = acc.compile(lambda p: acc.jacobian(pose(np))(np.zeros(6), p), **QUICK, cache=False)(p)
     plain, folded = sizes
     assert folded < 0.8 * plain
-    close(found, jax.jit(jax.jacobian(pose(jnp)))(np.zeros(6), p))
+    close(result, jax.jit(jax.jacobian(pose(jnp)))(np.zeros(6), p))
 
 
 @pytest.mark.parametrize("at", [np.zeros(3), np.array([0.0, 0.0, 1.0])], ids=str)
@@ -423,7 +423,7 @@ def test_a_zero_times_infinity_is_not_folded(at):
     assert np.isfinite(within[2])
 
 
-def test_what_the_first_point_leaves_undefined_is_defined_at_others():
+def test_functions_undefined_at_the_first_point_are_defined_elsewhere():
     def f(d, p):
         return np.sqrt(d[0] ** 2) * p[0] + d[1] * np.sqrt(p[1])
 

@@ -51,8 +51,8 @@ def test_numbers_give_a_number_and_its_structure():
     solve = acc.implicit(
         lambda y, p: (y["a"][0] + y["a"][1] * p["k"] - 3.0, [y["a"][1] - y["b"], y["b"] * p["k"] - 2.0])
     )
-    found = solve({"a": np.ones(2), "b": 1}, {"k": 2.0})
-    np.testing.assert_allclose([*found["a"], found["b"]], [1.0, 1.0, 1.0], rtol=1e-14)
+    result = solve({"a": np.ones(2), "b": 1}, {"k": 2.0})
+    np.testing.assert_allclose([*result["a"], result["b"]], [1.0, 1.0, 1.0], rtol=1e-14)
     slopes = acc.jacobian(lambda p: solve({"a": np.ones(2), "b": 1.0}, p), **QUICK)({"k": 2.0})
     np.testing.assert_allclose([*slopes["a"]["k"], slopes["b"]["k"]], [0.0, -0.5, -0.5], atol=1e-14)
 
@@ -75,21 +75,21 @@ DERIVATIVES = [
 ]
 
 
-@pytest.mark.parametrize("place", range(3), ids=["gradient", "hessian", "third"])
+@pytest.mark.parametrize("argument", range(3), ids=["gradient", "hessian", "third"])
 @settings(max_examples=5, deadline=None)
 @given(s=st.floats(2.6, 4.5), p=st.floats(0.2, 1.4))
-def test_systems_agree_with_closed_forms(place, s, p):
-    own, reference = DERIVATIVES[place]
-    for found, expected in zip(
-        jax.tree.leaves(own(np.array([s, p]))), jax.tree.leaves(reference(jnp.array([s, p]))), strict=True
+def test_systems_agree_with_closed_forms(argument, s, p):
+    derivative, reference = DERIVATIVES[argument]
+    for actual, expected in zip(
+        jax.tree.leaves(derivative(np.array([s, p]))), jax.tree.leaves(reference(jnp.array([s, p]))), strict=True
     ):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_products_with_directions_go_through_the_same_rule():
     x, v = np.array([3.5, 1.0]), np.array([0.3, -1.0])
-    (found,) = acc.hvp(weighted, **QUICK)((x,), (v,))
-    np.testing.assert_allclose(found, DERIVATIVES[1][1](x) @ v, rtol=1e-11)
+    (result,) = acc.hvp(weighted, **QUICK)((x,), (v,))
+    np.testing.assert_allclose(result, DERIVATIVES[1][1](x) @ v, rtol=1e-11)
 
 
 def test_unknowns_that_are_the_same_expression_are_one_solution():
@@ -125,17 +125,17 @@ def exact_within(p):
 
 
 @pytest.mark.parametrize(
-    ("own", "exact"),
+    ("residual", "exact"),
     [
         (lambda p: np.sum(acc.implicit(of_large, steps=4)(np.zeros(4), p) ** 3), exact_large),
         (lambda p: acc.implicit(of_within, steps=4)(1.0, p), exact_within),
     ],
 )
-def test_second_derivatives_of_systems_with_exchanges_of_rows_and_with_linear_systems_within(own, exact):
+def test_second_derivatives_of_systems_with_exchanges_of_rows_and_with_linear_systems_within(residual, exact):
     with mpmath.workdps(50):
         expected = float(mpmath.diff(exact, 1.3, 2))
-    found = acc.hessian(own, target="numpy", optimise=False, check=False, **QUICK)(1.3)
-    assert math.isclose(found, expected, rel_tol=1e-10)
+    actual = acc.hessian(residual, target="numpy", optimise=False, check=False, **QUICK)(1.3)
+    assert math.isclose(actual, expected, rel_tol=1e-10)
 
 
 def test_an_implicit_function_within_the_residual_of_another():
@@ -161,8 +161,8 @@ def test_residuals_may_work_on_long_constants():
     table = 2.0 + np.sin(np.arange(5_100.0))  # more entries than the body of a loop may have
     solve = acc.implicit(lambda y, p: np.sum(table * y) - p, steps=3)
     slope = 1.0 / np.sum(table)
-    found, derivative = acc.value_and_gradient(lambda p: solve(0.0, p), **QUICK)(1.5)
-    np.testing.assert_allclose([found, derivative], [1.5 * slope, slope], rtol=1e-10)
+    actual, derivative = acc.value_and_gradient(lambda p: solve(0.0, p), **QUICK)(1.5)
+    np.testing.assert_allclose([actual, derivative], [1.5 * slope, slope], rtol=1e-10)
 
 
 def test_steps_that_would_be_too_many_operations_are_refused():
@@ -199,7 +199,7 @@ def test_float32_and_maps():
     np.testing.assert_allclose([value, slope], [1.0, 0.25], rtol=1e-6)
 
 
-def test_a_root_that_was_found_outside_is_the_guess():
+def test_an_external_root_is_the_guess():
     at = acc.implicit(lambda y, p: y**3 + y - p, steps=1)
     y = brentq(lambda y: y**3 + y - 3.0, 0.0, 3.0)
     slope = acc.jacobian(at, argnums=(0, 1), **QUICK)
@@ -284,7 +284,7 @@ KEPLER = acc.implicit(lambda E, M, e: E - e * np.sin(E) - M)
         (lambda: acc.implicit(lambda y: y, tol=1.0), "unknown option of implicit 'tol'; did you mean 'rtol'"),
     ],
 )
-def test_calls_that_do_not_fit_are_told(call, said):
+def test_mismatching_calls_raise(call, said):
     with pytest.raises((ArgumentError, UnknownNameError), match=said):
         call()
 

@@ -70,7 +70,7 @@ def test_all_products_are_those_of_jax(target, dtype, tolerance):
     np.testing.assert_allclose(operator.value, coupled(POINT), rtol=tolerance)
     v, V = WEIGHTS - 1.4, np.stack([WEIGHTS, POINT, POINT**2], axis=1)
     complex_ones = v + 1j * POINT
-    for found, product in [
+    for actual, product in [
         (operator @ v, expected @ v),
         (operator.matvec(v[:, None]), expected @ v[:, None]),
         (operator.T @ v, expected.T @ v),
@@ -80,7 +80,7 @@ def test_all_products_are_those_of_jax(target, dtype, tolerance):
         (operator @ complex_ones, expected @ complex_ones),
         ((operator.H @ operator + 2.0 * operator) @ v, (expected.T @ expected + 2.0 * expected) @ v),
     ]:
-        np.testing.assert_allclose(found, product, rtol=tolerance, atol=10 * tolerance)
+        np.testing.assert_allclose(actual, product, rtol=tolerance, atol=10 * tolerance)
 
 
 def test_solvers_of_scipy_take_it():
@@ -123,8 +123,8 @@ def test_arguments_and_results_are_one_after_the_other():
     state = {"x": np.array([2.0, 3.0]), "y": 5.0}
     operator = acc.linear_operator(f, (0, 1), static_argnums=2, **QUICK)(state, 7.0, 2)
     expected = np.array([[7.0, 0.0, 0.0, 2.0], [0.0, 7.0, 0.0, 3.0], [25.0, 0.0, 20.0, 0.0]])
-    for found in matrices(operator):
-        np.testing.assert_allclose(found, expected)
+    for actual in matrices(operator):
+        np.testing.assert_allclose(actual, expected)
     np.testing.assert_allclose(operator.value["a"], [14.0, 21.0])
     operator = acc.linear_operator(f, argnames="rate", **QUICK)(state, steps=2, rate=7.0)
     np.testing.assert_allclose(operator @ np.ones(1), [2.0, 3.0, 0.0])
@@ -143,8 +143,8 @@ def test_arguments_and_results_are_one_after_the_other():
 )
 def test_constants_equal_results_and_numbers(f, expected):
     operator = acc.linear_operator(f, **QUICK)(np.ones(3))
-    for found in matrices(operator):
-        np.testing.assert_array_equal(found, expected)
+    for actual in matrices(operator):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_branches_that_are_off_stay_off():
@@ -152,8 +152,8 @@ def test_branches_that_are_off_stay_off():
         return np.exp(np.sqrt(np.where(x > 0.0, x, 0.0))) + np.where(x > 0.0, np.sqrt(x), 0.0) * np.sin(np.sum(x))
 
     x = np.array([0.0, 1.0, 4.0])
-    for found in matrices(acc.linear_operator(f, **QUICK)(x)):
-        np.testing.assert_allclose(found, acc.jacobian(f, **QUICK)(x), rtol=1e-13)
+    for result in matrices(acc.linear_operator(f, **QUICK)(x)):
+        np.testing.assert_allclose(result, acc.jacobian(f, **QUICK)(x), rtol=1e-13)
 
 
 def test_decisions_have_an_operator_each():
@@ -235,11 +235,11 @@ class TestWrongOperands:
             (lambda A: A @ None, "NoneType"),
         ],
     )
-    def test_are_told(self, product, said):
+    def test_raise_with_the_reason(self, product, said):
         with pytest.raises(ArgumentError, match=said):
             product(self.A)
 
-    def test_what_fits_is_taken_as_before(self):
+    def test_matching_arguments_are_accepted_as_before(self):
         matrix = np.array([[3.0, 2.0, 0.0], [0.0, 5.0, 3.0]])
         v, w, V = np.arange(1.0, 4.0), np.array([1.0, -1.0]), np.arange(6.0).reshape(3, 2)
         np.testing.assert_array_equal(self.A @ v, matrix @ v)

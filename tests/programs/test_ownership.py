@@ -1,4 +1,4 @@
-"""What a caller gets is the caller's: nothing that is done to one result shows in another, or in the program."""
+"""Results belong to the caller: a change of one result shows neither in another nor in the program."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def several(x, k):
 def arrays_in(result):
     """Every array that can be reached from a result."""
     if isinstance(result, dict):
-        return [array for part in result.values() for array in arrays_in(part)]
+        return [array for child in result.values() for array in arrays_in(child)]
     if isinstance(result, (tuple, list)):
-        return [array for part in result for array in arrays_in(part)]
+        return [array for child in result for array in arrays_in(child)]
     if isinstance(result, acc.SparseBatch):
         return [result.data]
     if hasattr(result, "toarray"):
@@ -43,20 +43,20 @@ OPTIONS = [{"sparse": fmt, "target": target} for fmt in (None, "csr", "csc", "co
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options.values())))
 def test_nothing_done_to_a_result_shows_in_the_next(make, options):
     derivative = make(several, argnums=(0, 1), **options)
-    wanted = [array.copy() for array in arrays_in(derivative(X[0], 2.0))]
+    reference = [array.copy() for array in arrays_in(derivative(X[0], 2.0))]
     wanted_batch = [array.copy() for array in arrays_in(derivative.batch(X, 2.0))]
     spoil(derivative(X[0], 2.0))
     spoil(derivative.batch(X, 2.0))
-    for found, expected in (
-        (derivative(X[0], 2.0), wanted),
+    for actual, expected in (
+        (derivative(X[0], 2.0), reference),
         (derivative.batch(X, 2.0), wanted_batch),
     ):
-        for array, copied in zip(arrays_in(found), expected, strict=True):
+        for array, copied in zip(arrays_in(actual), expected, strict=True):
             np.testing.assert_array_equal(array, copied)
 
 
 @pytest.mark.parametrize("fmt", ["csr", "csc", "coo"])
-def test_scipy_may_change_a_matrix_in_place(fmt):
+def test_scipy_may_write_into_a_matrix(fmt):
     derivative = acc.jacobian(neighbours, sparse=fmt)
     dense = acc.jacobian(neighbours)
     batch = derivative.batch(X)
@@ -88,7 +88,7 @@ def test_the_pattern_is_read_only(name):
         getattr(derivative.pattern, name)[0] = 1
 
 
-def test_given_arrays_are_what_is_returned():
+def test_out_arrays_are_returned():
     derivative = acc.jacobian(neighbours)
     out = np.empty((3, 4, 3))
     assert np.shares_memory(derivative.batch(X, out=out), out)

@@ -1,4 +1,4 @@
-"""What a preparation tells, and what Ctrl-C leaves of it."""
+"""Progress of a preparation, and its state after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -30,52 +30,52 @@ def swirl(x):
     return x
 
 
-def test_a_function_is_told_every_stage_and_the_best_cost():
-    told = []
-    jac = acc.jacobian(swirl, progress=told.append, cache=False)
+def test_a_callback_receives_every_stage_and_the_best_cost():
+    stages = []
+    jac = acc.jacobian(swirl, progress=stages.append, cache=False)
     program = jac.compile(np.ones(3))
-    assert list(dict.fromkeys(now.stage for now in told)) == STAGES == list(program.seconds)
-    assert all(isinstance(now, Progress) for now in told)
-    assert [now.seconds for now in told] == sorted(now.seconds for now in told)
-    costs = [now.cost for now in told if now.cost is not None]
+    assert list(dict.fromkeys(now.stage for now in stages)) == STAGES == list(program.seconds)
+    assert all(isinstance(now, Progress) for now in stages)
+    assert [now.seconds for now in stages] == sorted(now.seconds for now in stages)
+    costs = [now.cost for now in stages if now.cost is not None]
     assert costs
     assert costs[-1] == program.plan.cost
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_an_interrupt_is_the_callers_and_leaves_nothing(stage):
-    asked = []
+    calls = []
 
     def stop(now):
-        if now.stage == stage and not asked:
-            asked.append(now)
+        if now.stage == stage and not calls:
+            calls.append(now)
             raise KeyboardInterrupt
 
     jac = acc.jacobian(swirl, progress=stop, cache=False)
     with pytest.raises(KeyboardInterrupt):
         jac(np.ones(3))
-    assert asked
+    assert calls
     assert not jac._programs
     np.testing.assert_array_equal(jac(np.ones(3)), acc.jacobian(swirl, cache=False)(np.ones(3)))
 
 
 def test_an_interrupt_of_the_search_is_the_callers_too():
     """The search itself ends with the best plan so far, which is for callers of `accumulus.plan` alone."""
-    asked = []
+    calls = []
 
     def stop(now):
-        if now.cost is not None and not asked:
-            asked.append(now)
+        if now.cost is not None and not calls:
+            calls.append(now)
             raise KeyboardInterrupt
 
     jac = acc.jacobian(swirl, progress=stop, cache=False)
     with pytest.raises(KeyboardInterrupt):
         jac(np.ones(3))
-    assert asked
-    asked.clear()
+    assert calls
+    calls.clear()
     graph = acc.trace(swirl, np.ones(3)).linearize()
     acc.plan(graph, progress=stop, cache=False).verify()
-    assert asked
+    assert calls
 
 
 def test_planning_and_rewriting_share_one_deadline(monkeypatch):
@@ -127,7 +127,7 @@ def test_a_terminal_gets_one_line_that_vanishes():
     assert stream.getvalue() == written
 
 
-def test_a_terminal_gets_an_estimate_at_once_and_what_would_help():
+def test_a_terminal_shows_an_estimate_and_advice_at_once():
     stream = io.StringIO()
     with ProgressLine("f", Console(file=stream, force_terminal=True, width=200)) as line:
         line.update("emit")
@@ -140,7 +140,7 @@ def test_a_terminal_gets_an_estimate_at_once_and_what_would_help():
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What a notebook shows, by the number of the output."""
+    """Return the outputs of a notebook, by number."""
     outputs = []
 
     class Handle:
@@ -183,9 +183,11 @@ def test_true_shows_and_false_silences_in_notebooks(shown):
 
 def test_true_shows_every_stage_where_there_is_no_terminal(capsys):
     acc.jacobian(swirl, cache=False, progress=True)(np.ones(3))
-    told = capsys.readouterr()
-    assert told.out == ""
-    lines = [line.removeprefix("accumulus: swirl: ") for line in told.err.splitlines() if line.endswith(tuple(STAGES))]
+    output = capsys.readouterr()
+    assert output.out == ""
+    lines = [
+        line.removeprefix("accumulus: swirl: ") for line in output.err.splitlines() if line.endswith(tuple(STAGES))
+    ]
     assert list(dict.fromkeys(lines)) == STAGES
 
 
@@ -206,20 +208,20 @@ def test_long_waits_are_warned_of_before_they_begin(slow):
     for progress in (None, True):
         with pytest.warns(
             LongProgramWarning, match=r"operations of swirl are written out .* about \d+ s.*acc\.map"
-        ) as told:
+        ) as warned:
             acc.jacobian(swirl, cache=False, progress=progress)(np.ones(3))
-        (warning,) = told
+        (warning,) = warned
         assert warning.filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         acc.jacobian(swirl, cache=False, progress=False)(np.ones(3))
 
 
-def test_what_would_make_it_quick_is_what_fits(slow, monkeypatch):
+def test_the_advice_for_speed_fits_the_program(slow, monkeypatch):
     def said(**options):
-        with pytest.warns(LongProgramWarning) as told:
+        with pytest.warns(LongProgramWarning) as warned:
             acc.jacobian(swirl, cache=False, **options)(np.ones(3))
-        return str(told[0].message)
+        return str(warned[0].message)
 
     assert "acc.map, acc.scan or acc.assemble" in said()
     assert "without exact_order=True" in said(exact_order=True)
@@ -230,12 +232,12 @@ def test_what_would_make_it_quick_is_what_fits(slow, monkeypatch):
     assert "target='llvm' compiles them" in said(target="c")
 
 
-def test_a_function_is_told_what_is_expected(slow):
-    told = []
+def test_a_callback_receives_the_estimate(slow):
+    stages = []
     with pytest.warns(LongProgramWarning):
-        acc.jacobian(swirl, cache=False, progress=told.append)(np.ones(3))
-    assert [now.expected for now in told if now.expected] != []
-    assert all(now.expected is None or now.expected > 2.0 for now in told)
+        acc.jacobian(swirl, cache=False, progress=stages.append)(np.ones(3))
+    assert [now.expected for now in stages if now.expected] != []
+    assert all(now.expected is None or now.expected > 2.0 for now in stages)
 
 
 def unrolled(steps):
@@ -267,15 +269,15 @@ def clustered(points):
         (acc.gradient, lambda x: np.linalg.slogdet(np.eye(12) + np.outer(x, x))[1], (np.linspace(0.1, 0.5, 12),)),
     ],
 )
-def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypatch):
+def test_estimates_count_written_out_operations(asks, function, arguments, monkeypatch):
     """Within three times the operations that are written onto the tape, before these are rewritten."""
     estimated, written = [], []
     expect, emit = Preparation.expect, derivation.emit
 
-    def noted(self, operations, *others, **options):
+    def noted(self, operations, *rest, **options):
         if not options:
             estimated.append(operations)
-        return expect(self, operations, *others, **options)
+        return expect(self, operations, *rest, **options)
 
     def counted(accumulation):
         tape = emit(accumulation)
@@ -288,7 +290,7 @@ def test_estimates_count_what_is_written_out(asks, function, arguments, monkeypa
     assert all(max(written) / 3 < each < 3 * max(written) for each in estimated)
 
 
-def test_what_is_no_terminal_gets_nothing(capsys, monkeypatch):
+def test_streams_that_are_no_terminal_get_nothing(capsys, monkeypatch):
     stream = io.StringIO()
     with ProgressLine("f", Console(file=stream)) as line:
         line.update("plan")

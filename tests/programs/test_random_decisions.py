@@ -89,11 +89,11 @@ def do(step, registers):
             registers[a] = registers[a] * int(registers[b])
     elif name == "greatest":
         (a,) = rest
-        place = 0
+        position = 0
         for k in range(1, 4):
-            if registers[place] < registers[k]:
-                place = k
-        registers[a] = registers[place] * 1.0
+            if registers[position] < registers[k]:
+                position = k
+        registers[a] = registers[position] * 1.0
     elif name == "sin":
         a, b, _ = rest
         registers[a] = np.sin(registers[b]) if not isinstance(registers[b], Dual) else registers[b].sin()
@@ -122,10 +122,10 @@ def test_slopes_are_those_of_the_way_taken(merged, program, seed):
         found_values, found_slopes = jac.batch(X)
         again = jac.batch(X[::-1])
         ones = [jac(x) for x in X[:4]]
-    for found in (found_values, again[0][::-1]):
-        np.testing.assert_allclose(found, values, rtol=1e-12, atol=1e-12)
-    for found in (found_slopes, again[1][::-1]):
-        np.testing.assert_allclose(found, slopes, rtol=1e-11, atol=1e-11)
+    for actual in (found_values, again[0][::-1]):
+        np.testing.assert_allclose(actual, values, rtol=1e-12, atol=1e-12)
+    for actual in (found_slopes, again[1][::-1]):
+        np.testing.assert_allclose(actual, slopes, rtol=1e-11, atol=1e-11)
     for k, (value, slope) in enumerate(ones):
         np.testing.assert_allclose(value, values[k], rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(slope, slopes[k], rtol=1e-11, atol=1e-11)

@@ -29,13 +29,13 @@ def test_patterns_are_those_of_scipy(fmt, given_places):
     pattern, order = SparsePattern.ordered(rows, columns, shape, fmt)
     values = np.arange(1.0, len(cells) + 1.0)
     matrix = pattern.matrix(values if order is None else values[order])
-    wanted = coo_array((values, (rows, columns)), shape=shape).asformat(fmt)
+    expected = coo_array((values, (rows, columns)), shape=shape).asformat(fmt)
     assert matrix.shape == shape
     assert matrix.format == fmt
-    np.testing.assert_array_equal(matrix.toarray(), wanted.toarray())
+    np.testing.assert_array_equal(matrix.toarray(), expected.toarray())
     if fmt != "coo":
-        np.testing.assert_array_equal(matrix.indptr, wanted.indptr)
-        np.testing.assert_array_equal(matrix.indices, wanted.sorted_indices().indices)
+        np.testing.assert_array_equal(matrix.indptr, expected.indptr)
+        np.testing.assert_array_equal(matrix.indices, expected.sorted_indices().indices)
         np.testing.assert_array_equal(pattern.indices, matrix.indices)
         assert matrix.has_sorted_indices
     assert matrix.has_canonical_format
@@ -49,22 +49,22 @@ def f(x, y):
 
 @pytest.mark.parametrize("make", [acc.jacobian, acc.value_and_jacobian], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_values_alone_belong_at_the_places_of_the_pattern(make, fmt):
+def test_nonzeros_have_the_positions_of_the_pattern(make, fmt):
     arguments = np.array([1.0, -2.0]), np.array([0.5, 3.0, 1.5])
     dense = make(f, argnums=(1, 0))(*arguments)
     derivative = make(f, argnums=(1, 0), sparse=fmt)
-    found = derivative.nonzeros(*arguments)
+    actual = derivative.nonzeros(*arguments)
     if make is acc.value_and_jacobian:
-        (value, found), (wanted_value, dense) = found, dense
+        (value, actual), (wanted_value, dense) = actual, dense
         np.testing.assert_equal(value, wanted_value)
     pattern = derivative.pattern
     for name in ("products", "none", "single"):
-        for data, places, wanted in zip(found[name], pattern[name], dense[name], strict=True):
-            matrix = np.zeros(places.shape)
-            matrix[places.rows, places.columns] = data
-            np.testing.assert_array_equal(matrix, wanted.reshape(places.shape))
+        for data, positions, expected in zip(actual[name], pattern[name], dense[name], strict=True):
+            matrix = np.zeros(positions.shape)
+            matrix[positions.rows, positions.columns] = data
+            np.testing.assert_array_equal(matrix, expected.reshape(positions.shape))
     for k in range(2):
-        assert [len(data) for data in found["equal"][k]] == [len(places) for places in pattern["equal"][k]]
+        assert [len(data) for data in actual["equal"][k]] == [len(positions) for positions in pattern["equal"][k]]
 
 
 def test_dense_results_have_no_pattern():

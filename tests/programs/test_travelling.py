@@ -41,18 +41,18 @@ WAYS = {
 OPTIONS = [{}, {"sparse": "csr"}, {"target": "numpy"}, {"dtype": "float32"}, {"exact_order": True}, {"threads": 2}]
 
 
-def assert_same(found, wanted):
-    if isinstance(wanted, dict):
-        assert found.keys() == wanted.keys()
-        for key in wanted:
-            assert_same(found[key], wanted[key])
-    elif isinstance(wanted, tuple):
-        for a, b in zip(found, wanted, strict=True):
+def assert_same(actual, expected):
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        for key in expected:
+            assert_same(actual[key], expected[key])
+    elif isinstance(expected, tuple):
+        for a, b in zip(actual, expected, strict=True):
             assert_same(a, b)
-    elif hasattr(wanted, "toarray"):
-        np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+    elif hasattr(expected, "toarray"):
+        np.testing.assert_array_equal(actual.toarray(), expected.toarray())
     else:
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.sampled(2)
@@ -61,21 +61,21 @@ def assert_same(found, wanted):
 @pytest.mark.parametrize("called", [False, True], ids=["fresh", "called"])
 def test_copies_of_a_derivative_give_the_same(way, options, called):
     derivative = acc.value_and_jacobian(f, **options)
-    wanted = derivative(X[0], 2.0), derivative.batch(X, 2.0)
+    expected = derivative(X[0], 2.0), derivative.batch(X, 2.0)
     if not called:
         derivative = acc.value_and_jacobian(f, **options)
     copied = way(derivative)
     assert copied is not derivative
-    assert_same((copied(X[0], 2.0), copied.batch(X, 2.0)), wanted)
-    assert_same((derivative(X[0], 2.0), derivative.batch(X, 2.0)), wanted)
+    assert_same((copied(X[0], 2.0), copied.batch(X, 2.0)), expected)
+    assert_same((derivative(X[0], 2.0), derivative.batch(X, 2.0)), expected)
 
 
 def test_a_pickled_derivative_takes_its_programs_along(monkeypatch):
     derivative = acc.jacobian(single)
-    wanted = derivative(X[0])
+    expected = derivative(X[0])
     copied = pickle.loads(pickle.dumps(derivative))
     monkeypatch.setattr("accumulus.programs.graphs.find_plan", None)  # no plan is made again
-    np.testing.assert_array_equal(copied(X[0]), wanted)
+    np.testing.assert_array_equal(copied(X[0]), expected)
     assert copied.operations == derivative.operations
     assert str(copied.report())
 
@@ -110,8 +110,8 @@ def test_objects_among_the_arguments_are_watched_in_copies_too(way):
 def test_an_executor_stays_behind(way):
     with ThreadPoolExecutor(1) as executor:
         derivative = acc.jacobian(single, executor=executor)
-        wanted = derivative(X[0])
-        np.testing.assert_array_equal(way(derivative)(X[0]), wanted)
+        expected = derivative(X[0])
+        np.testing.assert_array_equal(way(derivative)(X[0]), expected)
 
 
 @pytest.mark.parametrize("start", ["spawn", "fork"])
@@ -120,24 +120,24 @@ def test_derivatives_go_to_worker_processes(start, called):
     if start not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {start} on this system")
     derivative = acc.jacobian(single, sparse="csr")
-    wanted = acc.jacobian(single)(X[0])
+    expected = acc.jacobian(single)(X[0])
     if called:
         derivative(X[0])
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(start)) as pool:
-        np.testing.assert_array_equal(pool.submit(call, derivative, X[0]).result(120).toarray(), wanted)
-        np.testing.assert_array_equal(pool.submit(batch, derivative, X).result(120).toarray()[0], wanted)
+        np.testing.assert_array_equal(pool.submit(call, derivative, X[0]).result(120).toarray(), expected)
+        np.testing.assert_array_equal(pool.submit(batch, derivative, X).result(120).toarray()[0], expected)
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_traces_and_plans_find_each_other_again(way):
     trace = acc.trace(single, X[0])
     plan = acc.plan(trace.linearize())
-    wanted = trace.compile(plan)(X[0])
+    expected = trace.compile(plan)(X[0])
     together = way((trace, plan)) if way is not copy.copy else (copy.copy(trace), copy.copy(plan))
-    np.testing.assert_array_equal(together[0].compile(together[1])(X[0]), wanted)
-    np.testing.assert_array_equal(way(trace).compile(plan)(X[0]), wanted)
-    np.testing.assert_array_equal(trace.compile(way(plan))(X[0]), wanted)
-    np.testing.assert_array_equal(way(trace.compile(plan))(X[0]), wanted)
+    np.testing.assert_array_equal(together[0].compile(together[1])(X[0]), expected)
+    np.testing.assert_array_equal(way(trace).compile(plan)(X[0]), expected)
+    np.testing.assert_array_equal(trace.compile(way(plan))(X[0]), expected)
+    np.testing.assert_array_equal(way(trace.compile(plan))(X[0]), expected)
     assert way(plan).cost == plan.cost
     way(plan).verify()
 

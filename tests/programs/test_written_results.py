@@ -61,7 +61,7 @@ class TestOut:
     """``out=`` of a call at one point."""
 
     @pytest.mark.parametrize(("name", "f"), CASES)
-    def test_every_kind_writes_where_it_is_told(self, name, f):
+    def test_every_kind_writes_to_out(self, name, f):
         derivative = getattr(acc, name)(f, **QUICK)
         expected = derivative(POINT, 3.0)
         for call in (derivative, derivative.compile(POINT, 3.0)):
@@ -69,9 +69,9 @@ class TestOut:
                 if call is not derivative and (keywords or type(arguments[0]) is list):
                     continue  # programs take numbers by position
                 out = arrays_of(expected)
-                given = out[0] if len(out) == 1 else tuple(out)
-                found = call(*arguments, **keywords, out=given)
-                for one, array, other in zip(flat(found), out, flat(expected), strict=True):
+                buffers = out[0] if len(out) == 1 else tuple(out)
+                actual = call(*arguments, **keywords, out=buffers)
+                for one, array, other in zip(flat(actual), out, flat(expected), strict=True):
                     np.testing.assert_array_equal(array, other)
                     assert one is array if np.ndim(array) else one == array
 
@@ -87,8 +87,8 @@ class TestOut:
 
     def test_structures_cases_and_sparse(self):
         out = {"a": np.zeros(3), "b": np.zeros((3, 3))}
-        found = acc.jacobian(parts, **QUICK)(POINT, out=out)
-        assert found["b"] is out["b"]
+        result = acc.jacobian(parts, **QUICK)(POINT, out=out)
+        assert result["b"] is out["b"]
         np.testing.assert_array_equal(out["b"], np.diag(2.0 * POINT))
 
         decides = acc.gradient(lambda x: x**2 if x > 0.0 else -x, **QUICK)
@@ -134,7 +134,7 @@ class TestOut:
             ("left", "out "),
         ],
     )
-    def test_what_cannot_be_written_to_is_refused(self, out, message):
+    def test_unwritable_arrays_raise(self, out, message):
         jac = acc.jacobian(swirl, **QUICK)
         for call in (jac, jac.compile(POINT), jac):
             with pytest.raises(ArgumentError, match=message):
@@ -248,4 +248,4 @@ def test_warm_calls_read_no_signature(name):
         call(), call()
         profile = cProfile.Profile()
         profile.runcall(call)
-        assert not [place for place in pstats.Stats(profile).stats if place[0].endswith("inspect.py")]
+        assert not [function for function in pstats.Stats(profile).stats if function[0].endswith("inspect.py")]

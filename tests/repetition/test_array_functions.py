@@ -44,8 +44,8 @@ def test_values_are_the_same(source):
         # nothing is computed, or by rotations, of which each takes the results of the last
         assert max(tape.outputs, default=-1) < tape.inputs or tape.operations > 900
     else:
-        found, expected = evaluate(blocks, X), np.array(evaluate(tape, list(X)), float)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+        actual, expected = evaluate(blocks, X), np.array(evaluate(tape, list(X)), float)
+        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,6 @@ def test_values_are_the_same(source):
 def test_derivatives_are_the_same(source):
     f = function_of(source)
     with rolling():
-        found = acc.jacobian(f, effort="fast", cache=False)(X)
-    for one, other in zip(found, acc.jacobian(f, effort="fast", cache=False)(X), strict=True):
+        result = acc.jacobian(f, effort="fast", cache=False)(X)
+    for one, other in zip(result, acc.jacobian(f, effort="fast", cache=False)(X), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)

@@ -39,8 +39,8 @@ def _slope(x):
 
 
 def _curvature(x):
-    place = np.eye(x.size).reshape(x.shape * 2)
-    return 2.0 * place[..., np.newaxis, np.newaxis] * place[:, :, np.newaxis, np.newaxis]
+    unit_vectors = np.eye(x.size).reshape(x.shape * 2)
+    return 2.0 * unit_vectors[..., np.newaxis, np.newaxis] * unit_vectors[:, :, np.newaxis, np.newaxis]
 
 
 OPAQUE = acc.custom(lambda x: x**2, acc.custom(_slope, _curvature))
@@ -100,8 +100,8 @@ def test_numbers_are_the_same(names, end):
 def test_derivatives_are_the_same(names, end):
     f = function_of(names, end)
     with instances_of_all():
-        _, found, expected = both(f, X, effort="fast", optimise=False)
-    assert_same(found, expected)
+        _, actual, expected = both(f, X, effort="fast", optimise=False)
+    assert_same(actual, expected)
 
 
 @pytest.mark.sampled(2)
@@ -109,9 +109,9 @@ def test_derivatives_are_the_same(names, end):
 def test_second_derivatives_are_the_same(name):
     f = function_of([name, "by rows"], "total")
     with instances_of_all(), unrolled(0):
-        found = acc.hessian(f, effort="fast", cache=False)(X)
+        result = acc.hessian(f, effort="fast", cache=False)(X)
     with unrolled(10**9):
-        assert_same(found, acc.hessian(f, **PLAIN)(X))
+        assert_same(result, acc.hessian(f, **PLAIN)(X))
 
 
 def program_of(f, *shapes):
@@ -122,7 +122,7 @@ def sizes(program):
     return [each.count for each in fuse(program)]
 
 
-def test_what_belongs_together_is_one_body():
+def test_connected_operations_are_one_body():
     def f(x):
         along = x / np.sqrt(np.sum(x**2, axis=1, keepdims=True))
         return np.sum(np.cross(along, x) ** 2, axis=1)
@@ -142,7 +142,7 @@ def test_wherever_the_instances_lie(axis):
     assert sizes(by_instance(program_of(f, tuple(shape)))) == [80]
 
 
-def test_what_was_made_of_arguments_alone_belongs_to_what_it_is_used_for():
+def test_values_of_arguments_alone_join_the_body_that_uses_them():
     corners = np.random.default_rng(2).integers(0, 40, (800, 4))
 
     def f(x):
@@ -161,9 +161,9 @@ def test_guards_of_indices_do_not_count():
         return np.sum((np.sqrt(np.sum(apart**2, axis=1)) - 1.0) ** 2)
 
     recording = record(f, [np.ones((40, 3)), pairs], arrays=True, at_once=True, decides=True)
-    found = sizes(by_instance(recording.loops, recording.results))
+    result = sizes(by_instance(recording.loops, recording.results))
     assert len(recording.guards) == 2
-    assert 1500 not in found
+    assert 1500 not in result
     assert 1500 in sizes(recording.loops)
 
 
@@ -172,7 +172,7 @@ def as_written(f, shape):
     return by_instance(program) is program
 
 
-def test_what_is_no_gain_stays_as_it_is():
+def test_rolling_without_gain_is_skipped():
     assert as_written(lambda x: np.sum(np.sin(x) * x), (100, 3))
     assert as_written(lambda x: np.tanh(x @ np.ones((30, 40))) @ np.ones((40, 2)), (100, 30))
     assert as_written(lambda x: np.sum(np.exp(x), axis=1), (100, 50))  # bodies would be long

@@ -15,7 +15,7 @@ from accumulus.repetition.compiled import cones_kernel
 
 
 def as_python(state, mode):
-    """What stands for `cones._perform`: the kernel, not compiled."""
+    """Replace `cones._perform` by the kernel as Python."""
     state.mode = mode
     interpret(cones_kernel.run_cones, state)
 
@@ -35,12 +35,12 @@ def contents(blocks):
 
 
 @pytest.mark.parametrize("function", [*test_rolled_loops.FUNCTIONS, *test_recurrences.FUNCTIONS])
-def test_machine_code_does_what_python_does(function):
+def test_machine_code_agrees_with_python(function):
     tape = record(function, [test_rolled_loops.X]).scalars
     with rolling(levels=3):
         expected = roll.rolled(tape)
         with mock.patch.object(cones, "_perform", as_python):
-            found = roll.rolled(tape)
-    assert (found is None) == (expected is None)
+            actual = roll.rolled(tape)
+    assert (actual is None) == (expected is None)
     if expected is not None:
-        assert contents(found) == contents(expected)
+        assert contents(actual) == contents(expected)

@@ -34,12 +34,12 @@ def steps_of(function, x=X, **options):
 def assert_rolled_is_written_out(function, x=X, sparse=None):
     with rolling(levels=3):
         jac = acc.value_and_jacobian(function, cache=False, sparse=sparse)
-        values, found = jac(x)
+        values, actual = jac(x)
         assert isinstance(jac.compile(x).code, LoopNest)
     expected_values, expected = acc.value_and_jacobian(function, **PLAIN)(x)
-    found = found.toarray() if scipy.sparse.issparse(found) else found
+    actual = actual.toarray() if scipy.sparse.issparse(actual) else actual
     np.testing.assert_allclose(values, expected_values, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(actual.reshape(expected.shape), expected, rtol=1e-8, atol=1e-9)
 
 
 def slope(y, p):
@@ -87,11 +87,11 @@ def second_order(x):
 def trajectories(x):
     result = []
     for k in range(6):
-        place, speed = x[2 * k], x[2 * k + 1]
+        position, speed = x[2 * k], x[2 * k + 1]
         for _ in range(10):
-            speed = speed - 0.1 * np.sin(place)
-            place = place + 0.1 * speed
-        result += [place, speed]
+            speed = speed - 0.1 * np.sin(position)
+            position = position + 0.1 * speed
+        result += [position, speed]
     return np.array(result)
 
 
@@ -185,7 +185,7 @@ def turning(x):
 
 
 def variances(x):
-    """What steps divide is another number each time."""
+    """Return a loop whose steps divide by different numbers."""
     total, variance = 0.0, x[0]
     for k in range(20):
         total = total + np.log(variance) + (0.31 + 0.01 * k) / variance
@@ -222,14 +222,14 @@ FUNCTIONS = [
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_recurrences_compute_what_is_written_out(function, sparse):
+def test_recurrences_equal_the_written_out_program(function, sparse):
     assert_rolled_is_written_out(function, sparse=sparse)
 
 
 # What is found --------------------------------------------------------------------------------------------------------
 
 
-def test_steps_are_found():
+def test_steps_are_detected():
     assert steps_of(pendulum) == [[1] * 20]
     assert steps_of(second_order) == [[1] * (N - 2)]
     assert [len(steps) >= 28 for steps in steps_of(logistic, terms=99)] == [True, True]
@@ -245,33 +245,33 @@ def test_steps_may_take_other_numbers_each():
         assert record(recurrent_network, [X], arrays=True).loops is None
 
 
-def test_what_does_not_depend_on_each_other_is_one_step():
+def test_independent_instances_are_one_step():
     assert steps_of(trajectories) == [[6] * 10]
     assert steps_of(heat) == [[N] * 10]
 
 
-def test_what_is_used_once_is_cut():
+def test_values_used_once_are_cut():
     assert [set(steps) for steps in steps_of(used_once)] == [{1}] * 2
     assert [set(steps) for steps in steps_of(polynomial)] == [{1}]
 
 
 def test_all_that_repeats_is_one_instance():
-    ((first, *others),) = steps_of(every_other_step)
+    ((first, *rest),) = steps_of(every_other_step)
     assert first == 1
-    assert set(others) == {1}
-    assert len(others) + 1 in (N // 2 - 1, N // 2)
-    ((first, *others),) = steps_of(heat_between_walls)
-    assert (first, set(others)) == (1, {1})
-    assert len(others) + 1 in (11, 12)
+    assert set(rest) == {1}
+    assert len(rest) + 1 in (N // 2 - 1, N // 2)
+    ((first, *rest),) = steps_of(heat_between_walls)
+    assert (first, set(rest)) == (1, {1})
+    assert len(rest) + 1 in (11, 12)
 
 
-def test_what_comes_before_is_written_as_it_is():
-    ((first, *others),) = steps_of(with_another_beginning)
-    assert (first, set(others)) == (1, {1})
-    assert len(others) + 1 == N - 4
+def test_operations_before_a_recurrence_are_unchanged():
+    ((first, *rest),) = steps_of(with_another_beginning)
+    assert (first, set(rest)) == (1, {1})
+    assert len(rest) + 1 == N - 4
 
 
-def test_recurrences_are_told_apart():
+def test_recurrences_are_distinguished():
     assert all(len(steps) >= N - 4 for steps in steps_of(two_recurrences))
     assert len(steps_of(two_recurrences)) == 2
 
@@ -303,11 +303,11 @@ def test_many_steps_are_quick_and_right():
 
     z = np.array([0.5, 0.0, 9.81, 0.1])
     jac = acc.jacobian(f, cache=False)
-    found = jac(z)
+    result = jac(z)
     assert isinstance(jac.compile(z).code, LoopNest)
     for k in range(4):
         step = 1e-5 * np.eye(4)[k]
-        np.testing.assert_allclose(found[:, k], (f(z + step) - f(z - step)) / 2e-5, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(result[:, k], (f(z + step) - f(z - step)) / 2e-5, rtol=1e-6, atol=1e-7)
 
 
 # Random recurrences ---------------------------------------------------------------------------------------------------
@@ -360,8 +360,8 @@ def test_any_recurrence(width, updates, special, count, returned, runs, terms, s
     with rolling(levels=3, terms=terms):
         blocks = roll.rolled(tape)
         jac = acc.jacobian(f, effort="fast", cache=False)
-        found = jac(x)
+        actual = jac(x)
     if blocks is not None:
         np.testing.assert_allclose(evaluate(blocks, x), expected, rtol=1e-11, atol=1e-11)
     flat = acc.jacobian(f, effort="fast", cache=False)(x)
-    np.testing.assert_allclose(found, flat, rtol=1e-7, atol=1e-7 * (1.0 + np.abs(flat).max(initial=0.0)))
+    np.testing.assert_allclose(actual, flat, rtol=1e-7, atol=1e-7 * (1.0 + np.abs(flat).max(initial=0.0)))

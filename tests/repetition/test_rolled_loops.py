@@ -30,11 +30,11 @@ def assert_rolled_is_written_out(function, *arguments, is_rolled=True, **options
     """Values and derivatives, rolled and as written out."""
     with rolling():
         jac = acc.value_and_jacobian(function, cache=False, **options)
-        values, found = jac(*arguments)
+        values, actual = jac(*arguments)
     assert isinstance(jac.compile(*arguments).code, LoopNest) == is_rolled
     expected_values, expected = acc.value_and_jacobian(function, **PLAIN)(*arguments)
     np.testing.assert_allclose(values, expected_values, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(dense(found).reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(dense(actual).reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
 
 
 def stencil(u):
@@ -113,11 +113,11 @@ def pairs_once(x):
 
 
 def residuals(z):
-    which, what = [0, 1, 1, 0, 1, 0, 0, 1], [0, 3, 1, 2, 2, 1, 3, 0]
+    which, columns = [0, 1, 1, 0, 1, 0, 0, 1], [0, 3, 1, 2, 2, 1, 3, 0]
     seen = np.linspace(-1.0, 1.0, 16).reshape(8, 2)
     result = []
     for k in range(8):
-        camera, p = z[6 * which[k] : 6 * which[k] + 6], z[12 + 3 * what[k] : 15 + 3 * what[k]]
+        camera, p = z[6 * which[k] : 6 * which[k] + 6], z[12 + 3 * columns[k] : 15 + 3 * columns[k]]
         q = p + np.cross(camera[:3], p) + camera[3:]
         result += [q[0] / (2.0 + q[2]) - seen[k, 0], q[1] / (2.0 + q[2]) - seen[k, 1]]
     return np.array(result)
@@ -190,7 +190,7 @@ FUNCTIONS = [
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_loops_compute_what_is_written_out(function, sparse):
+def test_loops_equal_the_written_out_program(function, sparse):
     assert_rolled_is_written_out(function, X, sparse=sparse)
 
 
@@ -204,7 +204,7 @@ def test_values_are_those_of_the_function(function):
 
 
 @pytest.mark.parametrize("function", [jumping, angles])
-def test_what_reaches_jumps_is_computed_as_it_was_recorded(function):
+def test_operations_that_lead_to_jumps_are_computed_as_recorded(function):
     tape = record(function, [X]).scalars
     with rolling():
         blocks = roll.rolled(tape)
@@ -235,14 +235,14 @@ def test_equal_cells_are_one_body():
     assert [(count, is_sum) for count, _, is_sum in bodies_of(torus)] == [(12, False)]
 
 
-def test_boundaries_have_bodies_of_their_own():
+def test_boundaries_have_separate_bodies():
     counts = [count for count, _, _ in bodies_of(with_boundaries)]
     assert counts == [1, 2, 4, 8]  # four corners, two short sides, two long ones, what is inside
 
 
 def test_sums_are_columns_of_terms():
-    found = bodies_of(rosenbrock)
-    assert [(count, is_sum) for count, _, is_sum in found] == [(1, True), (N - 1, False)]
+    result = bodies_of(rosenbrock)
+    assert [(count, is_sum) for count, _, is_sum in result] == [(1, True), (N - 1, False)]
 
 
 def test_steps_on_a_grid_are_a_body_each():
@@ -257,7 +257,7 @@ def test_factors_that_differ_are_a_column():
     assert block.count == 8
 
 
-def test_what_nobody_needs_is_left_out():
+def test_unneeded_operations_are_removed():
     tape = Tape(8)
     for k in range(8):
         tape.apply("exp", k)
@@ -383,8 +383,8 @@ def test_any_loops(drawn, n, seed, returns_all, terms):
         blocks = roll.rolled(tape)
         assert blocks is not None or not tape.operations
         jac = acc.jacobian(f, sparse="csr", effort="fast", cache=False)
-        found = jac(x)
+        actual = jac(x)
     if blocks is not None:
         np.testing.assert_allclose(evaluate(blocks, x), evaluate(tape, list(x)), rtol=1e-11, atol=1e-11)
     expected = acc.jacobian(f, effort="fast", cache=False)(x)
-    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(actual.toarray(), expected, rtol=1e-8, atol=1e-8)

@@ -18,7 +18,7 @@ INFINITE = math.inf
 
 
 class SlowValues:
-    """As `accumulus.resubstitution.values.Values`, but values are tuples, and tables dictionaries."""
+    """`accumulus.resubstitution.values.Values` with tuples as values and dictionaries as tables."""
 
     def __init__(self, base, check, points, kept_outputs=0):
         self.definitions, self.numbers, self.inputs, self.fixed = {}, {}, {}, {}
@@ -37,17 +37,17 @@ class SlowValues:
             return None
         at = run.real + 1j * run.imaginary
         fixed, seen = rounded_as_written(tape, self.kept_outputs), at_real_points(tape, self.points, self.span)
-        meanings, exact, own = [], [], {}
+        meanings, exact, known_values = [], [], {}
 
         def meaning(of, reference):
             return of[reference] if reference >= 0 else self.number(tape.value_of(reference))
 
         for r in range(len(tape)):
-            what = tuple(at[r].tolist()), tuple(run.errors[r].tolist())
+            signature = tuple(at[r].tolist()), tuple(run.errors[r].tolist())
             if r < tape.inputs:
                 sign = 1 if at[r, 0].real > 0 else -1
                 if ("input", r) not in self.by_form:
-                    node = self.new((tuple(sign * z for z in what[0]), what[1]), sign, seen[r])
+                    node = self.new((tuple(sign * z for z in signature[0]), signature[1]), sign, seen[r])
                     self.by_form["input", r] = sign * node
                     self.inputs[node] = sign, r
                 meanings.append(self.by_form["input", r])
@@ -68,12 +68,12 @@ class SlowValues:
                     if not is_base:
                         return None
                     node = self.by_form[form] = self.new(None, written.sign, seen[r])
-                    own[node] = self.fixed[node] = written._replace(node=node, sign=1)
+                    known_values[node] = self.fixed[node] = written._replace(node=node, sign=1)
                 exact.append(written.sign * self.by_form[form])
                 code, arguments = COPY, [exact[r]]
             value = self.trivial(code, arguments)
             if value is None:
-                value = self.value(code, arguments, what, seen[r], run.is_truth[r])
+                value = self.value(code, arguments, signature, seen[r], run.is_truth[r])
             meanings.append(value)
             if not fixed[r]:
                 exact.append(value)
@@ -81,9 +81,9 @@ class SlowValues:
             if not (node in self.numbers or node in self.inputs or node in map(abs, arguments)):
                 definition = normal(node, code, arguments, 1 if value > 0 else -1)
                 self.definitions[definition] = None
-                own.setdefault(node, definition)
+                known_values.setdefault(node, definition)
         outputs = [meaning(exact if k < self.kept_outputs else meanings, r) for k, r in enumerate(tape.outputs)]
-        return meanings, exact, own, outputs
+        return meanings, exact, known_values, outputs
 
     def number(self, number):
         finite = math.isfinite(number)
@@ -91,8 +91,8 @@ class SlowValues:
         if form not in self.by_form:
             magnitude = abs(number) if finite else number
             count, everywhere = self.check.points, np.full(len(self.points), magnitude)
-            known = ((complex(magnitude),) * count, (0.0,) * count) if number and finite else None
-            node = self.by_form[form] = self.new(known, 1, (everywhere, 0 * np.zeros_like(everywhere)))
+            signature = ((complex(magnitude),) * count, (0.0,) * count) if number and finite else None
+            node = self.by_form[form] = self.new(signature, 1, (everywhere, 0 * np.zeros_like(everywhere)))
             self.numbers[node] = magnitude
         return -self.by_form[form] if finite and number < 0 else self.by_form[form]
 
@@ -112,18 +112,18 @@ class SlowValues:
             ways = [(abs(a) == zero, zero), (abs(b) == one, sign * abs(a)), (abs(a) == abs(b), sign * one)]
         return next((value for holds, value in ways if holds), None)
 
-    def value(self, code, arguments, what, seen, is_truth):
+    def value(self, code, arguments, reading, seen, is_truth):
         form = (code, *arguments)
         if form not in self.by_form:
-            at, errors = what
+            at, errors = reading
             sizes = list(map(abs, at))
             is_known = all(0 < z < INFINITE and UNIT * e <= ACCURATE * z for z, e in zip(sizes, errors, strict=True))
             if is_known and not is_truth:
                 sign = 1 if at[0].real > 0 else -1
-                known = tuple(sign * z for z in at), errors
-                node = self.found(known, (sign * seen[0], seen[1]))
+                signature = tuple(sign * z for z in at), errors
+                node = self.found(signature, (sign * seen[0], seen[1]))
                 if node is None:
-                    node = self.new(known, sign, seen)
+                    node = self.new(signature, sign, seen)
                 elif score(seen[1]) < score(self.seen[node][1]) and node not in self.numbers:
                     self.seen[node] = sign * seen[0], seen[1]
                 self.by_form[form] = sign * node
@@ -131,12 +131,17 @@ class SlowValues:
                 self.by_form[form] = self.new(None, 1, seen)
         return self.by_form[form]
 
-    def found(self, known, seen):
+    def found(self, signature, seen):
         """The first of all values that is one with this; those whose first parts are nearest before others."""
-        own = key(known[0][0])
-        for near in (own, own - 1, own + 1):
+        bucket = key(signature[0][0])
+        for near in (bucket, bucket - 1, bucket + 1):
             for node, other in enumerate(self.known):
-                if other is not None and key(other[0][0]) == near and is_one(known, other) and self.same(seen, node):
+                if (
+                    other is not None
+                    and key(other[0][0]) == near
+                    and is_one(signature, other)
+                    and self.same(seen, node)
+                ):
                     return node
         return None
 
@@ -152,8 +157,8 @@ class SlowValues:
                     return False
         return True
 
-    def new(self, known, sign, seen):
-        self.known.append(known)
+    def new(self, signature, sign, seen):
+        self.known.append(signature)
         self.seen.append((sign * seen[0], seen[1]))
         return len(self.known) - 1
 

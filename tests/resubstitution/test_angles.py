@@ -48,36 +48,36 @@ def chain(links):
 @pytest.mark.parametrize("links", [2, 3, 6])
 def test_chains_of_links(links):
     tape = chain(links)
-    found = with_sums_of_angles(tape)
+    result = with_sums_of_angles(tape)
     # the sums, and two functions of each
-    assert names(found) == sorted(["add"] * (links - 1) + ["cos", "sin"] * links)
-    verify_by_any(tape, found)
+    assert names(result) == sorted(["add"] * (links - 1) + ["cos", "sin"] * links)
+    verify_by_any(tape, result)
     x = np.linspace(-2.0, 3.0, links)
-    np.testing.assert_allclose(evaluate(found, x), evaluate(tape, x), atol=1e-14)
+    np.testing.assert_allclose(evaluate(result, x), evaluate(tape, x), atol=1e-14)
 
 
-@pytest.mark.parametrize(("kept", "functions"), [(0, 2), (1, 5)])
-def test_values_of_either_sign(kept, functions):
+@pytest.mark.parametrize(("kept_outputs", "functions"), [(0, 2), (1, 5)])
+def test_values_of_either_sign(kept_outputs, functions):
     tape = Tape(3)
     (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
     product, other = tape.multiply(c, t), tape.multiply(s, d)
     tape.outputs = [tape.subtract(product, other), tape.multiply(2, tape.negative(tape.add(other, product)))]
-    tape = canonical(tape, kept)
-    found = with_sums_of_angles(tape, kept)
-    verify_by_any(tape, found, kept_outputs=kept)
-    assert sum(name in ("sin", "cos") for name in names(found)) == functions
+    tape = canonical(tape, kept_outputs)
+    result = with_sums_of_angles(tape, kept_outputs)
+    verify_by_any(tape, result, kept_outputs=kept_outputs)
+    assert sum(name in ("sin", "cos") for name in names(result)) == functions
 
 
 def test_twice_an_angle():
     tape = Tape(1)
     s, c = tape.apply("sin", 0), tape.apply("cos", 0)
     tape.outputs = [tape.subtract(tape.multiply(c, c), tape.multiply(s, s))]
-    found = with_sums_of_angles(canonical(tape))
-    assert names(found) == ["add", "cos"] or names(found) == ["cos", "multiply"]
-    assert evaluate(found, [0.3])[0] == pytest.approx(math.cos(0.6), rel=1e-14)
+    result = with_sums_of_angles(canonical(tape))
+    assert names(result) == ["add", "cos"] or names(result) == ["cos", "multiply"]
+    assert evaluate(result, [0.3])[0] == pytest.approx(math.cos(0.6), rel=1e-14)
 
 
-def test_what_is_no_function_of_a_sum():
+def test_expressions_that_are_no_function_of_a_sum():
     tape = Tape(2)
     (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
     tape.outputs = [
@@ -90,14 +90,14 @@ def test_what_is_no_function_of_a_sum():
     assert with_sums_of_angles(tape) is None
 
 
-def test_what_is_rounded_as_written_stays():
+def test_operations_rounded_as_written_stay():
     tape = Tape(2)
     (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
     tape.outputs = [tape.apply("floor", tape.subtract(tape.multiply(c, d), tape.multiply(s, t)))]
     assert with_sums_of_angles(canonical(tape)) is None
 
 
-def test_where_signs_of_zeros_are_seen_nothing_is_written_anew():
+def test_nothing_is_rewritten_if_signs_of_zeros_matter():
     tape = chain(2)
     tape.outputs.append(tape.apply("atan2", *tape.outputs[-2:]))
     assert with_sums_of_angles(tape) is None
@@ -105,18 +105,18 @@ def test_where_signs_of_zeros_are_seen_nothing_is_written_anew():
 
 @settings(max_examples=20)
 @given(programs(("add", "subtract", "multiply", "sin", "cos"), constants=(1.0, 2.0), exponents=(), steps=20))
-def test_programs_stay_what_they_are(program):
+def test_programs_stay_unchanged(program):
     tape = canonical(program.tape())
-    found = with_sums_of_angles(tape)
-    if found is None:
+    result = with_sums_of_angles(tape)
+    if result is None:
         return
-    verify_by_any(tape, found)
+    verify_by_any(tape, result)
     point = [0.3, -1.1, 0.7, 2.0][: tape.inputs]
-    np.testing.assert_allclose(evaluate(found, point), [float(x) for x in exact_values(tape, point)], atol=1e-9)
+    np.testing.assert_allclose(evaluate(result, point), [float(x) for x in exact_values(tape, point)], atol=1e-9)
 
 
 def planar_arm(q):
-    """Where the tool of a planar arm of four links is, and which way it points, as a chain of frames."""
+    """Return position and direction of the tool of a planar arm of four links, as a chain of frames."""
     x, y, c, s = 0.0, 0.0, 1.0, 0.0
     for angle, length in zip(q, (0.7, 0.5, 0.4, 0.2), strict=True):
         c, s = c * np.cos(angle) - s * np.sin(angle), s * np.cos(angle) + c * np.sin(angle)
@@ -147,10 +147,10 @@ def test_sums_of_small_angles_keep_their_digits():
     tape = Tape(2)
     (s, t), (c, d) = ([tape.apply(name, x) for x in (0, 1)] for name in ("sin", "cos"))
     tape.outputs = [tape.subtract(tape.multiply(c, t), tape.multiply(s, d))]
-    found = optimise(tape, effort="thorough")
+    result = optimise(tape, effort="thorough")
     for a in (1.0, 1e-8):
         b = a * (1.0 + 1e-9)
-        assert evaluate(found, [a, b])[0] == pytest.approx(math.sin(b - a), rel=1e-6, abs=0.0)
+        assert evaluate(result, [a, b])[0] == pytest.approx(math.sin(b - a), rel=1e-6, abs=0.0)
 
 
 def test_angles_are_exact_where_none_is_a_sum():

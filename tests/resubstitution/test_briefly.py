@@ -1,4 +1,4 @@
-"""What the default effort makes by value: what rules alone do not find, equal, no more wrong, and in its limits."""
+"""Resubstitution at the default effort: shorter than rules alone, equal, as accurate, and within its limits."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def emitted(name: str) -> tuple[Tape, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ["robot_arm", "nurbs_point", "four_body"])
-def test_the_default_finds_what_rules_do_not(name):
+def test_the_default_gains_beyond_rules(name):
     tape, point = emitted(name)
     assert BRIEF[0] <= tape.operations <= BRIEF[1]
     by_rules = rules(tape)
-    found = optimise(tape, points=point[np.newaxis])
-    assert found.operations < 0.93 * by_rules.operations
-    assert str(found) == str(optimise(tape, points=point[np.newaxis]))
-    verify_by_any(canonical(tape), found, seed=7)
+    result = optimise(tape, points=point[np.newaxis])
+    assert result.operations < 0.93 * by_rules.operations
+    assert str(result) == str(optimise(tape, points=point[np.newaxis]))
+    verify_by_any(canonical(tape), result, seed=7)
     # no output is more than four times as uncertain as it was, at points that the search has not seen
     points = point * (1 + 0.05 * np.random.default_rng(7).normal(size=(50, len(point))))
-    (before, bounds), (after, uncertain) = run_at_points(canonical(tape), points), run_at_points(found, points)
-    for a, b in zip(canonical(tape).outputs, found.outputs, strict=True):
+    (before, bounds), (after, uncertain) = run_at_points(canonical(tape), points), run_at_points(result, points)
+    for a, b in zip(canonical(tape).outputs, result.outputs, strict=True):
         if a >= 0 and b >= 0:
             limit = np.fmax(bounds[a], np.abs(before[a]))
             assert (uncertain[b] <= 4.0 * limit).all()
@@ -89,7 +89,7 @@ def test_exactly_equal_wherever_it_was_defined(program, seed, points):
         assert evaluate(result, point[: tape.inputs], RATIONAL, Fraction) == expected
 
 
-def test_what_is_not_the_same_is_not_taken(monkeypatch):
+def test_unequal_values_are_not_merged(monkeypatch):
     tape, point = emitted("robot_arm")
     sketch, wrong = module.sketch, []
 
@@ -101,12 +101,12 @@ def test_what_is_not_the_same_is_not_taken(monkeypatch):
         return made
 
     monkeypatch.setattr(module, "sketch", mistaken)
-    found = optimise(tape, points=point[np.newaxis])
+    result = optimise(tape, points=point[np.newaxis])
     assert wrong
-    verify_by_any(canonical(tape), found, seed=7)
+    verify_by_any(canonical(tape), result, seed=7)
 
 
-def test_what_a_mistaken_sketch_begins_with_is_verified(monkeypatch):
+def test_a_mistaken_start_is_verified(monkeypatch):
     tape, point = emitted("robot_arm")
     sketch = module.sketch
 
@@ -118,11 +118,11 @@ def test_what_a_mistaken_sketch_begins_with_is_verified(monkeypatch):
     monkeypatch.setattr(module, "sketch", mistaken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RewritingWarning)
-        found = optimise(tape, points=point[np.newaxis])
-    verify_by_any(canonical(tape), found, seed=7)
+        result = optimise(tape, points=point[np.newaxis])
+    verify_by_any(canonical(tape), result, seed=7)
 
 
-def test_what_it_is_not_for_is_rewritten_by_rules_alone():
+def test_unsuitable_programs_are_rewritten_by_rules_alone():
     tape, point = emitted("robot_arm")
     points = point[np.newaxis]
     half = Rounds(260)
@@ -148,12 +148,12 @@ def test_derivatives_are_rewritten_by_value_by_default(monkeypatch):
 def test_where_time_is_short_rules_have_it():
     tape, _ = emitted("robot_arm")
     assert rewrite(tape, within(0.0)).operations == canonical(tape).operations
-    found = rewrite(tape, within(0.05))
-    verify_by_any(canonical(tape), found, seed=7)
-    assert found.operations <= canonical(tape).operations
+    result = rewrite(tape, within(0.05))
+    verify_by_any(canonical(tape), result, seed=7)
+    assert result.operations <= canonical(tape).operations
 
 
-def test_what_is_brief_is_so_where_the_effort_is_thorough(monkeypatch):
+def test_the_brief_round_is_not_used_under_thorough(monkeypatch):
     """By rules until nothing is won, it would leave nothing of the work for what a thorough effort does by value."""
     efforts = []
 

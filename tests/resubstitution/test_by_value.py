@@ -58,11 +58,11 @@ def by_value(tape: Tape, seed: int = 0, moves: int = 20_000, kept_outputs: int =
     choices = all_choices(base, MOST_COMPARISONS)
     if choices is None or not base.operations:
         return base
-    found = Resubstitution(base, choices, kept_outputs, None, seed)
+    result = Resubstitution(base, choices, kept_outputs, None, seed)
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
         other = rewritten_by_rules(tape, effort="fast", kept_outputs=kept_outputs)
-    return found.cheapest([base, other], moves, FOREVER, seed, has_helpers=seed % 2 == 1)
+    return result.cheapest([base, other], moves, FOREVER, seed, has_helpers=seed % 2 == 1)
 
 
 @settings(max_examples=30)
@@ -113,21 +113,21 @@ def used(tape: Tape) -> list[float]:
     program=programs(
         (*FIELD, "atan2", "sqrt", "less", "select", "floor", "sign"), constants=DYADIC, inputs=3, steps=18
     ),
-    kept=st.integers(0, 2),
+    kept_outputs=st.integers(0, 2),
     seed=st.integers(0, 9),
 )
-def test_what_is_rounded_as_written_is_the_same_to_the_last_bit(program, kept, seed):
+def test_operations_rounded_as_written_are_equal_to_the_last_bit(program, kept_outputs, seed):
     tape = program.tape()
-    kept = min(kept, len(tape.outputs))
-    base, result = canonical(tape, kept), by_value(tape, seed, kept_outputs=kept)
+    kept_outputs = min(kept_outputs, len(tape.outputs))
+    base, result = canonical(tape, kept_outputs), by_value(tape, seed, kept_outputs=kept_outputs)
     jumps = [r for r in range(base.inputs, len(base)) if base.operation(r).name in ("floor", "sign", "atan2")]
     rng = np.random.default_rng(seed)
     points = list(rng.choice([0.0, -0.0, 1.0, -1.0, 0.5, 3.0], (tape.inputs, 60)))
     # what jumps is an output, too
     more, base_too = result.copy(), base.copy()
-    base_too.outputs = [*base.outputs[:kept], *(k for k in base.outputs if k in jumps)]
+    base_too.outputs = [*base.outputs[:kept_outputs], *(k for k in base.outputs if k in jumps)]
     more.outputs = [
-        *result.outputs[:kept],
+        *result.outputs[:kept_outputs],
         *(r for k, r in zip(base.outputs, result.outputs, strict=True) if k in jumps),
     ]
     with np.errstate(all="ignore"):
@@ -158,7 +158,7 @@ def rotation(q):
     ],
     ids=["difference of squares", "cross product of rows", "determinant", "length of a row", "factors"],
 )
-def test_planted_identities_are_found(function, most):
+def test_planted_identities_are_detected(function, most):
     point = np.array([0.3, 0.5, 0.7])
     derivative = acc.value_and_jacobian(function, effort="thorough", cache=False)
     program = derivative.compile(point)
@@ -200,7 +200,7 @@ def test_identities_on_a_part_of_the_domain_are_not_taken(name):
                 np.testing.assert_allclose(evaluate(result, point), evaluate(tape, point), rtol=1e-12)
 
 
-def test_digits_are_kept_where_they_would_be_lost():
+def test_digits_are_preserved_near_cancellation():
     """1 - cos² is sin², with no digit of it for small angles; cos² is there, and no sine would be needed."""
     tape = Tape(2)
     sine, cosine = tape.apply("sin", 0), tape.apply("cos", 0)
@@ -211,7 +211,7 @@ def test_digits_are_kept_where_they_would_be_lost():
         assert got == pytest.approx(3.0 * np.sin(angle) ** 2, rel=1e-14, abs=0.0)
 
 
-def test_digits_are_kept_far_from_zero():
+def test_digits_are_preserved_far_from_zero():
     """1 - 1/(1 + exp(-x)) is 1/(1 + exp(x)), with no digit of it for large x."""
     tape = Tape(2)
     one = tape.constant(1.0)
@@ -228,7 +228,7 @@ def test_digits_are_kept_far_from_zero():
                 np.testing.assert_allclose(evaluate(result, [x, 3.0]), evaluate(tape, [x, 3.0]), rtol=1e-12)
 
 
-def test_digits_of_a_conjugate_are_kept_far_from_zero():
+def test_digits_of_a_conjugate_are_preserved_far_from_zero():
     """1 / (√(x² + 1) + x) is √(x² + 1) - x, with no digit of it for large x, and that for less."""
     tape = Tape(1)
     one = tape.constant(1.0)
@@ -239,7 +239,7 @@ def test_digits_of_a_conjugate_are_kept_far_from_zero():
         np.testing.assert_allclose(evaluate(result, [x]), evaluate(tape, [x]), rtol=1e-13)
 
 
-def test_nothing_is_divided_by_what_may_be_zero():
+def test_nothing_is_divided_by_possible_zeros():
     """1 + x + … + x⁷ is (x⁸ - 1) / (x - 1), which are there, too, but not where x is 1."""
     tape = Tape(1)
     one = tape.constant(1.0)
@@ -263,8 +263,8 @@ def test_all_ways_for_comparisons_to_come_out():
     less, more = tape.apply("less", 0, 1), tape.apply("less", 1, 0)
     tape.outputs = [tape.apply("select", less, 0, 1), tape.apply("select", more, 0, 1)]
     assert all_choices(tape, 1) is None
-    found = all_choices(tape, 2)
-    assert sorted(tuple(each.values()) for each in found) == [
+    result = all_choices(tape, 2)
+    assert sorted(tuple(each.values()) for each in result) == [
         (False, False), (False, True), (True, False), (True, True),
     ]  # fmt: skip
 
@@ -297,21 +297,21 @@ def cheapest(values: Values, definitions, roots) -> int:
     for each in definitions:
         of_value.setdefault(each.node, []).append({abs(a) for a in each.arguments} - given_values)
     nodes = sorted(of_value)
-    least = None
-    for chosen in range(1 << len(nodes)):
-        live = {node for k, node in enumerate(nodes) if chosen >> k & 1}
-        if not live.issuperset(roots) or (least is not None and len(live) >= least):
+    fewest = None
+    for mask in range(1 << len(nodes)):
+        live = {node for k, node in enumerate(nodes) if mask >> k & 1}
+        if not live.issuperset(roots) or (fewest is not None and len(live) >= fewest):
             continue
         made: set[int] = set()
         while new := {n for n in live - made if any(needs <= made for needs in of_value[n])}:
             made |= new
         if made == live:
-            least = len(live)
-    return UNIT * (least or 0)
+            fewest = len(live)
+    return UNIT * (fewest or 0)
 
 
 @pytest.mark.parametrize("example", all_examples(), ids=lambda example: example.name)
-def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
+def test_selected_definitions_use_available_values(example, monkeypatch):
     """Values that only definitions make which rounding forbids are no gifts: nothing would compute them."""
     verdicts = []
     is_verified = Resubstitution._is_verified
@@ -328,9 +328,9 @@ def test_what_is_chosen_is_made_of_what_is_there(example, monkeypatch):
         self.own = values.base.first_definitions
 
     def strict(self, definitions, numbers, slack):
-        found = excess(self, definitions, numbers, slack)
-        found[[definitions[number].node not in self.own for number in numbers]] = np.inf
-        return found
+        result = excess(self, definitions, numbers, slack)
+        result[[definitions[number].node not in self.own for number in numbers]] = np.inf
+        return result
 
     monkeypatch.setattr(Rounding, "__init__", noting)
     monkeypatch.setattr(Rounding, "excess", strict)
@@ -351,21 +351,21 @@ def test_laws_of_exponentials_are_seen():
         tape.multiply(tape.multiply(tape.apply("exp", a), tape.apply("exp", b)), tape.add(c, c)),
         tape.apply("exp", a),
     ]
-    found = optimise(tape, effort="thorough")
+    result = optimise(tape, effort="thorough")
     # exp(a), exp(b), their product, that times c, and the double of it
-    assert found.operations <= 5
+    assert result.operations <= 5
     x = np.array([0.3, -1.2, 0.7])
-    assert evaluate(found, x) == pytest.approx(evaluate(tape, x), rel=1e-14)
+    assert evaluate(result, x) == pytest.approx(evaluate(tape, x), rel=1e-14)
 
 
 @pytest.mark.parametrize("near", [1e-9, 1e-12])
-def test_what_is_nearly_equal_is_not_taken(near):
+def test_nearly_equal_values_are_not_merged(near):
     tape = Tape(2)
     squares = tape.add(tape.multiply(0, 0), tape.multiply(1, 1))
     other = tape.multiply(tape.add(0, 1), tape.add(0, 1))
     twice = tape.multiply(tape.constant(2 + near), tape.multiply(0, 1))
     tape.outputs = [squares, tape.subtract(other, twice)]
-    found = optimise(tape, effort="thorough")
-    one, two = exact_values(found, [3.0, 5.0])
+    result = optimise(tape, effort="thorough")
+    one, two = exact_values(result, [3.0, 5.0])
     assert one == 34
     assert abs((two - 34) / (-15 * near) - 1) < 1e-3

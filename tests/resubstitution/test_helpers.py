@@ -29,15 +29,15 @@ PLANTED = {
 }
 
 
-def planted(what: str) -> Tape:
+def planted(pattern: str) -> Tape:
     """Two results that are cheaper by a value of which there is none; of squares, so that sums do not cancel."""
     tape = Tape(4)
     x, y, z, w = (tape.multiply(k, k) for k in range(4))
-    if what == "sum":
+    if pattern == "sum":
         tape.outputs = [tape.add(x, tape.add(y, z)), tape.add(y, tape.add(x, w))]
-    elif what == "difference":
+    elif pattern == "difference":
         tape.outputs = [tape.subtract(x, tape.add(y, z)), tape.subtract(tape.add(w, x), y)]
-    elif what == "product":
+    elif pattern == "product":
         tape.outputs = [tape.multiply(x, tape.multiply(y, z)), tape.multiply(y, tape.multiply(x, w))]
     else:  # (x + y) z / w, of which z / w is not there
         scaled = tape.divide(tape.add(tape.multiply(x, z), tape.multiply(y, z)), w)
@@ -46,26 +46,26 @@ def planted(what: str) -> Tape:
 
 
 def values_of(base: Tape, seed: int = 0) -> tuple[Values, Verification]:
-    """What a program computes, and where it was run."""
+    """Return the values of a program and the points at which it ran."""
     choices = all_choices(base, 4)
     check = Verification(base, seed, choices=choices * -(-8 // len(choices)), reaches=(1.0, 6.0, 3.0))
     return Values(base, check, points_of(base, None, np.random.default_rng(seed))), check
 
 
-@pytest.mark.parametrize("what", PLANTED)
+@pytest.mark.parametrize("pattern", PLANTED)
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_planted_is_found(what, seed):
-    tape = canonical(planted(what))
+def test_planted_patterns_are_detected(pattern, seed):
+    tape = canonical(planted(pattern))
     values, _ = values_of(tape)
     helped = with_helpers(values, values.base, seed)
-    assert any(abs(abs(value) - abs(PLANTED[what])) < 1e-12 for value in evaluate(helped, POINT))
+    assert any(abs(abs(value) - abs(PLANTED[pattern])) < 1e-12 for value in evaluate(helped, POINT))
     # the program is there, too, so that helpers are read with it
     assert len(helped) == len(tape) + len(helped.outputs)
 
 
-@pytest.mark.parametrize("what", ["sum", "product", "quotient"])
-def test_programs_are_cheaper_by_them(what):
-    base = canonical(planted(what))
+@pytest.mark.parametrize("pattern", ["sum", "product", "quotient"])
+def test_programs_are_cheaper_by_them(pattern):
+    base = canonical(planted(pattern))
     search = Resubstitution(base, [{}], 0, None, 0)
     without = search.cheapest([base], 10_000, FOREVER, 0)
     helped = search.cheapest([base], 10_000, FOREVER, 0, has_helpers=True)
@@ -85,7 +85,7 @@ def test_nothing_that_loses_digits_is_made_by_them():
 
 
 def keys(numbers):
-    """As the kernel has them."""
+    """Return the keys of the kernel."""
     with np.errstate(all="ignore"):
         sizes = np.abs(np.asarray(numbers, float))
         bits = (sizes.view(np.int64) + (1 << (HELPER_KEY_BITS - 1))) >> HELPER_KEY_BITS
@@ -126,12 +126,12 @@ def test_all_that_there_are_by_plain_python(program, seed):
         if key not in there and len(wishes.get(key, ())) > 1
     }
     run = check.run(helped) if helped is not None else None
-    found = [] if run is None else [abs(run.real[r, seed % check.points]) for r in helped.outputs]
+    results = [] if run is None else [abs(run.real[r, seed % check.points]) for r in helped.outputs]
     made = sorted(made)
     # what is on the border of two keys may have either, or be there twice
-    near = [any(abs(key - other) <= 1 for key in made) for other in keys(found)]
+    near = [any(abs(key - other) <= 1 for key in made) for other in keys(results)]
     assert all(near)
-    assert len(found) >= min(len(made), MOST_HELPERS)
+    assert len(results) >= min(len(made), MOST_HELPERS)
 
 
 def test_large_programs_are_looked_through_in_part():

@@ -35,7 +35,7 @@ POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
 def in_python(text):
-    powered = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda found: "**" + found[0].translate(POWERS), text)
+    powered = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda result: "**" + result[0].translate(POWERS), text)
     return powered.replace("·", "*")
 
 
@@ -48,7 +48,7 @@ def names_in(text):
 
 
 def check(identity, seed=0):
-    """As a person would: names stand for any numbers, but for those that are defined."""
+    """Check an identity as a person would: names stand for any numbers, except defined ones."""
     rng = np.random.default_rng(seed)
     whole = " ".join([identity.original, identity.rewritten, *identity.where])
     defined = dict(each.split(" = ") for each in identity.where)
@@ -78,19 +78,19 @@ def rotation(q):
     ],
     ids=["rotation", "difference of squares", "roots"],
 )  # fmt: skip
-def test_what_is_printed_holds_for_any_numbers(function):
+def test_printed_identities_hold_for_any_numbers(function):
     point = np.array([0.3, 0.5, 0.7])
     program = acc.value_and_jacobian(function, effort="thorough", cache=False).compile(point)
-    found = program.by_value.identities
-    assert found
+    result = program.by_value.identities
+    assert result
     assert program.by_value.unexplained == 0
-    for identity in found:
+    for identity in result:
         assert identity.is_proved
         assert identity.times >= 1
         for seed in range(3):
             check(identity, seed)
-    assert program.report().by_value.identities == tuple(found)
-    assert f"{len(found)}, proved: {len(found)}" in str(program.report())
+    assert program.report().by_value.identities == tuple(result)
+    assert f"{len(result)}, proved: {len(result)}" in str(program.report())
 
 
 @settings(max_examples=10)
@@ -115,21 +115,21 @@ def test_identities_between_any_two_programs(program):
             continue
 
 
-def test_the_same_identity_is_told_once():
-    given, made = Tape(4), Tape(4)
-    for tape in (given, made):
+def test_equal_identities_are_listed_once():
+    before, made = Tape(4), Tape(4)
+    for tape in (before, made):
         tape.outputs = []
         for angle in range(3):
             sine, cosine = tape.apply("sin", angle), tape.apply("cos", angle)
             both = tape.add(tape.multiply(sine, sine), tape.multiply(cosine, cosine))
-            tape.outputs += [sine, tape.multiply(both if tape is given else tape.constant(1.0), 3)]
-    (identity,) = ByValue(given, made).identities
+            tape.outputs += [sine, tape.multiply(both if tape is before else tape.constant(1.0), 3)]
+    (identity,) = ByValue(before, made).identities
     assert str(identity) == "sin(x0)² + cos(x0)² = 1"
     assert identity == Identity("sin(x0)² + cos(x0)²", "1", (), 3, is_proved=True)
 
 
 def test_no_branch_is_overlooked():
-    """Where a comparison does not hold both sides are zero, whatever else they are."""
+    """If a comparison is false, both sides are zero, whatever else they are."""
     for inputs in range(4, 12):
         tape = Tape(inputs)
         holds, zero = tape.apply("less", 0, inputs - 1), tape.constant(0.0)
@@ -140,32 +140,32 @@ def test_no_branch_is_overlooked():
 
 
 def test_sums_and_products_are_no_news():
-    given, made = Tape(3), Tape(3)
-    given.outputs = [given.add(given.multiply(0, 2), given.multiply(1, 2))]
+    before, made = Tape(3), Tape(3)
+    before.outputs = [before.add(before.multiply(0, 2), before.multiply(1, 2))]
     made.outputs = [made.multiply(made.add(1, 0), 2)]
-    found = ByValue(given, made)
-    assert found.identities == []
-    assert found.unexplained == 0
-    assert found.proof.is_whole
+    result = ByValue(before, made)
+    assert result.identities == []
+    assert result.unexplained == 0
+    assert result.proof.is_whole
 
 
-def test_what_holds_for_positive_numbers_is_tested():
-    given, made = Tape(2), Tape(2)
-    given.outputs = [given.apply("sqrt", given.multiply(given.constant(4.0), 0)), given.apply("sqrt", 0)]
+def test_identities_of_positive_numbers_are_tested():
+    before, made = Tape(2), Tape(2)
+    before.outputs = [before.apply("sqrt", before.multiply(before.constant(4.0), 0)), before.apply("sqrt", 0)]
     root = made.apply("sqrt", 0)
     made.outputs = [made.multiply(made.constant(2.0), root), root]
-    (identity,) = ByValue(given, made).identities
+    (identity,) = ByValue(before, made).identities
     assert not identity.is_proved
     check(identity)
 
 
-def test_what_is_nearly_equal_is_no_identity():
-    given, made = Tape(3), Tape(3)
-    given.outputs = [given.multiply(given.constant(1.0 + 1e-9), given.multiply(0, 1)), given.multiply(0, 1)]
+def test_nearly_equal_values_give_no_identity():
+    before, made = Tape(3), Tape(3)
+    before.outputs = [before.multiply(before.constant(1.0 + 1e-9), before.multiply(0, 1)), before.multiply(0, 1)]
     made.outputs = [made.multiply(0, 1), made.multiply(0, 1)]
-    found = ByValue(given, made)
-    assert found.identities == []
-    assert found.proof.outputs == (False, True)
+    result = ByValue(before, made)
+    assert result.identities == []
+    assert result.proof.outputs == (False, True)
 
 
 # Formulas ------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_what_is_nearly_equal_is_no_identity():
 
 @settings(max_examples=30)
 @given(programs(("add", "multiply", "divide"), constants=(), exponents=(), inputs=3, steps=8), st.data())
-def test_what_is_equal_multiplied_out_is_equal(program, data):
+def test_values_equal_after_expansion_are_equal(program, data):
     tape = canonical(program.tape())
     assume(tape.operations)
     tape.outputs = [data.draw(st.integers(0, len(tape) - 1)) for _ in range(2)]

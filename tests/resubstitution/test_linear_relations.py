@@ -52,17 +52,17 @@ def test_matrices_of_low_rank(rows, columns, rank, seed):
     rng = np.random.default_rng(seed)
     matrix, bias = low_rank(rng, rows, columns, rank), rng.normal(size=rows)
     tape = layers([matrix], [bias])
-    found = with_relations(tape)
+    actual = with_relations(tape)
     rank = min(rank, rows, columns)
     # the rows that others are made of, and these, each with a constant
     expected = rank * 2 * columns + (rows - rank) * 2 * rank
     if expected >= tape.operations:
-        assert found is None or found.operations < tape.operations
+        assert actual is None or actual.operations < tape.operations
         return
-    assert found.operations <= expected
+    assert actual.operations <= expected
     x = rng.normal(size=columns)
-    np.testing.assert_allclose(evaluate(found, x), matrix @ x + bias, rtol=1e-11, atol=1e-11)
-    verify(tape, found)
+    np.testing.assert_allclose(evaluate(actual, x), matrix @ x + bias, rtol=1e-11, atol=1e-11)
+    verify(tape, actual)
 
 
 def test_conservation_laws_are_exact():
@@ -71,14 +71,14 @@ def test_conservation_laws_are_exact():
     rates = [tape.apply("exp", tape.multiply(k, k)) for k in range(5)]
     tape.outputs = forms(tape, stoichiometry, rates)
     tape = canonical(tape)
-    found = with_relations(tape)
-    assert found.operations < tape.operations
-    assert {abs(number) for number in found.constants} <= {0.0, 0.5, 1.0, 2.0, 3.0}
-    verify(tape, found)
+    result = with_relations(tape)
+    assert result.operations < tape.operations
+    assert {abs(number) for number in result.constants} <= {0.0, 0.5, 1.0, 2.0, 3.0}
+    verify(tape, result)
 
 
 @pytest.mark.parametrize("off", [1e-9, 1e-11])
-def test_what_nearly_holds_is_not_taken(off):
+def test_nearly_valid_relations_are_not_used(off):
     rng = np.random.default_rng(3)
     matrix = low_rank(rng, 7, 6, 2)
     assert with_relations(layers([matrix], [np.zeros(7)])) is not None
@@ -91,7 +91,7 @@ def test_full_rank_has_none():
     assert with_relations(layers([rng.normal(size=(5, 6))], [np.zeros(5)])) is None
 
 
-def test_what_is_rounded_as_written_stays():
+def test_operations_rounded_as_written_stay():
     rng = np.random.default_rng(5)
     matrix, tape = low_rank(rng, 6, 5, 1), Tape(5)
     tape.outputs = [tape.apply("floor", row) for row in forms(tape, matrix, range(5))]
@@ -100,7 +100,7 @@ def test_what_is_rounded_as_written_stays():
     assert with_relations(canonical(tape, 6), kept_outputs=6) is None
 
 
-def test_where_signs_of_zeros_are_seen_nothing_is_written_anew():
+def test_nothing_is_rewritten_if_signs_of_zeros_matter():
     rng = np.random.default_rng(5)
     tape = Tape(5)
     rows = forms(tape, low_rank(rng, 6, 5, 1), range(5))
@@ -116,12 +116,12 @@ def test_layer_after_layer():
     matrices = [low_rank(rng, n, m, 2) for m, n in pairwise(sizes)]
     biases = [rng.normal(size=n) for n in sizes[1:]]
     tape = layers(matrices, biases)
-    found = with_relations(tape)
-    assert found.operations < 0.7 * tape.operations
-    verify(tape, found)
+    result = with_relations(tape)
+    assert result.operations < 0.7 * tape.operations
+    verify(tape, result)
 
 
-def test_a_form_that_others_are_made_of_may_be_made_of_another():
+def test_a_form_used_by_others_may_be_replaced():
     tape = Tape(3)
     x, y, z = range(3)
     # of rank two, each a sum of the one before and something else
@@ -129,8 +129,8 @@ def test_a_form_that_others_are_made_of_may_be_made_of_another():
     second = tape.add(first, tape.add(tape.multiply(tape.constant(3.0), x), tape.multiply(tape.constant(-1.0), y)))
     third = tape.add(second, tape.add(tape.multiply(tape.constant(0.7), x), tape.multiply(tape.constant(5.0), y)))
     tape.outputs = [tape.multiply(each, z) for each in (first, second, third)] + [first, second, third]
-    found = with_relations(canonical(tape)) or tape
-    np.testing.assert_allclose(evaluate(found, [0.3, 0.7, 1.1]), evaluate(tape, [0.3, 0.7, 1.1]), rtol=1e-13)
+    result = with_relations(canonical(tape)) or tape
+    np.testing.assert_allclose(evaluate(result, [0.3, 0.7, 1.1]), evaluate(tape, [0.3, 0.7, 1.1]), rtol=1e-13)
 
 
 @settings(max_examples=50)
@@ -142,12 +142,12 @@ def test_a_form_that_others_are_made_of_may_be_made_of_another():
         programs(("add", "subtract", "less", "select", "floor"), constants=(2.0,), inputs=3, steps=30),
     )
 )
-def test_programs_stay_what_they_are(program):
+def test_programs_stay_unchanged(program):
     tape = canonical(program.tape())
-    found = with_relations(tape)
-    if found is not None:
-        assert found.operations < tape.operations
-        verify(tape, found)
+    result = with_relations(tape)
+    if result is not None:
+        assert result.operations < tape.operations
+        verify(tape, result)
 
 
 def network(matrices):
@@ -190,7 +190,7 @@ def test_thorough_programs_have_them():
     rng = np.random.default_rng(8)
     rates = network([low_rank(rng, 5, 4, 1), low_rank(rng, 4, 5, 1)])
     plain = acc.compile(rates, cache=False).compile(np.ones(4))
-    found = acc.compile(rates, effort="thorough", time_limit=1.0, cache=False).compile(np.ones(4))
-    assert found.operations < 0.6 * plain.operations
+    result = acc.compile(rates, effort="thorough", time_limit=1.0, cache=False).compile(np.ones(4))
+    assert result.operations < 0.6 * plain.operations
     x = np.array([0.3, -0.1, 0.8, 0.2])
-    np.testing.assert_allclose(found(x), rates(x), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(result(x), rates(x), rtol=1e-12, atol=1e-14)

@@ -43,7 +43,7 @@ def one_way(tape, most):
     return all_choices(tape, most)[:1]
 
 
-def near_one(tape, given, rng, dtype="float64", *, few=False):
+def near_one(tape, point, rng, dtype="float64", *, few=False):
     at = 1.0 + 0.01 * rng.normal(size=(30, tape.inputs))
     everywhere = np.ones(len(at), bool)
     return RealPoints(at, everywhere, everywhere, everywhere)
@@ -60,7 +60,7 @@ def as_it_began(self, visits, deadline, hot=0.0):
 MUTANTS = {
     "points: all are near 1": Mutant(
         ((resubstitute, "points_of", near_one),),
-        test_by_value.test_digits_are_kept_where_they_would_be_lost,
+        test_by_value.test_digits_are_preserved_near_cancellation,
     ),
     "values: all arguments are small": Mutant(
         ((resubstitute, "REACHES", (0.3,)),),
@@ -74,16 +74,16 @@ MUTANTS = {
     ),
     "divisors: any will do": Mutant(
         ((Divisors, "allow", lambda self, rows: np.ones(len(rows), bool)),),
-        test_by_value.test_nothing_is_divided_by_what_may_be_zero,
+        test_by_value.test_nothing_is_divided_by_possible_zeros,
         (blind_to_excess, blind_to_digits),
     ),
     "rounding: small numbers may lose digits": Mutant(
         ((Rounding, "excess", no_excess), (Rounding, "is_worse", never_worse)),
-        test_by_value.test_digits_are_kept_where_they_would_be_lost,
+        test_by_value.test_digits_are_preserved_near_cancellation,
     ),
     "rounding: large numbers may lose digits": Mutant(
         ((Rounding, "excess", no_excess), (Rounding, "is_worse", never_worse)),
-        test_by_value.test_digits_of_a_conjugate_are_kept_far_from_zero,
+        test_by_value.test_digits_of_a_conjugate_are_preserved_far_from_zero,
     ),
     "helpers: there are none": Mutant(
         ((resubstitute, "MOST_HELPERS", 0),),
@@ -91,7 +91,7 @@ MUTANTS = {
     ),
     "relations: what nearly holds does": Mutant(
         ((relations, "NOTHING", 1e-7),),
-        partial(test_linear_relations.test_what_nearly_holds_is_not_taken, 1e-9),
+        partial(test_linear_relations.test_nearly_valid_relations_are_not_used, 1e-9),
     ),
     "relations: no coefficient is a fraction": Mutant(
         ((relations, "NEAR", -1.0),),
@@ -99,7 +99,7 @@ MUTANTS = {
     ),
     "angles: what nearly holds does": Mutant(
         ((relations, "EQUAL", 1e-6),),
-        test_angles.test_what_is_no_function_of_a_sum,
+        test_angles.test_expressions_that_are_no_function_of_a_sum,
     ),
     "extraction: the first choice stays": Mutant(
         ((Extraction, "anneal", as_it_began),),
@@ -111,11 +111,11 @@ MUTANTS = {
     ),
     "proofs: all powers are one": Mutant(
         ((proofs._Point, "power", lambda self, tape, r, x, y: x), (proofs._Point, "_by_chance", lambda *_: 5)),
-        partial(test_proofs.test_what_is_no_identity_is_not_proved, lambda x, *_: x**4, lambda x, *_: x**5),
+        partial(test_proofs.test_false_identities_are_not_proved, lambda x, *_: x**4, lambda x, *_: x**5),
     ),
     "proofs: comparisons come out in one way": Mutant(
         ((proofs, "all_choices", one_way),),
-        partial(test_proofs.test_what_is_no_identity_is_not_proved, smaller, lambda x, *_: x),
+        partial(test_proofs.test_false_identities_are_not_proved, smaller, lambda x, *_: x),
     ),
     "identities: comparisons come out in one way": Mutant(
         ((proofs, "all_choices", lambda tape, most: [dict.fromkeys(all_choices(tape, most)[0], False)]),),
@@ -123,7 +123,7 @@ MUTANTS = {
     ),
     "identities: roots are polynomials": Mutant(
         ((identities, "_is_exact", lambda tape: True),),
-        test_identities.test_what_holds_for_positive_numbers_is_tested,
+        test_identities.test_identities_of_positive_numbers_are_tested,
     ),
 }
 

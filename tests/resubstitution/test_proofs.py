@@ -34,7 +34,7 @@ class _Writer:
 
     def __getattr__(self, name):
         tape = self.tape
-        return lambda *others: _Writer(tape, tape.apply(name, self.reference, *(each.reference for each in others)))
+        return lambda *rest: _Writer(tape, tape.apply(name, self.reference, *(each.reference for each in rest)))
 
     def __add__(self, other):
         return self._with("add", other)
@@ -130,7 +130,7 @@ def test_identities_are_proved(one, two):
         (lambda x, y, z: x.power(y), lambda x, y, z: y.power(x)),
     ],
 )  # fmt: skip
-def test_what_is_no_identity_is_not_proved(one, two):
+def test_false_identities_are_not_proved(one, two):
     assert not proves(one, two)
 
 
@@ -154,8 +154,8 @@ def test_roots_that_are_independent_are_seen_to_be():
     }
     # a column of what is always a square is the sum of none
     columns[0, 6] = (1, 1, 1)
-    found = _dependent({key: [bool(bit) for bit in bits] for key, bits in columns.items()})
-    assert found == [(0, 2), (0, 3), (0, 5), (0, 6)]
+    result = _dependent({key: [bool(bit) for bit in bits] for key, bits in columns.items()})
+    assert result == [(0, 2), (0, 3), (0, 5), (0, 6)]
 
 
 @settings(max_examples=30)
@@ -167,14 +167,14 @@ def test_roots_that_are_independent_are_seen_to_be():
     data=st.data(),
     points=st.lists(st.tuples(*[st.fractions(-4, 4, max_denominator=7)] * 4), min_size=4, max_size=4),
 )
-def test_what_is_proved_of_a_changed_program_is_so(program, data, points):
+def test_proofs_of_changed_programs_are_correct(program, data, points):
     tape = canonical(program.tape())
     assume(all(map(small_fraction, tape.constants)) and program.steps)
-    place = data.draw(st.integers(0, len(program.steps) - 1))
-    name, arguments = program.steps[place]
+    step = data.draw(st.integers(0, len(program.steps) - 1))
+    name, arguments = program.steps[step]
     alike = [row.name for row in OPERATIONS if row.arguments == BY_NAME[name].arguments and row.name in RATIONAL]
     name = data.draw(st.sampled_from([each for each in alike if BY_NAME[each].result == BY_NAME[name].result]))
-    steps = [*program.steps[:place], (name, arguments[::-1]), *program.steps[place + 1 :]]
+    steps = [*program.steps[:step], (name, arguments[::-1]), *program.steps[step + 1 :]]
     assume(name not in ("power", "select"))
     changed = canonical(Program(program.inputs, program.constants, tuple(steps), program.outputs).tape())
     assume(all(map(small_fraction, changed.constants)))
@@ -189,7 +189,7 @@ def test_what_is_proved_of_a_changed_program_is_so(program, data, points):
 
 @settings(max_examples=20)
 @given(programs((*RATIONAL, "sqrt", "sin", "cos", "exp"), constants=(1.0, 2.0), exponents=(2.0, 3.0), steps=14))
-def test_what_rules_make_is_proved(program):
+def test_results_of_rules_are_proved(program):
     """All of it where nothing was rounded and no number was folded, or is undefined."""
     tape = canonical(program.tape())
     made = rewritten_by_rules(tape, effort="fast")
@@ -199,7 +199,7 @@ def test_what_rules_make_is_proved(program):
     if operations <= {"add", "subtract", "multiply", "negative"} and made.operations:
         assert proof.is_whole
         assert proof.error < 2.0**-60
-    assert not any(proved and not own for proved, own in zip(proof.outputs, itself.outputs, strict=True))
+    assert not any(proved and not reflexive for proved, reflexive in zip(proof.outputs, itself.outputs, strict=True))
 
 
 def test_degrees_are_not_too_small():
@@ -238,8 +238,8 @@ def test_degrees_and_heights_bound_those_of_sympy(program):
             continue
         if value.has(sympy.nan, sympy.zoo, sympy.oo):
             continue
-        for part in sympy.fraction(sympy.cancel(value)):
-            polynomial = sympy.Poly(part, *symbols)
+        for fraction in sympy.fraction(sympy.cancel(value)):
+            polynomial = sympy.Poly(fraction, *symbols)
             assert polynomial.total_degree() <= size.degree
             assert sum(map(abs, polynomial.coeffs())) <= 2**size.bits
 
@@ -274,7 +274,7 @@ def test_roots_are_roots(seed, number):
         assert ((a * a - b * b) % prime, 2 * a * b % prime) == (number % prime, 0)
 
 
-def test_reports_say_what_is_proved(tmp_path, monkeypatch):
+def test_reports_name_proved_outputs(tmp_path, monkeypatch):
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
 
     def function(x):
@@ -297,9 +297,9 @@ def test_a_program_that_was_changed_fails_the_test():
     from accumulus.errors import VerificationError
     from accumulus.resubstitution.optimise import ByValue
 
-    given, wrong = Tape(2), Tape(2)
-    given.outputs = [given.add(0, 1)]
+    before, wrong = Tape(2), Tape(2)
+    before.outputs = [before.add(0, 1)]
     wrong.outputs = [wrong.add(0, wrong.multiply(wrong.constant(1.0 + 1e-9), 1))]
-    assert not ByValue(given, wrong).proof.is_whole
+    assert not ByValue(before, wrong).proof.is_whole
     with pytest.raises(VerificationError):
-        _ = ByValue(given, wrong).tested
+        _ = ByValue(before, wrong).tested

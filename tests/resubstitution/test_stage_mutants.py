@@ -55,9 +55,9 @@ def mistaken(mistake, monkeypatch):
     pair, count = Values.pair, []
 
     def wrong(self, stop):
-        known = len(self.definitions)
+        length = len(self.definitions)
         pair(self, stop)
-        rows = self.definitions.rows[known:]
+        rows = self.definitions.rows[length:]
         some = rows.copy()
         mistake(some, sorted(self.inputs))
         count.append(int((some != rows).any(axis=1).sum()))
@@ -88,7 +88,7 @@ def unverified(monkeypatch):
 
 
 def is_right(text, seed=0):
-    """Whether one round makes a program with the same exact values, that costs no more."""
+    """Return True if one round makes a program with the same exact values that costs no more."""
     base = canonical(written(text))
     result = Resubstitution(base, [{}], 0, None, seed).cheapest([base], 5000, FOREVER, seed)
     assert cost(result) <= cost(base)
@@ -98,7 +98,7 @@ def is_right(text, seed=0):
             pairs.append([evaluate(tape, point, RATIONAL, Fraction) for tape in (base, result)])
         except ZeroDivisionError:
             return False
-    return all(expected == found for expected, found in pairs)
+    return all(expected == actual for expected, actual in pairs)
 
 
 MISTAKES = (turned, of_another_operation, of_another_value)
@@ -133,10 +133,10 @@ def test_choices_that_are_changed_after_the_search_are_not_taken(blind, monkeypa
     best, count = Extraction.best, []
 
     def wrong(self):
-        found = best(self)
-        value = max(found)
+        result = best(self)
+        value = max(result)
         count.append(value)
-        return found | {value: found[value]._replace(sign=-found[value].sign)}
+        return result | {value: result[value]._replace(sign=-result[value].sign)}
 
     monkeypatch.setattr(Extraction, "best", wrong)
     if blind is not None:

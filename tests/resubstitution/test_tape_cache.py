@@ -34,14 +34,14 @@ def source():
     return tape
 
 
-def test_the_stored_tape_is_the_one_that_was_found(folder):
+def test_the_stored_tape_is_the_result(folder):
     tape = source()
     made = by_rules(tape)
     key = key_of(tape, *GIVEN)
     assert tape_cache.stored_tape(key, tape, 0) is None
     tape_cache.store_tape(key, made, {})
-    found, _ = tape_cache.stored_tape(key, tape, 0)
-    assert to_bytes(found) == to_bytes(made)
+    actual, _ = tape_cache.stored_tape(key, tape, 0)
+    assert to_bytes(actual) == to_bytes(made)
 
 
 def wrong_tapes():
@@ -58,14 +58,14 @@ def wrong_tapes():
 
 
 @pytest.mark.parametrize("wrong", list(wrong_tapes()), ids=["value", "outputs", "inputs"])
-def test_what_is_not_the_same_is_not_taken(wrong, folder):
+def test_unequal_values_are_not_merged(wrong, folder):
     tape = source()
     key = key_of(tape, *GIVEN)
     cache.store("tapes", key, b"{}\n" + to_bytes(wrong))
     assert tape_cache.stored_tape(key, tape, 0) is None
 
 
-def test_what_costs_more_is_not_taken(folder):
+def test_costlier_programs_are_not_used(folder):
     tape = source()
     longer = Tape(3)
     total = longer.add(longer.multiply(0, 1), longer.multiply(0, 2))
@@ -93,12 +93,12 @@ def test_every_option_has_its_part_in_the_key(monkeypatch):
     other.outputs = [0]
     keys = [key_of(tape, *GIVEN), key_of(other, *GIVEN)]
     assert key_of(source(), "balanced", 1.0, np.int64(0), 0) == keys[0]
-    for place, another in enumerate(["fast", 2.0, 1, 1]):
-        given = list(GIVEN)
-        given[place] = another
-        keys.append(key_of(tape, *given))
+    for field, another in enumerate(["fast", 2.0, 1, 1]):
+        key_fields = list(GIVEN)
+        key_fields[field] = another
+        keys.append(key_of(tape, *key_fields))
     cache.version_of_kind.cache_clear()
-    monkeypatch.setattr(cache, "code_version", lambda *given: "another")
+    monkeypatch.setattr(cache, "code_version", lambda *key_fields: "another")
     keys.append(key_of(tape, *GIVEN))
     cache.version_of_kind.cache_clear()
     assert len(set(keys)) == len(keys)
@@ -107,9 +107,9 @@ def test_every_option_has_its_part_in_the_key(monkeypatch):
 def test_a_derivative_rewrites_once(folder, monkeypatch):
     searches = []
 
-    def counting(*given, plain=rewritten.rewrite, **options):
-        searches.append(given)
-        return plain(*given, **options)
+    def counting(*args, plain=rewritten.rewrite, **options):
+        searches.append(args)
+        return plain(*args, **options)
 
     monkeypatch.setattr(rewritten, "rewrite", counting)
 
@@ -118,13 +118,13 @@ def test_a_derivative_rewrites_once(folder, monkeypatch):
 
     x = np.array([1.0, 2.0, 3.0])
     without = acc.jacobian(f, cache=False)
-    wanted = without(x)
+    expected = without(x)
     assert not folder.exists()
     first = acc.jacobian(f)
-    np.testing.assert_array_equal(first(x), wanted)
+    np.testing.assert_array_equal(first(x), expected)
     assert first.compile(x).from_cache == without.compile(x).from_cache == []
     again = acc.jacobian(f)
-    np.testing.assert_array_equal(again(x), wanted)
+    np.testing.assert_array_equal(again(x), expected)
     assert len(searches) == 2
     assert again.compile(x).from_cache == ["plan", "optimise", "compile"]
     assert again.report().from_cache == ("plan", "optimise", "compile")

@@ -34,20 +34,20 @@ PROGRAMS = st.one_of(
 
 
 @settings(max_examples=40)
-@given(program=PROGRAMS, kept=st.integers(0, 1), seed=st.integers(0, 9))
-def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed):
+@given(program=PROGRAMS, kept_outputs=st.integers(0, 1), seed=st.integers(0, 9))
+def test_the_same_values_and_definitions_as_by_plain_python(program, kept_outputs, seed):
     tape = program.tape()
-    base = canonical(tape, min(kept, len(tape.outputs)))
+    base = canonical(tape, min(kept_outputs, len(tape.outputs)))
     choices = all_choices(base, 4)
     if choices is None or not base.operations:
         return
     check = Verification(base, seed, choices=choices * -(-8 // len(choices)), reaches=(1.0, 6.0, 3.0))
     points = points_of(base, None, np.random.default_rng(seed))
-    kept = min(kept, len(tape.outputs))
+    kept_outputs = min(kept_outputs, len(tape.outputs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RewritingWarning)
-        others = [tape, rewritten_by_rules(tape, effort="fast", kept_outputs=kept)]
-    fast, slow = Values(base, check, points, kept), SlowValues(base, check, points, kept)
+        sources = [tape, rewritten_by_rules(tape, effort="fast", kept_outputs=kept_outputs)]
+    fast, slow = Values(base, check, points, kept_outputs), SlowValues(base, check, points, kept_outputs)
 
     def read(reading):
         return reading and (reading.meanings, reading.exact, spelt(reading.first_definitions), reading.outputs)
@@ -56,7 +56,7 @@ def test_the_same_values_and_definitions_as_by_plain_python(program, kept, seed)
         return {node: fast.definitions[number] for node, number in numbers.items()}
 
     assert read(fast.base) == slow.base
-    for other in others:
+    for other in sources:
         assert read(fast.read(other)) == slow.read(other)
     assert len(fast) == len(slow.known)
     fixed = set(fast.fixed.values())
@@ -90,7 +90,7 @@ def test_values_at_real_points(program, seed, span):
                 np.testing.assert_allclose(values[output], value, rtol=1e-15)
 
 
-def test_what_single_precision_cannot_hold_is_not_taken():
+def test_programs_beyond_single_precision_are_not_used():
     """exp(x)⁵ / exp(x)⁴ is exp(x), but exp(30)⁵ is more than the largest float32, and exp(-30)⁵ less than the least."""
     tape = Tape(1)
     powers = [tape.apply("exp", 0)]
@@ -139,8 +139,8 @@ def test_few_points_are_some_of_all():
     tape = Tape(3)
     product = tape.multiply(tape.apply("sin", 0), 2)
     tape.outputs = [tape.divide(product, tape.add(0, 1))]
-    given = np.array([[0.5, 1.5, -0.25], [0.6, 1.0, 0.25]])
-    every, few = (points_of(tape, given, np.random.default_rng(3), few=few) for few in (False, True))
+    points = np.array([[0.5, 1.5, -0.25], [0.6, 1.0, 0.25]])
+    every, few = (points_of(tape, points, np.random.default_rng(3), few=few) for few in (False, True))
     assert len(few.at) < len(every.at)
     # those in the part of the domain that counts, zeros of intermediate values among them, are all there
     np.testing.assert_array_equal(few.at[few.inside & few.generic], every.at[every.inside & every.generic])

@@ -72,9 +72,9 @@ class Checked:
 
 def changed(sources: Mapping[str, str], text: str, replacement: str) -> Mapping[str, str]:
     """The texts with another in place of one that is there once, and nowhere else."""
-    found = [part for part, source in sources.items() for _ in range(source.count(text))]
-    assert len(found) == 1, f"this text is in the kernel {len(found)} times: {text}"
-    return {**sources, found[0]: sources[found[0]].replace(text, replacement)}
+    results = [part for part, source in sources.items() for _ in range(source.count(text))]
+    assert len(results) == 1, f"this text is in the kernel {len(results)} times: {text}"
+    return {**sources, results[0]: sources[results[0]].replace(text, replacement)}
 
 
 @cache
@@ -160,24 +160,24 @@ def check(network: Any) -> None:
     outputs = [n for n in live if codes[n] == OUTPUT]
     assert outputs == [*range(first, first + len(network._tape.outputs))], "outputs live, and stay where they are"
 
-    places: dict[int, list[int]] = {n: [] for n in live}
+    entries: dict[int, list[int]] = {n: [] for n in live}
     for n in live:
         assert signs[n] in (-1, 1) or codes[n] == OUTPUT
         assert not freed[n], f"node {n} is in use and free"
         for k in range(arity[codes[n]]):
-            assert abs(rows[n][k]) in places, f"node {n} needs node {rows[n][k]}, which is dead"
-            places[abs(rows[n][k])].append(3 * n + k)
+            assert abs(rows[n][k]) in entries, f"node {n} needs node {rows[n][k]}, which is dead"
+            entries[abs(rows[n][k])].append(3 * n + k)
     held = {*range(1, 4), *range(4, 4 + inputs), *outputs}
     held |= {abs(n) for n in now.meanings[seeing_zero_signs(network._tape)].tolist()}  # for life
     for n in live:
-        assert uses[n] == len(places[n]) + (n in held), f"uses of node {n}"
-        listed, place, before = [], heads[n], 0
-        while place:
-            assert previous[place] == before, f"list of uses of node {n}"
-            listed.append(place)
-            assert len(listed) <= len(places[n]), f"list of uses of node {n}"
-            place, before = nexts[place], place
-        assert sorted(listed) == sorted(places[n]), f"list of uses of node {n}"
+        assert uses[n] == len(entries[n]) + (n in held), f"uses of node {n}"
+        listed, entry, before = [], heads[n], 0
+        while entry:
+            assert previous[entry] == before, f"list of uses of node {n}"
+            listed.append(entry)
+            assert len(listed) <= len(entries[n]), f"list of uses of node {n}"
+            entry, before = nexts[entry], entry
+        assert sorted(listed) == sorted(entries[n]), f"list of uses of node {n}"
 
     definitions = Counter((codes[n], *rows[n]) for n in live if codes[n] != OUTPUT)
     assert all(times == 1 for times in definitions.values()), "two nodes compute the same"
@@ -207,10 +207,10 @@ def check(network: Any) -> None:
     waiting = {n: arity[codes[n]] for n in live}
     ready = [n for n, number in waiting.items() if number == 0]
     for n in ready:
-        for place in places[n]:
-            waiting[place // 3] -= 1
-            if waiting[place // 3] == 0:
-                ready.append(place // 3)
+        for entry in entries[n]:
+            waiting[entry // 3] -= 1
+            if waiting[entry // 3] == 0:
+                ready.append(entry // 3)
     assert len(ready) == len(live), "a cycle"
     for n in live:  # normal forms
         code, (a, b, _) = codes[n], rows[n]

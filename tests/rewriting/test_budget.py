@@ -74,7 +74,7 @@ def test_without_time_the_plain_form_comes_back(tape, effort):
 
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("seconds", [1, 3, 10, 30, 100, 300])
-def test_what_is_found_by_then_is_right_and_no_worse(tape, effort, seconds):
+def test_interrupted_results_are_right_and_no_worse(tape, effort, seconds):
     result = optimise(tape, effort=effort, deadline=ticking(seconds))
     verify(tape, result)
     assert result.operations <= tape.operations
@@ -108,15 +108,15 @@ def test_annealing_ends_with_its_deadline(tape, deadline):
 
 
 def test_moves_do_not_depend_on_how_many_are_tried_at_a_time(tape):
-    found = set()
+    results = set()
     for together in (64, 4096, 10**6):
         network = Network(tape, IN_SEARCH, seed=3)
         network._together = together
         network.sweep(3 * network.size)
         network.anneal(20_000, UNIT * 0.35, UNIT * 0.08, 0.3)
         network.sweep(3 * network.size)
-        found.add((network.best_cost, str(network.emitted())))
-    assert len(found) == 1
+        results.add((network.best_cost, str(network.emitted())))
+    assert len(results) == 1
 
 
 def test_the_half_of_a_verification_that_is_done_before_ends_with_its_deadline(tape):
@@ -128,7 +128,7 @@ def test_the_half_of_a_verification_that_is_done_before_ends_with_its_deadline(t
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_what_there_is_no_time_to_verify_is_not_searched(tape, effort, monkeypatch):
+def test_programs_without_time_for_verification_are_not_searched(tape, effort, monkeypatch):
     """Work is left for the search, and the tape as it was takes all of it."""
 
     def slow(*arguments, deadline, **options):

@@ -99,15 +99,15 @@ def test_idempotent_and_deterministic(program):
 
 
 @settings(max_examples=20)
-@given(program=st.one_of(any_program, of_powers_and_quotients), kept=st.integers(0, 2))
-def test_all_operations_at_once_as_one_after_the_other(program, kept):
+@given(program=st.one_of(any_program, of_powers_and_quotients), kept_outputs=st.integers(0, 2))
+def test_all_operations_at_once_as_one_after_the_other(program, kept_outputs):
     tape = program.tape()
-    kept = min(kept, len(tape.outputs))
-    assert str(canonical(tape, kept)) == str(loops.canonical(tape, kept))
+    kept_outputs = min(kept_outputs, len(tape.outputs))
+    assert str(canonical(tape, kept_outputs)) == str(loops.canonical(tape, kept_outputs))
 
 
 @given(program=any_program)
-def test_nothing_is_dead_and_the_shape_is_kept(program):
+def test_nothing_is_dead_and_the_shape_is_unchanged(program):
     tape = program.tape()
     result = canonical(tape)
     assert (result.inputs, len(result.outputs)) == (tape.inputs, len(tape.outputs))

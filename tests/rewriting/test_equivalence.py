@@ -1,4 +1,4 @@
-"""What `verify` accepts, and what it refuses: every change of one operation that exact arithmetic sees."""
+"""Programs that `verify` accepts or rejects: it rejects every change of one operation that changes exact values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sum_of(order, numbers=False) -> Tape:
     return tape
 
 
-def test_accepts_what_rounding_explains():
+def test_accepts_differences_by_rounding():
     rng = random.Random(3)
     orders = [rng.sample(range(40), 40) for _ in range(5)]
     for order in orders:
@@ -155,7 +155,7 @@ DECIDED = [
 
 
 @pytest.mark.parametrize("text", DECIDED)
-def test_accepts_what_the_optimiser_decides(text):
+def test_accepts_results_of_the_optimiser(text):
     for seed in range(10):
         optimise(written(text), seed=seed)
 
@@ -236,7 +236,7 @@ def test_branches_that_cannot_be_taken_end_the_search():
     assert times < 10
 
 
-def test_what_cannot_be_compared_has_to_be_the_same_expression():
+def test_incomparable_outputs_must_be_the_same_expression():
     lost = "a * b / (c - c)"
     verify(written(lost), written(lost))
     with pytest.raises(VerificationError, match="cannot be compared"):
@@ -244,17 +244,17 @@ def test_what_cannot_be_compared_has_to_be_the_same_expression():
     assert str(optimise(written(f"{lost} + {lost} * b"))) == str(canonical(written(f"{lost} + {lost} * b")))
 
 
-def test_only_what_cannot_be_compared_is_left_as_it_was(recwarn):
+def test_only_incomparable_outputs_stay_unchanged(recwarn):
     lost = "a * b / (c - c) + a * d / (c - c)"
     tape = written(f"{lost}, sin({lost}), b * c + b * d")
-    found = optimise(tape)
+    actual = optimise(tape)
     assert not recwarn.list
-    assert found.operations == canonical(tape).operations - 1
-    wanted = canonical(written(f"{lost}, sin({lost}), b * (c + d)"))
-    assert str(canonical(found)) == str(wanted)
+    assert actual.operations == canonical(tape).operations - 1
+    expected = canonical(written(f"{lost}, sin({lost}), b * (c + d)"))
+    assert str(canonical(actual)) == str(expected)
 
 
-def test_a_difference_is_seen_beside_what_cannot_be_compared():
+def test_a_difference_is_detected_beside_incomparable_outputs():
     lost = "a * b / (c - c)"
     with pytest.raises(VerificationError, match=r"output 1 .* which rounding does not explain"):
         verify(written(f"{lost}, a + b"), written("b * a * (1 / (c - c)), a - b"))
@@ -270,7 +270,7 @@ def test_products_of_hidden_zeros_may_be_zeros_of_another_kind():
 
 
 def growing(factor: float = 1.0, *, reordered: bool = False) -> Tape:
-    """What grows as products of products do: beyond all numbers, but near zero."""
+    """Return products of products, which grow beyond all numbers except near zero."""
     tape = Tape(2)
     before, value = 0, tape.add(0, 1)
     for _ in range(14):
@@ -280,7 +280,7 @@ def growing(factor: float = 1.0, *, reordered: bool = False) -> Tape:
     return tape
 
 
-def test_what_grows_beyond_all_numbers_is_compared_near_zero():
+def test_overflowing_programs_are_compared_near_zero():
     for seed in range(5):
         verify(growing(), growing(reordered=True), seed)
         with pytest.raises(VerificationError, match="which rounding does not explain"):
@@ -305,7 +305,7 @@ def test_refuses_other_shapes():
 
 def mutants(tape: Tape) -> list[tuple[str, Tape]]:
     """The tape with one operation changed, in all ways and at all places that outputs depend on."""
-    found = []
+    results = []
     marks = needed(tape)
     for r in range(tape.inputs, len(tape)):
         if not marks[r]:
@@ -313,11 +313,11 @@ def mutants(tape: Tape) -> list[tuple[str, Tape]]:
         code, a, b = tape.codes[r], tape.first[r], tape.second[r]
         row = OPERATIONS[code]
 
-        def changed(what: str, r: int = r, **fields: int) -> None:
+        def changed(label: str, r: int = r, **fields: int) -> None:
             other = tape.copy()
             for name, value in fields.items():
                 getattr(other, name)[r] = value
-            found.append((f"{what} at t{r}", other))
+            results.append((f"{label} at t{r}", other))
 
         if row.arity == 2 and not row.commutative:
             changed("exchanged arguments", first=b, second=a)
@@ -339,13 +339,13 @@ def mutants(tape: Tape) -> list[tuple[str, Tape]]:
                 value = tape.value_of(argument)
                 number = other.constant(value * (1 + 1e-6) if value else 1e-6)
                 getattr(other, name)[r] = number
-                found.append((f"number at t{r}", other))
+                results.append((f"number at t{r}", other))
             changed("another argument", **{name: 0 if argument else tape.inputs - 1})
     for k in range(len(tape.outputs)):
         other = tape.copy()
         other.outputs[k] = 0 if tape.outputs[k] else tape.inputs - 1
-        found.append((f"output {k}", other))
-    return found
+        results.append((f"output {k}", other))
+    return results
 
 
 rational = tapes(3, 14, names=("add", "subtract", "multiply", "divide", "negative", "less", "select", "abs"))
@@ -368,14 +368,14 @@ def refused(tape: Tape, mutant: Tape, seed: int) -> bool:
 
 @settings(max_examples=100)
 @given(tape=rational, seed=st.integers(0, 100))
-def test_what_exact_arithmetic_sees_is_refused(tape, seed):
+def test_changes_of_exact_values_are_rejected(tape, seed):
     assume(tape.inputs and tape.outputs)
     tape = optimise(tape, effort="fast")
     assume(all(map(math.isfinite, tape.constants)))
     rng = random.Random(seed)
     # where the points of `verify` have their real parts, so that comparisons fall the same way there
     points = [[Fraction(rng.randint(50, 150), 100) for _ in range(tape.inputs)] for _ in range(8)]
-    for what, mutant in mutants(tape):
+    for name, mutant in mutants(tape):
         differing = 0
         for point in points:
             before, after = exact(tape, point), exact(mutant, point)
@@ -386,7 +386,7 @@ def test_what_exact_arithmetic_sees_is_refused(tape, seed):
                 differing += 1
         else:
             if differing == len(points):
-                assert refused(tape, mutant, seed), f"{what}:\n{tape}\nis not\n{mutant}"
+                assert refused(tape, mutant, seed), f"{name}:\n{tape}\nis not\n{mutant}"
 
 
 @given(program=programs(("add", "subtract", "multiply", "divide", "select", "less", "sin", "exp"), steps=12))

@@ -29,7 +29,7 @@ FACTORS = (polynomials.TERMS, 1, 0)
 
 
 def small(tape: Tape) -> bool:
-    """Whether constants are fractions that are added and multiplied without rounding."""
+    """Return True if constants are fractions that are added and multiplied without rounding."""
     return all(map(small_fraction, tape.constants))
 
 
@@ -41,12 +41,12 @@ def small(tape: Tape) -> bool:
         programs((*FIELD, "less", "select", "floor", "sign"), constants=DYADIC, exponents=(), steps=20),
     ),
     factors=st.sampled_from(FACTORS),
-    kept=st.integers(0, 2),
+    kept_outputs=st.integers(0, 2),
     points=st.lists(st.tuples(*[st.fractions(-4, 4, max_denominator=5)] * 3), min_size=3, max_size=3),
 )
-def test_exactly_equal_wherever_it_was_defined(program, factors, kept, points):
-    tape = canonical(program.tape(), kept := min(kept, len(program.outputs)))
-    result = multiplied_out(tape, factors, kept, np.inf)
+def test_exactly_equal_wherever_it_was_defined(program, factors, kept_outputs, points):
+    tape = canonical(program.tape(), kept_outputs := min(kept_outputs, len(program.outputs)))
+    result = multiplied_out(tape, factors, kept_outputs, np.inf)
     assume(result is not None and small(tape) and small(result))
     arithmetic = RATIONAL | {"floor": lambda x: Fraction(x.__floor__())}
     for point in points:
@@ -60,15 +60,15 @@ def test_exactly_equal_wherever_it_was_defined(program, factors, kept, points):
 @settings(max_examples=20)
 @given(
     program=programs((*FIELD, "sqrt", "less", "select", "floor", "sign"), constants=(*DYADIC, 0.1), steps=20),
-    kept=st.integers(0, 2),
+    kept_outputs=st.integers(0, 2),
 )
-def test_what_is_rounded_as_written_is_the_same_to_the_last_bit(program, kept):
+def test_operations_rounded_as_written_are_equal_to_the_last_bit(program, kept_outputs):
     tape = program.tape()
-    kept = min(kept, len(tape.outputs))
-    base = canonical(tape, kept)
+    kept_outputs = min(kept_outputs, len(tape.outputs))
+    base = canonical(tape, kept_outputs)
     jumps = [k for k in base.outputs if k >= 0 and base.operation(k).name in ("floor", "sign")]
-    base.outputs = [*base.outputs[:kept], *jumps]
-    result = multiplied_out(base, kept_outputs=kept, length=np.inf)
+    base.outputs = [*base.outputs[:kept_outputs], *jumps]
+    result = multiplied_out(base, kept_outputs=kept_outputs, length=np.inf)
     assume(result is not None)
     points = list(np.random.default_rng(0).choice([0.0, 1.0, -1.0, 0.5, 3.0, 0.3], (tape.inputs, 60)))
     with np.errstate(all="ignore"):
@@ -120,7 +120,7 @@ def nothing(x):
 
 
 @pytest.mark.parametrize("function", [compensated, exact_product, nothing])
-def test_what_sees_rounding_or_infinity_is_left_alone(function):
+def test_expressions_that_depend_on_rounding_or_infinity_stay(function):
     assert multiplied_out(canonical(acc.trace(function, np.array([0.1, 0.3])).tape)) is None
 
 
@@ -160,7 +160,7 @@ def with_tangent(q, p):
 
 
 def by_chain(q, p):
-    """The same as the product of two Jacobians."""
+    """Return the same as the product of two Jacobians."""
     x, y, z, w = q
     value, jacobian = acc.value_and_jacobian(rotated)(q, p)
     return value, jacobian @ (0.5 * np.array([[w, -z, y], [z, w, -x], [-y, x, w], [-x, -y, -z]]))
@@ -184,7 +184,7 @@ def test_derivatives_of_rotations(function, target):
     assert compiled.operations <= 82
 
 
-def test_what_is_multiplied_out_cancels():
+def test_expanded_terms_cancel():
     squared, expanded = Tape(2), Tape(2)
     difference = squared.subtract(0, 1)
     squared.outputs = [squared.multiply(difference, difference)]
@@ -215,8 +215,8 @@ def test_rounding_is_looked_at_where_a_program_is_recalled(tmp_path, monkeypatch
 
     def recalled(worse):
         monkeypatch.setattr(OutputRounding, "is_worse", lambda self, tape, times: looked.append(tape) or worse)
-        found = rewritten.rewritten(tape, Context(Options()), resubstitution.Rounds(), None)
-        return found.recalled, found.tape.operations
+        result = rewritten.rewritten(tape, Context(Options()), resubstitution.Rounds(), None)
+        return result.recalled, result.tape.operations
 
     turns = [recalled(worse) for worse in (False, False, True, False)]
     assert [is_recalled for is_recalled, _ in turns] == [False, True, False, True]

@@ -81,10 +81,10 @@ def networks(sources: Mapping[str, str] | None, programs: Sequence[str] = TEXTS,
     for seed in range(seeds):
         for number, program in enumerate(programs):
             tape = canonical(written(program))
-            kept = 1 if (number + seed) % 2 else 0
+            kept_outputs = 1 if (number + seed) % 2 else 0
             other = crowded if sources and seed else dict
             with running(sources and other(sources), PATIENCE, check, other(SOURCES)):
-                network = interpreted.Network(tape, IN_SEARCH, kept_outputs=kept, seed=seed)
+                network = interpreted.Network(tape, IN_SEARCH, kept_outputs=kept_outputs, seed=seed)
             verify(tape, network.emitted())
             yield "build"
             before = network.cost
@@ -92,10 +92,10 @@ def networks(sources: Mapping[str, str] | None, programs: Sequence[str] = TEXTS,
             assert network.cost <= before, "a sweep takes what wins"
             verify(tape, network.emitted())
             yield "sweep"
-            for part in range(STEPS):  # so hot that every move is accepted
+            for step in range(STEPS):  # so hot that every move is accepted
                 network.anneal(VISITS, UNIT * 1e6, UNIT * 1e6, 0.1)
                 now(network, tape)
-                yield f"walk {part}"
+                yield f"walk {step}"
             network.anneal(2 * VISITS, UNIT * 0.8, UNIT * 0.2, 0.1)
             verify(tape, network.emitted())
             yield "anneal"
@@ -105,11 +105,11 @@ def now(network: Any, tape: Tape) -> None:
     """Verify the network as it is, too, not only the best that was found."""
     state = network._state
     pairs = [(f"best_{name}", name) for name in ("codes", "arguments", "signs", "next")]
-    kept = {best: np.copy(getattr(state, best)) for best, _ in pairs}
+    snapshot = {best: np.copy(getattr(state, best)) for best, _ in pairs}
     for best, name in pairs:
         put(state, best, getattr(state, name))
     verify(tape, network.emitted())
-    for best, value in kept.items():
+    for best, value in snapshot.items():
         put(state, best, value)
 
 
@@ -133,13 +133,15 @@ def test_the_kernel_itself_passes_on_programs_for_mistakes():
 
 
 @settings(max_examples=6)
-@given(tape=tapes(max_inputs=3, max_operations=30, names=ALGEBRA), seed=st.integers(0, 5), kept=st.integers(0, 2))
-def test_interpreted_and_compiled_kernels_agree_word_by_word(tape, seed, kept):
+@given(
+    tape=tapes(max_inputs=3, max_operations=30, names=ALGEBRA), seed=st.integers(0, 5), kept_outputs=st.integers(0, 2)
+)
+def test_interpreted_and_compiled_kernels_agree_word_by_word(tape, seed, kept_outputs):
     tape, states = canonical(tape), []
-    kept = min(kept, len(tape.outputs))
+    kept_outputs = min(kept_outputs, len(tape.outputs))
     for sources in (SOURCES, None):
         with running(sources, after=check):
-            network = interpreted.Network(tape, IN_SEARCH, kept_outputs=kept, seed=seed)
+            network = interpreted.Network(tape, IN_SEARCH, kept_outputs=kept_outputs, seed=seed)
         network.sweep(2 * network.size, 0.05)
         network.anneal(600, UNIT * 0.8, UNIT * 0.2, 0.1)
         states.append(state(network))

@@ -127,14 +127,16 @@ def test_never_dearer_idempotent_and_deterministic(tape, effort, seed):
 
 
 @settings(max_examples=30)
-@given(tape=tapes(4, 30), seed=st.integers(0, 100), kept=st.integers(1, 4))
-def test_kept_outputs_are_untouched_to_the_last_bit(tape, seed, kept):
-    kept = min(kept, len(tape.outputs))
-    result = optimise(tape, seed=seed, kept_outputs=kept)
+@given(tape=tapes(4, 30), seed=st.integers(0, 100), kept_outputs=st.integers(1, 4))
+def test_kept_outputs_are_untouched_to_the_last_bit(tape, seed, kept_outputs):
+    kept_outputs = min(kept_outputs, len(tape.outputs))
+    result = optimise(tape, seed=seed, kept_outputs=kept_outputs)
     rng = np.random.default_rng(seed)
     points = list(rng.uniform(-2.0, 2.0, (tape.inputs, 40)))
     with np.errstate(all="ignore"):
-        for before, after in zip(evaluate(tape, points)[:kept], evaluate(result, points)[:kept], strict=True):
+        for before, after in zip(
+            evaluate(tape, points)[:kept_outputs], evaluate(result, points)[:kept_outputs], strict=True
+        ):
             np.testing.assert_array_equal(before, after)
 
 
@@ -142,15 +144,15 @@ def test_kept_outputs_are_untouched_to_the_last_bit(tape, seed, kept):
 def test_kept_outputs_keep_their_operations(program, seed):
     tape = program.tape()
     result = optimise(tape, seed=seed, kept_outputs=1)
-    first, kept = [needed(t, t.outputs[:1]) for t in (tape, result)]
+    first, second = [needed(t, t.outputs[:1]) for t in (tape, result)]
     names = [
         sorted(t.operation(r).name for r in range(t.inputs, len(t)) if marks[r] and t.operation(r).name in FIELD[2:4])
-        for t, marks in ((tape, first), (result, kept))
+        for t, marks in ((tape, first), (result, second))
     ]
     assert names[0] == names[1]
 
 
-def test_kept_outputs_are_what_it_says():
+def test_kept_outputs_are_checked():
     text = "a * b + a * c, (a + b) / 3, a * d + a * (b - c), a / 3 + b / 3 + 3 / a"
     assert form(optimise(written(text), kept_outputs=4)) == form(written(text))
     partly = form(optimise(written(text), kept_outputs=2))
@@ -180,21 +182,21 @@ def test_sharing_that_greedy_factoring_misses():
 def test_a_round_is_left_out_only_where_it_would_find_the_same(tape, seed):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_Search, "may_win", property(lambda search: True, lambda search, value: None), raising=False)
-        wanted = optimise(tape, seed=seed)
-    assert to_bytes(optimise(tape, seed=seed)) == to_bytes(wanted)
+        expected = optimise(tape, seed=seed)
+    assert to_bytes(optimise(tape, seed=seed)) == to_bytes(expected)
 
 
 def test_nothing_to_win_takes_one_round(monkeypatch):
     rounds = []
     once = _Search.round
-    monkeypatch.setattr(_Search, "round", lambda *given: rounds.append(given) or once(*given))
+    monkeypatch.setattr(_Search, "round", lambda *args: rounds.append(args) or once(*args))
     tape = canonical(written("sin(a) * b"))
     assert to_bytes(optimise(tape)) == to_bytes(tape)
     assert len(rounds) == 1
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_sweep_keeps_the_best_that_annealing_found(seed):
+def test_a_sweep_keeps_the_best_of_the_annealing(seed):
     tape = canonical(written("a*b + a*c - (b + c)*d, a*b*c - a*b*d, (a + b)*(a - b), a*a, c / (a*b) + d / (a*b)"))
     network = Network(tape, IN_SEARCH, seed=seed)
     network.anneal(3000, UNIT * 10.0, UNIT * 10.0, 0.1)
@@ -255,9 +257,9 @@ def test_errors():
     tape = written("a * b")
     with pytest.raises(UnknownNameError, match="unknown effort 'balance'; did you mean 'balanced'"):
         optimise(tape, effort="balance")
-    for kept in (-1, 2):
+    for count in (-1, 2):
         with pytest.raises(ArgumentError, match="kept_outputs"):
-            optimise(tape, kept_outputs=kept)
+            optimise(tape, kept_outputs=count)
     for time_limit in (-1.0, math.nan):
         with pytest.raises(ArgumentError, match="expected at least 0 seconds"):
             optimise(tape, time_limit=time_limit)
@@ -323,7 +325,7 @@ def test_branches_that_are_not_taken_stay_off():
 
 
 def test_compensated_arithmetic_needs_kept_outputs():
-    """What sums lost by rounding is zero for algebra: it takes `exact_order` to keep it."""
+    """By algebra the rounding error of a sum is zero: only `exact_order` keeps it."""
     text = "a + b, (a - ((a + b) - ((a + b) - a))) + (b - ((a + b) - a))"
     point = [1.0, 1e-17, 0.0, 0.0]
     tape = written(text)

@@ -36,9 +36,9 @@ PARITY = {
 
 
 def root(x: Fraction) -> Fraction:
-    found = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
-    assert found * found == x
-    return found
+    result = Fraction(math.isqrt(x.numerator), math.isqrt(x.denominator))
+    assert result * result == x
+    return result
 
 
 def rational_power(x: Fraction, y: Fraction) -> Fraction:
@@ -260,8 +260,8 @@ def test_wins(name):
     if all(piece in ("canonical.py", "tape.py") for piece, names in APPLIED.items() if name in names):
         result = canonical(tape)
     else:
-        found = [optimise(tape, effort="balanced", seed=seed, time_limit=10.0) for seed in range(6)]
-        result = min(found, key=lambda tape: tape.operations)
+        actual = [optimise(tape, effort="balanced", seed=seed, time_limit=10.0) for seed in range(6)]
+        result = min(actual, key=lambda tape: tape.operations)
     assert form(result) == form(expected)
     assert result.operations == expected.operations
     if name not in NOT_FEWER and "power(" not in before:
@@ -303,22 +303,22 @@ def test_left_alone(text):
     tape = written(text)
     names = sorted(tape.operation(r).name for r in range(tape.inputs, len(tape)))
     result = optimise(tape, effort="balanced", seed=0)
-    kept = sorted(result.operation(r).name for r in range(result.inputs, len(result)))
+    operations = sorted(result.operation(r).name for r in range(result.inputs, len(result)))
     if "2 * (a * b)" in text:
         assert result.operations < tape.operations, "but common factors are taken out"
     else:
-        assert kept == names
+        assert operations == names
 
 
 def test_every_move_of_the_kernel_is_in_the_table():
     """Functions of the kernel, but for trees and what else helps them, and `make_node`."""
     moves = SOURCES["kernel"]
-    found = set(re.findall(r"^def (\w+)", moves, re.MULTILINE))
+    results = set(re.findall(r"^def (\w+)", moves, re.MULTILINE))
     trees = {"enter", "gather", "leaf", "looked_into", "partner", "pick", "rebuild", "signed_value"}
     helpers = {"square_root_in", "lacks", "put", "move", "run_rewrite"} | trees
-    assert helpers <= found
+    assert helpers <= results
     named = {piece for piece in APPLIED if not piece.endswith(".py")}
-    assert found - helpers == named - {"make_node"}
+    assert results - helpers == named - {"make_node"}
     assert "\ndef make_node(" in SOURCES["nodes"]
 
 

@@ -69,14 +69,14 @@ def same(a, b):
 def test_functions_are_their_stand_ins_and_truths_choose():
     tape = Tape(2)
     truth = tape.apply("less", 0, 1)
-    chosen = tape.apply("select", truth, tape.apply("sin", 0), tape.apply("logical_not", truth))
-    tape.outputs = [chosen, tape.apply("exp", 1)]
+    select = tape.apply("select", truth, tape.apply("sin", 0), tape.apply("logical_not", truth))
+    tape.outputs = [select, tape.apply("exp", 1)]
     point = [0.3 + 0.2j, -0.7 + 0.1j]
     run = Run(tape, [At(point, 0, {}), At(point, 0, {})], [{truth: True}, {truth: False}])
     values, errors = run.outputs()
-    assert values[0, 0] == FUNCTIONS[tape.codes[tape.arguments(chosen)[1]]](point[0])
+    assert values[0, 0] == FUNCTIONS[tape.codes[tape.arguments(select)[1]]](point[0])
     assert (values[1, 0], errors[1, 0]) == (1.0, 0.0)
     assert values[0, 1] == FUNCTIONS[tape.codes[tape.outputs[1]]](point[1])
-    assert list(run.is_truth) == [0, 0, *(int(r in (truth, truth + 2, chosen)) for r in range(2, len(tape)))]
+    assert list(run.is_truth) == [0, 0, *(int(r in (truth, truth + 2, select)) for r in range(2, len(tape)))]
     with pytest.raises(VerificationError, match="not there before"):
         Run(tape, [At(point, 0, {})], None)

@@ -35,8 +35,8 @@ def times(tape, number, reference):
 
 def test_a_form_takes_the_number_of_a_user():
     tape = Tape(3)
-    own = form(tape, 2.0, 3.0, -7.0)
-    tape.outputs = [times(tape, number, own) for number in (5.0, -2.5, 1.5)]
+    user = form(tape, 2.0, 3.0, -7.0)
+    tape.outputs = [times(tape, number, user) for number in (5.0, -2.5, 1.5)]
     scaled = with_scaled_forms(tape)
     assert scaled.operations == tape.operations - 1
     verify(tape, scaled)
@@ -44,18 +44,18 @@ def test_a_form_takes_the_number_of_a_user():
 
 def test_the_most_frequent_number_is_taken():
     tape = Tape(2)
-    own = form(tape, 2.0, 3.0)
-    tape.outputs = [tape.add(times(tape, 5.0, own), k) for k in (0, 1)] + [times(tape, 7.0, own)]
+    user = form(tape, 2.0, 3.0)
+    tape.outputs = [tape.add(times(tape, 5.0, user), k) for k in (0, 1)] + [times(tape, 7.0, user)]
     scaled = with_scaled_forms(tape)
     assert scaled.operations == tape.operations - 1
     verify(tape, scaled)
 
 
-def test_products_pass_it_to_what_nothing_else_uses():
+def test_products_pass_it_to_values_used_once():
     tape = Tape(3)
     slope = tape.subtract(tape.constant(1.0), tape.multiply(2, 2))
-    own = tape.negative(tape.multiply(slope, form(tape, 2.0, 3.0)))
-    tape.outputs = [times(tape, 5.0, own), times(tape, 7.0, own), slope]
+    user = tape.negative(tape.multiply(slope, form(tape, 2.0, 3.0)))
+    tape.outputs = [times(tape, 5.0, user), times(tape, 7.0, user), slope]
     tape = canonical(tape)
     scaled = with_scaled_forms(tape)
     assert scaled.operations == tape.operations - 1
@@ -73,39 +73,39 @@ def test_forms_of_forms():
 
 
 @pytest.mark.parametrize("change", ["output", "other use", "shared part", "input alone", "too large"])
-def test_what_cannot_be_scaled_stays(change):
+def test_unscalable_operations_stay(change):
     tape = Tape(3)
-    part = times(tape, 3.0, 1)
-    own = tape.add(times(tape, 2.0, 0), 1 if change == "input alone" else part)
+    factor = times(tape, 3.0, 1)
+    user = tape.add(times(tape, 2.0, 0), 1 if change == "input alone" else factor)
     first = 1e12 if change == "too large" else 5.0
-    tape.outputs = [times(tape, first, own), times(tape, first + first, own)]
-    tape.outputs += {"output": [own], "other use": [tape.multiply(own, 2)], "shared part": [part]}.get(change, [])
+    tape.outputs = [times(tape, first, user), times(tape, first + first, user)]
+    tape.outputs += {"output": [user], "other use": [tape.multiply(user, 2)], "shared part": [factor]}.get(change, [])
     assert with_scaled_forms(tape) is tape
 
 
-def test_what_is_rounded_as_written_stays():
+def test_operations_rounded_as_written_stay():
     tape = Tape(2)
-    own = form(tape, 2.0, 3.0)
-    tape.outputs = [tape.apply("floor", times(tape, 5.0, own)), tape.apply("floor", times(tape, 7.0, own))]
+    user = form(tape, 2.0, 3.0)
+    tape.outputs = [tape.apply("floor", times(tape, 5.0, user)), tape.apply("floor", times(tape, 7.0, user))]
     assert with_scaled_forms(tape) is tape
-    tape.outputs = [times(tape, 5.0, own), times(tape, 7.0, own)]
+    tape.outputs = [times(tape, 5.0, user), times(tape, 7.0, user)]
     assert with_scaled_forms(tape, 1) is tape
     assert with_scaled_forms(tape) is not tape
 
 
 def test_where_signs_of_zeros_are_seen_nothing_is_scaled():
     tape = Tape(2)
-    own = form(tape, 2.0, 3.0)
-    tape.outputs = [tape.apply("atan2", times(tape, -5.0, own), times(tape, 7.0, own))]
+    user = form(tape, 2.0, 3.0)
+    tape.outputs = [tape.apply("atan2", times(tape, -5.0, user), times(tape, 7.0, user))]
     assert with_scaled_forms(tape) is tape
 
 
 def test_long_forms_are_left_alone():
     tape = Tape(2)
-    own = times(tape, 1.5, 0)
+    user = times(tape, 1.5, 0)
     for k in range(3000):
-        own = tape.add(own, times(tape, 2.0 + k, 1))
-    tape.outputs = [times(tape, 5.0, own), times(tape, 7.0, own)]
+        user = tape.add(user, times(tape, 2.0 + k, 1))
+    tape.outputs = [times(tape, 5.0, user), times(tape, 7.0, user)]
     assert with_scaled_forms(tape) is tape
 
 
@@ -137,8 +137,8 @@ def test_derivatives_of_networks(monkeypatch):
     (network,) = (each for each in suite() if each.name == "neural_network")
     derivative = acc.value_and_jacobian(network.function, cache=False)
     plain = acc.value_and_jacobian(network.function, cache=False, optimise=False)
-    for found, expected in zip(derivative(network.point), plain(network.point), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for actual, expected in zip(derivative(network.point), plain(network.point), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-12)
     monkeypatch.setattr(optimise, "with_scaled_forms", lambda tape, kept_outputs: tape)
     without = acc.value_and_jacobian(network.function, cache=False)
     saved = without.compile(network.point).operations - derivative.compile(network.point).operations

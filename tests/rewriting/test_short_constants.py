@@ -44,7 +44,7 @@ def test_nan_stays():
     assert with_short_constants(tape, []) is tape
 
 
-def test_what_somebody_has_written_stays():
+def test_constants_written_by_the_user_stay():
     tape = scaled(0.1 * 3.0, 0.2 * 3.0)
     assert with_short_constants(tape, [0.1 * 3.0]).constants == [0.1 * 3.0, 0.6]
     assert with_short_constants(tape, [-0.1 * 3.0, 0.2 * 3.0]) is tape

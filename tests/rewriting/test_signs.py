@@ -55,7 +55,7 @@ def random_tape(rng: random.Random, operations: int, names=NAMES) -> Tape:
 
 def definitions(tape: Tape, visits: int = 0, seed: int = 0) -> Definitions:
     """The network of a tape, as it is handed to `write`."""
-    with mock.patch.object(signs, "signed_tape", side_effect=lambda found, _: found):
+    with mock.patch.object(signs, "signed_tape", side_effect=lambda actual, _: actual):
         network = Network(tape, IN_SEARCH, seed=seed)
         if visits:
             network.anneal(visits, 1e6 * UNIT, 1e6 * UNIT, 0.1)
@@ -96,7 +96,7 @@ def fewest(network: Definitions) -> int:
 
 
 def possible(network: Definitions, n: int | None, signs: dict[int, int], changed: set[int]) -> bool:
-    """Whether a node can be computed with its sign from its arguments as they are and as they were changed."""
+    """Return True if a node can be computed with its sign from its arguments as they are and as they were changed."""
 
     def offered(a: int) -> set[int]:
         if network.codes[abs(a)] == CONSTANT:
@@ -107,19 +107,19 @@ def possible(network: Definitions, n: int | None, signs: dict[int, int], changed
     if n is None:
         return all(1 in offered(output) for output in network.outputs)
     code, (a, b, c) = network.codes[n], network.arguments[n]
-    wanted = signs[n] * network.signs[n]
+    expected = signs[n] * network.signs[n]
     if code == ADD:
-        return any(x != y or x == wanted for x in offered(a) for y in offered(b))
+        return any(x != y or x == expected for x in offered(a) for y in offered(b))
     if code in (MULTIPLY, DIVIDE):
-        return any(x * y == wanted for x in offered(a) for y in offered(b))
+        return any(x * y == expected for x in offered(a) for y in offered(b))
     if code == SELECT:
-        return wanted in offered(b) & offered(c)
+        return expected in offered(b) & offered(c)
     parity, kinds = OPERATIONS[code].parity, OPERATIONS[code].arguments
     if parity == "odd":
-        return wanted in offered(a)
+        return expected in offered(a)
     if parity == "even":
-        return wanted == 1
-    return wanted == 1 and all(1 in offered(x) for x, kind in zip((a, b, c), kinds, strict=False) if kind == "real")
+        return expected == 1
+    return expected == 1 and all(1 in offered(x) for x, kind in zip((a, b, c), kinds, strict=False) if kind == "real")
 
 
 @settings(max_examples=50)
@@ -159,18 +159,18 @@ def test_tapes_without_changes_of_sign_get_none():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_machine_code_does_what_python_does(seed, monkeypatch):
+def test_machine_code_agrees_with_python(seed, monkeypatch):
     tape = random_tape(random.Random(seed), 40)
     tape = signed_tape(definitions(tape, 200, seed), tape)
     expected = str(with_few_changes(tape))
     performed = []
 
-    def perform(state, mode):
+    def run(state, mode):
         performed.append(mode)
         state.mode = mode
         return interpret(signs_kernel.run_signs, state)
 
-    monkeypatch.setattr(signs, "_perform", perform)
+    monkeypatch.setattr(signs, "_perform", run)
     assert str(with_few_changes(tape)) == expected
     assert {*performed} == {COUNT, SORT, TURN}
 

@@ -95,8 +95,8 @@ def test_methods_look_at_the_clock_and_stop(graph, name):
         for objective in ("operations", "multiplications") if effort == EFFORTS[0] else ("operations",):
             options = Options(objective=objective, effort=effort)
             clock = Clock()
-            found = clock.watch(lambda c=clock, o=options: method(graph, Context(o, SECONDS, c)))
-            found.accumulation.verify()
+            result = clock.watch(lambda c=clock, o=options: method(graph, Context(o, SECONDS, c)))
+            result.accumulation.verify()
             assert clock.most <= MOST_CALLS, (effort, objective)
             assert clock.time <= max(SECONDS, ANYWAY) + 1e-3 * MOST_LOOKS, (effort, objective)
 
@@ -106,13 +106,13 @@ def test_procedures_hand_back_the_better_sweep_when_they_do_not_finish(name):
     graph = GRAPHS["dense layers"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "ANYWAY", 0.0)
-        found = get(name)(graph, Context(Options(), 2.5e-3, Clock()))
+        result = get(name)(graph, Context(Options(), 2.5e-3, Clock()))
     # nothing to be found, or within one call of a kernel
     if name in ("forward", "reverse", "markowitz", "edge-pushing"):
-        assert not found.unfinished
+        assert not result.unfinished
         return
-    assert found.unfinished
-    assert found.order == cheapest_sweep(graph).order
+    assert result.unfinished
+    assert result.order == cheapest_sweep(graph).order
 
 
 def test_an_unfinished_method_is_no_secret(monkeypatch):
@@ -124,13 +124,13 @@ def test_an_unfinished_method_is_no_secret(monkeypatch):
     plan.verify()
 
 
-def test_without_time_the_best_greedy_plan_is_found():
+def test_without_time_the_best_greedy_plan_is_returned():
     for graph in GRAPHS.values():
         plan = acc.plan(graph, time_limit=0, cache=False)
         assert plan.cost <= min(each.priced.cost[0] for each in greedy_orders(graph, Objective.MULTIPLICATIONS))
 
 
-def test_what_the_first_use_compiles_is_not_counted(monkeypatch):
+def test_compilation_at_first_use_is_not_counted(monkeypatch):
     clock = Clock()
 
     def compiles(*subjects):
@@ -139,6 +139,6 @@ def test_what_the_first_use_compiles_is_not_counted(monkeypatch):
     for module in (vertex_orders, registry):
         monkeypatch.setattr(module, "prepare", compiles)
     graph = GRAPHS["layered"]
-    found = get("auto")(graph, Context(Options(objective="multiplications"), 1.0, clock))
+    result = get("auto")(graph, Context(Options(objective="multiplications"), 1.0, clock))
     assert clock.time > 1e6
-    assert found.cost("multiplications") < cheapest_sweep(graph).priced.products
+    assert result.cost("multiplications") < cheapest_sweep(graph).priced.products

@@ -130,9 +130,9 @@ def found(executor, method="vertex", **options):
 
 def by_hand(method="vertex", **options):
     """The best part, searched one by one."""
-    given = Options(**_options_of({**BUDGET, **options}))
-    parts = [get(method)(GRAPH, Context(member)) for member in options_of_parts(given)]
-    return min(parts, key=lambda part: part.cost(given.objective))
+    settings = Options(**_options_of({**BUDGET, **options}))
+    candidates = [get(method)(GRAPH, Context(member)) for member in options_of_parts(settings)]
+    return min(candidates, key=lambda candidate: candidate.cost(settings.objective))
 
 
 def _options_of(arguments):
@@ -141,9 +141,9 @@ def _options_of(arguments):
 
 
 def _reports(executor):
-    """How often a search says what the best costs."""
+    """Return the number of reports of the best cost in a search."""
     costs = []
-    found(executor, progress=lambda told: costs.append(told.cost))
+    found(executor, progress=lambda progress: costs.append(progress.cost))
     return len(costs)
 
 
@@ -155,7 +155,7 @@ def processes():
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["vertex", "edge", "face", "exact-vertex", "auto"])
-def test_who_does_what_does_not_matter(method, processes):
+def test_the_distribution_of_work_does_not_matter(method, processes):
     alone = found(None, method)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(3) as three:
         plans = [found(executor, method) for executor in (AtOnce(), one, three, processes)]
@@ -170,21 +170,21 @@ def test_the_best_part_wins(objective, processes):
     assert (shared.order, shared.cost) == (expected.order, expected.cost(objective))
 
 
-def test_parts_find_what_one_search_does_not():
+def test_parts_improve_on_one_search():
     assert found(AtOnce()).cost < found(None).cost
 
 
 def test_parts_differ_in_their_seeds_and_the_first_is_the_search_itself():
     options = Options(seed=5, effort="balanced")
-    first, *others = options_of_parts(options)
+    first, *rest = options_of_parts(options)
     assert first == options
-    assert len({member.seed for member in others}) == len(others) == PARTS["balanced"] - 1
-    assert {member.effort for member in others} == {"balanced", "thorough"}
+    assert len({member.seed for member in rest}) == len(rest) == PARTS["balanced"] - 1
+    assert {member.effort for member in rest} == {"balanced", "thorough"}
     assert len(options_of_parts(Options(effort="thorough"))) == PARTS["thorough"]
 
 
 def test_sequences_come_back(processes):
-    """What is better than every order is sent as steps."""
+    """A plan that is better than every order is sent as steps."""
     graph = generators.lion()
     expected = plan(graph, "edge", "fma", cache=False)
     shared = plan(graph, "edge", "fma", effort="balanced", cache=False, executor=processes)
@@ -222,7 +222,7 @@ def test_names_stay_at_home(processes):
         (Leaving, "Leaving failed .*OSError: connection lost"),
     ],
 )
-def test_a_failure_costs_its_own_part_only(make, said):
+def test_a_failure_costs_one_part_only(make, said):
     executor = make()
     with pytest.warns(ExecutorWarning, match=said) as caught:
         shared = found(executor)
@@ -237,8 +237,8 @@ def test_a_failure_costs_its_own_part_only(make, said):
 def test_a_part_that_is_lost_is_the_only_one():
     expected = by_hand()
     best = [
-        part
-        for part, member in enumerate(options_of_parts(Options(**_options_of(BUDGET))))
+        number
+        for number, member in enumerate(options_of_parts(Options(**_options_of(BUDGET))))
         if get("vertex")(GRAPH, Context(member)).cost("fma") == expected.cost("fma")
     ]
     assert 3 not in best
@@ -278,39 +278,39 @@ def test_without_time_nothing_is_shared():
     assert executor.futures == []
 
 
-def test_what_is_proven_is_not_waited_for():
+def test_proven_searches_are_not_waited_for():
     executor = Silent()
     graph = acc.DifferentiationGraph([("y", "a"), ("a", "b"), ("b", "w"), ("b", "x")])
     assert plan(graph, "vertex", "fma", time_limit=1e6, executor=executor, cache=False).cost == 3
     assert all(future.cancelled() for future in executor.futures)
 
 
-def test_ctrl_c_hands_back_the_best_so_far_and_cancels_what_waits():
+def test_ctrl_c_returns_the_best_so_far_and_cancels_waiting_parts():
     executor = Silent()
-    told = []
+    reports = []
 
     def stop(cost):
-        told.append(cost)
-        if len(told) > searched:  # the part that is done here is over, the others are waited for
+        reports.append(cost)
+        if len(reports) > searched:  # the part that is done here is over, the others are waited for
             raise KeyboardInterrupt
 
     searched = _reports(None)
     shared = found(executor, progress=stop)
-    assert len(told) == searched + 1
+    assert len(reports) == searched + 1
     assert shared == found(None)
     assert all(future.cancelled() for future in executor.futures)
 
 
 def test_ctrl_c_in_the_part_that_is_done_here():
-    told = []
+    reports = []
 
     def stop(cost):
-        told.append(cost)
+        reports.append(cost)
         raise KeyboardInterrupt
 
     # what the others have found until then is not lost
     assert found(AtOnce(), progress=stop).cost == found(AtOnce()).cost
-    assert len(told) == 1
+    assert len(reports) == 1
 
 
 def test_ctrl_c_that_only_a_worker_hears():
@@ -324,7 +324,7 @@ def test_ctrl_c_that_only_a_worker_hears():
 
 
 @pytest.mark.parametrize("executor", [2, "processes", ProcessPoolExecutor, object()])
-def test_what_is_no_executor(executor):
+def test_objects_that_are_no_executor(executor):
     with pytest.raises(ArgumentError, match=r"executor is .*; expected a concurrent.futures.Executor"):
         found(executor)
     with pytest.raises(ArgumentError, match=r"executor is .*; expected a concurrent.futures.Executor"):
@@ -347,7 +347,7 @@ def test_shared_plans_are_stored_for_any_executor(kept):
     assert not plan(GRAPH, "vertex", **kept).recalled  # another search
 
 
-def test_what_failed_or_was_cut_short_is_not_stored(kept):
+def test_failed_or_cut_short_searches_are_not_stored(kept):
     with pytest.warns(ExecutorWarning):
         plan(GRAPH, "vertex", executor=Raising(), **kept)
     plan(GRAPH, "vertex", executor=Silent(), **{**kept, "time_limit": 0.2})

@@ -65,7 +65,7 @@ GRAPHS = PLAIN + [with_sizes(with_labels(graph, seed=1), largest=4, seed=2) for 
 
 @pytest.fixture
 def small_memory(monkeypatch):
-    """What the kernels are given is small, so that it has to grow."""
+    """Give the kernels small arrays, which have to grow."""
     monkeypatch.setattr(vertex, "_WAITING", (4, 16))
     monkeypatch.setattr(vertex, "_SLICE", 50)
     monkeypatch.setattr(vertex, "_FIRST", 1)
@@ -122,33 +122,33 @@ def test_compiled_elimination_is_the_plain_one(graph, objective):
 
 @pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
-def test_machine_code_of_elimination_does_what_python_does(graph, monkeypatch):
-    def told():
+def test_machine_code_of_elimination_agrees_with_python(graph, monkeypatch):
+    def state_of():
         priced, order = markowitz_order(graph, Objective.MULTIPLICATIONS)
         made = eliminate_vertices(graph, order)
         state = VertexElimination(graph, Objective.FMA)
-        given = np.array([v for v in order if v not in dead], np.int64)
-        arranged, cost = state.arranged(given, given[::-1].copy())
+        subset = np.array([v for v in order if v not in dead], np.int64)
+        arranged, cost = state.arranged(subset, subset[::-1].copy())
         half = VertexElimination(graph, Objective.FMA)
-        costs = np.zeros(len(given) // 2, np.int64)
-        half.follow(given[: len(costs)], costs=costs)
-        listed = [half.edges_at(given[len(costs) :], most) for most in (10**6, 4)]
+        costs = np.zeros(len(subset) // 2, np.int64)
+        half.follow(subset[: len(costs)], costs=costs)
+        listed = [half.edges_at(subset[len(costs) :], most) for most in (10**6, 4)]
         return priced, order, list(made.steps), made.entries, arranged.tolist(), cost, costs.tolist(), listed
 
     dead = set(VertexElimination(graph, Objective.FMA).dead.tolist())
-    expected = told()
+    expected = state_of()
     states = interpreted(monkeypatch, vertex, "EliminationState", vertex_kernel.run_vertex)
-    assert told() == expected
+    assert state_of() == expected
     assert len(states) == 4
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
 def test_greedy_orders_hold_the_cheapest(graph, objective):
-    found = greedy_orders(graph, objective)
+    result = greedy_orders(graph, objective)
     orders = (forward_order(graph), reverse_order(graph), markowitz_order(graph, objective)[1])
-    assert min(each.priced.cost for each in found) == min(price(graph, order, objective).cost for order in orders)
-    for each in found:
+    assert min(each.priced.cost for each in result) == min(price(graph, order, objective).cost for order in orders)
+    for each in result:
         assert each.priced == price(graph, each.order, objective)
 
 
@@ -164,12 +164,12 @@ def test_verification_and_counts_agree_with_the_plain_ones(graph):
 
 @pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
-def test_machine_code_of_labels_does_what_python_does(graph, monkeypatch):
-    def told():
-        found = Labels(graph, accumulation.steps, every_product=False)
-        ends = found.ends(np.arange(len(graph.sources) + len(accumulation.steps)))
+def test_machine_code_of_labels_agrees_with_python(graph, monkeypatch):
+    def state_of():
+        actual = Labels(graph, accumulation.steps, every_product=False)
+        ends = actual.ends(np.arange(len(graph.sources) + len(accumulation.steps)))
         right = [_no_exception(each.verify) for each in (accumulation, wrong)]
-        return right, found.cost, [end.tolist() for end in ends]
+        return right, actual.cost, [end.tolist() for end in ends]
 
     accumulation = eliminate_vertices(graph, forward_order(graph))
     changed = Steps(len(graph.sources))
@@ -177,16 +177,16 @@ def test_machine_code_of_labels_does_what_python_does(graph, monkeypatch):
     for step in [*steps, (1 - is_product, left, right)]:
         changed._append(*step)
     wrong = Accumulation(graph, changed, accumulation.entries)
-    expected = told()
+    expected = state_of()
     assert expected[0] == [True, False]
     states = interpreted(monkeypatch, accumulation_module, "LabelsState", labels_kernel.run_labels)
-    assert told() == expected
+    assert state_of() == expected
     assert len(states) >= 2
 
 
 @pytest.mark.usefixtures("small_memory")
 @pytest.mark.parametrize("graph", GRAPHS[::3], ids=str)
-def test_verification_rejects_what_the_plain_one_rejects(graph):
+def test_verification_rejects_as_the_plain_one_does(graph):
     accumulation = eliminate_vertices(graph, forward_order(graph))
     steps = list(accumulation.steps)
     rng = random.Random(0)
@@ -231,15 +231,15 @@ def test_an_order_that_is_none_is_refused():
 def test_a_rewritten_order_costs_the_same(graph):
     for order in _orders(graph, Objective.FMA):
         state = VertexElimination(graph, Objective.FMA)
-        given = np.array([v for v in order if v in set(state.intermediates.tolist())], np.int64)
-        arranged, cost = state.arranged(given, given[::-1].copy())
-        assert sorted(arranged.tolist()) == sorted(given.tolist())
+        subset = np.array([v for v in order if v in set(state.intermediates.tolist())], np.int64)
+        arranged, cost = state.arranged(subset, subset[::-1].copy())
+        assert sorted(arranged.tolist()) == sorted(subset.tolist())
         assert cost == price(graph, arranged.tolist(), Objective.FMA).cost == price(graph, order, Objective.FMA).cost
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("graph", [*PLAIN, with_sizes(with_labels(PLAIN[4], seed=1), seed=2)], ids=str)
-def test_windows_gain_what_they_say(graph, objective, monkeypatch):
+def test_windows_gain_as_much_as_they_report(graph, objective, monkeypatch):
     monkeypatch.setattr(vertex_orders, "WINDOWS", (20, 9))
     order = forward_order(graph)
     start = price(graph, order, objective).cost
@@ -284,27 +284,27 @@ def test_a_plan_of_a_large_graph(large_graph):
     assert fast.method in ("forward", "reverse", "markowitz")
     assert fast.cost == count(fast.accumulation, "multiplications")
     assert fast.cost <= min(acc.plan(large_graph, name, cache=False).cost for name in ("forward", "markowitz"))
-    told = []
+    reports = []
     options = {"iterations": 20_000, "time_limit": 1e6, "cache": False}
-    better = acc.plan(large_graph, "vertex", progress=lambda now: told.append(now.cost), **options)
+    better = acc.plan(large_graph, "vertex", progress=lambda now: reports.append(now.cost), **options)
     assert better.method == "vertex"
-    assert better.cost == told[-1] < fast.cost
-    assert told == sorted(told, reverse=True)
+    assert better.cost == reports[-1] < fast.cost
+    assert reports == sorted(reports, reverse=True)
     assert better.order == acc.plan(large_graph, "vertex", **options).order
     better.accumulation.verify(seed=7)
 
 
-def test_ctrl_c_hands_back_what_the_windows_gained(large_graph):
-    told = []
+def test_ctrl_c_returns_the_gain_of_the_windows(large_graph):
+    reports = []
 
     def progress(now):
-        told.append(now.cost)
-        if len(told) == 10:
+        reports.append(now.cost)
+        if len(reports) == 10:
             raise KeyboardInterrupt
 
     plan = acc.plan(large_graph, "vertex", time_limit=1e6, progress=progress, cache=False)
-    assert len(told) == 10
-    assert plan.cost == told[-1] < told[0]
+    assert len(reports) == 10
+    assert plan.cost == reports[-1] < reports[0]
 
 
 def test_a_plan_of_a_large_graph_is_stored(large_graph, tmp_path, monkeypatch):

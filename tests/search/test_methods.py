@@ -48,7 +48,7 @@ def found(graph, method, objective, **options):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", METHODS)
 @given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED))
-def test_plans_are_verified_and_cost_what_they_claim(method, graph, objective):
+def test_plans_are_verified_and_have_the_claimed_cost(method, graph, objective):
     made = found(graph, method, objective)
     made.verify()
     assert made.cost == count(made.accumulation, objective) == made.costs[objective]
@@ -75,7 +75,7 @@ def test_auto_is_never_worse_on_graphs_of_some_hundred_products(graph, objective
 
 
 @pytest.mark.parametrize(
-    ("edges", "method", "least"),
+    ("edges", "method", "optimum"),
     [
         (LION, "vertex", 12),
         (LION, "edge", 11),
@@ -87,9 +87,9 @@ def test_auto_is_never_worse_on_graphs_of_some_hundred_products(graph, objective
         (BAT, "auto", 22),
     ],
 )
-def test_known_optima(edges, method, least):
+def test_known_optima(edges, method, optimum):
     made = plan(DifferentiationGraph(edges), method, "fma", time_limit=1e9)
-    assert made.cost == least
+    assert made.cost == optimum
 
 
 @settings(max_examples=25)
@@ -121,8 +121,8 @@ def test_plans_are_expressions(method, graph):
 def test_ctrl_c_hands_back_the_best_so_far(method, calls, objective):
     costs = []
 
-    def interrupt(told):
-        costs.append(told.cost)
+    def interrupt(progress):
+        costs.append(progress.cost)
         if len(costs) == calls:
             raise KeyboardInterrupt
 
@@ -164,7 +164,7 @@ def test_large_graphs_are_counted_by_bounds(monkeypatch):
 
 
 @pytest.mark.parametrize(("effort", "run"), [("fast", False), ("balanced", False), ("thorough", True)])
-def test_auto_leaves_out_what_does_not_pay_on_large_graphs(effort, run, monkeypatch):
+def test_auto_skips_methods_that_do_not_pay_off_on_large_graphs(effort, run, monkeypatch):
     # dense layers: many products, so that every procedure takes longer than its share
     layers = [(f"{a}.{i}", f"{a + 1}.{j}") for a in range(7) for i in range(6) for j in range(6)]
     called = []
@@ -199,7 +199,7 @@ def test_methods_take_layered_graphs_of_hundreds_of_vertices(method):
     assert made.cost == count(made.accumulation, "multiplications")
 
 
-def test_methods_are_listed_with_what_they_do():
+def test_methods_are_listed_with_descriptions():
     vertices = ("vertex", "edge-pushing", "symmetric")
     assert METHODS[:8] == ("forward", "reverse", "markowitz", *vertices, "edge", "face")
     assert METHODS[-1] == "auto"

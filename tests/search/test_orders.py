@@ -55,11 +55,11 @@ def test_the_kernel_costs_orders_as_accumulations_are_counted(graph, objective, 
     order = data.draw(orders(graph))
     state = Elimination.of(graph, objective)
     if len(state.intermediates) >= 2:
-        (cost, tie), kept = OrderAnnealing(state, objective, order).best
+        (cost, tie), best = OrderAnnealing(state, objective, order).best
         accumulation = eliminate_vertices(graph, order)
         other = Objective.MULTIPLICATIONS if objective is Objective.FMA else Objective.FMA
         assert (cost, tie) == (count(accumulation, objective), count(accumulation, other))
-        assert kept == tuple(v for v in order if v not in state.dead)
+        assert best == tuple(v for v in order if v not in state.dead)
 
 
 @pytest.mark.parametrize("vertices", [70, 140, 300])
@@ -109,16 +109,16 @@ def test_greedy_orders(graph, objective):
         if i in position and j in position
     )
     assert reverse_order(graph) == forward_order(graph)[::-1]
-    found = greedy_orders(graph, objective)
-    for each in found:
+    result = greedy_orders(graph, objective)
+    for each in result:
         assert each.priced.cost[0] == SlowCosts(graph, objective).of(each.order)
-    assert min(each.priced.cost[0] for each in found) == min(
+    assert min(each.priced.cost[0] for each in result) == min(
         plan(graph, method, objective).cost for method in ("forward", "reverse", "markowitz")
     )
 
 
 @given(graph=graphs(sized=True), objective=COUNTED)
-def test_orders_are_counted_by_what_they_write(graph, objective):
+def test_orders_are_counted_by_the_products_they_write(graph, objective):
     live = graph.live_edges
     parallel = int(live.sum()) - len(set(zip(graph.sources[live], graph.targets[live], strict=True)))
     counted, _ = elimination.sweep_counts(graph)
@@ -140,23 +140,23 @@ def running_sum(length):
 
 
 @pytest.mark.parametrize("objective", list(Objective))
-def test_an_order_of_many_free_steps_is_given_up(objective):
+def test_an_order_of_many_free_steps_is_dropped(objective):
     graph = running_sum(600)
     forward = price(graph, forward_order(graph), objective)
     assert forward.products > 100_000
-    found = greedy_orders(graph, objective)
-    assert found
-    assert max(each.priced.products for each in found) < 20_000
+    result = greedy_orders(graph, objective)
+    assert result
+    assert max(each.priced.products for each in result) < 20_000
     assert len(plan(graph, "vertex", objective, time_limit=0, cache=False).accumulation.steps) < 20_000
 
 
-def test_machine_code_does_what_python_does():
+def test_machine_code_agrees_with_python():
     state = Elimination.of(big_graph(150, 3), Objective.FMA)
     compiled, python = (OrderAnnealing(state, Objective.FMA, state.intermediates) for _ in range(2))
     assert python.count > 64
     python._run = lambda _: interpret(order_kernel.run_order, python._state)
-    expected, found = (list(search.run(state.intermediates, 100, (1,))) for search in (compiled, python))
-    assert found == expected
+    expected, actual = (list(search.run(state.intermediates, 100, (1,))) for search in (compiled, python))
+    assert actual == expected
     assert python.best == compiled.best
     for name in ("rows", "order", "costs", "random"):
         assert (getattr(python._state, name) == getattr(compiled._state, name)).all()
@@ -177,20 +177,22 @@ def test_slices_do_not_change_a_run(monkeypatch, slice_):
 def test_thorough_orders_use_the_work_that_there_is():
     """The optimum where the exact search reaches it; windows beyond that; the same order every time."""
 
-    def found(graph, effort, work):
+    def actual(graph, effort, work):
         result = get("vertex").find(graph, Context(Options(objective="fma", effort=effort), math.inf, work=work))
         assert price(graph, result.order, Objective.FMA).cost[0] == result.cost("fma")
         return result
 
     graph = layered(layers=10, width=4, degree=3, seed=1)
-    assert [found(graph, "thorough", work).cost("fma") for work in (0.1, 1.0)] == [467, 464]
-    assert found(graph, "balanced", 1.0).cost("fma") == 468
+    assert [actual(graph, "thorough", work).cost("fma") for work in (0.1, 1.0)] == [467, 464]
+    assert actual(graph, "balanced", 1.0).cost("fma") == 468
     graph = random_dag(intermediates=300, edges=900)
-    results = [found(graph, effort, work) for effort, work in (("balanced", 0.1), ("thorough", 0.1), ("thorough", 0.4))]
+    results = [
+        actual(graph, effort, work) for effort, work in (("balanced", 0.1), ("thorough", 0.1), ("thorough", 0.4))
+    ]
     costs = [result.cost("fma") for result in results]
     assert costs == sorted(costs, reverse=True)
     assert costs[2] < costs[0]
-    assert found(graph, "thorough", 0.4).order == results[2].order
+    assert actual(graph, "thorough", 0.4).order == results[2].order
 
 
 @pytest.mark.parametrize(

@@ -78,20 +78,20 @@ def test_impossible_arguments(arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "known"),
+    ("arguments", "names"),
     [
         ({"method": "nothing"}, "markowitz"),
         ({"objective": "flops"}, "multiplications, operations"),
         ({"effort": "total"}, "balanced, fast, thorough"),
     ],
 )
-def test_unknown_names_come_with_the_known_ones(arguments, known):
-    with pytest.raises(UnknownNameError, match=known):
+def test_unknown_names_come_with_the_known_ones(arguments, names):
+    with pytest.raises(UnknownNameError, match=names):
         plan(CHAIN, **arguments)
 
 
 @pytest.mark.parametrize("graph", [None, "graph.json", [("y", "x")], lambda x: x])
-def test_what_is_not_a_graph(graph):
+def test_objects_that_are_no_graph(graph):
     with pytest.raises(ArgumentError, match="expected a DifferentiationGraph"):
         plan(graph)
 
@@ -111,8 +111,8 @@ def test_without_time_the_best_greedy_plan(roe, monkeypatch, limit, objective):
 def test_ctrl_c_hands_back_the_best_so_far(roe, objective, calls):
     costs = []
 
-    def interrupt(told):
-        costs.append(told.cost)
+    def interrupt(progress):
+        costs.append(progress.cost)
         if len(costs) == calls:
             raise KeyboardInterrupt
 
@@ -124,9 +124,9 @@ def test_ctrl_c_hands_back_the_best_so_far(roe, objective, calls):
         assert made.cost == costs[-1]
 
 
-def test_progress_is_told_the_best_cost(roe):
+def test_progress_receives_the_best_cost(roe):
     costs = []
-    made = plan(roe, objective="fma", progress=lambda told: costs.append(told.cost))
+    made = plan(roe, objective="fma", progress=lambda progress: costs.append(progress.cost))
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] == made.cost
 
@@ -148,7 +148,7 @@ def test_more_iterations_are_never_worse_from_the_same_seed_than_none(graph, ite
         assert searched.cost <= plan(graph, "vertex", objective, time_limit=0).cost
 
 
-def test_a_plan_says_what_it_is():
+def test_the_text_of_a_plan():
     made = plan(CHAIN, objective="fma")
     assert repr(made) == f"<plan of chain by {made.method}: {made.cost} fma>"
     assert made.costs["fma"] == made.cost
@@ -159,7 +159,7 @@ def test_a_plan_says_what_it_is():
         made.cost = 0
 
 
-def test_a_method_that_returns_a_wrong_plan_is_found_out(monkeypatch):
+def test_a_wrong_plan_of_a_method_is_detected(monkeypatch):
     right = eliminate_vertices(CHAIN, CHAIN.intermediates)
     steps = Steps(len(CHAIN.sources))
     for k, (is_product, left, right_) in enumerate(right.steps):
@@ -182,7 +182,7 @@ def test_a_method_that_returns_a_wrong_plan_is_found_out(monkeypatch):
         ({"graph": DifferentiationGraph([("y", "x")])}, "for another graph than the plan"),
     ],
 )
-def test_what_a_plan_says_of_itself_is_checked(changes, message):
+def test_claims_of_a_plan_are_checked(changes, message):
     made = plan(CHAIN, "vertex", "fma", cache=False)
     made.verify()
     with pytest.raises(VerificationError, match=message):

@@ -33,7 +33,7 @@ GRAPH = generators.random_dag(seed=1)
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """Where plans are stored: a cache of this test alone, beside the kernels that are loaded already."""
+    """Return the folder of plans in a separate cache; kernels are loaded already."""
     prepare("search.order", "theory.mixed", "theory.faces", "elimination.vertex", "elimination.labels")
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path / "cache"))
@@ -53,7 +53,7 @@ def key_of_found(seed):
     return plans.plan_key(GRAPH, Context(Options(method="markowitz", objective=Objective.MULTIPLICATIONS, seed=seed)))
 
 
-def test_a_plan_that_was_found_is_loaded(folder):
+def test_a_stored_plan_is_loaded(folder):
     first, again = found(), found()
     assert (first.recalled, again.recalled) == (False, True)
     assert first == again
@@ -66,14 +66,14 @@ def test_a_plan_that_was_found_is_loaded(folder):
 @pytest.mark.parametrize("method", tuple(methods()))
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED), seed=st.integers())
-def test_a_loaded_plan_is_the_one_that_would_be_found(method, graph, objective, seed, folder):
+def test_a_loaded_plan_equals_that_of_a_new_search(method, graph, objective, seed, folder):
     options = {"objective": objective, "seed": seed, "iterations": 50, "time_limit": 1e9}
-    kept = plan(graph, method, **options)
+    stored = plan(graph, method, **options)
     recalled = plan(graph, method, **options)
     searched = plan(graph, method, cache=False, **options)
     assert recalled.recalled
     assert not searched.recalled
-    assert kept == recalled == searched
+    assert stored == recalled == searched
 
 
 def test_another_process_loads_the_plan_of_the_same_function(tmp_path):
@@ -120,7 +120,7 @@ def test_names_do_not_matter(folder):
         {"iterations": 0},
     ],
 )
-def test_everything_that_decides_a_plan_is_asked_for(other, folder):
+def test_the_key_has_everything_that_determines_a_plan(other, folder):
     found()
     assert not found(**other).recalled
     assert found(**other).recalled
@@ -145,7 +145,7 @@ def key_of(options, work=1.0):
 
 def test_every_option_that_decides_a_plan_is_part_of_the_key():
     with ThreadPoolExecutor(1) as executor:
-        others = {
+        variations = {
             "method": "vertex",
             "objective": Objective.FMA,
             "time_limit": 4.0,
@@ -154,14 +154,14 @@ def test_every_option_that_decides_a_plan_is_part_of_the_key():
             "iterations": 5,
             "executor": executor,
         }
-        assert tuple(others) == OF_PLANS
-        keys = {key_of(Options(**{name: value})) for name, value in others.items()}
-    assert len(keys | {key_of(Options())}) == len(others) + 1
+        assert tuple(variations) == OF_PLANS
+        keys = {key_of(Options(**{name: value})) for name, value in variations.items()}
+    assert len(keys | {key_of(Options())}) == len(variations) + 1
 
 
-def test_what_is_made_of_a_plan_is_no_part_of_the_key():
-    others = {"progress": print, "cache": False, "target": "numpy", "sparse": "csr", "threads": 2}
-    assert {key_of(Options(**{k: v})) for k, v in others.items()} == {key_of(Options())}
+def test_options_after_planning_are_not_in_the_key():
+    variations = {"progress": print, "cache": False, "target": "numpy", "sparse": "csr", "threads": 2}
+    assert {key_of(Options(**{k: v})) for k, v in variations.items()} == {key_of(Options())}
     # what is left to the search does
     assert key_of(Options(), 1.0) != key_of(Options(), 0.5)
     # whether the tape is rewritten afterwards decides what the search counts
@@ -238,7 +238,7 @@ def test_a_wrong_plan_with_a_right_checksum_is_dropped(lie, folder):
     assert found().recalled
 
 
-def test_where_nothing_can_be_written_plans_are_found_all_the_same(folder):
+def test_plans_are_found_even_if_nothing_can_be_written(folder):
     folder.parent.write_text("a file where the folder should be")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def same(first, second):
-    """Whether two plans are equal in all but the names of their graphs."""
+    """Return True if two plans are equal except for the names of their graphs."""
     assert graph_hash(first.graph) == graph_hash(second.graph)
     assert (first.method, first.objective, first.cost) == (second.method, second.objective, second.cost)
     assert (first.order, first.lower_bound, first.seed) == (second.order, second.lower_bound, second.seed)
@@ -143,20 +143,20 @@ def load(data, tmp_path):
 
 
 def steps_of(made):
-    """The same plan as a method without an order would make it."""
+    """Return the same plan as a method without an order returns it."""
     return replace(made, order=None)
 
 
 def changed(data, path, value):
     data = copy.deepcopy(data)
     *way, last = path
-    part = data
+    node = data
     for key in way:
-        part = part[key]
+        node = node[key]
     if value is KeyError:
-        del part[last]
+        del node[last]
     else:
-        part[last] = value
+        node[last] = value
     return data
 
 
@@ -311,13 +311,13 @@ def test_no_change_makes_a_wrong_plan(data, of_function, as_steps, tmp_path):
     """Any one number or word of a file is changed: it is refused, or what is read is a right plan."""
     made = plan(FUNCTION if of_function else CHAIN, "reverse", data.draw(st.sampled_from(COUNTED)))
     file = written(steps_of(made) if as_steps else made, tmp_path)
-    places = list(leaves(file))
-    place = data.draw(st.sampled_from(places))
+    positions = list(leaves(file))
+    position = data.draw(st.sampled_from(positions))
     value = data.draw(
         st.one_of(st.integers(-10, 10), st.sampled_from(["*", "+", "one", "sin", "", None, True, 0.5, [], {}]))
     )
     try:
-        again = load(changed(file, place, value), tmp_path)
+        again = load(changed(file, position, value), tmp_path)
     except PlanError:
         return
     except AccumulusError as error:

@@ -1,4 +1,4 @@
-"""What the hash of a graph depends on, and what not."""
+"""Properties of a graph on which its hash depends, and those on which it does not."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def f(x):
 
 @given(graphs(sized=True))
 def test_names_do_not_count(graph):
-    place = {name: k for k, name in enumerate(graph.vertices)}
+    number = {name: k for k, name in enumerate(graph.vertices)}
     again = DifferentiationGraph.from_arrays(
         graph.sources,
         graph.targets,
         graph.kinds,
-        vertices=[f"another {place[name]}" for name in graph.vertices],
+        vertices=[f"another {number[name]}" for name in graph.vertices],
         roots=graph.roots,
         terminals=graph.terminals,
         constants=graph.constants,
@@ -75,7 +75,7 @@ def test_which_symbols_are_equal_counts():
 
 
 def test_numbering_counts():
-    """As the module says: such graphs may be given other plans."""
+    """Graphs that are numbered differently may have different plans, as the module says."""
     assert graph_hash(DifferentiationGraph(EDGES[::-1])) != SELF
 
 

@@ -18,12 +18,12 @@ from accumulus.search.vertex_orders import Candidate, cheapest_program, greedy_o
 
 def gravity(x):
     """Accelerations of three bodies in a plane: the fewest products of a plan do not make the shortest program."""
-    place = x.reshape(3, 2)
+    positions = x.reshape(3, 2)
     pull = np.zeros((3, 2))
     for i in range(3):
         for j in range(3):
             if i != j:
-                apart = place[j] - place[i]
+                apart = positions[j] - positions[i]
                 pull[i] += apart / np.sqrt(apart @ apart) ** 3
     return pull.ravel()
 
@@ -46,24 +46,24 @@ THOROUGH = Options(effort="thorough", time_limit=60.0)
 
 
 def test_the_emitted_tape_decides(candidates):
-    found = cheapest_program(candidates, Context(replace(THOROUGH, optimise=False)))
+    result = cheapest_program(candidates, Context(replace(THOROUGH, optimise=False)))
     fewest = min(candidate.steps for candidate in candidates)
     likely = [candidate for candidate in candidates if candidate.steps <= 1.3 * fewest]
-    assert found.cost("operations") == min(candidate.result.cost("operations") for candidate in likely)
+    assert result.cost("operations") == min(candidate.result.cost("operations") for candidate in likely)
 
 
 def test_the_rewriter_decides_where_it_follows_a_thorough_search(candidates):
-    found = cheapest_program(candidates, Context(THOROUGH))
+    result = cheapest_program(candidates, Context(THOROUGH))
     scores = [preview(emit(candidate.result.accumulation), Context(THOROUGH)) for candidate in candidates]
-    assert preview(emit(found.accumulation), Context(THOROUGH)) == min(scores)
+    assert preview(emit(result.accumulation), Context(THOROUGH)) == min(scores)
 
 
 def test_of_close_programs_with_choices_the_rewriter_decides():
     A, b = np.eye(4) + 1.0, np.arange(4.0)
     options = {"cache": False, "time_limit": 60.0}  # on a busy machine the default ends the search before its work does
-    found = acc.jacobian(np.linalg.solve, 0, **options).compile(A, b)
+    result = acc.jacobian(np.linalg.solve, 0, **options).compile(A, b)
     reverse = acc.jacobian(np.linalg.solve, 0, method="reverse", **options).compile(A, b)
-    assert found.operations <= reverse.operations
+    assert result.operations <= reverse.operations
 
 
 def test_additions_are_counted_where_they_are_not_known(candidates):
@@ -71,7 +71,7 @@ def test_additions_are_counted_where_they_are_not_known(candidates):
         assert replace(candidate, additions=None).steps == candidate.steps
 
 
-def test_what_takes_far_more_steps_is_not_counted(candidates, monkeypatch):
+def test_orders_of_far_more_steps_are_not_counted(candidates, monkeypatch):
     hopeless = [replace(candidate, cost=(candidate.cost[0] + 10_000, 0)) for candidate in candidates[1:]]
     monkeypatch.setattr(SearchResult, "cost", lambda *_: pytest.fail("nothing is to be counted"))
     assert cheapest_program([candidates[0], *hopeless], Context(Options(), 60.0)) is candidates[0].result

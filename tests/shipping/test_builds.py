@@ -1,4 +1,4 @@
-"""What ``accumulus build`` makes: C, a library and a wheel give the numbers of the library itself."""
+"""Results of ``accumulus build``: C, a library and a wheel return the numbers of the library itself."""
 
 from __future__ import annotations
 
@@ -164,12 +164,12 @@ def test_sparse_results_and_dicts(model, tmp_path, monkeypatch):
     scope = {}
     exec(MODEL, scope)
     expected = acc.jacobian(scope["chain"], sparse="csr", effort="fast", time_limit=0.0)(x)
-    found = package.chain_jacobian(x)
-    assert list(found) == ["inner", "sum"]
+    actual = package.chain_jacobian(x)
+    assert list(actual) == ["inner", "sum"]
     for k, (key, matrix) in enumerate(expected.items()):
         rows, columns = package.PATTERNS[f"jacobian_{k}"]
         dense = np.zeros(matrix.shape)
-        dense[rows, columns] = found[key]
+        dense[rows, columns] = actual[key]
         np.testing.assert_allclose(dense, matrix.toarray(), rtol=1e-14)
     built(f"{model}:chain", *shared, "--target", "c")
     assert "extern const int chain_jacobian_0_rows[6];" in (tmp_path / "chain.h").read_text()
@@ -180,15 +180,23 @@ def test_sparse_results_and_dicts(model, tmp_path, monkeypatch):
 def test_products_with_directions_and_weights(kind, model, tmp_path, monkeypatch):
     scope, rng = {}, np.random.default_rng(0)
     exec(MODEL, scope)
-    given = rng.normal(size=(5, 4)), rng.normal(size=5)
+    directions = rng.normal(size=(5, 4)), rng.normal(size=5)
     if kind == "vjp":
         name, more = "chain_of", {"inner": rng.normal(size=(5, 3)), "sum": rng.normal(size=5)}
-        arguments, names, given = ((given[0],), more), ("x", "weights_0", "weights_1"), (given[0], *more.values())
+        arguments, names, directions = (
+            ((directions[0],), more),
+            ("x", "weights_0", "weights_1"),
+            (directions[0], *more.values()),
+        )
         of_jax = jax.vmap(lambda x, *w: jax.vjp(chain_of_jax, x)[1](dict(zip(more, w, strict=True))))
         shapes = ("--shape", "4")
     else:
         name, more = "energy", (rng.normal(size=(5, 4)), rng.normal(size=5))
-        arguments, names, given = (given, more), ("x", "p", "x_direction", "p_direction"), (*given, *more)
+        arguments, names, directions = (
+            (directions, more),
+            ("x", "p", "x_direction", "p_direction"),
+            (*directions, *more),
+        )
         slope = energy_of_jax if kind == "jvp" else jax.grad(energy_of_jax, (0, 1))
         of_jax = jax.vmap(lambda *g: jax.jvp(slope, g[:2], g[2:])[1])
         shapes = ("--shape", "4", "--shape", "scalar")
@@ -198,36 +206,36 @@ def test_products_with_directions_and_weights(kind, model, tmp_path, monkeypatch
     (wheel,) = (tmp_path / "out").glob("*.whl")
     module = imported(wheel, package, tmp_path, monkeypatch)
     expected = getattr(acc, kind)(scope[name], effort="fast", time_limit=0.0).batch(*arguments)
-    for results in (module.batch(*given), module.batch(**dict(zip(names, given, strict=True)))):
-        for found, other in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(found, other, rtol=1e-12)
+    for results in (module.batch(*directions), module.batch(**dict(zip(names, directions, strict=True)))):
+        for actual, other in zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(actual, other, rtol=1e-12)
     with jax.enable_x64(True):
-        reference = of_jax(*given)
-    products = module.batch(*given) if kind == "hvp" else module.batch(*given)[1]
-    for found, other in zip(jax.tree.leaves(products), jax.tree.leaves(reference), strict=True):
-        np.testing.assert_allclose(found, other, rtol=1e-12)
+        reference = of_jax(*directions)
+    products = module.batch(*directions) if kind == "hvp" else module.batch(*directions)[1]
+    for actual, other in zip(jax.tree.leaves(products), jax.tree.leaves(reference), strict=True):
+        np.testing.assert_allclose(actual, other, rtol=1e-12)
     stubs = (tmp_path / package / package / "__init__.pyi").read_text()
     assert f"def {package}({', '.join(f'{each}: ArrayLike' for each in names)}) -> " in stubs
     built(*shared, "--target", "library")
     assert f"a{len(names) - 1} is {names[-1]} */" in (tmp_path / "out" / f"{package}.h").read_text()
     library = ctypes.CDLL(str(tmp_path / "out" / f"lib{package}.so"))
-    results = [np.empty(np.shape(each[1])) for each in jax.tree.leaves(module.batch(*given))]
-    point = [np.array(each[1]) for each in given]
+    results = [np.empty(np.shape(each[1])) for each in jax.tree.leaves(module.batch(*directions))]
+    point = [np.array(each[1]) for each in directions]
     getattr(library, package)(*[ctypes.c_void_p(each.ctypes.data) for each in (*point, *results)])
-    for found, other in zip(results, jax.tree.leaves(module.batch(*given)), strict=True):
-        np.testing.assert_allclose(found, other[1], rtol=1e-12)
+    for actual, other in zip(results, jax.tree.leaves(module.batch(*directions)), strict=True):
+        np.testing.assert_allclose(actual, other[1], rtol=1e-12)
 
 
-def test_chosen_entries(model, tmp_path, monkeypatch):
+def test_selected_entries(model, tmp_path, monkeypatch):
     shared = (f"{model}:pendulum", "--shape", "2", "--shape", "scalar", "--argnums", "0", "--argnums", "1")
     entries = ("--entries", "1,0", "--entries", "1, 2", "--entries", "0,0", "-o", str(tmp_path))
     built(*shared, *entries, "--name", "swing_entries")
     (wheel,) = tmp_path.glob("*.whl")
     package = imported(wheel, "swing_entries", tmp_path, monkeypatch)
     state = np.array([0.1, 0.4])
-    value, found = package.swing_entries(state, 0.2)
+    value, actual = package.swing_entries(state, 0.2)
     np.testing.assert_allclose(value, pendulum(state, 0.2), rtol=1e-14)
-    np.testing.assert_allclose(found, [-9.81 * np.cos(0.1), -(0.4**3), 0.0], rtol=1e-14)
+    np.testing.assert_allclose(actual, [-9.81 * np.cos(0.1), -(0.4**3), 0.0], rtol=1e-14)
 
 
 def test_a_case_is_checked(tmp_path, monkeypatch):
@@ -251,9 +259,9 @@ def test_loops_over_long_arrays(model, tmp_path, monkeypatch):
     exec(MODEL, scope)
     X = np.random.default_rng(0).uniform(size=(3, 6000))
     values, jacobian = acc.value_and_jacobian(scope["long"], sparse="csr", effort="fast", time_limit=0.0)(X[1])
-    for found in (package.long_loops(X[1]), [each[1] for each in package.batch(X)]):
-        np.testing.assert_allclose(found[0], values, rtol=1e-13)
-        np.testing.assert_allclose(found[1], jacobian.data, rtol=1e-13)
+    for result in (package.long_loops(X[1]), [each[1] for each in package.batch(X)]):
+        np.testing.assert_allclose(result[0], values, rtol=1e-13)
+        np.testing.assert_allclose(result[1], jacobian.data, rtol=1e-13)
     np.testing.assert_array_equal(package.PATTERNS["jacobian"][1], jacobian.indices)
     built(f"{model}:long", *shared, "--target", "library")
     library = ctypes.CDLL(str(tmp_path / "out" / "liblong_loops.so"))
@@ -262,7 +270,7 @@ def test_loops_over_long_arrays(model, tmp_path, monkeypatch):
     np.testing.assert_allclose(nonzeros, jacobian.data, rtol=1e-13)
 
 
-def test_what_cannot_be_built(model, tmp_path):
+def test_functions_that_cannot_be_built(model, tmp_path):
     for arguments, message in (
         (("--target", "rust"), "unknown target 'rust'"),
         (("--derivative", "jacobain"), "did you mean 'jacobian'"),
@@ -287,5 +295,5 @@ def test_what_cannot_be_built(model, tmp_path):
 
 def test_every_option_of_the_api_is_one_of_the_command_line():
     # what shares in a search, and callbacks, are no text; each has targets; nothing changes while a command runs
-    own = {"executor", "progress", "target", "watch"}
-    assert {option.name for option in fields(Options)} - own == OPTIONS.keys() - set(OF_DERIVATIVES)
+    excluded = {"executor", "progress", "target", "watch"}
+    assert {option.name for option in fields(Options)} - excluded == OPTIONS.keys() - set(OF_DERIVATIVES)

@@ -53,7 +53,7 @@ def decides(x):
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of a process are those of POSIX")
 def test_the_corpus(tmp_path):
     """In a process of its own, which may take a bounded time and memory for each file."""
-    known = {}
+    files = {}
     made = (
         (acc.jacobian(decides, sparse=True, **QUICK), np.ones(3)),
         (acc.jacobian(lambda p: {"y": p["k"] * np.ones(2)}, **QUICK), {"k": 2.0}),
@@ -65,14 +65,14 @@ def test_the_corpus(tmp_path):
             path = tmp_path / "corpus" / f"{seed}-{k}.accumulus"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
-            known[path.name] = name
+            files[path.name] = name
     environment = {**os.environ, "PYTHONPATH": str(Path(acc.__file__).parents[1])}
     command = [sys.executable, "-c", READ, tmp_path / "corpus"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert len(answers) == len(known), (known[sorted(known)[len(answers)]], ran.stderr[-2000:])
+    assert len(answers) == len(files), (files[sorted(files)[len(answers)]], ran.stderr[-2000:])
     for file, error, message in answers:
-        name = known[file]
+        name = files[file]
         if name.startswith(("changed", "numbers")):  # what is right by itself may be loaded
             assert error in (None, "FileError"), (name, error, message)
         else:
@@ -109,7 +109,7 @@ def small(tmp_path_factory):
 
 
 def refused(content, path):
-    """Whether a file is refused, by an error that names it."""
+    """Return True if loading a file raises an error that names it."""
     path.write_bytes(content)
     try:
         acc.load(path)
@@ -118,14 +118,14 @@ def refused(content, path):
     return False
 
 
-def test_a_change_of_any_byte_is_found(small, tmp_path):
-    for place in range(len(small)):
+def test_a_change_of_any_byte_is_detected(small, tmp_path):
+    for position in range(len(small)):
         turned = bytearray(small)
-        turned[place] ^= 1 << place % 8
-        assert refused(bytes(turned), tmp_path / "turned"), (place, small[place])
+        turned[position] ^= 1 << position % 8
+        assert refused(bytes(turned), tmp_path / "turned"), (position, small[position])
 
 
-def test_a_file_that_ends_anywhere_or_goes_on_is_found(small, tmp_path):
+def test_truncated_and_extended_files_are_detected(small, tmp_path):
     for length in range(len(small)):
         assert refused(small[:length], tmp_path / "short"), length
     for more in (b"\x00", b"\n", b"{}", small):

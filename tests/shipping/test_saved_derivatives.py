@@ -85,9 +85,9 @@ DERIVATIVES = {
 
 def leaves(tree):
     if isinstance(tree, dict):
-        return [leaf for part in tree.values() for leaf in leaves(part)]
+        return [leaf for child in tree.values() for leaf in leaves(child)]
     if isinstance(tree, list | tuple):
-        return [leaf for part in tree for leaf in leaves(part)]
+        return [leaf for child in tree for leaf in leaves(child)]
     if isinstance(tree, Rocket):
         return leaves([tree.height, tree.speed])
     if hasattr(tree, "toarray"):
@@ -95,9 +95,9 @@ def leaves(tree):
     return [] if isinstance(tree, str) else [tree]
 
 
-def assert_same(found, expected):
-    assert type(found) is type(expected)
-    for one, other in zip(leaves(found), leaves(expected), strict=True):
+def assert_same(actual, expected):
+    assert type(actual) is type(expected)
+    for one, other in zip(leaves(actual), leaves(expected), strict=True):
         assert np.asarray(one).dtype == np.asarray(other).dtype
         np.testing.assert_array_equal(one, other)
 
@@ -148,7 +148,7 @@ def test_nonzeros_and_pattern(tmp_path):
         loaded.batch(np.ones((3, 3)), out=np.empty((2, 2)))
 
 
-def test_what_was_not_saved_is_refused(tmp_path):
+def test_unsaved_cases_raise(tmp_path):
     jac = acc.jacobian(decides, **QUICK)
     with pytest.raises(ArgumentError, match="has no program yet"):
         acc.save(jac, tmp_path / "jac")
@@ -168,7 +168,7 @@ def test_what_was_not_saved_is_refused(tmp_path):
         acc.save(decides, tmp_path / "no")
 
 
-def test_what_no_file_can_hold(tmp_path):
+def test_programs_that_cannot_be_saved(tmp_path):
     for function, call in (
         (lambda x, g: g(x), (X, np.sin)),
         (lambda x, o: x * 2.0, (X, object())),
@@ -198,7 +198,7 @@ print(repr(jac(np.array([0.3, 0.7, 1.1])).tolist()))
 
 
 def test_in_another_process(tmp_path):
-    """Where neither the function nor its module is, and nothing is imported that the file names."""
+    """The process has neither the function nor its module, and imports nothing that the file names."""
     jac, calls = DERIVATIVES["objects"]
     jac(*calls[0])
     acc.save(jac, tmp_path / "objects")

@@ -37,8 +37,8 @@ def blocks():
 
 def scalars():
     tape = Tape(2)
-    chosen = tape.select(tape.apply("less", 0, 1), tape.apply("sin", 0), tape.multiply(0, 1))
-    tape.outputs = [chosen, tape.add(chosen, tape.constant(-0.0)), 1]
+    select = tape.select(tape.apply("less", 0, 1), tape.apply("sin", 0), tape.multiply(0, 1))
+    tape.outputs = [select, tape.add(select, tape.constant(-0.0)), 1]
     return tape
 
 
@@ -89,11 +89,11 @@ def products():
 def test_there_and_back(tape):
     arrays = Arrays()
     data = tape_as_data(tape, arrays)
-    found = tape_from_data(Fields(data, "the tape", arrays_of(arrays)))
+    result = tape_from_data(Fields(data, "the tape", arrays_of(arrays)))
     x = np.linspace(0.1, 0.8, tape.inputs)
     run = (lambda t: evaluate(t, x)) if tape.scalars is None else (lambda t: evaluate(t, list(x)))
-    np.testing.assert_array_equal(run(found), run(tape))
-    assert tape_as_data(found, Arrays()) == data
+    np.testing.assert_array_equal(run(result), run(tape))
+    assert tape_as_data(result, Arrays()) == data
 
 
 @pytest.mark.parametrize("tape", [blocks(), scalars(), products()], ids=["blocks", "scalars", "products"])
@@ -104,19 +104,19 @@ def test_changed_numbers(tape):
     generator = random.Random(0)
     refused = 0
     for _ in range(150):
-        given = [array.copy() for array in arrays_of(arrays)]
-        chosen = generator.choice([array for array in given if array.size])
-        place = generator.randrange(chosen.size)
-        chosen.flat[place] = generator.choice([0, 1, 2, 3, 5, 200, -1, -3]) % (
-            256 if chosen.dtype.kind == "u" else 1000
+        copies = [array.copy() for array in arrays_of(arrays)]
+        target = generator.choice([array for array in copies if array.size])
+        offset = generator.randrange(target.size)
+        target.flat[offset] = generator.choice([0, 1, 2, 3, 5, 200, -1, -3]) % (
+            256 if target.dtype.kind == "u" else 1000
         )
         try:
-            found = tape_from_data(Fields(data, "the tape", given))
+            result = tape_from_data(Fields(data, "the tape", copies))
         except FileError:
             refused += 1
             continue
-        x = np.linspace(0.1, 0.8, found.inputs)
-        assert len(evaluate(found, list(x) if found.scalars is not None else x)) == len(found.outputs)
+        x = np.linspace(0.1, 0.8, result.inputs)
+        assert len(evaluate(result, list(x) if result.scalars is not None else x)) == len(result.outputs)
     assert refused > 20
 
 

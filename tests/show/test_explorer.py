@@ -36,7 +36,7 @@ NAMES = (
 
 
 class Elements(HTMLParser):
-    """What a browser makes of a page: tags with their attributes, scripts and styles by their text."""
+    """Elements of a page as a browser reads it: tags with their attributes, scripts and styles by their text."""
 
     def __init__(self, text):
         super().__init__()
@@ -75,16 +75,16 @@ def test_a_page_is_self_contained_and_small(tmp_path):
     )
     elements = Elements(page)
     assert [tag for tag, _ in elements.tags].count("script") == 4
-    (policy,) = (given["content"] for tag, given in elements.tags if given.get("http-equiv"))
+    (policy,) = (attributes["content"] for tag, attributes in elements.tags if attributes.get("http-equiv"))
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
-    for tag, given, text in elements.texts:
-        if tag in ("script", "style") and "type" not in given:
+    for tag, attributes, text in elements.texts:
+        if tag in ("script", "style") and "type" not in attributes:
             digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
             assert f"'sha256-{digest}'" in policy
 
 
-def test_assets_are_what_their_sums_say():
+def test_assets_match_their_checksums():
     lines = (explorer.ASSETS / "SHA256SUMS").read_text().splitlines()[1:]
     assert len(lines) == 3
     for line in lines:
@@ -99,7 +99,7 @@ def test_names_are_text(name):
     elements = Elements(page)
     assert [tag for tag, _ in elements.tags].count("script") == 4
     assert not any(tag == "img" for tag, _ in elements.tags)
-    assert not any(key.startswith("on") for _, given in elements.tags for key in given)
+    assert not any(key.startswith("on") for _, attributes in elements.tags for key in attributes)
     text = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1]
     assert not set("<>&") & set(text)
     data = data_of(page)
@@ -110,7 +110,7 @@ def test_names_are_text(name):
         assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
 
 
-def test_functions_are_told_in_the_words_of_the_user(tmp_path):
+def test_functions_are_shown_with_the_names_of_the_user(tmp_path):
     def spring(position, stiffness):
         stretch = np.sin(position[0]) * position[1]
         return np.array([stiffness * stretch, stretch**2])
@@ -193,9 +193,9 @@ def test_notebooks_have_it_inline(monkeypatch):
     shown = diamond().show()._repr_html_()
     elements = Elements(shown)
     assert [tag for tag, _ in elements.tags] == ["iframe"]
-    ((_, given),) = elements.tags
-    assert given["sandbox"] == "allow-scripts"
-    assert data_of(given["srcdoc"])["title"] == "diamond"
+    ((_, attributes),) = elements.tags
+    assert attributes["sandbox"] == "allow-scripts"
+    assert data_of(attributes["srcdoc"])["title"] == "diamond"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -253,11 +253,11 @@ def test_the_command_takes_graphs_plans_and_functions(tmp_path):
 
 def test_blocks_are_folded_into_edges():
     graph = acc.DifferentiationGraph([("y", "a"), ("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "x")])
-    found = panels.blocks(graph)
-    names = [[graph.vertices[v] for v in inner] for _, _, _, inner, _ in found]
+    result = panels.blocks(graph)
+    names = [[graph.vertices[v] for v in inner] for _, _, _, inner, _ in result]
     assert ["a", "b", "c", "d"] in names
     assert ["b", "c"] in names
-    for _, source, sink, inner, edges in found:
+    for _, source, sink, inner, edges in result:
         assert not {source, sink} & {*inner}
         assert edges <= len(graph.sources)
 
@@ -287,9 +287,9 @@ def test_local_jacobians_multiply_to_the_jacobian(seed):
 
 
 def test_dependencies_of_a_plan_have_no_cycle_and_those_of_the_notes_one():
-    found = panels.dependencies(acc.plan(diamond()))
-    assert found["cycle"] == ""
-    assert all(found["nodes"][a][2] < found["nodes"][b][2] for a, b, _ in found["arrows"])
+    result = panels.dependencies(acc.plan(diamond()))
+    assert result["cycle"] == ""
+    assert all(result["nodes"][a][2] < result["nodes"][b][2] for a, b, _ in result["arrows"])
     notes = ["s1|s2s3", "s2|s3s4", "s5s3|s4", "s6s5|s3", "s7s6|s5", "s8s7|s6", "s8|s7s1", "s7|s1s2"]
     ring = panels.waiting(elimination_dependencies(map(Relation.parse, notes)))
     assert len(ring["nodes"]) == 8

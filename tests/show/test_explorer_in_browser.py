@@ -239,7 +239,7 @@ def test_every_page_of_the_notes(opened, notes, theme):
                 assert _violations(page) == [], name
 
 
-def test_what_is_multiplied_lights_up_in_all_views(opened):
+def test_factors_are_highlighted_in_all_views(opened):
     with opened(explorer.page(PLANS["diamond"])) as page:
         page.keyboard.press("ArrowRight")
         assert (
@@ -323,7 +323,7 @@ def test_blocks_fold_and_unfold(opened):
         assert visible == len(frames.alive_after(frames.groups("face")[0]))
 
 
-def test_loops_show_what_is_inside(opened, tmp_path):
+def test_loops_show_their_plans(opened, tmp_path):
     def energy(x):
         return (np.sin(x[1:]) * x[:-1] ** 2).sum()
 
@@ -357,8 +357,8 @@ def test_hostile_names_stay_inert(opened, name):
         for tab in page.locator("[role=tab]").all():
             tab.click()
         page.keyboard.press("End")
-        for part in page.locator(".v, .n").all():
-            part.dispatch_event("pointerover")
+        for element in page.locator(".v, .n").all():
+            element.dispatch_event("pointerover")
         assert page.evaluate(
             "[document.images.length, document.scripts.length, document.querySelectorAll('b b, h1 *').length]"
         ) == [0, 4, 0]
@@ -370,12 +370,12 @@ def test_a_page_that_was_tampered_with_runs_nothing_else(browser, report, tmp_pa
     html = explorer.page(PLANS["diamond"]) if kind == "plan" else report_page.page_of_report(report)
     added = f"<script>window.broken = 1</script><script src='https://example.org/a.js'></script>{HOSTILE}"
     (tmp_path / "page.html").write_text(html.replace("</main>", f"</main>{added}"), encoding="utf-8")
-    page, asked = browser.new_page(), []
-    page.route("https://**/*", lambda route: asked.append(route.request.url) or route.abort())
+    page, requests = browser.new_page(), []
+    page.route("https://**/*", lambda route: requests.append(route.request.url) or route.abort())
     page.goto((tmp_path / "page.html").as_uri())
     page.wait_for_selector(".transport, .flame")
     assert page.evaluate("window.broken === undefined")
-    assert asked == []
+    assert requests == []
     page.close()
 
 
@@ -388,8 +388,8 @@ def test_axe_finds_nothing(opened, theme, width):
             page.evaluate("at => explorer.goTo(at)", at)
             for tab in page.locator("[role=tab]").all():
                 tab.click()
-                found = _violations(page)
-                assert found == []
+                result = _violations(page)
+                assert result == []
 
 
 # Pages of reports ----------------------------------------------------------------------------------------------------
@@ -435,12 +435,12 @@ def test_axe_finds_nothing_in_reports(opened, report, theme, width):
 
 
 def _violations(page):
-    """What axe finds; its script is run by the debugger, which no policy of the page concerns."""
+    """Return the violations that axe finds; the debugger runs its script, to which no policy of the page applies."""
     session = page.context.new_cdp_session(page)
     session.send("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
-    told = "violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 160) + n.failureSummary)])"
-    expression = f"axe.run({{preload: false}}).then(found => JSON.stringify([found.passes.length, found.{told}]))"
-    found = session.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
-    passes, violations = json.loads(found["result"]["value"])
+    script = "violations.map(v => [v.id, v.nodes.map(n => n.html.slice(0, 160) + n.failureSummary)])"
+    expression = f"axe.run({{preload: false}}).then(found => JSON.stringify([found.passes.length, found.{script}]))"
+    result = session.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
+    passes, violations = json.loads(result["result"]["value"])
     assert passes > 10
     return violations

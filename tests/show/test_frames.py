@@ -67,8 +67,8 @@ def test_the_last_frame_is_the_plan(name, method):
     )
     assert frames.operations([last]) == [count(plan.accumulation, "operations")]
     assert frames.entries <= set(frames.alive_after(last))
-    kept = set(frames.alive_after(last)) - frames.entries
-    assert all(v < frames.edges and graph.constants.get(v) == 1.0 for v in kept)
+    remaining = set(frames.alive_after(last)) - frames.entries
+    assert all(v < frames.edges and graph.constants.get(v) == 1.0 for v in remaining)
     first_root, first_terminal = frames.values, frames.values + len(graph.roots)
     for (row, column), value in plan.accumulation.entries.items():
         faces = frames.faces_after(last)
@@ -128,14 +128,14 @@ def test_line_graphs_are_those_of_face_elimination(seed):
     frames = Frames(plan)
     for steps, (alive, faces) in states:
         assert set(frames.alive_after(steps)) == alive
-        found = {
+        results = {
             tuple(-1 - (v - frames.values) if v >= frames.values else v for v in face)
             for face in frames.faces_after(steps)
         }
-        assert found == faces
+        assert results == faces
 
 
-def test_the_wanted_half_of_a_symmetric_graph():
+def test_the_selected_half_of_a_symmetric_graph():
     hessian = acc.hessian(lambda x: np.sin(x[0] * x[1]) * x[2])
     plan = acc.plan(hessian.posed(np.ones(3)).graph, "symmetric", cache=False)
     frames = Frames(plan)

@@ -1,4 +1,4 @@
-"""What notebooks show: well-formed, small, and text whatever the names are."""
+"""Display in notebooks: well-formed and small, and names are text."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def derivative():
 
 
 def test_a_derivative_shows_its_programs(derivative):
-    found = texts(derivative._repr_html_())
-    assert found[0] == "jacobian(steps)"
-    assert {"3", "2", str(derivative.operations), "llvm"} <= set(found)
+    result = texts(derivative._repr_html_())
+    assert result[0] == "jacobian(steps)"
+    assert {"3", "2", str(derivative.operations), "llvm"} <= set(result)
     assert str(derivative.operations) in texts(derivative.compile(np.ones(3))._repr_html_())
 
 
-def test_the_report_has_what_is_printed(derivative):
+def test_the_report_has_the_printed_numbers(derivative):
     report = derivative.report()
     words = " ".join(" ".join(texts(report._repr_html_())).split())
     for line in str(report).splitlines():
@@ -103,11 +103,11 @@ def test_every_vertex_and_edge_of_a_small_graph_is_drawn_in_the_picture(graph):
             assert y != y2 or x + wide <= x2 or x2 + wide2 <= x
 
 
-def test_traces_show_what_was_recorded():
+def test_traces_show_the_recording():
     html = acc.trace(steps, np.ones(3))._repr_html_()
     table, _, picture = html.partition("<svg")
-    found = texts(f"{table}</div>")
-    assert {"3", "2", "4 operations", "divisions 1, exp 1, multiplications 1, sin 1"} <= set(found)
+    result = texts(f"{table}</div>")
+    assert {"3", "2", "4 operations", "divisions 1, exp 1, multiplications 1, sin 1"} <= set(result)
     assert picture.count("<rect") == len(acc.trace(steps, np.ones(3)).linearize().vertices)
     assert "<svg" not in acc.trace(np.cumsum, np.ones(100))._repr_html_()
 

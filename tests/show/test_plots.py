@@ -84,9 +84,9 @@ def test_speed_is_plotted_where_it_was_measured(report, ax):
     measured.plot("roofline", ax)
     assert ax.lines[2].get_ydata().tolist() == [12 / seconds for seconds in SPEED.seconds]
     assert max(ax.lines[0].get_ydata()) == SPEED.peak
-    for what in ("sizes", "roofline"):
+    for kind in ("sizes", "roofline"):
         with pytest.raises(ArgumentError, match=r"expected jac\.report\(x\)"):
-            report.plot(what, ax)
+            report.plot(kind, ax)
 
 
 def test_without_axes_there_is_a_figure(report, monkeypatch):
@@ -117,7 +117,7 @@ def test_methods_of_loops_are_those_of_all_instances(ax):
     assert widths["reverse"] == body.count * acc.plan(body.plan.graph, "reverse").costs[body.plan.objective]
 
 
-def test_wrong_requests_say_what_is_there(report, ax):
+def test_wrong_requests_list_the_alternatives(report, ax):
     with pytest.raises(UnknownNameError, match="did you mean 'methods'"):
         report.plot("method", ax)
     loops = acc.jacobian(lambda u: u[1:] * u[:-1], sparse="csr")
@@ -136,7 +136,7 @@ def test_wrong_requests_say_what_is_there(report, ax):
         Report.of_plan(acc.plan(acc.DifferentiationGraph([("y", "x")])), {}).plot("lines", ax)
 
 
-def test_without_matplotlib_the_error_says_what_helps(report, monkeypatch, tmp_path):
+def test_without_matplotlib_the_error_gives_advice(report, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ArgumentError, match="pip install matplotlib"):
         report.plot()
@@ -160,9 +160,9 @@ def test_a_png_has_the_colours_of_the_svg(tmp_path):
     image = pytest.importorskip("matplotlib.image")
     graph = acc.DifferentiationGraph([("y", "a"), ("a", "x")])
     pixels = image.imread(graph.show(tmp_path / "graph.png"))
-    found = {tuple(round(255 * part) for part in pixel) for pixel in pixels.reshape(-1, 4)[:, :4].tolist()}
+    results = {tuple(round(255 * channel) for channel in pixel) for pixel in pixels.reshape(-1, 4)[:, :4].tolist()}
     for colour in ("#0b62c1", "#14743f", "#eef1f4"):
-        assert (*bytes.fromhex(colour[1:]), 255) in found
+        assert (*bytes.fromhex(colour[1:]), 255) in results
 
 
 def test_a_png_that_is_too_large_is_refused(tmp_path):

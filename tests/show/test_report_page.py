@@ -38,13 +38,13 @@ def derivative():
 
 def needed(tape, outputs):
     """The operations that outputs depend on, found one by one."""
-    found, waiting = set(), [tape.outputs[k] for k in outputs]
+    actual, waiting = set(), [tape.outputs[k] for k in outputs]
     while waiting:
         reference = waiting.pop()
-        if reference >= tape.inputs and reference not in found:
-            found.add(reference)
+        if reference >= tape.inputs and reference not in actual:
+            actual.add(reference)
             waiting += tape.arguments(reference)
-    return found
+    return actual
 
 
 def test_every_operation_belongs_to_the_line_that_it_is_of(derivative):
@@ -74,16 +74,16 @@ def test_operations_are_shared_or_of_one_output(derivative):
     assert by_output == {name: count for name, count in expected.items() if count}
 
 
-def test_blocks_and_nonzeros_need_what_they_depend_on(derivative):
+def test_blocks_and_nonzeros_need_their_dependences(derivative):
     program, costs = costs_of(derivative)
     assert [(block.argument, block.shape) for block in costs.blocks] == [("x", (2, 3)), ("scale", (2, 1))]
     assert [list(zip(b.rows.tolist(), b.columns.tolist(), strict=True)) for b in costs.blocks] == [
         [(0, 0), (0, 1), (1, 0), (1, 2)],
         [(0, 0)],
     ]
-    for block, places in zip(costs.blocks, program.blocks(), strict=True):
-        assert block.operations == len(needed(program.tape, places.outputs.tolist()))
-        assert list(block.each) == [len(needed(program.tape, [output])) for output in places.outputs.tolist()]
+    for block, entries in zip(costs.blocks, program.blocks(), strict=True):
+        assert block.operations == len(needed(program.tape, entries.outputs.tolist()))
+        assert list(block.each) == [len(needed(program.tape, [output])) for output in entries.outputs.tolist()]
         assert 0 <= block.own <= block.operations
 
 
@@ -206,7 +206,7 @@ def test_loops_have_methods_and_a_pattern():
 
 
 def test_pages_and_text_round_alike():
-    assert [percent(part, 1000) for part in (125, 124, 10, 4, 0)] == ["13 %", "12 %", "1 %", "0.4 %", "0 %"]
+    assert [percent(share, 1000) for share in (125, 124, 10, 4, 0)] == ["13 %", "12 %", "1 %", "0.4 %", "0 %"]
 
 
 def test_a_measured_report_has_times_and_limits(monkeypatch):

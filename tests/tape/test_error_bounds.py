@@ -44,9 +44,9 @@ def test_bounds_of_float32_hold(data):
         single = evaluate(tape, list(X.T.astype(np.float32)), number=np.float32)
         # single precision ends where double does not
         inside = np.array([np.abs(np.broadcast_to(row, len(X))) < 1e37 for row in evaluate(whole, list(X.T))])
-    for row, bound, found in zip(values, bounds, single, strict=True):
-        told = np.isfinite(bound) & inside.reshape(-1, len(X)).all(axis=0)
-        assert (np.abs(np.broadcast_to(found, row.shape) - row)[told] <= bound[told]).all()
+    for row, bound, actual in zip(values, bounds, single, strict=True):
+        comparable = np.isfinite(bound) & inside.reshape(-1, len(X)).all(axis=0)
+        assert (np.abs(np.broadcast_to(actual, row.shape) - row)[comparable] <= bound[comparable]).all()
 
 
 @pytest.mark.parametrize("constant", [0.1, 2.0**24 + 1.0])

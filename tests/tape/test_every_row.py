@@ -47,11 +47,11 @@ def test_sympy_computes_the_same(row):
 
     tape, point = program(row)
     symbols = sp.symbols("x:3", real=True)[: row.arity]
-    _, (found,) = sympy_expressions(tape, symbols, iter(sp.symbols("t:9")), {})
-    if found.is_Function and isinstance(found, sp.core.function.AppliedUndef):  # SymPy has no such function
-        assert found.func.__name__ == row.name
+    _, (result,) = sympy_expressions(tape, symbols, iter(sp.symbols("t:9")), {})
+    if result.is_Function and isinstance(result, sp.core.function.AppliedUndef):  # SymPy has no such function
+        assert result.func.__name__ == row.name
         return
-    value = found.subs(dict(zip(symbols, map(sp.Float, point), strict=True)))
+    value = result.subs(dict(zip(symbols, map(sp.Float, point), strict=True)))
     assert float(bool(value) if row.result == "boolean" else value) == pytest.approx(float(evaluate(tape, point)[0]))
 
 
@@ -72,8 +72,8 @@ def test_interpreters_agree(row):
 @each_row
 def test_exact_domains_take_it(row):
     tape, _ = program(row)
-    found = [_Point(2**61 - 1, tape.inputs, 1, {}).run(tape)[tape.outputs[0]] for _ in range(2)]
-    assert found[0] == found[1]
-    assert found[0] is not None
+    results = [_Point(2**61 - 1, tape.inputs, 1, {}).run(tape)[tape.outputs[0]] for _ in range(2)]
+    assert results[0] == results[1]
+    assert results[0] is not None
     assert _largest(tape).degree >= 0
     assert callable(FUNCTIONS[row.code])

@@ -1,4 +1,4 @@
-"""What of a tape is needed, against a search from its outputs."""
+"""Needed operations of a tape, compared with a search from its outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accumulus.tape.tape import Tape
 
 @pytest.mark.parametrize("few", [0, live._FEW], ids=["by the kernel", "in Python"])
 @given(program=programs(), data=st.data())
-def test_what_outputs_depend_on(few, program, data):
+def test_dependences_of_outputs(few, program, data):
     tape = program.tape()
     some = data.draw(st.lists(st.sampled_from(tape.outputs)))
     for outputs in (None, some):

@@ -60,14 +60,14 @@ def points(draw, row: Operation) -> tuple[float, ...]:
     return tuple(point)
 
 
-def assert_close(got: float, exact: mpf, unit: mpf, what: str) -> None:
+def assert_close(got: float, exact: mpf, unit: mpf, label: str) -> None:
     allowed = UNITS * unit + NORMAL
     if math.isinf(got) and mp.isfinite(exact):
-        assert got * exact > 0, f"{what}: {got}, expected {exact}"
-        assert abs(exact) + allowed > LARGEST, f"{what}: {got}, expected {exact}"
+        assert got * exact > 0, f"{label}: {got}, expected {exact}"
+        assert abs(exact) + allowed > LARGEST, f"{label}: {got}, expected {exact}"
     else:
         error = abs(mpf(got) - exact)
-        assert error <= allowed, f"{what}: {got!r}, expected {mp.nstr(exact, 20)}, off by {mp.nstr(error / unit, 3)}"
+        assert error <= allowed, f"{label}: {got!r}, expected {mp.nstr(exact, 20)}, off by {mp.nstr(error / unit, 3)}"
 
 
 def sensitivity(function: Callable[..., mpf], point: Sequence[mpf]) -> mpf:

@@ -66,32 +66,32 @@ def programs(draw):
     return tape, values[: len(values) - len(rows)], np.array(rows, np.int64).reshape(-1, 4)
 
 
-def by_builders(tape: Tape, given: list[int], rows: np.ndarray):
-    """What `extended` is to give, one builder after the other."""
-    result, values = tape.copy(), list(given)
+def by_builders(tape: Tape, outputs: list[int], rows: np.ndarray):
+    """Return the expected result of `extended`, by one builder after the other."""
+    result, values = tape.copy(), list(outputs)
     for command, *arguments in rows.tolist():
         result.signed_zeros, code = bool(command & SIGNED), command & CODE
-        own = [values[a] if a >= 0 else a for a in arguments[: OPERATIONS[code].arity]]
+        operands = [values[a] if a >= 0 else a for a in arguments[: OPERATIONS[code].arity]]
         if command & VERBATIM:
-            values.append(result._record(code, *own, *[0] * (2 - len(own))))
+            values.append(result._record(code, *operands, *[0] * (2 - len(operands))))
         else:
-            values.append(result.apply_code(code, own))
+            values.append(result.apply_code(code, operands))
     return result, values
 
 
 def as_python(state, mode):
-    """What stands for `passes._perform`: the kernel, not compiled."""
+    """Replace `passes._perform` by the kernel as Python."""
     state.mode = mode
     return interpret(passes_kernel.run_passes, state)
 
 
 @given(programs())
-def test_machine_code_does_what_python_does(program):
+def test_machine_code_agrees_with_python(program):
     tape, given_values, rows = program
     expected, references = extended(tape, rows, given_values)
     with mock.patch.object(passes, "_perform", as_python):
-        found, same = extended(tape, rows, given_values)
-    assert contents(found) == contents(expected)
+        actual, same = extended(tape, rows, given_values)
+    assert contents(actual) == contents(expected)
     assert same.tolist() == references.tolist()
 
 
@@ -101,12 +101,12 @@ def test_many_operations_at_once_are_those_of_the_builders(program, turn):
     tape, given_values, rows = program
     given_values = given_values[::turn]
     expected, values = by_builders(tape, given_values, rows)
-    found, references = extended(tape, rows, given_values)
-    assert contents(found) == contents(expected)
+    actual, references = extended(tape, rows, given_values)
+    assert contents(actual) == contents(expected)
     assert references.tolist() == values
     # and builders go on from there
-    assert by_builders(found, values, rows)[1] == by_builders(expected, values, rows)[1]
-    assert [found.constant(value) for value in NUMBERS] == [expected.constant(value) for value in NUMBERS]
+    assert by_builders(actual, values, rows)[1] == by_builders(expected, values, rows)[1]
+    assert [actual.constant(value) for value in NUMBERS] == [expected.constant(value) for value in NUMBERS]
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 17])
@@ -121,8 +121,8 @@ def test_tables_grow_and_chunks_join(chunk, monkeypatch):
         rows.append((BY_NAME[name].code, a, 0 if name == "negative" else b, 0))
     rows = np.array(rows)
     expected, values = by_builders(tape, given_values, rows)
-    found, references = extended(tape, rows, given_values)
-    assert contents(found) == contents(expected)
+    actual, references = extended(tape, rows, given_values)
+    assert contents(actual) == contents(expected)
     assert references.tolist() == values
 
 
@@ -130,21 +130,21 @@ def test_values_are_all_references_of_the_tape_by_default():
     tape = Tape(1)
     tape.apply("exp", 0)
     tape.outputs = [1]
-    found, references = extended(tape, commands(2, BY_NAME["multiply"].code, [1, 2], 0))
+    actual, references = extended(tape, commands(2, BY_NAME["multiply"].code, [1, 2], 0))
     assert references.tolist() == [0, 1, 2, 3]
-    assert str(found) == "t1 = exp(x0)\nt2 = multiply(x0, t1)\nt3 = multiply(x0, t2)\nreturn t1"
+    assert str(actual) == "t1 = exp(x0)\nt2 = multiply(x0, t1)\nt3 = multiply(x0, t2)\nreturn t1"
     assert tape.operations == 1
 
 
-def test_what_is_not_there_yet_is_no_argument():
+def test_later_operations_are_no_arguments():
     with pytest.raises(IndexError, match="before one of its arguments"):
         extended(Tape(2), commands(3, BY_NAME["add"].code, [0, 3, 0], 1))
 
 
 def test_an_argument_may_be_taken_as_it_is():
     tape = Tape(2)
-    found, references = extended(tape, commands(2, TAKE, [1, tape.constant(4.0)]))
-    assert found.operations == 0
+    actual, references = extended(tape, commands(2, TAKE, [1, tape.constant(4.0)]))
+    assert actual.operations == 0
     assert references.tolist() == [0, 1, 1, -1]
 
 
@@ -153,9 +153,9 @@ def test_a_quotient_by_a_number_whose_sign_is_written_down(quotient):
     tape = Tape(1)
     written, _ = extended(tape, commands(1, BY_NAME["negative"].code + VERBATIM, tape.constant(3.0)))
     # of the variable, of the number itself, of another
-    found, references = extended(written, commands(3, quotient, [0, 1, written.constant(6.0)], 1))
-    found.outputs = references[-3:].tolist()
-    assert str(found) == "t1 = negative(3.0)\nt2 = multiply(-0.3333333333333333, x0)\nreturn t2, 1.0, -2.0"
+    actual, references = extended(written, commands(3, quotient, [0, 1, written.constant(6.0)], 1))
+    actual.outputs = references[-3:].tolist()
+    assert str(actual) == "t1 = negative(3.0)\nt2 = multiply(-0.3333333333333333, x0)\nreturn t2, 1.0, -2.0"
 
 
 def test_rows_of_a_part_of_a_tape():

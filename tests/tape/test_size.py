@@ -1,4 +1,4 @@
-"""What a tape takes in memory: at most 300 bytes an operation.
+"""Memory of a tape: at most 300 bytes an operation.
 
 Measured where it is worst, at sizes just after the dictionary of known operations has doubled; between two such sizes
 a byte count an operation only falls, so larger tapes take no more.

@@ -192,7 +192,7 @@ def test_text_of_a_tape():
     assert str(tape) == "t2 = less(x0, x1)\nt3 = select(t2, x0, -0.0)\nreturn t3, x1, 2.5"
 
 
-def test_constants_are_equal_only_where_they_divide_alike():
+def test_constants_are_equal_only_if_they_divide_equally():
     tape = Tape(0)
     assert tape.constant(2) == tape.constant(2.0) == tape.constant(np.float64(2))
     assert tape.constant(0.0) != tape.constant(-0.0)

@@ -59,12 +59,12 @@ def exact_coefficients(tape, path):
     return [mp.taylor(lambda t, k=k: along(t, k), 0, ORDER)[1:] for k in range(len(tape.outputs))]
 
 
-def inside(domain, place):
+def inside(domain, argument):
     """A point within an interval."""
     low, high = domain
     if low >= 1.0:
         return low + 0.7
-    return 0.35 + 0.2 * place if high <= 1.0 else 0.6 + 0.7 * place
+    return 0.35 + 0.2 * argument if high <= 1.0 else 0.6 + 0.7 * argument
 
 
 def cases():
@@ -84,15 +84,15 @@ def test_coefficients_of_every_operation(row, held):
     if held is not None:
         # -1 where that is allowed, which partial derivatives lose
         arguments[held] = tape.constant(-1.0 if row.domain[held][0] < -1.0 else inside(row.domain[held], held))
-    for place, k in enumerate(real):
-        arguments[k] = place
+    for argument, k in enumerate(real):
+        arguments[k] = argument
     tape.outputs = [tape.apply(row.name, *arguments)]
     path = np.array([[inside(row.domain[k], k) for k in real]])
     path = np.concatenate([path, np.random.default_rng(row.code).uniform(-0.5, 0.5, (ORDER, len(real)))])
-    found = evaluate(coefficients(tape), path.ravel().tolist())
+    actual = evaluate(coefficients(tape), path.ravel().tolist())
     with mp.workdps(25):
         (expected,) = exact_coefficients(tape, path)
-    np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(actual, np.array(expected, float), rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [2.5, -0.5, -1.0, 3.0, 7.0])
@@ -106,8 +106,8 @@ def test_powers_also_of_zero(exponent):
     )
     if exponent > 0.0 and exponent == round(exponent):
         path[0] = 0.0
-        found = evaluate(coefficients(tape, 8), [0.0, 1.0, *[0.0] * 7])
-        np.testing.assert_array_equal(found, [float(k == exponent) for k in range(1, 9)])
+        actual = evaluate(coefficients(tape, 8), [0.0, 1.0, *[0.0] * 7])
+        np.testing.assert_array_equal(actual, [float(k == exponent) for k in range(1, 9)])
 
 
 @settings(max_examples=15, deadline=None)
@@ -117,9 +117,9 @@ def test_coefficients_of_random_tapes(tape, seed):
     with mp.workdps(50):
         expected = exact_coefficients(tape, path)
     assume(all(abs(entry) < 1e6 for row in expected for entry in row))
-    found = np.array(evaluate(coefficients(tape), path.ravel().tolist())).reshape(-1, ORDER)
+    actual = np.array(evaluate(coefficients(tape), path.ravel().tolist())).reshape(-1, ORDER)
     scale = max(1.0, math.sqrt(sum(float(entry) ** 2 for row in expected for entry in row)))
-    np.testing.assert_allclose(found, np.array(expected, float).reshape(-1, ORDER), rtol=1e-8, atol=1e-9 * scale)
+    np.testing.assert_allclose(actual, np.array(expected, float).reshape(-1, ORDER), rtol=1e-8, atol=1e-9 * scale)
 
 
 def test_products_grow_with_the_square_of_the_order():

@@ -29,7 +29,7 @@ def test_slow_operations_are_slow_everywhere():
 
 
 @given(tape=tapes())
-def test_the_time_of_a_tape_is_that_of_what_its_outputs_need(tape):
+def test_the_time_of_a_tape_is_that_of_its_needed_operations(tape):
     live, stack = set(), list(tape.outputs)
     while stack:
         reference = stack.pop()

@@ -1,4 +1,4 @@
-"""What the tests of targets share: expected results, comparison to units in the last place, guarded memory."""
+"""Helpers for tests of targets: expected results, comparison in ulp, guarded memory."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def expected(tape: Tape, segments, X):
     return results
 
 
-def assert_same(found, wanted, ulps=0, signs=False):
+def assert_same(actual, expected, ulps=0, signs=False):
     """Equal, NaN for NaN, up to so many units in the last place; zeros of either sign too, unless `signs` count."""
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    assert found.shape == wanted.shape
-    assert found.dtype == wanted.dtype
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
     with np.errstate(all="ignore"):
-        same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
+        same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
         if signs:
-            same &= (found != 0) | (np.signbit(found) == np.signbit(wanted))
+            same &= (actual != 0) | (np.signbit(actual) == np.signbit(expected))
         if ulps:
-            unit = np.spacing(np.maximum(np.abs(wanted), np.finfo(wanted.dtype).tiny))
-            same |= np.abs(found - wanted) <= ulps * unit
+            unit = np.spacing(np.maximum(np.abs(expected), np.finfo(expected.dtype).tiny))
+            same |= np.abs(actual - expected) <= ulps * unit
     if not same.all():
         where = tuple(np.argwhere(~same)[0])
-        raise AssertionError(f"at {where}: {found[where]!r}, expected {wanted[where]!r}; {np.sum(~same)} differ")
+        raise AssertionError(f"at {where}: {actual[where]!r}, expected {expected[where]!r}; {np.sum(~same)} differ")
 
 
 class Guarded:

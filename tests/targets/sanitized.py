@@ -13,7 +13,7 @@ SANITIZERS = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recove
 
 
 def numbers_of(text, folder):
-    """What a program prints, as numbers; the test is skipped where the compiler has no sanitizers."""
+    """Return the output of a program as numbers; skip the test if the compiler has no sanitizers."""
     program, source = folder / "f", folder / "f.c"
     source.write_text(text)
     command = [*c_target.compiler(), *c_target.LANGUAGE, *SANITIZERS, str(source), "-o", str(program), "-lm"]

@@ -1,4 +1,4 @@
-"""Where the coefficients of `accumulus.targets.llvm.special_coefficients` are from: interpolation in 60 digits.
+"""Source of the coefficients of `accumulus.targets.llvm.special_coefficients`: interpolation in 60 digits.
 
 ``python tests/targets/special_fits.py > src/accumulus/targets/llvm/special_coefficients.py`` writes that module. A fit
 is a polynomial in t from -1 to 1, the argument moved and scaled, as powers of t: what is fitted has no singularity

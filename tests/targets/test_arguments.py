@@ -41,24 +41,24 @@ def arguments(draw, entries):
 
 def divided(X, shapes, shared, transposed):
     """Columns of X as arguments; those that are shared are of the first point."""
-    found, first = [], 0
+    actual, first = [], 0
     for shape, same in zip(shapes, shared, strict=True):
         size = int(np.prod(shape))
         block = X[:, first : first + size].reshape(len(X), *shape)
         first += size
-        found.append(np.array(block[0] if same else np.moveaxis(block, 0, -1) if transposed else block, order="C"))
-    return found
+        actual.append(np.array(block[0] if same else np.moveaxis(block, 0, -1) if transposed else block, order="C"))
+    return actual
 
 
 def alike(X, shapes, shared):
     """X with the entries of shared arguments as they are at the first point."""
-    found, first = X.copy(), 0
+    actual, first = X.copy(), 0
     for shape, same in zip(shapes, shared, strict=True):
         size = int(np.prod(shape))
         if same:
-            found[:, first : first + size] = X[0, first : first + size]
+            actual[:, first : first + size] = X[0, first : first + size]
         first += size
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("target", ["llvm", "numpy"])  # a compiler for each example takes too long
@@ -76,7 +76,7 @@ def test_arguments_are_read_as_if_they_were_one_row(target, dtype, data):
     one = compile_tape(program.tape, program.segments, target, dtype)
     kernel = compile_tape(program.tape, program.segments, target, dtype, arguments=shapes)
     ulps = 0 if target == "llvm" else 64
-    wanted = one.batch(alike(X, shapes, shared))
+    expected = one.batch(alike(X, shapes, shared))
     sizes = [(s.length, count) if transposed else (count, s.length) for s in program.segments]
     guards = [Guarded(size, dtype, data.draw(st.integers(0, 7))) for size in sizes]
     for guard in guards:
@@ -88,13 +88,13 @@ def test_arguments_are_read_as_if_they_were_one_row(target, dtype, data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("accumulus.targets.kernel.MINIMUM_WORK", 1e-12)
         kernel.batch(*given_arguments, shared=shared, out=out, transposed=transposed, zeroed=zeroed, threads=threads)
-    for guard, result in zip(guards, wanted, strict=True):
+    for guard, result in zip(guards, expected, strict=True):
         guard.check()
         assert_same(guard.array.T if transposed else guard.array, result, ulps=ulps)
     for argument, copy in zip(given_arguments, before, strict=True):
         np.testing.assert_array_equal(argument, copy)
-    for found, result in zip(kernel(*divided(X, shapes, [True] * len(shapes), False)), wanted, strict=True):
-        assert_same(found, result[0], ulps=ulps)
+    for actual, result in zip(kernel(*divided(X, shapes, [True] * len(shapes), False)), expected, strict=True):
+        assert_same(actual, result[0], ulps=ulps)
 
 
 @given(data=st.data())
@@ -107,8 +107,10 @@ def test_emitted_source_takes_the_arguments_as_they_are(data):
     exec(emit_source(program.tape, program.segments, "numpy", arguments=shapes), scope)
     with np.errstate(all="ignore"):
         results = scope["f"](*divided(X, shapes, shared, transposed=True))
-    for found, wanted in zip(results, expected(program.tape, program.segments, alike(X, shapes, shared)), strict=True):
-        assert_same(found.T, wanted, ulps=64)
+    for actual, reference in zip(
+        results, expected(program.tape, program.segments, alike(X, shapes, shared)), strict=True
+    ):
+        assert_same(actual.T, reference, ulps=64)
 
 
 def weighted_sum(shapes):
@@ -140,7 +142,7 @@ def test_compiled_functions_take_numbers_of_all_kinds(dtype):
     assert out == np.array(np.float32(0.1), dtype) + 320.0
 
 
-def test_compiled_functions_refuse_what_they_cannot_take_and_leave_no_error_behind():
+def test_compiled_functions_reject_arguments_without_leaving_an_error():
     shapes = [(), (2,)]
     kernel = compile_tape(weighted_sum(shapes), whole(1), arguments=shapes)
     point, x, out = kernel.point(), np.array([2.0, 3.0]), np.zeros(1)

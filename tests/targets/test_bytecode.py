@@ -33,13 +33,13 @@ def test_values_are_those_of_the_tape(dtype, data):
     drawn = data.draw(programs(names=EXACT))
     X = data.draw(points(13, drawn.tape.inputs, dtype))
     kernel = table(drawn.tape, drawn.segments, dtype)
-    wanted = expected(drawn.tape, drawn.segments, X)
-    for found, right in zip(kernel.batch(X), wanted, strict=True):
-        assert_same(found, right)
-    for found, right in zip(kernel.batch(np.ascontiguousarray(X.T), transposed=True), wanted, strict=True):
-        assert_same(found.T, right)
-    for found, right in zip(kernel(X[0]), wanted, strict=True):
-        assert_same(found, right[0])
+    reference = expected(drawn.tape, drawn.segments, X)
+    for actual, right in zip(kernel.batch(X), reference, strict=True):
+        assert_same(actual, right)
+    for actual, right in zip(kernel.batch(np.ascontiguousarray(X.T), transposed=True), reference, strict=True):
+        assert_same(actual.T, right)
+    for actual, right in zip(kernel(X[0]), reference, strict=True):
+        assert_same(actual, right[0])
 
 
 @every_dtype
@@ -51,8 +51,8 @@ def test_every_operation_has_the_bits_of_compiled_code(dtype, data):
     compiled = LLVMKernel(Unit(drawn.tape, drawn.segments, dtype, exact=every))
     kernel = table(drawn.tape, drawn.segments, dtype)
     batch, first = kernel.batch(X), kernel(X[0])
-    for found, right, one in zip(batch, compiled.batch(X), first, strict=True):
-        assert_same(found, right, signs=True)
+    for actual, right, one in zip(batch, compiled.batch(X), first, strict=True):
+        assert_same(actual, right, signs=True)
         assert_same(one, right[0], signs=True)
 
 
@@ -90,14 +90,14 @@ def test_values_share_slots_and_outputs_keep_theirs():
     assert kernel(x)[0][1:].tolist() == [2.5, 0.7]
 
 
-def test_many_threads_have_memory_of_their_own():
+def test_threads_have_separate_memory():
     tape = chain(2000)
     kernel = table(tape, whole(3))
     X = np.random.default_rng(1).normal(size=(64, 3))
-    wanted = [kernel(x)[0] for x in X]
+    expected = [kernel(x)[0] for x in X]
     with ThreadPoolExecutor(8) as pool:
-        assert all(map(np.array_equal, pool.map(lambda x: kernel(x)[0], X), wanted))
-    assert_same(kernel.batch(X, threads=4)[0], np.array(wanted))
+        assert all(map(np.array_equal, pool.map(lambda x: kernel(x)[0], X), expected))
+    assert_same(kernel.batch(X, threads=4)[0], np.array(expected))
 
 
 def test_arguments_of_several_shapes_and_shared_ones():
@@ -105,10 +105,10 @@ def test_arguments_of_several_shapes_and_shared_ones():
     tape.outputs = [tape.multiply(0, 4), tape.add(1, 3), tape.subtract(2, 4)]
     kernel = table(tape, whole(3), arguments=((2, 2), ()))
     A, b = np.arange(20.0).reshape(5, 2, 2), np.array(7.0)
-    found = kernel.batch(A, b, shared=(False, True))[0]
-    assert found.tolist() == [[7 * a[0, 0], a[0, 1] + a[1, 1], a[1, 0] - 7] for a in A]
+    result = kernel.batch(A, b, shared=(False, True))[0]
+    assert result.tolist() == [[7 * a[0, 0], a[0, 1] + a[1, 1], a[1, 0] - 7] for a in A]
     transposed = kernel.batch(np.ascontiguousarray(np.moveaxis(A, 0, -1)), b, shared=(False, True), transposed=True)[0]
-    assert_same(transposed.T, found)
+    assert_same(transposed.T, result)
 
 
 def test_programs_without_operations_and_copies():
@@ -144,9 +144,9 @@ def test_derivatives_from_tables(monkeypatch):
 
     x = np.array([0.3, -0.8])
     J = acc.jacobian(step, cache=False)
-    found = J(x)
+    actual = J(x)
     h = 1e-6
-    wanted = np.stack([(step(x + h * e) - step(x - h * e)) / (2 * h) for e in np.eye(2)], axis=1)
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    expected = np.stack([(step(x + h * e) - step(x - h * e)) / (2 * h) for e in np.eye(2)], axis=1)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
     X = x + 0.01 * np.random.default_rng(0).normal(size=(50, 2))
     assert_same(J.batch(X), np.array([J(each) for each in X]))

@@ -36,15 +36,17 @@ def test_special_functions_are_those_of_llvm():
     tape.outputs = [tape.apply(row.name, *([tape.constant(3.0)] * (row.arity - 1)), 0) for row in rows]
     X = np.array([0.03, 0.4, 0.9, 1.5, 2.5, 5.5, 9.0, 20.0, np.inf, np.nan, -0.3, -2.5, 0.0])[:, None]
     for dtype, tolerance in (("float64", 1e-13), ("float32", 1e-5)):
-        found, wanted = (
+        actual, expected = (
             compile_tape(tape, whole(len(rows)), target, dtype).batch(X.astype(dtype))[0] for target in ("c", "llvm")
         )
         for k, row in enumerate(rows):
-            np.testing.assert_allclose(found[:, k], wanted[:, k], rtol=tolerance, atol=tolerance / 10, err_msg=row.name)
+            np.testing.assert_allclose(
+                actual[:, k], expected[:, k], rtol=tolerance, atol=tolerance / 10, err_msg=row.name
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_functions_on_vectors_give_what_scalar_ones_give(dtype):
+def test_functions_on_vectors_equal_scalar_ones(dtype):
     tape = Tape(2)
     rows = [row for row in OPERATIONS if row.llvm.startswith("@") and not row.special]
     tape.outputs = [tape.apply(row.name, *(0, 1)[: row.arity]) for row in rows]
@@ -66,8 +68,8 @@ def test_long_programs_are_functions_that_hand_on_values(data):
     X = data.draw(points(19, program.tape.inputs))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(c_source, "LONGEST_PART", 7)
-        found = compile_tape(program.tape, program.segments, "c").batch(X)
-    for one, other in zip(found, compile_tape(program.tape, program.segments, "c").batch(X), strict=True):
+        result = compile_tape(program.tape, program.segments, "c").batch(X)
+    for one, other in zip(result, compile_tape(program.tape, program.segments, "c").batch(X), strict=True):
         assert_same(one, other, ulps=4)  # products of one part may be fused that are not of two
 
 
@@ -90,19 +92,19 @@ def test_structural_zeros_between_entries(processor, monkeypatch):
     monkeypatch.setattr(c_target, "FLAGS", (*processor, "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror"))
     tape = Tape(5)
     tape.outputs = [tape.multiply(k, tape.apply("exp", (k + 1) % 5)) for k in range(5)]
-    places = (2, 3, 17, 30, 38)
-    segments = (Segment(39, (0, 1, 2, 3, 4), places, "few"), Segment(5, (4, 3), (4, 0), "some"))
+    positions = (2, 3, 17, 30, 38)
+    segments = (Segment(39, (0, 1, 2, 3, 4), positions, "few"), Segment(5, (4, 3), (4, 0), "some"))
     X = np.random.default_rng(0).normal(size=(61, 5))
     results = {target: compile_tape(tape, segments, target).batch(X) for target in ("c", "llvm")}
-    for found, wanted in zip(*results.values(), strict=True):
-        assert_same(found, wanted, ulps=20)
-    for found, wanted in zip(
+    for actual, expected in zip(*results.values(), strict=True):
+        assert_same(actual, expected, ulps=20)
+    for actual, expected in zip(
         compile_tape(tape, segments, "c").batch(X.T.copy(), transposed=True), results["c"], strict=True
     ):
-        assert_same(found.T, wanted, ulps=20)
+        assert_same(actual.T, expected, ulps=20)
 
 
-def test_text_says_what_it_takes_and_leaves():
+def test_the_text_lists_parameters_and_results():
     tape = polynomial()
     segments = (Segment(5, (0, 2), (1, 3), "some"), Segment(1, (1,), (0,), "double"))
     text = CSource(Unit(tape, segments, arguments=((2,), ())), "wave")
@@ -146,9 +148,9 @@ def test_the_functions_of_the_header_compute_the_same():
 
 def test_arguments_that_nothing_takes_give_no_warnings():
     x, p = np.ones((9, 2)), np.linspace(-2e3, 2e3, 9)  # some of which exp does not serve in tiles
-    found = acc.jacobian(lambda x, p: np.exp(p) * 3.0, 1, target="c", effort="fast", cache=False).batch(x, p)
+    result = acc.jacobian(lambda x, p: np.exp(p) * 3.0, 1, target="c", effort="fast", cache=False).batch(x, p)
     with np.errstate(over="ignore"):
-        np.testing.assert_allclose(found, np.exp(p) * 3.0, rtol=1e-15)
+        np.testing.assert_allclose(result, np.exp(p) * 3.0, rtol=1e-15)
 
 
 def test_derivatives_by_a_compiler_that_tries_hard(monkeypatch):
@@ -159,11 +161,11 @@ def test_derivatives_by_a_compiler_that_tries_hard(monkeypatch):
 
     X = np.random.default_rng(2).uniform(0.0, 1.0, (37, 4))
     for sparse in (False, True):
-        found, wanted = (
+        actual, expected = (
             acc.value_and_jacobian(f, target=target, sparse=sparse, effort="fast").batch(X, 1.5)
             for target in ("c", "llvm")
         )
-        for pair in zip(found, wanted, strict=True):
+        for pair in zip(actual, expected, strict=True):
             one, other = (each.toarray() if hasattr(each, "toarray") else each for each in pair)
             np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
 
@@ -175,7 +177,7 @@ def test_kernels_travel_and_are_compiled_again():
     np.testing.assert_array_equal(again(x)[0], kernel(x)[0])
 
 
-def test_what_goes_wrong_says_what_to_do(monkeypatch):
+def test_errors_give_advice(monkeypatch):
     with pytest.raises(ArgumentError, match="keyword"):
         emit_source(polynomial(), whole(3), "c", name="double")
     with pytest.raises(ArgumentError, match="no keyword"):
@@ -220,8 +222,8 @@ def test_sanitizers_find_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(c_source, "LONGEST_PART", 10)
     segments = (Segment(30, tuple(range(len(values))), tuple(range(5, 5 + len(values)))),)
     X = (0.1 * np.arange(19 * 3) + 0.05).reshape(19, 3)
-    found = numbers_of(emit_source(tape, segments, "c") + MAIN, tmp_path).reshape(19, 30)
-    np.testing.assert_allclose(found, compile_tape(tape, segments, "llvm").batch(X)[0], rtol=1e-9, atol=1e-12)
+    result = numbers_of(emit_source(tape, segments, "c") + MAIN, tmp_path).reshape(19, 30)
+    np.testing.assert_allclose(result, compile_tape(tape, segments, "llvm").batch(X)[0], rtol=1e-9, atol=1e-12)
 
 
 def test_programs_have_source_in_every_language():

@@ -61,26 +61,26 @@ def test_loops_of_every_kind_are_those_of_llvm(function):
     x, k = np.random.default_rng(1).uniform(0.1, 1.0, 24), 1.3
     with unrolled(0):
         for sparse in ("csr", None):
-            found, expected = (
+            actual, expected = (
                 acc.value_and_jacobian(
                     function, argnums=(0, 1), sparse=sparse, target=target, cache=False, effort="fast"
                 )
                 for target in ("c", "llvm")
             )
-            assert_same(found(x, k), expected(x, k))
-        assert isinstance(found.compile(x, k).tape, Program)
+            assert_same(actual(x, k), expected(x, k))
+        assert isinstance(actual.compile(x, k).tape, Program)
         X = np.stack([x, x[::-1], 0.5 * x])
-        assert_same(found.batch(X, k), expected.batch(X, k))
+        assert_same(actual.batch(X, k), expected.batch(X, k))
 
 
 def program(seed, products=True):
     """A tape of one block of each kind on operands that lie anywhere, and a point for it."""
     rng = np.random.default_rng(seed)
     tape = Program(inputs=7)
-    known = [np.arange(7), tape.constant_array(rng.normal(size=3))]
+    columns = [np.arange(7), tape.constant_array(rng.normal(size=3))]
 
     def some(*shape):
-        pool = np.concatenate(known)
+        pool = np.concatenate(columns)
         if rng.random() < 0.3:
             start = int(rng.integers(0, 3))
             return np.arange(start, start + int(np.prod(shape))).reshape(shape) % 7
@@ -92,27 +92,27 @@ def program(seed, products=True):
         lag = np.repeat(np.diff(starts, prepend=starts[0])[:-1], np.diff(starts))
 
         def operands(results):
-            own = results[0].references
-            before = np.array([own[i - lag[i]] if i >= starts[1] else known[1][0] for i in range(count)])
-            return [column(before), column(some(count)), Range(int(known[0][2]), 0, count)]
+            last = results[0].references
+            before = np.array([last[i - lag[i]] if i >= starts[1] else columns[1][0] for i in range(count)])
+            return [column(before), column(some(count)), Range(int(columns[0][2]), 0, count)]
 
         return [each.references for each in tape.scan(body, operands, starts)]
 
-    known.append(tape.apply("multiply", some(5), tape.apply("sin", some(5))))
-    known.append(tape.sums(some(20), [0, 1, 12, 20]))
-    known.append(tape.sums(known[0], [0, 7]))
+    columns.append(tape.apply("multiply", some(5), tape.apply("sin", some(5))))
+    columns.append(tape.sums(some(20), [0, 1, 12, 20]))
+    columns.append(tape.sums(columns[0], [0, 7]))
     if products:
-        known.append(tape.matmul(some(2, 10), some(10, 3)).ravel())
-        known.append(tape.matmul(some(4, 9), some(9, 1)).ravel())
-    known += running(Tape(3), 6, range(7))
-    known += running(Tape(3), 20, [0, 5, 10, 15, 20])
-    known.append(tape.apply("select", tape.apply("less", some(5), some(5)), some(5), some(5)))
-    tape.outputs = np.concatenate([known[-1], *known[-3:], some(9)])
+        columns.append(tape.matmul(some(2, 10), some(10, 3)).ravel())
+        columns.append(tape.matmul(some(4, 9), some(9, 1)).ravel())
+    columns += running(Tape(3), 6, range(7))
+    columns += running(Tape(3), 20, [0, 5, 10, 15, 20])
+    columns.append(tape.apply("select", tape.apply("less", some(5), some(5)), some(5), some(5)))
+    tape.outputs = np.concatenate([columns[-1], *columns[-3:], some(9)])
     return tape, rng.uniform(-1.0, 1.0, 7)
 
 
 def computed(loops, tape, segment, point):
-    """What loops write, and that they write nothing else."""
+    """Return the results of loops, and check that they write nothing else."""
     memory = np.full(segment.length + 16, 7.25)
     loops([point], [memory[8:-8]], 1)
     assert (memory[:8] == 7.25).all()
@@ -123,29 +123,29 @@ def computed(loops, tape, segment, point):
 @settings(max_examples=5)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    parts=st.sampled_from([2, 2000]),
+    limit=st.sampled_from([2, 2000]),
     length=st.sampled_from([1, 2, 9]),
     table=st.sampled_from([2, 64]),
 )
-def test_random_programs(seed, parts, length, table):
+def test_random_programs(seed, limit, length, table):
     tape, point = program(seed)
     count = len(tape.outputs)
-    places = np.random.default_rng(seed).permutation(count * length)[:count]
-    segment = LongSegment(count * length, slice(0, count), places)
+    positions = np.random.default_rng(seed).permutation(count * length)[:count]
+    segment = LongSegment(count * length, slice(0, count), positions)
     every = fuse(tape)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(c_loops, "LOOP_PART", parts)
+        patch.setattr(c_loops, "LOOP_PART", limit)
         patch.setattr(c_loops, "SHORTEST_TABLE", table)
         loops = CLoops(Unit(tape, [segment], arguments=((7,),), maps=every))
     expected = np.zeros(segment.length)
-    expected[places] = evaluate(tape, point)
+    expected[positions] = evaluate(tape, point)
     for given_point in (point, point):  # the work space is what it was left as
         np.testing.assert_allclose(computed(loops, tape, segment, given_point), expected, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize(("ones", "zeros"), [(3, 3), (2, 4), (3, 2), (3, 9), (11, 3)])
 def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
-    """Where it has AVX-512, gcc 12.2 copies such tables wrongly if it sees what they hold."""
+    """With AVX-512, gcc 12.2 copies such tables wrongly if it sees their content."""
     monkeypatch.setattr(c_target, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Wconversion", "-Werror"))
     table, length = np.repeat([1.0, 0.0], [ones, zeros]), ones + zeros
     tape = Program(1)
@@ -159,7 +159,7 @@ def test_tables_of_numbers_that_repeat(ones, zeros, monkeypatch):
     np.testing.assert_array_equal(results[1], [3.0])
 
 
-def test_sums_without_terms_of_their_own_and_empty_arrays():
+def test_sums_without_terms_and_empty_arrays():
     tape = Program(inputs=3)
     total = tape.sums(np.array([tape.constant(0.1)] * 20), [0, 10, 20])
     tape.outputs = np.append(total, [0])
@@ -172,7 +172,7 @@ def test_sums_without_terms_of_their_own_and_empty_arrays():
     np.testing.assert_allclose(result, [1.0, 1.0, 4.0], rtol=1e-15)
 
 
-def test_text_says_what_it_takes_and_leaves():
+def test_the_text_lists_parameters_and_results():
     with unrolled(0):
         made = acc.jacobian(recurrences, cache=False, effort="fast").compile(np.ones(24), 1.0)
     text = made.source("c", name="wave")
@@ -230,9 +230,9 @@ def test_compilers_that_try_hard_and_kernels_that_travel(monkeypatch):
     count = len(tape.outputs)
     segment = LongSegment(count, slice(0, count), slice(0, count))
     loops = target_of("c").loops(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
-    found = computed(loops, tape, segment, point)
-    np.testing.assert_allclose(found, evaluate(tape, point), rtol=1e-11, atol=1e-11)
-    np.testing.assert_array_equal(computed(pickle.loads(pickle.dumps(loops)), tape, segment, point), found)
+    result = computed(loops, tape, segment, point)
+    np.testing.assert_allclose(result, evaluate(tape, point), rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(computed(pickle.loads(pickle.dumps(loops)), tape, segment, point), result)
 
 
 MAIN = """
@@ -263,10 +263,10 @@ def test_sanitizers_find_nothing(tmp_path, monkeypatch):
     segment = LongSegment(count + 40, slice(0, count), np.arange(count) + 20)
     text = LoopSource(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape))).text + MAIN
     X = (0.1 * np.arange(21) - 0.95).reshape(3, 7)
-    found = numbers_of(text, tmp_path).reshape(3, count + 40)
-    np.testing.assert_allclose(found[:, 20:-20], [evaluate(tape, x) for x in X], rtol=1e-9, atol=1e-12)
-    assert not found[:, :20].any()
-    assert not found[:, -20:].any()
+    result = numbers_of(text, tmp_path).reshape(3, count + 40)
+    np.testing.assert_allclose(result[:, 20:-20], [evaluate(tape, x) for x in X], rtol=1e-9, atol=1e-12)
+    assert not result[:, :20].any()
+    assert not result[:, -20:].any()
 
 
 def periodic(u):

@@ -64,7 +64,7 @@ def everything(kernel, inputs=2):
     ]
 
 
-def test_what_programs_share_is_compiled_once_a_machine(folder, compilations, monkeypatch):
+def test_shared_code_is_compiled_once_per_machine(folder, compilations, monkeypatch):
     x = np.array([0.7, -1.2])
     (expected,) = compile_tape(*program())(x)
     compilations.clear()
@@ -77,9 +77,9 @@ def test_what_programs_share_is_compiled_once_a_machine(folder, compilations, mo
         return len(compilations) - before
 
     assert compiled() == 3
-    (kept,) = folder.iterdir()
+    (library,) = folder.iterdir()
     assert compiled() == 2
-    kept.write_bytes(kept.read_bytes()[:-1])
+    library.write_bytes(library.read_bytes()[:-1])
     assert compiled() == 3
     assert compiled() == 2
 
@@ -97,7 +97,7 @@ def test_a_second_kernel_is_not_compiled(folder, compilations):
     assert "define" in kernel.source  # on demand
 
 
-def test_only_if_asked_for(folder, compilations):
+def test_only_on_request(folder, compilations):
     for _ in range(2):
         everything(compile_tape(*program()))
     assert len(compilations) == 8
@@ -114,10 +114,10 @@ def test_cached_code_changes_no_bit(folder, data):
         compile_tape(drawn.tape, drawn.segments, dtype=dtype, cache=cache) for cache in (False, True, True)
     )
     for kernel in (first, again):
-        for found, wanted in zip(kernel.batch(X), plain.batch(X), strict=True):
-            assert_same(found, wanted)
-        for found, wanted in zip(kernel(X[0]), plain(X[0]), strict=True):
-            assert_same(found, wanted)
+        for actual, expected in zip(kernel.batch(X), plain.batch(X), strict=True):
+            assert_same(actual, expected)
+        for actual, expected in zip(kernel(X[0]), plain(X[0]), strict=True):
+            assert_same(actual, expected)
 
 
 def other_programs():
@@ -136,9 +136,16 @@ def other_programs():
 def test_whatever_is_different_has_another_key():
     tape, segments = program()
     single = {"single": True}
-    others = [("float32", (), {}), ("float64", (3,), {}), ("float64", (), single), ("float64", (), {"single": False})]
+    variations = [
+        ("float32", (), {}),
+        ("float64", (3,), {}),
+        ("float64", (), single),
+        ("float64", (), {"single": False}),
+    ]
     keys = [library.code_key(Unit(tape, segments, "float64", ((2,),)), {})]
-    keys += [library.code_key(Unit(tape, segments, dtype, ((2,),), exact), changes) for dtype, exact, changes in others]
+    keys += [
+        library.code_key(Unit(tape, segments, dtype, ((2,),), exact), changes) for dtype, exact, changes in variations
+    ]
     keys += [library.code_key(Unit(tape, segments, "float64", ((), ())), {})]
     keys += [library.code_key(Unit(*other, "float64", ((2,),)), {}) for other in other_programs()]
     assert len(set(keys)) == len(keys)
@@ -166,7 +173,7 @@ def test_another_processor_or_version_has_another_key(monkeypatch):
     for module, name in ((library, "processor"), (cache, "code_version")):
         forget_versions()
         keys.append(library.code_key(Unit(tape, segments, "float64", ((2,),)), {}))
-        monkeypatch.setattr(module, name, lambda *given: "another")
+        monkeypatch.setattr(module, name, lambda *args: "another")
         forget_versions()
         keys.append(library.code_key(Unit(tape, segments, "float64", ((2,),)), {}))
     forget_versions()
@@ -187,29 +194,29 @@ def empty(content):
 
 @pytest.mark.parametrize("damage", [cut, flipped, empty])
 def test_damaged_code_is_never_run(damage, folder, compilations):
-    wanted = everything(compile_tape(*program(), cache=True))
+    expected = everything(compile_tape(*program(), cache=True))
     for file in folder.iterdir():
         file.write_bytes(damage(file.read_bytes()))
-    found = everything(compile_tape(*program(), cache=True))
+    actual = everything(compile_tape(*program(), cache=True))
     assert len(compilations) == 8
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         assert_same(a, b)
 
 
 def test_swapped_code_is_never_run(folder, compilations):
     X = np.random.default_rng(0).uniform(0.5, 1.5, (37, 2))
-    wanted = [compile_tape(*program(name=name), cache=True).batch(X)[0] for name in ("sin", "cos")]
+    expected = [compile_tape(*program(name=name), cache=True).batch(X)[0] for name in ("sin", "cos")]
     first, second = sorted(folder.iterdir())
     contents = first.read_bytes(), second.read_bytes()
     first.write_bytes(contents[1])
     second.write_bytes(contents[0])
-    found = [compile_tape(*program(name=name), cache=True).batch(X)[0] for name in ("sin", "cos")]
+    actual = [compile_tape(*program(name=name), cache=True).batch(X)[0] for name in ("sin", "cos")]
     assert len(compilations) == 4
-    for a, b in zip(found, wanted, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         assert_same(a, b)
 
 
-def test_code_that_others_may_write_is_not_run(folder, compilations):
+def test_code_that_other_users_can_write_is_not_run(folder, compilations):
     everything(compile_tape(*program(), cache=True))
     folder.chmod(0o777)
     with pytest.warns(acc.errors.CacheWarning):
@@ -217,13 +224,13 @@ def test_code_that_others_may_write_is_not_run(folder, compilations):
     assert len(compilations) == 8
 
 
-def test_code_that_calls_what_is_not_there_is_compiled_again(folder, compilations, monkeypatch):
+def test_code_with_missing_functions_is_compiled_again(folder, compilations, monkeypatch):
     tape, segments = program()
     compile_tape(tape, segments, cache=True).batch(np.ones((9, 2)))
     real = llvm_kernel.Library
 
     class Refusing(real):
-        def __init__(self, *given):
+        def __init__(self, *args):
             monkeypatch.setattr(llvm_kernel, "Library", real)
             raise CompileError("a function is missing")
 
@@ -240,9 +247,9 @@ def test_tables_are_stored_with_the_code(folder, compilations):
     rows, columns = np.tril_indices(count)
     positions = (*(rows * count + columns).tolist(), 1)
     segments = (Segment(count * count, tuple(range(len(positions))), positions),)
-    wanted = everything(compile_tape(tape, segments), count)
+    expected = everything(compile_tape(tape, segments), count)
     for _ in range(2):
-        for a, b in zip(everything(compile_tape(tape, segments, cache=True), count), wanted, strict=True):
+        for a, b in zip(everything(compile_tape(tape, segments, cache=True), count), expected, strict=True):
             assert_same(a, b)
     assert len(compilations) == 8
 
@@ -257,27 +264,27 @@ def test_code_is_bytes_and_back():
         assert again.tables[name].flags.aligned
 
 
-def test_derivatives_keep_code_unless_told_otherwise(folder, compilations, monkeypatch):
+def test_derivatives_cache_code_by_default(folder, compilations, monkeypatch):
     monkeypatch.setenv(SWITCH, "1")
 
     def f(x):
         return np.array([x[0] * np.sin(x[1]), x[1] ** 2])
 
     x = np.array([1.0, 2.0])
-    wanted = acc.jacobian(f, cache=False)(x)
+    expected = acc.jacobian(f, cache=False)(x)
     assert not folder.exists()
     assert len(compilations) == 1
     for _ in range(3):
-        np.testing.assert_array_equal(acc.jacobian(f)(x), wanted)
+        np.testing.assert_array_equal(acc.jacobian(f)(x), expected)
     assert len(compilations) == 2
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(acc.jacobian(f).compile(x).kernel))(x)[0], wanted.ravel())
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(acc.jacobian(f).compile(x).kernel))(x)[0], expected.ravel())
     assert len(compilations) == 2
 
 
-def test_llvm_links_what_the_small_linker_does_not_know(monkeypatch):
-    wanted = everything(compile_tape(*program()))
+def test_llvm_links_code_that_the_small_linker_cannot(monkeypatch):
+    expected = everything(compile_tape(*program()))
     monkeypatch.setattr(library, "is_supported", lambda: False)
-    for a, b in zip(everything(compile_tape(*program())), wanted, strict=True):
+    for a, b in zip(everything(compile_tape(*program())), expected, strict=True):
         assert_same(a, b)
 
 

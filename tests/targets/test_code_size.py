@@ -49,12 +49,12 @@ def test_it_is_smaller_and_as_estimated(name, tmp_path):
     f, x = example(name)
     program = short(f, x)
     usual = acc.jacobian(f, cache=False, effort="fast", check=False).compile(x)
-    own, other = measured(program.source("c"), tmp_path), measured(usual.source("c"), tmp_path)
-    assert 2 * own < other
-    places = 4 * sum(
+    small, other = measured(program.source("c"), tmp_path), measured(usual.source("c"), tmp_path)
+    assert 2 * small < other
+    table_bytes = 4 * sum(
         len(segment.positions) for segment in program.kernel.segments if len(segment.positions) < segment.length
     )
-    assert 0.7 * (own - places) < code_size(program.code) < 1.4 * (own - places)
+    assert 0.7 * (small - table_bytes) < code_size(program.code) < 1.4 * (small - table_bytes)
 
 
 def called(program, *arguments):
@@ -62,10 +62,10 @@ def called(program, *arguments):
     text = program.source("c")
     work = [np.empty(100_000)] if program.code.maps is not None else []
     results = [np.full(segment.length, np.nan) for segment in program.kernel.segments]
-    given = [np.ascontiguousarray(x, float) for x in (*arguments, *results, *work)]
+    buffers = [np.ascontiguousarray(x, float) for x in (*arguments, *results, *work)]
     library = Loaded(text)
-    library.function("f")(*(each.ctypes.data_as(ctypes.c_void_p) for each in given))
-    return given[len(arguments)]
+    library.function("f")(*(each.ctypes.data_as(ctypes.c_void_p) for each in buffers))
+    return buffers[len(arguments)]
 
 
 def rolled(x):
@@ -94,7 +94,7 @@ def test_it_computes_the_same(f, x):
     np.testing.assert_allclose(program(x), reference, rtol=1e-12, atol=1e-14)
 
 
-def test_points_are_there_where_they_are_asked_for():
+def test_batches_are_compiled_on_request():
     assert "#ifdef F_BATCHES" in short(rolled, np.ones(31)).source("c")
 
 

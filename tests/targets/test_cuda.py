@@ -29,8 +29,8 @@ def launched(tape, segments, X, transposed):
     arrays = [np.ascontiguousarray(X.T if transposed else X)]
     arrays += [np.full((s.length, len(X)) if transposed else (len(X), s.length), 7.0, X.dtype) for s in segments]
     layout = [((1, len(X)) if transposed else (array.shape[1], 1)) for array in arrays]
-    given = [each for array, places in zip(arrays, layout, strict=True) for each in (array.ctypes.data, *places)]
-    compiled(emit_source(tape, segments, "cuda", dtype=str(X.dtype)))(len(X) // 32 + 1, 32, len(X), *given)
+    parameters = [each for array, strides in zip(arrays, layout, strict=True) for each in (array.ctypes.data, *strides)]
+    compiled(emit_source(tape, segments, "cuda", dtype=str(X.dtype)))(len(X) // 32 + 1, 32, len(X), *parameters)
     return [array.T if transposed else array for array in arrays[1:]]
 
 
@@ -43,8 +43,8 @@ needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs
 def test_a_thread_computes_a_point(data):
     program = data.draw(programs(names=EXACT - {"multiply"}))
     X = data.draw(points(37, program.tape.inputs, data.draw(st.sampled_from(["float64", "float32"]))))
-    found = launched(program.tape, program.segments, X, data.draw(st.booleans()))
-    for one, other in zip(found, expected(program.tape, program.segments, X), strict=True):
+    actual = launched(program.tape, program.segments, X, data.draw(st.booleans()))
+    for one, other in zip(actual, expected(program.tape, program.segments, X), strict=True):
         assert_same(one, other)
 
 
@@ -63,19 +63,19 @@ def everything():
 def test_every_operation_is_that_of_llvm():
     tape, segments = everything()
     X = np.array([[0.3, 0.7], [1.5, 2.5], [0.9, 9.0], [np.nan, 1.0]])
-    wanted = compile_tape(tape, segments).batch(X)[0]
-    (found,) = launched(tape, segments, X, False)
-    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
+    expected = compile_tape(tape, segments).batch(X)[0]
+    (actual,) = launched(tape, segments, X, False)
+    np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-14)
 
 
 class NVRTC:
     """NVIDIA's compiler as a library."""
 
     def __init__(self):
-        found = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
-        if found is None or not found.submodule_search_locations:
+        result = find_spec("nvidia.cuda_nvrtc") if find_spec("nvidia") else None
+        if result is None or not result.submodule_search_locations:
             pytest.skip("needs nvidia-cuda-nvrtc-cu12")
-        (folder, *_) = found.submodule_search_locations
+        (folder, *_) = result.submodule_search_locations
         self.library = ctypes.CDLL(str(Path(folder, "lib", "libnvrtc.so.12")))
 
     def ptx(self, text):

@@ -52,7 +52,7 @@ def on_host(results, cupy):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_arrays_of_numpy(cupy, dtype):
-    found, wanted = (of(field, target, dtype=dtype) for target in ("cuda", "llvm"))
+    actual, expected = (of(field, target, dtype=dtype) for target in ("cuda", "llvm"))
     tolerance = 1e-13 if dtype == "float64" else 1e-5
 
     def check(one, other):
@@ -60,11 +60,11 @@ def test_arrays_of_numpy(cupy, dtype):
             assert a.dtype == b.dtype == dtype
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
-    check(found(X[0], 1.3), wanted(X[0], 1.3))
+    check(actual(X[0], 1.3), expected(X[0], 1.3))
     cupy.launches.clear()
-    check(found.batch(X, K), wanted.batch(X, K))
-    check(found.batch(X, 1.3), wanted.batch(X, 1.3))
-    check(found.batch(X.T, K, transposed=True), wanted.batch(X.T, K, transposed=True))
+    check(actual.batch(X, K), expected.batch(X, K))
+    check(actual.batch(X, 1.3), expected.batch(X, 1.3))
+    check(actual.batch(X.T, K, transposed=True), expected.batch(X.T, K, transposed=True))
     assert [(blocks, threads) for blocks, threads, _ in cupy.launches] == [(3, 128)] * 3
     # points, then of each array its memory, and the distances from point to point and from entry to entry
     strides = [[int(x) for x in args[2:] if isinstance(x, np.int64)] for _, _, args in cupy.launches]
@@ -75,9 +75,9 @@ def test_arrays_of_numpy(cupy, dtype):
         [1, 301, 1, 301, 1, 301, 1, 301, 1, 301],
     ]
     out = [np.empty((301, 3), dtype), np.empty((301, 3, 3), dtype), np.empty((301, 3), dtype)]
-    returned = found.batch(X, K, out=out)
+    returned = actual.batch(X, K, out=out)
     assert returned[0].base is out[0] or returned[0] is out[0]
-    check((out[0], tuple(out[1:])), wanted.batch(X, K))
+    check((out[0], tuple(out[1:])), expected.batch(X, K))
 
 
 def test_memory_that_is_short_takes_several_launches(monkeypatch):
@@ -89,30 +89,30 @@ def test_memory_that_is_short_takes_several_launches(monkeypatch):
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_arrays_on_the_gpu_stay_there(cupy, transposed):
-    found, wanted = of(field, "cuda"), of(field, "llvm")
+    actual, expected = of(field, "cuda"), of(field, "llvm")
     x = X.T.copy() if transposed else X
     given_x, given_k = cupy.asarray(x), cupy.asarray(K)
-    results = found.batch(given_x, given_k, transposed=transposed)
-    assert_same(on_host(results, cupy), wanted.batch(x, K, transposed=transposed))
-    results = found.batch(given_x, 0.7, transposed=transposed)
-    assert_same(on_host(results, cupy), wanted.batch(x, 0.7, transposed=transposed))
+    results = actual.batch(given_x, given_k, transposed=transposed)
+    assert_same(on_host(results, cupy), expected.batch(x, K, transposed=transposed))
+    results = actual.batch(given_x, 0.7, transposed=transposed)
+    assert_same(on_host(results, cupy), expected.batch(x, 0.7, transposed=transposed))
     (memory,) = {id(args[1]) for *_, args in cupy.launches[-1:]}
     assert memory
-    results = found.batch(cupy.asarray(X.T), given_k, in_axes=(1, 0), transposed=transposed)
-    assert_same(on_host(results, cupy), wanted.batch(X.T, K, in_axes=(1, 0), transposed=transposed))
+    results = actual.batch(cupy.asarray(X.T), given_k, in_axes=(1, 0), transposed=transposed)
+    assert_same(on_host(results, cupy), expected.batch(X.T, K, in_axes=(1, 0), transposed=transposed))
 
 
 def test_arrays_on_the_gpu_of_other_types_and_none(cupy):
-    found, wanted = of(field, "cuda"), of(field, "llvm")
+    actual, expected = of(field, "cuda"), of(field, "llvm")
     whole = np.arange(1, 13).reshape(4, 3)
-    assert_same(on_host(found.batch(cupy.asarray(whole), 2), cupy), wanted.batch(whole, 2))
+    assert_same(on_host(actual.batch(cupy.asarray(whole), 2), cupy), expected.batch(whole, 2))
     before = len(cupy.launches)
-    value, _ = found.batch(cupy.asarray(np.empty((0, 3))), 2.0)
+    value, _ = actual.batch(cupy.asarray(np.empty((0, 3))), 2.0)
     assert value.shape == (0, 3)
     assert len(cupy.launches) == before
 
 
-def test_what_is_not_there_for_arrays_on_the_gpu(cupy):
+def test_unsupported_options_for_arrays_on_the_gpu(cupy):
     x = cupy.asarray(X)
     for options, named in (
         ({"target": "llvm"}, "target 'llvm'"),
@@ -138,17 +138,17 @@ def test_what_is_not_there_for_arrays_on_the_gpu(cupy):
 def test_loops_of_every_kind(cupy, function):
     x, k = np.random.default_rng(1).uniform(0.1, 1.0, (5, 24)), np.linspace(0.8, 1.2, 5)
     with unrolled(0):
-        found, wanted = of(function, "cuda"), of(function, "llvm")
-        assert_same(found(x[0], 1.3), wanted(x[0], 1.3))
-        assert isinstance(found.compile(x[0], 1.3).tape, Program)
-        assert_same(found.batch(x, k), wanted.batch(x, k))
-        assert_same(found.batch(x, 1.1), wanted.batch(x, 1.1))
-        assert_same(found.batch(x.T, k, transposed=True), wanted.batch(x.T, k, transposed=True))
+        actual, expected = of(function, "cuda"), of(function, "llvm")
+        assert_same(actual(x[0], 1.3), expected(x[0], 1.3))
+        assert isinstance(actual.compile(x[0], 1.3).tape, Program)
+        assert_same(actual.batch(x, k), expected.batch(x, k))
+        assert_same(actual.batch(x, 1.1), expected.batch(x, 1.1))
+        assert_same(actual.batch(x.T, k, transposed=True), expected.batch(x.T, k, transposed=True))
         assert [args[0] for *_, args in cupy.launches] == [1, 5, 5, 5]
-        on_gpu = found.batch(cupy.asarray(x), cupy.asarray(k))
-        assert_same(on_host(on_gpu, cupy), wanted.batch(x, k))
-        on_gpu = found.batch(cupy.asarray(x.T), 1.1, transposed=True)
-        assert_same(on_host(on_gpu, cupy), wanted.batch(x.T, 1.1, transposed=True))
+        on_gpu = actual.batch(cupy.asarray(x), cupy.asarray(k))
+        assert_same(on_host(on_gpu, cupy), expected.batch(x, k))
+        on_gpu = actual.batch(cupy.asarray(x.T), 1.1, transposed=True)
+        assert_same(on_host(on_gpu, cupy), expected.batch(x.T, 1.1, transposed=True))
 
 
 def test_threads_of_loops_take_points_in_turns(monkeypatch):
@@ -157,8 +157,8 @@ def test_threads_of_loops_take_points_in_turns(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     x = np.random.default_rng(1).uniform(0.1, 1.0, (300, 24))
     with unrolled(0):
-        found, wanted = of(FUNCTIONS[3], "cuda"), of(FUNCTIONS[3], "llvm")
-        assert_same(found.batch(x, 1.1), wanted.batch(x, 1.1))
+        actual, expected = of(FUNCTIONS[3], "cuda"), of(FUNCTIONS[3], "llvm")
+        assert_same(actual.batch(x, 1.1), expected.batch(x, 1.1))
     assert cupy.launches[-1][:2] == (1, 128)
 
 
@@ -167,16 +167,16 @@ def test_threads_of_loops_take_points_in_turns(monkeypatch):
 def test_random_programs_of_loops(seed):
     tape, point = program(seed)
     count = len(tape.outputs)
-    places = np.random.default_rng(seed).permutation(count + 5)[:count]
-    segment = LongSegment(count + 5, slice(0, count), places)
+    positions = np.random.default_rng(seed).permutation(count + 5)[:count]
+    segment = LongSegment(count + 5, slice(0, count), positions)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", fake())
         loops = cuda_target.CudaLoops(Unit(tape, [segment], arguments=((7,),), maps=fuse(tape)))
-        found = np.full(count + 5, 7.25)
-        loops([point], [found])
+        actual = np.full(count + 5, 7.25)
+        loops([point], [actual])
     expected = np.zeros(count + 5)
-    expected[places] = evaluate(tape, point)
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+    expected[positions] = evaluate(tape, point)
+    np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_kernels_travel(cupy):
@@ -189,7 +189,7 @@ def test_kernels_travel(cupy):
     ("module", "said"),
     [(None, "pip install cupy-cuda12x"), (fake(0), "finds none"), (fake(None), "cudaErrorInsufficientDriver")],
 )
-def test_without_cupy_or_a_gpu_an_error_says_what_to_do(monkeypatch, module, said):
+def test_without_cupy_or_a_gpu_an_error_gives_advice(monkeypatch, module, said):
     monkeypatch.setitem(sys.modules, "cupy", module)
     made = of(field, "cuda")
     with pytest.raises(CompileError, match=said) as caught:

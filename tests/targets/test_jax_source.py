@@ -53,10 +53,10 @@ def test_every_operation_that_jax_has():
         else:
             names.append(row.name)
             tape.outputs.append(tape.apply(row.name, *arguments))
-    found = jax.jit(jax.vmap(function_of(emit_source(tape, whole(len(names)), "jax"))))(X)[0]
+    actual = jax.jit(jax.vmap(function_of(emit_source(tape, whole(len(names)), "jax"))))(X)[0]
     expected = compile_tape(tape, whole(len(names)), "numpy").batch(X)[0]
     for k, name in enumerate(names):
-        np.testing.assert_allclose(found[:, k], expected[:, k], rtol=1e-9, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(actual[:, k], expected[:, k], rtol=1e-9, atol=1e-12, err_msg=name)
     assert len(refused) < 16
     with pytest.raises(CompileError, match="JAX has no j0"):
         emit_source(_of("j0"), whole(1), "jax")
@@ -66,8 +66,8 @@ def _of(name):
     tape = Tape(1)
     row = BY_NAME[name]
     truth = tape.apply("less", 0, 0)
-    given = {"boolean": truth, "order": tape.constant(2.0), "real": 0}
-    tape.outputs = [tape.apply(name, *(given[kind] for kind in row.arguments))]
+    operands = {"boolean": truth, "order": tape.constant(2.0), "real": 0}
+    tape.outputs = [tape.apply(name, *(operands[kind] for kind in row.arguments))]
     return tape
 
 
@@ -94,10 +94,10 @@ def test_structural_zeros_constants_and_nothing():
     tape = Tape(1)
     tape.outputs = [0, tape.constant(-np.inf), tape.constant(2.5)]
     segments = (Segment(40, (0, 1), (3, 30)), Segment(2, (2,), (1,)), Segment(0, (), ()))
-    found = function_of(emit_source(tape, segments, "jax"))(np.array([1.5]))
-    wanted = np.zeros(40)
-    wanted[[3, 30]] = 1.5, -np.inf
-    for one, other in zip(found, (wanted, [0.0, 2.5], []), strict=True):
+    actual = function_of(emit_source(tape, segments, "jax"))(np.array([1.5]))
+    expected = np.zeros(40)
+    expected[[3, 30]] = 1.5, -np.inf
+    for one, other in zip(actual, (expected, [0.0, 2.5], []), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -107,9 +107,9 @@ def test_loops_of_every_kind(function):
     with unrolled(0):
         made = acc.value_and_jacobian(function, (0, 1), cache=False, effort="fast").compile(x, k)
         assert isinstance(made.tape, Program)
-        found = jax.jit(function_of(made.source("jax")))(x, k)
+        result = jax.jit(function_of(made.source("jax")))(x, k)
         value, (by_x, by_k) = made(x, k)
-    for one, other in zip(found, (value, by_x, by_k), strict=True):
+    for one, other in zip(result, (value, by_x, by_k), strict=True):
         np.testing.assert_allclose(one, np.ravel(other), rtol=1e-9, atol=1e-11)
 
 
@@ -118,14 +118,14 @@ def test_loops_of_every_kind(function):
 def test_random_programs_over_arrays(seed):
     tape, point = program(seed)
     count = len(tape.outputs)
-    places = np.random.default_rng(seed).permutation(count + 7)[:count]
-    segments = [LongSegment(count + 7, slice(0, count), places)]
+    positions = np.random.default_rng(seed).permutation(count + 7)[:count]
+    segments = [LongSegment(count + 7, slice(0, count), positions)]
     text = LoopNest(tape, fuse(tape)).source(segments, [(3,), (4,)], "jax", dtype="float64")
     expected = np.zeros(count + 7)
-    expected[places] = evaluate(tape, point)
+    expected[positions] = evaluate(tape, point)
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        found = jax.jit(function_of(text))(point[:3], point[3:])[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+        actual = jax.jit(function_of(text))(point[:3], point[3:])[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-11)
 
 
 @settings(max_examples=3)
@@ -139,9 +139,9 @@ def test_random_programs(data):
     except CompileError:
         return
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        found = [function(x) for x in X]
+        actual = [function(x) for x in X]
     for k, x in enumerate(X):
         with np.errstate(all="ignore"):
-            wanted = function_of(text)(x)
-        for one, other in zip(found[k], wanted, strict=True):
+            expected = function_of(text)(x)
+        for one, other in zip(actual[k], expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)

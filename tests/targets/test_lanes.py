@@ -42,7 +42,7 @@ def long_sums(x, k):
 
 @pytest.mark.parametrize("function", [*FUNCTIONS, steps, long_sums])
 @pytest.mark.parametrize("sparse", [None, "csr"])
-def test_points_have_in_a_batch_what_they_have_alone(function, sparse):
+def test_points_in_a_batch_equal_single_points(function, sparse):
     draw = np.random.default_rng(1)
     X, K = draw.uniform(0.1, 1.0, (POINTS, 24)), draw.uniform(0.5, 1.5, POINTS)
     with unrolled(0):

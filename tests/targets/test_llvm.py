@@ -27,7 +27,7 @@ DTYPES = ("float64", "float32")
 
 
 def ulps(row):
-    """How far a library function may be from NumPy's; SciPy's erfc is the one that is off, far out."""
+    """Return the allowed error of a library function in ulp; SciPy's erfc is inaccurate for large arguments."""
     return 0 if row.name in EXACT else 4096 if row.name == "erfc" else 8
 
 
@@ -62,16 +62,18 @@ def test_special_values_are_those_of_numpy(row, dtype):
     grids = np.meshgrid(*[numbers if row.arity < 3 else numbers[::5]] * row.arity)
     X = np.stack([grid.ravel() for grid in grids], axis=1)
     segments = whole(1)
-    found = LLVMKernel(Unit(tape, segments, dtype), variant=base(dtype)).batch(X)[0]
-    wanted = expected(tape, segments, X)[0]
+    actual = LLVMKernel(Unit(tape, segments, dtype), variant=base(dtype)).batch(X)[0]
+    reference = expected(tape, segments, X)[0]
     if row.name == "erfc":  # SciPy's is zero from 26.6 on, where it should be a denormal number
-        found, wanted = (np.where(np.abs(values) < 1e-307, 0, values).astype(dtype) for values in (found, wanted))
-    assert_same(found, wanted, ulps=ulps(row), signs=row.name not in UNSIGNED)
+        actual, reference = (
+            np.where(np.abs(values) < 1e-307, 0, values).astype(dtype) for values in (actual, reference)
+        )
+    assert_same(actual, reference, ulps=ulps(row), signs=row.name not in UNSIGNED)
 
 
 @every_dtype
 @given(data=st.data())
-def test_every_operation_agrees_with_numpy_on_the_kernels_own_values(dtype, data):
+def test_every_operation_agrees_with_numpy_on_the_values_of_the_kernel(dtype, data):
     # no error accumulates: each operation is compared on the arguments that the kernel gave it
     tape = data.draw(tapes())
     X = data.draw(points(data.draw(st.sampled_from([1, 7, 33])), tape.inputs, dtype))
@@ -87,8 +89,8 @@ def test_every_operation_agrees_with_numpy_on_the_kernels_own_values(dtype, data
             np.full(len(X), tape.value_of(r), dtype) if r < 0 else values[:, r] for r in tape.arguments(reference)
         ]
         arguments = [a != 0 if kind == "boolean" else a for a, kind in zip(arguments, row.arguments, strict=True)]
-        wanted = np.asarray(row.evaluate(*arguments)).astype(dtype)
-        assert_same(values[:, reference], wanted, ulps=ulps(row))
+        expected = np.asarray(row.evaluate(*arguments)).astype(dtype)
+        assert_same(values[:, reference], expected, ulps=ulps(row))
 
 
 @given(data=st.data())
@@ -139,17 +141,17 @@ def test_width_parts_and_orders_change_no_bit(dtype, data):
     program = data.draw(programs(names=EXACT))
     count = data.draw(st.sampled_from([1, 5, 40]))
     X = data.draw(points(count, program.tape.inputs, dtype))
-    wanted = LLVMKernel(Unit(program.tape, program.segments, dtype), variant=base(dtype, contract=False)).batch(X)
+    expected = LLVMKernel(Unit(program.tape, program.segments, dtype), variant=base(dtype, contract=False)).batch(X)
     variant = data.draw(variants(dtype))
     offsets = tuple(data.draw(st.integers(0, variant.lanes - 1)) for _ in program.segments)
     kernel = LLVMKernel(Unit(program.tape, program.segments, dtype), variant=replace(variant, offsets=offsets))
     out = [Guarded((count, s.length), dtype, data.draw(st.integers(0, 7))) for s in program.segments]
     kernel.batch(X, out=tuple(guard.array for guard in out))
-    for guard, result in zip(out, wanted, strict=True):
+    for guard, result in zip(out, expected, strict=True):
         guard.check()
         assert_same(guard.array, result)
-    for found, result in zip(kernel.batch(np.ascontiguousarray(X.T), transposed=True), wanted, strict=True):
-        assert_same(found.T, result)
+    for actual, result in zip(kernel.batch(np.ascontiguousarray(X.T), transposed=True), expected, strict=True):
+        assert_same(actual.T, result)
 
 
 @every_dtype
@@ -230,11 +232,11 @@ def test_scratch_memory_of_any_size():
     segments = whole(len(tape.outputs))
     kernel = LLVMKernel(Unit(tape, segments), variant=base("float64", contract=False, part_size=50))
     assert "PyMem_RawMalloc(i64" in kernel.source.split("@run(")[1]
-    wanted = expected(tape, segments, X)[0]
-    assert_same(kernel.batch(X)[0], wanted)
-    assert_same(kernel(X[0])[0], wanted[0])
-    assert_same(kernel.batch(X[:2])[0], wanted[:2])
-    assert_same(kernel.batch(np.ascontiguousarray(X.T), transposed=True)[0].T, wanted)
+    reference = expected(tape, segments, X)[0]
+    assert_same(kernel.batch(X)[0], reference)
+    assert_same(kernel(X[0])[0], reference[0])
+    assert_same(kernel.batch(X[:2])[0], reference[:2])
+    assert_same(kernel.batch(np.ascontiguousarray(X.T), transposed=True)[0].T, reference)
 
 
 def entries(count):
@@ -248,13 +250,13 @@ def entries(count):
 def test_rows_of_every_length_at_every_alignment(length):
     tape, segments = entries(length)
     X = np.arange(50.0)[:, None]
-    wanted = X + np.arange(length)
+    expected = X + np.arange(length)
     for offset in range(8):
         for count in (1, 3, 4, 5, 8, 16, 17, 50):
             guard = Guarded((count, length), "float64", offset)
             LLVM_KERNELS.setdefault(length, compile_tape(tape, segments)).batch(X[:count], out=(guard.array,))
             guard.check()
-            np.testing.assert_array_equal(guard.array, wanted[:count])
+            np.testing.assert_array_equal(guard.array, expected[:count])
 
 
 LLVM_KERNELS: dict = {}
@@ -297,11 +299,11 @@ def test_large_batches_fetch_lines_ahead_and_agree_with_small_ones(dtype, monkey
 
 @every_dtype
 @pytest.mark.parametrize("zeroed", [False, True])
-def test_results_beyond_the_caches_are_streamed_in_tiles_and_agree_with_others(dtype, zeroed, monkeypatch):
+def test_results_beyond_the_caches_are_streamed_in_tiles_and_agree(dtype, zeroed, monkeypatch):
     tape = chain(20)
     segments = (Segment(21, (0, 1), (3, 10)), Segment(1, (1,), (0,)))
     X = np.random.default_rng(0).uniform(-1, 1, (700, tape.inputs)).astype(dtype)
-    wanted = LLVMKernel(Unit(tape, segments, dtype)).batch(X)
+    expected = LLVMKernel(Unit(tape, segments, dtype)).batch(X)
     monkeypatch.setattr(ranges, "STREAMED", 300 * 22 * X.itemsize)
     monkeypatch.setattr(ranges, "TILE", 1)
     kernel = LLVMKernel(Unit(tape, segments, dtype, cache=False))
@@ -312,7 +314,7 @@ def test_results_beyond_the_caches_are_streamed_in_tiles_and_agree_with_others(d
             for guard in guards:
                 guard.array[:] = 0.0 if zeroed else np.nan
             kernel.batch(X[:count], out=[guard.array for guard in guards], zeroed=zeroed)
-            for guard, result in zip(guards, wanted, strict=True):
+            for guard, result in zip(guards, expected, strict=True):
                 guard.check()
                 assert_same(guard.array, result[:count])
 
@@ -325,10 +327,10 @@ def test_transposed_batches_agree_however_far_variables_are_apart(width, count):
     segments = (Segment(12, (0, 1), (3, 10)), Segment(2, (1, 0), (0, 1)))
     X = np.random.default_rng(0).uniform(-1, 1, (count, tape.inputs))
     kernel = LLVMKernel(Unit(tape, segments), variant=Variant(width, contract=False))
-    wanted = kernel.batch(X)
+    expected = kernel.batch(X)
     guards = [Guarded((segment.length, count), "float64", 1) for segment in segments]
     kernel.batch(np.ascontiguousarray(X.T), out=[guard.array for guard in guards], transposed=True)
-    for guard, result in zip(guards, wanted, strict=True):
+    for guard, result in zip(guards, expected, strict=True):
         guard.check()
         assert_same(guard.array.T, result)
 
@@ -341,25 +343,25 @@ def test_transposed_batches_agree_wherever_results_begin(width, dtype):
     kernel = LLVMKernel(Unit(tape, segments, dtype), variant=Variant(width, dtype, contract=False))
     for count in (width, 64, 80, 83, 4 * width + 16):
         X = np.random.default_rng(0).uniform(-1, 1, (count, tape.inputs)).astype(dtype)
-        wanted, columns = kernel.batch(X), np.ascontiguousarray(X.T)
+        expected, columns = kernel.batch(X), np.ascontiguousarray(X.T)
         for offset in range(16):
             guards = [Guarded((segment.length, count), dtype, offset * (k + 1)) for k, segment in enumerate(segments)]
             out = [guard.array for guard in guards]
             kernel.batch(columns, out=out, transposed=True)
-            for guard, result in zip(guards, wanted, strict=True):
+            for guard, result in zip(guards, expected, strict=True):
                 guard.check()
                 assert_same(guard.array.T, result)
                 guard.array[:] = np.nan
             first, last = offset, count - offset // 2
             kernel.run(Batch((columns,), out, (False,), transposed=True), first, last)
-            for guard, result in zip(guards, wanted, strict=True):
+            for guard, result in zip(guards, expected, strict=True):
                 guard.check()
                 assert_same(guard.array.T[first:last], result[first:last])
                 assert np.isnan(guard.array[:, :first]).all()
                 assert np.isnan(guard.array[:, last:]).all()
 
 
-def test_memory_for_code_is_given_back_with_the_kernel():
+def test_memory_for_code_is_freed_with_the_kernel():
     tape, segments = entries(3)
     kernel = compile_tape(tape, segments)
     kernel.batch(np.zeros((4, 1)))
@@ -379,19 +381,19 @@ def test_many_threads_may_use_one_kernel():
     tape = chain(300)
     kernel = compile_tape(tape, whole(2))
     X = np.random.default_rng(0).uniform(-1, 1, (500, 3))
-    wanted = kernel.batch(X)[0]
+    expected = kernel.batch(X)[0]
     failures = []
 
     def work(seed):
-        chosen = np.random.default_rng(seed)
+        generator = np.random.default_rng(seed)
         for _ in range(50):
-            start, count = chosen.integers(0, 400), chosen.integers(1, 100)
-            part = np.ascontiguousarray(X[start : start + count])
+            start, count = generator.integers(0, 400), generator.integers(1, 100)
+            chunk = np.ascontiguousarray(X[start : start + count])
             transposed = bool(seed % 2)
-            found = kernel.batch(np.ascontiguousarray(part.T) if transposed else part, transposed=transposed)[0]
-            if not np.array_equal(found.T if transposed else found, wanted[start : start + count]):
+            actual = kernel.batch(np.ascontiguousarray(chunk.T) if transposed else chunk, transposed=transposed)[0]
+            if not np.array_equal(actual.T if transposed else actual, expected[start : start + count]):
                 failures.append(seed)
-            if not np.array_equal(kernel(X[start])[0], wanted[start]):
+            if not np.array_equal(kernel(X[start])[0], expected[start]):
                 failures.append(seed)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
@@ -482,7 +484,7 @@ def test_wide_blocks_are_in_the_order_of_the_critical_path_if_that_fits_the_regi
     assert tuned(40) == Variant(2 * lanes("float64"), transposed=True)
 
 
-def test_a_point_and_a_batch_fuse_alike_where_many_results_are_cut():
+def test_a_point_and_a_batch_fuse_equally_with_many_results():
     # a long chain of divisions asks for the critical path first; the sums of products, many results, parts
     tape = Tape(40)
     value = 0
@@ -513,12 +515,12 @@ def test_the_order_of_the_critical_path_is_an_order(data):
     assert sorted(step for step in steps if not isinstance(step, ResultGroup)) == sorted(
         step for step in usual if not isinstance(step, ResultGroup)
     )
-    known = set(range(program.tape.inputs))
+    ready = set(range(program.tape.inputs))
     for step in steps:
         used = step.references if isinstance(step, ResultGroup) else program.tape.arguments(step)
-        assert all(reference is None or reference < 0 or reference in known for reference in used)
+        assert all(reference is None or reference < 0 or reference in ready for reference in used)
         if not isinstance(step, ResultGroup):
-            known.add(step)
+            ready.add(step)
 
 
 def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeypatch):

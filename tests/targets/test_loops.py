@@ -33,13 +33,13 @@ def looped(monkeypatch):
     monkeypatch.setattr(module, "SHORTEST_RUN", 0)
 
 
-def in_loops(*given, **options):
+def in_loops(*args, **options):
     """A kernel in loops, all its code compiled."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LARGEST_STRAIGHT_LINE", -1)
         patch.setattr(module, "SHORTEST_RUN", 0)
         patch.setattr(sorting, "STRETCH", options.pop("stretch", 4096))
-        kernel = LLVMKernel(Unit(*given), **options)
+        kernel = LLVMKernel(Unit(*args), **options)
         assert "@operations" in kernel.source
         X = np.zeros((1, sum(int(np.prod(shape)) for shape in kernel.arguments)), kernel.dtype)
         kernel(X[0])
@@ -62,16 +62,16 @@ def test_loops_change_no_bit(dtype, data):
     )
     count = data.draw(st.sampled_from([1, 5, 2 * lanes(dtype) + 3]))
     X = data.draw(points(count, drawn.tape.inputs, dtype))
-    wanted = direct.batch(X)
+    expected = direct.batch(X)
     out = [Guarded((count, s.length), dtype, data.draw(st.integers(0, 7))) for s in drawn.segments]
     kernel.batch(X, out=tuple(guard.array for guard in out))
-    for guard, result in zip(out, wanted, strict=True):
+    for guard, result in zip(out, expected, strict=True):
         guard.check()
         assert_same(guard.array, result)
-    for found, result in zip(kernel.batch(np.ascontiguousarray(X.T), transposed=True), wanted, strict=True):
-        assert_same(found.T, result)
-    for found, result in zip(kernel(X[0]), wanted, strict=True):
-        assert_same(found, result[0])
+    for actual, result in zip(kernel.batch(np.ascontiguousarray(X.T), transposed=True), expected, strict=True):
+        assert_same(actual.T, result)
+    for actual, result in zip(kernel(X[0]), expected, strict=True):
+        assert_same(actual, result[0])
 
 
 @given(data=st.data())
@@ -81,8 +81,8 @@ def test_a_point_and_a_batch_agree_with_all_operations(data):
     X = data.draw(points(9, drawn.tape.inputs, "float64"))
     together = kernel.batch(X)
     for k, x in enumerate(X):
-        for found, wanted in zip(kernel(x), together, strict=True):
-            assert_same(found, wanted[k])
+        for actual, batch in zip(kernel(x), together, strict=True):
+            assert_same(actual, batch[k])
 
 
 def test_several_arguments_some_of_them_shared(looped):
@@ -92,12 +92,12 @@ def test_several_arguments_some_of_them_shared(looped):
     kernel = LLVMKernel(Unit(tape, whole(4), arguments=arguments))
     rng = np.random.default_rng(0)
     a, b, c = rng.normal(size=13), rng.normal(size=(13, 3)), rng.normal(size=2)
-    wanted = a[:, None] * (b[:, :1] + np.column_stack([b[:, 1:], np.broadcast_to(c, (13, 2))]))
-    found = kernel.batch(a, b, c, shared=(False, False, True))[0]
-    assert_same(found, wanted)
+    expected = a[:, None] * (b[:, :1] + np.column_stack([b[:, 1:], np.broadcast_to(c, (13, 2))]))
+    actual = kernel.batch(a, b, c, shared=(False, False, True))[0]
+    assert_same(actual, expected)
     again = kernel.batch(a, b.T.copy(), c, shared=(False, False, True), transposed=True)[0]
-    assert_same(again.T, wanted)
-    assert_same(kernel(a[3:4].reshape(()), b[3], c)[0], wanted[3])
+    assert_same(again.T, expected)
+    assert_same(kernel(a[3:4].reshape(()), b[3], c)[0], expected[3])
 
 
 def fma(a, b, c):
@@ -118,12 +118,12 @@ def test_products_that_only_a_sum_needs_are_fused(looped):
     ]
     kernel = compile_tape(tape, whole(6))
     for a, b, c in np.random.default_rng(0).normal(size=(50, 3)).tolist():
-        found = kernel(np.array([a, b, c]))[0].tolist()
-        assert found[0] == fma(a, c, b)
-        assert found[1] == fma(a, a, -c)
-        assert found[2] == fma(-c, c, c)
-        assert found[3:5] == [a * b + c, a * b]
-        assert found[5] in (fma(b, c, b * b), fma(b, b, b * c))
+        actual = kernel(np.array([a, b, c]))[0].tolist()
+        assert actual[0] == fma(a, c, b)
+        assert actual[1] == fma(a, a, -c)
+        assert actual[2] == fma(-c, c, c)
+        assert actual[3:5] == [a * b + c, a * b]
+        assert actual[5] in (fma(b, c, b * b), fma(b, b, b * c))
     exact = compile_tape(tape, whole(6), exact=range(len(tape)))
     X = np.random.default_rng(1).normal(size=(9, 3))
     assert_same(exact.batch(X)[0], expected(tape, whole(6), X)[0])
@@ -135,27 +135,27 @@ def test_runs_are_an_order(data):
     tape = drawn.tape
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorting, "STRETCH", data.draw(st.sampled_from([1, 4, 4096])))
-        found = runs(tape, range(tape.inputs, len(tape)), tape.outputs, fuse=data.draw(st.booleans()))
-    assert len(found.rows) == found.runs[:, 1].sum()
+        result = runs(tape, range(tape.inputs, len(tape)), tape.outputs, fuse=data.draw(st.booleans()))
+    assert len(result.rows) == result.runs[:, 1].sum()
     written = set(range(tape.inputs))
     at = 0
-    for kind, length in found.runs.tolist():
-        code, constant = found.kinds[kind]
-        rows = found.rows[at : at + length]
+    for kind, length in result.runs.tolist():
+        code, constant = result.kinds[kind]
+        rows = result.rows[at : at + length]
         at += length
         for row in rows.tolist():
-            for place, is_constant in zip(row[1 : 1 + TAKEN[code]], constant, strict=False):
-                assert place in (range(len(tape.constants)) if is_constant else written)
+            for operand, is_constant in zip(row[1 : 1 + TAKEN[code]], constant, strict=False):
+                assert operand in (range(len(tape.constants)) if is_constant else written)
         results = rows[:, 0].tolist()
         assert len(set(results)) == length
-        assert max(results) < found.slots
+        assert max(results) < result.slots
         # in a run nothing is read that is written
         read = {p for row in rows.tolist() for p, c in zip(row[1 : 1 + TAKEN[code]], constant, strict=False) if not c}
         assert not read & set(results)
         assert not set(results) & set(range(tape.inputs))
         written.update(results)
     # outputs are not overwritten
-    slots = [found.slot_of[output] for output in set(tape.outputs) if output >= tape.inputs]
+    slots = [result.slot_of[output] for output in set(tape.outputs) if output >= tape.inputs]
     assert len(set(slots)) == len(slots)
 
 
@@ -167,11 +167,11 @@ def test_kinds_of_fused_products():
         tape.subtract(2, tape.multiply(2, 2)),
         tape.add(tape.multiply(0, tape.constant(3.0)), 2),
     ]
-    found = runs(tape, range(3, len(tape)), tape.outputs)
-    assert [code for code, _ in found.kinds] == [PRODUCT_PLUS, PRODUCT_PLUS, PRODUCT_MINUS, WITHOUT_PRODUCT]
-    assert [any(constant) for _, constant in found.kinds] == [False, True, False, False]
+    result = runs(tape, range(3, len(tape)), tape.outputs)
+    assert [code for code, _ in result.kinds] == [PRODUCT_PLUS, PRODUCT_PLUS, PRODUCT_MINUS, WITHOUT_PRODUCT]
+    assert [any(constant) for _, constant in result.kinds] == [False, True, False, False]
     assert len(runs(tape, range(3, len(tape)), tape.outputs, fuse=False).rows) == 8
-    assert BY_NAME["multiply"].code not in [code for code, _ in found.kinds]
+    assert BY_NAME["multiply"].code not in [code for code, _ in result.kinds]
 
 
 def layers(width):
@@ -198,8 +198,8 @@ def test_dense_layers_are_loops():
     np.testing.assert_allclose(jac(x), jacobian(x), rtol=1e-12, atol=1e-14)
     X = np.random.default_rng(2).normal(size=(21, 24))
     together = jac.batch(X)
-    for point, found in zip(X, together, strict=True):
-        np.testing.assert_array_equal(found, jac(point))
+    for point, actual in zip(X, together, strict=True):
+        np.testing.assert_array_equal(actual, jac(point))
 
 
 def test_chains_are_straight_line():

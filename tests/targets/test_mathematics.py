@@ -77,11 +77,11 @@ def test_errors_are_a_few_units_in_the_last_place(name):
         tape.outputs = [tape.apply(name, *range(len(arguments)))]
         kernel = LLVMKernel(Unit(tape, whole(1)), variant=Variant(host().vector_bytes // 8))
         assert "accumulus_" in kernel.source
-        found = kernel.batch(np.stack(arguments, axis=1))[0][:, 0]
-        checked.append((np.stack(arguments, axis=1), found))
+        actual = kernel.batch(np.stack(arguments, axis=1))[0][:, 0]
+        checked.append((np.stack(arguments, axis=1), actual))
         with mpmath.workdps(40):
-            for value, *given in zip(found.tolist(), *(a.tolist() for a in arguments), strict=True):
-                truth = exact(*map(mpmath.mpf, given))
+            for value, *args in zip(actual.tolist(), *(a.tolist() for a in arguments), strict=True):
+                truth = exact(*map(mpmath.mpf, args))
                 unit = np.spacing(max(abs(float(truth)), 2.0**-1022))
                 worst = max(worst, float(abs(mpmath.mpf(value) - truth) / unit))
     assert worst < BOUND
@@ -92,8 +92,8 @@ def test_errors_are_a_few_units_in_the_last_place(name):
         ours = compile_tape(tape, whole(1), "c")
         every = np.concatenate([points for points, _ in checked])
         every[:: len(every) // len(pairs)][: len(pairs)] = pairs
-        for points, wanted in [*checked, (every, kernel.batch(every)[0][:, 0])]:
-            assert_same(ours.batch(points)[0][:, 0], wanted, ulps=4)
+        for points, expected in [*checked, (every, kernel.batch(every)[0][:, 0])]:
+            assert_same(ours.batch(points)[0][:, 0], expected, ulps=4)
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")
@@ -102,9 +102,9 @@ def test_powers_of_negative_numbers_in_c():
     tape.outputs = [tape.apply("power", 0, 1)]
     y = np.concatenate([RANDOM.integers(-30, 30, COUNT), RANDOM.uniform(-5, 5, 100), 2.0**53 + np.arange(100)])
     x = -np.concatenate([RANDOM.uniform(0.3, 3, len(y) - 100), 1 + 1e-14 * RANDOM.uniform(size=100)])
-    found = compile_tape(tape, whole(1), "c").batch(np.stack([x, y], axis=1))[0][:, 0]
+    result = compile_tape(tape, whole(1), "c").batch(np.stack([x, y], axis=1))[0][:, 0]
     with np.errstate(invalid="ignore"):
-        assert_same(found, np.power(x, y), ulps=4)
+        assert_same(result, np.power(x, y), ulps=4)
 
 
 def test_remainders_are_exact():
@@ -122,6 +122,6 @@ def test_remainders_are_exact():
     x, y = (np.concatenate(each) for each in zip(*pairs, strict=True))
     tape = Tape(2)
     tape.outputs = [tape.apply("fmod", 0, 1)]
-    found = LLVMKernel(Unit(tape, whole(1))).batch(np.stack([x, y], axis=1))[0][:, 0]
-    wanted = np.array([math.fmod(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)])
-    np.testing.assert_array_equal(found.view(np.int64), wanted.view(np.int64))
+    actual = LLVMKernel(Unit(tape, whole(1))).batch(np.stack([x, y], axis=1))[0][:, 0]
+    expected = np.array([math.fmod(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)])
+    np.testing.assert_array_equal(actual.view(np.int64), expected.view(np.int64))

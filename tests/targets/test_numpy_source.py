@@ -35,8 +35,8 @@ def test_emitted_source_runs_alone(data):
     X = data.draw(points(5, program.tape.inputs))
     text = emit_source(program.tape, program.segments, "numpy")
     results = run(text, np.ascontiguousarray(X.T))
-    for found, wanted in zip(results, expected(program.tape, program.segments, X), strict=True):
-        assert_same(found.T, wanted, ulps=64)
+    for actual, reference in zip(results, expected(program.tape, program.segments, X), strict=True):
+        assert_same(actual.T, reference, ulps=64)
 
 
 def test_a_single_point_gives_vectors():
@@ -65,8 +65,8 @@ def test_numbers_that_have_no_literal():
 
 def test_a_choice_of_two_numbers_is_rounded_to_the_type():
     tape = Tape(1)
-    chosen = tape.select(tape.apply("less", 0, tape.constant(0.0)), tape.constant(0.1), tape.constant(0.3))
-    tape.outputs = [tape.add(chosen, 0), tape.multiply(chosen, chosen)]
+    select = tape.select(tape.apply("less", 0, tape.constant(0.0)), tape.constant(0.1), tape.constant(0.3))
+    tape.outputs = [tape.add(select, 0), tape.multiply(select, select)]
     (result,) = run(emit_source(tape, whole(2), "numpy", dtype="float32"), np.array([-3.0], np.float32))
     tenth = np.float32(0.1)
     np.testing.assert_array_equal(result, np.array([tenth - 3, tenth * tenth]))
@@ -97,27 +97,27 @@ class TestLoops:
             value, (by_x, by_k) = made(x, k)
         scope = {}
         exec(made.source("numpy", "slopes"), scope)
-        given = x.copy()
-        for one, other in zip(scope["slopes"](given, k), (value, by_x, by_k), strict=True):
+        before = x.copy()
+        for one, other in zip(scope["slopes"](before, k), (value, by_x, by_k), strict=True):
             np.testing.assert_allclose(one, np.ravel(other), rtol=1e-9, atol=1e-11)
-        np.testing.assert_array_equal(given, x)
+        np.testing.assert_array_equal(before, x)
 
     @settings(max_examples=10)
     @given(seed=st.integers(0, 2**32 - 1))
     def test_random_programs_over_arrays(self, seed):
         tape, point = program(seed)
         count = len(tape.outputs)
-        places = np.random.default_rng(seed).permutation(count + 7)[:count]
-        segments = [LongSegment(count + 7, slice(0, count), places)]
+        positions = np.random.default_rng(seed).permutation(count + 7)[:count]
+        segments = [LongSegment(count + 7, slice(0, count), positions)]
         expected = np.zeros(count + 7)
-        expected[places] = evaluate(tape, point)
+        expected[positions] = evaluate(tape, point)
         scope = {}
         exec(LoopNest(tape, fuse(tape)).source(segments, [(3,), (4,)], "numpy", dtype="float64"), scope)
         with np.errstate(all="ignore"):
-            (found,) = scope["f"](point[:3], point[3:])
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+            (actual,) = scope["f"](point[:3], point[3:])
+        np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-11)
 
-    def test_places_in_few_pieces_are_slices(self):
+    def test_positions_in_few_pieces_are_slices(self):
         def f(x):
             return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + x[:-1])
 

@@ -53,10 +53,10 @@ def chosen(monkeypatch):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_values_are_numpys_to_the_last_bit(layout, shape, chosen):
     f, arguments = LAYOUTS[layout], operands(layout, shape)
-    found = acc.compile(f, cache=False)(*arguments)
+    result = acc.compile(f, cache=False)(*arguments)
     assert chosen
     assert "" not in chosen
-    np.testing.assert_array_equal(found, f(*arguments))
+    np.testing.assert_array_equal(result, f(*arguments))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -74,13 +74,13 @@ def test_derivatives_are_those_of_pythons_products(shape, chosen, monkeypatch):
     def f(a, b):
         return np.sum(weights * (a @ b) ** 2) + np.sum(np.sin(a) @ b[:, ::-1])
 
-    found = acc.gradient(f, (0, 1), cache=False)(*arguments)
+    actual = acc.gradient(f, (0, 1), cache=False)(*arguments)
     names = set(chosen)
     monkeypatch.setattr(maps, "blas", dict)
     expected = acc.gradient(f, (0, 1), cache=False)(*arguments)
     assert "" not in names
     assert "" in chosen
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-13)
 
 

@@ -50,11 +50,11 @@ def test_tables_change_no_bit(dtype, data):
     tabled = compiled(tape, segments, dtype, -1, **changes)
     count = data.draw(st.sampled_from([1, 5, 2 * lanes(dtype) + 3]))
     X = data.draw(points(count, tape.inputs, dtype))
-    wanted = direct.batch(X)
+    expected = direct.batch(X)
     for k in (0, count - 1):
-        for found, result in zip(tabled(X[k]), direct(X[k]), strict=True):
-            assert_same(found, result)
-            assert (np.signbit(found) == np.signbit(result))[~np.isnan(result)].all()
+        for actual, result in zip(tabled(X[k]), direct(X[k]), strict=True):
+            assert_same(actual, result)
+            assert (np.signbit(actual) == np.signbit(result))[~np.isnan(result)].all()
     for zeroed in (False, True):
         for transposed in (False, True):
             shapes = [(s.length, count) if transposed else (count, s.length) for s in segments]
@@ -63,7 +63,7 @@ def test_tables_change_no_bit(dtype, data):
                 guard.array[...] = 0 if zeroed else np.nan
             given_points = np.ascontiguousarray(X.T) if transposed else X
             tabled.batch(given_points, out=tuple(g.array for g in out), transposed=transposed, zeroed=zeroed)
-            for guard, result in zip(out, wanted, strict=True):
+            for guard, result in zip(out, expected, strict=True):
                 guard.check()
                 assert_same(guard.array.T if transposed else guard.array, result)
 
@@ -80,15 +80,15 @@ def test_zeros_of_either_sign_and_constants_beyond_the_range(dtype):
     )
     direct, tabled = (compiled(tape, segments, dtype, largest) for largest in (10**9, -1))
     X = np.linspace(-1.0, 1.0, 11).astype(dtype)[:, None]
-    for found, result in zip(tabled.batch(X), direct.batch(X), strict=True):
-        assert_same(found, result)
-        assert (np.signbit(found) == np.signbit(result))[~np.isnan(result)].all()
-    for found, result in zip(tabled.batch(X.T.copy(), transposed=True), direct.batch(X), strict=True):
-        assert_same(found.T, result)
-        assert (np.signbit(found.T) == np.signbit(result))[~np.isnan(result)].all()
+    for actual, result in zip(tabled.batch(X), direct.batch(X), strict=True):
+        assert_same(actual, result)
+        assert (np.signbit(actual) == np.signbit(result))[~np.isnan(result)].all()
+    for actual, result in zip(tabled.batch(X.T.copy(), transposed=True), direct.batch(X), strict=True):
+        assert_same(actual.T, result)
+        assert (np.signbit(actual.T) == np.signbit(result))[~np.isnan(result)].all()
 
 
-def test_every_value_is_computed_once_and_goes_to_all_its_places():
+def test_every_value_is_computed_once_and_stored_at_all_positions():
     tape = Tape(2)
     product = tape.multiply(0, 1)
     tape.outputs = [product, 0, product, product, tape.constant(3.0)]
@@ -121,11 +121,11 @@ def test_the_jacobian_of_a_running_sum(dtype):
     kernel = LLVMKernel(Unit(tape, segments, dtype))
     assert "@scatter" in kernel.source
     X = np.random.default_rng(0).normal(size=(21, count)).astype(dtype)
-    wanted = (np.tril(np.ones((count, count), dtype)) * (2 * X)[:, None, :]).reshape(21, -1)
-    assert_same(kernel.batch(X)[0], wanted)
-    assert_same(kernel.batch(X, threads=2)[0], wanted)
-    assert_same(kernel(X[0])[0], wanted[0])
-    assert_same(kernel.batch(X.T.copy(), transposed=True)[0].T, wanted)
+    expected = (np.tril(np.ones((count, count), dtype)) * (2 * X)[:, None, :]).reshape(21, -1)
+    assert_same(kernel.batch(X)[0], expected)
+    assert_same(kernel.batch(X, threads=2)[0], expected)
+    assert_same(kernel(X[0])[0], expected[0])
+    assert_same(kernel.batch(X.T.copy(), transposed=True)[0].T, expected)
 
 
 def test_zeros_of_one_point_are_cleared_at_once():

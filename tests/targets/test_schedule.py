@@ -46,12 +46,12 @@ def test_the_order_by_registers_is_an_order(program, registers):
     assert [step for step in other if isinstance(step, ResultGroup)] == results
     operations = [step for step in other if not isinstance(step, ResultGroup)]
     assert sorted(operations) == sorted(step for step in usual if not isinstance(step, ResultGroup))
-    known = set(range(tape.inputs))
+    ready = set(range(tape.inputs))
     for step in other:
         used = step.references if isinstance(step, ResultGroup) else tape.arguments(step)
-        assert all(reference is None or reference < 0 or reference in known for reference in used)
+        assert all(reference is None or reference < 0 or reference in ready for reference in used)
         if not isinstance(step, ResultGroup):
-            known.add(step)
+            ready.add(step)
     assert other == list(order_by_registers(tape, results, registers))
 
 
@@ -64,7 +64,7 @@ def test_alive_values_are_counted_from_where_they_are_made_to_their_last_use(pro
 
 
 @given(program=programs(max_operations=40), size=st.integers(1, 9))
-def test_what_parts_hand_on_is_what_their_frame_holds(program, size):
+def test_values_passed_between_parts_are_in_their_frame(program, size):
     tape = program.tape
     _, steps = steps_of(program)
     pieces, _ = cut(tape, steps, size, 1)
@@ -100,11 +100,11 @@ def test_long_programs_that_hold_too_much_come_in_another_order():
 
     # the same results, whichever way they are computed
     X = np.random.default_rng(0).uniform(0.2, 0.4, (19, 3))
-    wanted = expected(tape, segments, X)[0]
+    reference = expected(tape, segments, X)[0]
     kernel = LLVMKernel(Unit(tape, segments), variant=replace(variant, contract=False))
-    assert_same(kernel.batch(X)[0], wanted)
-    assert_same(kernel.batch(np.ascontiguousarray(X.T), transposed=True)[0].T, wanted)
-    assert_same(kernel(X[3])[0], wanted[3])
+    assert_same(kernel.batch(X)[0], reference)
+    assert_same(kernel.batch(np.ascontiguousarray(X.T), transposed=True)[0].T, reference)
+    assert_same(kernel(X[3])[0], reference[3])
     # one point and a batch round alike, fused products too
     kernel = LLVMKernel(Unit(tape, segments))
     assert_same(kernel(X[3])[0], kernel.batch(X)[0][3])
@@ -131,8 +131,8 @@ def test_programs_in_any_given_order(data):
     variant = Variant(host().vector_bytes // 8, contract=False)
     X = np.random.default_rng(0).uniform(-2, 2, (9, tape.inputs))
     usual, other = (
-        LLVMKernel(Unit(tape, program.segments), variant=replace(variant, steps=given)).batch(X)
-        for given in (None, steps)
+        LLVMKernel(Unit(tape, program.segments), variant=replace(variant, steps=order)).batch(X)
+        for order in (None, steps)
     )
     for a, b in zip(usual, other, strict=True):
         assert_same(a, b)

@@ -46,11 +46,11 @@ def test_agrees_with_the_interpreter_to_the_last_bit_where_arithmetic_is_exact(t
     program = data.draw(programs(names=EXACT - {"multiply"}))
     X = data.draw(points(data.draw(sizes(dtype)), program.tape.inputs, dtype))
     kernel = compile_tape(program.tape, program.segments, target, dtype)
-    wanted = expected(program.tape, program.segments, X)
+    reference = expected(program.tape, program.segments, X)
     transposed = data.draw(st.booleans())
     given_points = np.ascontiguousarray(X.T) if transposed else X
-    for found, result in zip(kernel.batch(given_points, transposed=transposed), wanted, strict=True):
-        assert_same(found.T if transposed else found, result)
+    for actual, result in zip(kernel.batch(given_points, transposed=transposed), reference, strict=True):
+        assert_same(actual.T if transposed else actual, result)
 
 
 @quick_target
@@ -118,10 +118,10 @@ def test_threads_share_a_batch(target, data):
         patch.setattr("accumulus.targets.kernel.MINIMUM_WORK", 1e-12)
         for threads in (2, 3, 50):
             assert kernel.threads_for(1000, threads) == min(threads, 16) or not kernel.point_seconds
-            for found, result in zip(
+            for actual, result in zip(
                 kernel.batch(given_points, threads=threads, transposed=transposed), alone, strict=True
             ):
-                assert_same(found, result, ulps=0 if target == "llvm" else 64)
+                assert_same(actual, result, ulps=0 if target == "llvm" else 64)
 
 
 @quick_target
@@ -170,11 +170,11 @@ def test_structural_zeros_in_place_are_kept(target, data):
     transposed = data.draw(st.booleans())
     given_points = np.ascontiguousarray(X.T) if transposed else X
     kernel = compile_tape(program.tape, program.segments, target)
-    wanted = kernel.batch(given_points, transposed=transposed)
-    out = tuple(np.zeros_like(array) for array in wanted)
+    expected = kernel.batch(given_points, transposed=transposed)
+    out = tuple(np.zeros_like(array) for array in expected)
     kernel.batch(given_points, out=out, transposed=transposed, zeroed=True)
-    for found, result in zip(out, wanted, strict=True):
-        assert_same(found, result)
+    for actual, result in zip(out, expected, strict=True):
+        assert_same(actual, result)
 
 
 @quick_target
@@ -325,25 +325,25 @@ def test_another_target_is_one_class_and_one_row(another, tmp_path):
         return a * np.sin(x) * x[0]
 
     x, X = np.array([0.5, 2.0, -1.0]), np.random.default_rng(0).uniform(-2.0, 2.0, (5, 3))
-    found, wanted = acc.value_and_jacobian(f, 1, target=another), acc.value_and_jacobian(f, 1)
-    for one, other in zip(found(2.0, x), wanted(2.0, x), strict=True):
+    actual, expected = acc.value_and_jacobian(f, 1, target=another), acc.value_and_jacobian(f, 1)
+    for one, other in zip(actual(2.0, x), expected(2.0, x), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14)
     for transposed in (False, True):
         points = X.T if transposed else X
         pairs = zip(
-            found.batch(2.0, points, transposed=transposed, threads=2),
-            wanted.batch(2.0, points, transposed=transposed),
+            actual.batch(2.0, points, transposed=transposed, threads=2),
+            expected.batch(2.0, points, transposed=transposed),
             strict=True,
         )
         for one, other in pairs:
             np.testing.assert_allclose(one, other, rtol=1e-14, atol=1e-16)
-    assert found.batch(2.0, X[:0])[1].shape == (0, 3, 3)
-    assert "interpreted, float64" in str(found.report())
+    assert actual.batch(2.0, X[:0])[1].shape == (0, 3, 3)
+    assert "interpreted, float64" in str(actual.report())
     with pytest.raises(UnknownNameError, match="float32"):
         acc.jacobian(f, 1, target=another, dtype="float32")(2.0, x)
 
 
-def test_source_of_another_target_has_its_own_comments(another, tmp_path):
+def test_source_of_another_target_has_the_comments_of_its_language(another, tmp_path):
     (tmp_path / "g.json").write_text('{"edges": [["y", "v"], ["v", "x"]]}')
     done = CliRunner().invoke(app, ["emit", str(tmp_path / "g.json"), "--target", another])
     assert done.exit_code == 0, done.output

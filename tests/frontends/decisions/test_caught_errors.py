@@ -1,4 +1,4 @@
-"""What `math` raises for a number is met by compiled code as well, where the function catches it."""
+"""Errors that `math` raises for a number, and that the function catches, in compiled code."""
 
 import math
 

@@ -50,30 +50,30 @@ def test_a_recording_holds_where_the_function_goes_the_same_way():
 
 
 @pytest.mark.parametrize(
-    ("given", "holds", "fails"),
+    ("point", "holds", "fails"),
     [
         (2.5, [2.0, 2.999], [1.999, 3.0, -2.5, np.nan]),
         (0.5, [-0.999, 0.0, 0.999], [-1.0, 1.0]),
         (-2.5, [-2.0, -2.999], [-3.0, -1.999, 2.5]),
     ],
 )
-def test_whole_numbers_hold_between_their_neighbours(given, holds, fails):
-    recording = recorded(lambda x: x * int(x), given)
-    assert outputs_at(recording.program, np.array([[given]]))[0, 0] == given * int(given)
+def test_whole_numbers_hold_between_their_neighbours(point, holds, fails):
+    recording = recorded(lambda x: x * int(x), point)
+    assert outputs_at(recording.program, np.array([[point]]))[0, 0] == point * int(point)
     assert where_it_holds(recording, np.array([holds]).T).all()
     assert not where_it_holds(recording, np.array([fails]).T).any()
 
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "as loops"])
 def test_many_whole_numbers_are_one_guard(at_once):
-    given = np.array([2.5, 0.5, -2.5, 0.0, 1e15, -0.5])
+    point = np.array([2.5, 0.5, -2.5, 0.0, 1e15, -0.5])
     fails = np.array([3.0, -1.0, -3.0, 1.0, 1e15 + 1, 1.0]), np.array([1.9, 1.0, -1.9, -1.0, 1e15 - 1, np.nan])
-    recording = recorded(lambda x: x * x.astype(int), given, arrays=at_once, at_once=at_once)
+    recording = recorded(lambda x: x * x.astype(int), point, arrays=at_once, at_once=at_once)
     assert len(recording.guards) == 1
-    points = [given, np.array([2.0, -0.9, -2.9, 0.9, 1e15, 0.9])]
-    for k in range(len(given)):
+    points = [point, np.array([2.0, -0.9, -2.9, 0.9, 1e15, 0.9])]
+    for k in range(len(point)):
         for far in fails:
-            points.append(given.copy())
+            points.append(point.copy())
             points[-1][k] = far[k]
     assert where_it_holds(recording, np.array(points)).tolist() == [True, True] + [False] * 12
 
@@ -83,15 +83,15 @@ def test_indices_that_are_arguments(count):
     generator = np.random.default_rng(8)
     x, weights = generator.normal(size=300), generator.normal(size=count)
 
-    def f(x, chosen, weights):
-        return np.sum(np.sin(x)[chosen] * weights * x[chosen])
+    def f(x, indices, weights):
+        return np.sum(np.sin(x)[indices] * weights * x[indices])
 
     gradient = acc.gradient(f, effort="fast", cache=False)
     for _ in range(2):
-        chosen = generator.integers(0, 300, count)
+        indices = generator.integers(0, 300, count)
         expected = np.zeros(300)
-        np.add.at(expected, chosen, weights * (np.cos(x) * x + np.sin(x))[chosen])
-        np.testing.assert_allclose(gradient(x, chosen, weights), expected, rtol=1e-12, atol=1e-12)
+        np.add.at(expected, indices, weights * (np.cos(x) * x + np.sin(x))[indices])
+        np.testing.assert_allclose(gradient(x, indices, weights), expected, rtol=1e-12, atol=1e-12)
 
 
 KNOTS = [0.0, 1.0, 2.5, 4.0, 6.0, 8.0, 10.0, 13.0]
@@ -109,7 +109,7 @@ def interpolated(x):
     return (1.0 - share) * low**2 + share * high**2
 
 
-def test_whole_numbers_that_conditions_choose_are_kept_by_the_conditions():
+def test_integers_selected_by_conditions_are_guarded_by_them():
     recording = recorded(interpolated, 3.0)
     assert len(recording.guards) == 3
     tape = recording.scalars
@@ -147,7 +147,7 @@ def test_an_index_has_to_be_whole():
         recorded(table, np.array([2.5, 3.0]), 2.5)
 
 
-def test_an_order_is_kept_with_ties_and_nan():
+def test_an_order_is_guarded_with_ties_and_nan():
     def ordered(x):
         return x[decisions.sorting_order(x.tape, x.references)]
 
@@ -175,14 +175,14 @@ def test_decisions_on_long_arrays():
     ]
 
 
-def test_refused_unless_asked_for():
+def test_refused_unless_requested():
     with pytest.raises(TraceError, match="A loop must run a constant number of times"):
         record(halved, [5.0])
     with pytest.raises(TraceError, match="needs a plain number"):
         record(table, [np.ones(2), 2])
 
 
-def test_what_does_not_end_is_an_error(monkeypatch):
+def test_endless_recordings_raise(monkeypatch):
     def grows(x):
         while x > 0:
             x = x + 1

@@ -145,12 +145,12 @@ def endless(x):
 
 
 def searched(x):
-    found = -1.0
+    result = -1.0
     for k in range(500):
         if k * x > 3:
-            found = x * k
+            result = x * k
             break
-    return found
+    return result
 
 
 def of_a_list(x):
@@ -158,13 +158,13 @@ def of_a_list(x):
 
 
 @pytest.mark.parametrize("function", [newton, endless, searched, of_a_list], ids=lambda f: f.__name__)
-def test_what_goes_on_for_long_is_guarded(function):
+def test_long_loops_are_guarded(function):
     recording = record(function, [1.3], decides=True, check=True)
     assert recording.guards
     for x in (1.0, 1.3, 2.1):
-        found = [float(value) for value in evaluate(recording.program, [x])]
-        if all(found[1:]):
-            np.testing.assert_allclose(found[0], function(x), rtol=1e-14)
+        results = [float(value) for value in evaluate(recording.program, [x])]
+        if all(results[1:]):
+            np.testing.assert_allclose(results[0], function(x), rtol=1e-14)
 
 
 def test_forty_turns_cost_no_more_than_some_choices_each():

@@ -71,7 +71,7 @@ def statements(draw, depth, in_loop=False):
 
     def block(in_loop=in_loop):
         inner = draw(st.lists(statements(depth - 1, in_loop), min_size=1, max_size=3))
-        return [indent + line for part in inner for line in part]
+        return [indent + line for lines in inner for line in lines]
 
     match kind:
         case "assign":
@@ -105,8 +105,8 @@ def statements(draw, depth, in_loop=False):
 
 @st.composite
 def programs(draw):
-    parts = draw(st.lists(statements(2), min_size=2, max_size=6))
-    body = [line for part in parts for line in part]
+    blocks = draw(st.lists(statements(2), min_size=2, max_size=6))
+    body = [line for block in blocks for line in block]
     return "\n".join(
         [
             "def helper(u, v):",

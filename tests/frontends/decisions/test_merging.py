@@ -154,16 +154,16 @@ def closures(x):
     def larger(u, v):
         return u if u > v else v
 
-    found = []
+    results = []
     for value in [larger(x, i) for i in range(3)]:
         if value > 1:
-            parts = []
-            parts.append(value)
-            parts.append(1.0)
-            found.append(sum(parts))
+            pieces = []
+            pieces.append(value)
+            pieces.append(1.0)
+            results.append(sum(pieces))
         else:
-            found.append(value)
-    return functools.reduce(larger, found) + sum(map(lambda v: v if v < 2 else 2.0, found))
+            results.append(value)
+    return functools.reduce(larger, results) + sum(map(lambda v: v if v < 2 else 2.0, results))
 
 
 def caught(x):
@@ -180,14 +180,14 @@ def caught(x):
 def made_within(x):
     y = 0.0
     if x > 0:
-        found = []
+        results = []
         state = State(0.0)
         if x > 1:
-            found.append(x)
+            results.append(x)
             state.v = x
         else:
-            found.append(2 * x)
-        y = found[0] + len(found) + state.v
+            results.append(2 * x)
+        y = results[0] + len(results) + state.v
     return y
 
 
@@ -260,8 +260,8 @@ MERGED += [caught, tuples, flags, one_sided, walrus, matched, saturated, lambda 
 
 
 def values(function, recording, x):
-    found = evaluate(recording.scalars, [float(x)])
-    return np.array([float(value) for value in found])
+    result = evaluate(recording.scalars, [float(x)])
+    return np.array([float(value) for value in result])
 
 
 def recorded(function, x=1.75):
@@ -303,7 +303,7 @@ def test_a_model_that_calls_itself_for_the_other_sign_is_one_recording():
             )
 
 
-def test_a_condition_that_is_known_in_a_branch_costs_nothing():
+def test_a_condition_is_not_evaluated_again_in_its_branch():
     def again(x):
         y = 0.0
         if x > 1:
@@ -425,10 +425,10 @@ def looping(x):
 
 
 def lengths(x):
-    found = []
+    results = []
     if x > 1:
-        found.append(x)
-    return sum(found) + x
+        results.append(x)
+    return sum(results) + x
 
 
 LOG = []
@@ -481,16 +481,16 @@ GUARDED += [written_through, undefined_if_needed]
 
 @pytest.mark.parametrize("function", GUARDED, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("x", [0.5, 1.75, 3.5])
-def test_what_cannot_be_merged_is_answered_as_at_the_point(function, x):
+def test_unmergeable_branches_are_guarded(function, x):
     recording = recorded(function, x)
     assert recording.guards
-    found = values(function, recording, x)
+    actual = values(function, recording, x)
     expected = np.ravel(function(x))
-    np.testing.assert_allclose(found[: len(expected)], expected, rtol=1e-15)
-    assert (found[len(expected) :] == 1).all()
+    np.testing.assert_allclose(actual[: len(expected)], expected, rtol=1e-15)
+    assert (actual[len(expected) :] == 1).all()
 
 
-def test_what_a_branch_does_outside_is_done_once():
+def test_external_effects_of_a_branch_happen_once():
     LOG.clear()
     recording = record(outside, [0.5], decides=True)
     assert len(recording.guards) == 1

@@ -57,17 +57,17 @@ def test_formulas_are_those_of_python(case, tmp_path):
     recording = record(function, [0.75], decides=True)
     assert recording.guards == ()
     for x in POINTS:
-        (found,) = evaluate(recording.scalars, [x])
-        assert float(found) == pytest.approx(float(function(x)), rel=1e-14, abs=1e-15), x
+        (result,) = evaluate(recording.scalars, [x])
+        assert float(result) == pytest.approx(float(function(x)), rel=1e-14, abs=1e-15), x
 
 
 def per_entry(x):
     bent = np.vectorize(lambda u, v: u if u > v else -2 * u)
-    parts = np.vectorize(lambda u: (u, 2 * u))(x)
+    columns = np.vectorize(lambda u: (u, 2 * u))(x)
     lines = np.apply_along_axis(lambda row: max(row) * row, 0, np.stack([x, 2 * x]))
     pieces = np.piecewise(x, [x > 0.2], [lambda v: v * v, 0.0])
     filled = np.fromiter((u if u > 0 else 0.0 for u in x), float)
-    return bent(x, 0.25), *parts, lines, pieces, filled
+    return bent(x, 0.25), *columns, lines, pieces, filled
 
 
 def test_functions_of_numbers_are_called_for_each_entry():
@@ -75,20 +75,20 @@ def test_functions_of_numbers_are_called_for_each_entry():
     recording = record(per_entry, [x], decides=True, check=True)
     assert recording.guards == ()
     for point in (x, -x, 0.1 * x):
-        expected = np.concatenate([np.ravel(part) for part in per_entry(point)])
+        expected = np.concatenate([np.ravel(array) for array in per_entry(point)])
         np.testing.assert_allclose(np.array(evaluate(recording.scalars, list(point)), float), expected, rtol=1e-15)
 
 
 def test_universal_functions_of_python_functions():
     bent = np.frompyfunc(lambda u, v: u * v if u > v else math.sin(u), 2, 1)
-    parts = np.frompyfunc(lambda u: (u * u, -u), 1, 2)
+    columns = np.frompyfunc(lambda u: (u * u, -u), 1, 2)
 
     @numba.vectorize
     def inside(u):
         return u * u if u > 0 else 3.0 * u
 
     def function(x):
-        return np.array([bent(x, [[0.4], [2.0]])[0], *parts(x), inside(x), x * bent(x[0], 0.1)]).astype(float)
+        return np.array([bent(x, [[0.4], [2.0]])[0], *columns(x), inside(x), x * bent(x[0], 0.1)]).astype(float)
 
     jacobian = acc.value_and_jacobian(function, cache=False)
     for x in (np.array([0.75, -0.5, 3.0]), np.array([-0.75, 0.5, -3.0])):
@@ -120,8 +120,8 @@ def test_many_numbers_are_sorted_as_at_the_point():
     x = np.arange(12.0)[::-1].copy()
     recording = record(lambda x: sorted(x)[:3] + sorted(x, reverse=True)[:2], [x], decides=True)
     assert [guard.answer.split()[0] for guard in recording.guards] == ["order", "order"]
-    found = [float(value) for value in evaluate(recording.scalars, list(x))]
-    assert found == [0.0, 1.0, 2.0, 11.0, 10.0, 1.0, 1.0]
+    results = [float(value) for value in evaluate(recording.scalars, list(x))]
+    assert results == [0.0, 1.0, 2.0, 11.0, 10.0, 1.0, 1.0]
 
 
 def test_functions_compiled_by_numba_are_merged_from_their_source():

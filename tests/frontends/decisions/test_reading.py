@@ -97,9 +97,9 @@ def of(body, folder):
 
 
 def row_of(begin):
-    found = [row for row in ROWS if row.startswith(begin)]
-    assert len(found) == 1, begin
-    return found[0]
+    results = [row for row in ROWS if row.startswith(begin)]
+    assert len(results) == 1, begin
+    return results[0]
 
 
 @pytest.mark.parametrize(("begin", "body"), CASES)

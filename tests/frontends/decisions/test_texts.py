@@ -394,7 +394,7 @@ def made(body, has_source):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("has_source", [True, False], ids=["source", "no source"])
 @pytest.mark.parametrize("body", cases(RECORDED))
-def test_what_is_decided_is_guarded_or_recorded(body, has_source):
+def test_decisions_are_guarded_or_recorded(body, has_source):
     f, _ = made(body, has_source)
     derivative = acc.value_and_gradient(f, effort="fast", target="numpy", cache=False)
     if " is True" in body and not has_source:  # which is a test of types
@@ -409,16 +409,16 @@ def test_what_is_decided_is_guarded_or_recorded(body, has_source):
                 derivative(x)
             continue
         try:
-            found = derivative(x)[0]
+            actual = derivative(x)[0]
         except TraceError:
             assert "reprlib" in body  # which catches the error and goes on: right at one point, and refused at others
             continue
-        np.testing.assert_allclose(found, float(expected), rtol=1e-13)
+        np.testing.assert_allclose(actual, float(expected), rtol=1e-13)
 
 
 @pytest.mark.parametrize("has_source", [True, False], ids=["source", "no source"])
 @pytest.mark.parametrize("body", cases(REFUSED))
-def test_what_cannot_be_guarded_is_refused(body, has_source):
+def test_unguardable_decisions_raise(body, has_source):
     f, file = made(body, has_source)
     with pytest.raises(TraceError, match=re.escape(file)):
         acc.value_and_gradient(f, effort="fast", target="numpy", cache=False)(1.25)
@@ -436,7 +436,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("statement", SHOWN)
-def test_what_is_printed_decides_nothing(statement, capsys):
+def test_printed_text_is_not_guarded(statement, capsys):
     class Point:
         def __init__(self, x):
             self.x = x
@@ -453,14 +453,14 @@ def test_what_is_printed_decides_nothing(statement, capsys):
     assert capsys.readouterr().out == f"{SHOWN[statement]}\n"  # one recording, without guards
 
 
-def test_what_is_printed_without_source_decides_nothing(capsys):
+def test_printed_text_without_source_is_not_guarded(capsys):
     f, _ = made("print(f'{x:.2f}', x)\nreturn x * x", has_source=False)
     derivative = acc.gradient(f, cache=False, check=False)
     assert [derivative(x) for x in (1.25, -3.0)] == [2.5, -6.0]
     assert capsys.readouterr().out == "1.25 x0\n"
 
 
-def test_what_is_logged_or_warned_of_decides_nothing():
+def test_logged_text_is_not_guarded():
     logger, shown = logging.getLogger("texts"), io.StringIO()
     logger.addHandler(logging.StreamHandler(shown))
     logger.propagate = False
@@ -480,7 +480,7 @@ def test_what_is_logged_or_warned_of_decides_nothing():
     assert shown.getvalue() == "1.25 1.2\n1.250\n"
 
 
-def test_errors_say_what_the_function_says():
+def test_errors_keep_the_messages_of_the_function():
     def f(x):
         if x < 0:
             raise ValueError(f"negative: {x:.1f} {x}")
@@ -496,16 +496,16 @@ def test_errors_say_what_the_function_says():
 
 
 def test_text_that_is_put_elsewhere_is_guarded():
-    kept, names = [], {}
+    texts, names = [], {}
 
     def f(x):
         print(names.setdefault(f"{x:.0f}", f"{x:.1f}"))
-        kept.append(f"{2 * x:.3f}")
+        texts.append(f"{2 * x:.3f}")
         return x * x
 
     program = acc.gradient(f, cache=False, check=False)
     assert [program(x) for x in (1.25, -3.0)] == [2.5, -6.0]
-    assert kept == ["2.500", "-6.000"]
+    assert texts == ["2.500", "-6.000"]
 
 
 @pytest.mark.parametrize("specification", [".0f", ".2f", "+.1e", ".3g", ".1%", "010.2f", ",.1f", "g", "f", "z.1f"])

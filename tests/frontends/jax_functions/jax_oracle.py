@@ -1,4 +1,4 @@
-"""What JAX says of its own functions, in double precision."""
+"""Values and derivatives of JAX's functions by JAX, in double precision."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def agree(f, *arguments, rtol=1e-9, points=0):
     """Compare value and Jacobian by the first argument with JAX's; at a batch of points around it, too."""
     derivative = acc.value_and_jacobian(f, **FAST)
     with jax.enable_x64(True):
-        given = [jnp.asarray(x, float) for x in arguments]
+        inputs = [jnp.asarray(x, float) for x in arguments]
         quick = {"xla_backend_optimization_level": 0}  # to compile, not to run
         compute = jax.jit(lambda *x: (f(*x), jax.jacfwd(f)(*x)), compiler_options=quick)
-        _compare(derivative(*arguments), compute(*given), rtol)
+        _compare(derivative(*arguments), compute(*inputs), rtol)
         if points:
             around = [x + 0.01 * np.arange(points).reshape(-1, *(1,) * np.ndim(x)) for x in arguments]
             for k in range(points):
@@ -27,8 +27,8 @@ def agree(f, *arguments, rtol=1e-9, points=0):
     return derivative
 
 
-def _compare(got, wanted, rtol):
-    places, structure = jax.tree.flatten_with_path(wanted)
+def _compare(got, reference, rtol):
+    leaves, structure = jax.tree.flatten_with_path(reference)
     assert jax.tree.structure(got) == structure
-    for (path, expected), found in zip(places, jax.tree.leaves(got), strict=True):
-        np.testing.assert_allclose(found, expected, rtol, 1e-11, err_msg=jax.tree_util.keystr(path))
+    for (path, expected), actual in zip(leaves, jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol, 1e-11, err_msg=jax.tree_util.keystr(path))

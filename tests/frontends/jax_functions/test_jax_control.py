@@ -63,7 +63,7 @@ def test_loops():
     agree(f, X)
 
 
-def test_what_is_decided_at_a_point_is_kept_as_a_case():
+def test_decisions_at_a_point_become_a_case():
     def root(x):
         return lax.while_loop(lambda s: jnp.abs(s * s - x) > 1e-10, lambda s: s - (s * s - x) / (2 * s), x)
 
@@ -124,8 +124,8 @@ def test_rules_of_functions_count():
     tripled.defvjp(lambda x: (tripled(x), x), lambda x, g: (3.0 * g[0] * jnp.cos(x) + g[1],))
     got = acc.jacobian(lambda x: tripled(2.0 * x), **FAST)(X)
     with jax.enable_x64(True):
-        wanted = jax.jit(jax.jacrev(lambda x: tripled(2.0 * x)))(jnp.asarray(X))
-    for one, other in zip(got, wanted, strict=True):
+        expected = jax.jit(jax.jacrev(lambda x: tripled(2.0 * x)))(jnp.asarray(X))
+    for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
@@ -146,8 +146,8 @@ def test_functions_of_jax_have_all_derivatives_where_their_branches_meet():
     }
     for expected, function in functions.items():
         third = acc.jacobian(acc.hessian(jax.jit(lambda x, f=function: f(x[0], x[1])), **FAST), **FAST)(at)
-        wanted = acc.jacobian(acc.hessian(lambda x, f=expected: f(x[0], x[1]), **FAST), **FAST)(at)
-        np.testing.assert_allclose(third, wanted, rtol=1e-14)
+        reference = acc.jacobian(acc.hessian(lambda x, f=expected: f(x[0], x[1]), **FAST), **FAST)(at)
+        np.testing.assert_allclose(third, reference, rtol=1e-14)
     np.testing.assert_allclose(acc.hessian(lambda x: jax.nn.softplus(x[0]), **FAST)(np.zeros(1)), [[0.25]])
 
 

@@ -106,7 +106,7 @@ def test_results_keep_their_structure():
     agree(lambda x: {"b": (x, jnp.sum(x)), "a": [x[0], {"c": x[::2]}], "k": jnp.ones(2)}, X, points=2)
 
 
-def test_several_arguments_numbers_and_what_is_passed_as_it_is():
+def test_several_arguments_numbers_and_constants():
     def f(x, k, name, n):
         assert name == "cubed"
         return k * jnp.sum(x) ** n + x
@@ -127,7 +127,7 @@ def test_functions_are_traced_in_double_precision_whatever_jax_is_configured_for
     np.testing.assert_allclose([value, slope], [np.sin(0.07) * np.pi, 0.1 * np.cos(0.07) * np.pi], rtol=1e-15)
 
 
-def test_deciding_on_a_value_names_the_line_and_what_to_write():
+def test_branching_on_a_value_names_the_line_and_the_alternative():
     def f(x):
         if jnp.sum(x) > 0:
             return x
@@ -137,7 +137,7 @@ def test_deciding_on_a_value_names_the_line_and_what_to_write():
         acc.jacobian(f, **FAST)(X)
 
 
-def test_the_functions_own_errors_stay_what_they_are():
+def test_errors_of_the_function_are_unchanged():
     def f(x):
         return jnp.dot(x, jnp.ones(4))
 
@@ -157,9 +157,9 @@ def network(parameters, x):
 
 def test_powers_of_two_round_as_those_of_jax():
     x = np.linspace(-700.0, 700.0, 15)
-    found = acc.value_and_jacobian(jnp.exp2, exact_order=True)(x)[0]  # XLA's are 100 units off at the ends
+    result = acc.value_and_jacobian(jnp.exp2, exact_order=True)(x)[0]  # XLA's are 100 units off at the ends
     with jax.enable_x64(True):
-        np.testing.assert_allclose(found, jnp.exp2(jnp.asarray(x)), rtol=1e-15)
+        np.testing.assert_allclose(result, jnp.exp2(jnp.asarray(x)), rtol=1e-15)
 
 
 def test_a_network_by_all_its_weights():

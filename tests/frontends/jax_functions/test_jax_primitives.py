@@ -165,7 +165,7 @@ def test_linear_algebra_of_small_matrices():
     agree(f, M)
 
 
-def test_what_does_not_depend_on_the_arguments_is_computed_by_jax():
+def test_constants_are_computed_by_jax():
     def f(x):
         noise = jax.random.normal(jax.random.key(7), (3,))
         values, vectors = jnp.linalg.eigh(jnp.eye(3) + 0.1)
@@ -175,7 +175,7 @@ def test_what_does_not_depend_on_the_arguments_is_computed_by_jax():
     assert derivative.operations < 50
 
 
-def test_gradients_stop_where_they_are_told_to():
+def test_gradients_stop_at_stop_gradient():
     agree(lambda x: x * lax.stop_gradient(jnp.sin(x)), X)
 
 

@@ -1,4 +1,4 @@
-"""What traced arrays and scalars have of NumPy's arrays and scalars: attributes, methods, conversions of constants."""
+"""Attributes, methods and conversions of traced arrays and scalars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accumulus.frontends import record
 
 
 def split(text: str) -> list[str]:
-    return [part.strip() for part in text.replace("\n", ";").split(";") if part.strip()]
+    return [statement.strip() for statement in text.replace("\n", ";").split(";") if statement.strip()]
 
 
 A = np.array([[0.5, -1.0, 2.0], [3.0, 0.25, -0.75]])
@@ -137,15 +137,15 @@ def test_assignments_of_shape_and_flat():
 
 def test_out_of_constants_and_pairs():
     def stored(A):
-        total, counts, parts = np.zeros(3), np.zeros(3), (np.zeros(3), np.zeros(3))
+        total, counts, pairs = np.zeros(3), np.zeros(3), (np.zeros(3), np.zeros(3))
         np.add(A[0], 1.0, total)
         np.add([1.0, 2.0, 3.0], 1.0, out=counts)
-        np.divmod(A[0], 0.7, out=parts)
+        np.divmod(A[0], 0.7, out=pairs)
         plain = np.zeros(3, int)
         np.add(plain, np.array([1, 2, 3]), out=plain)
         np.add.at(plain, [0, 0], 1)
         np.add.reduce(A, axis=0, out=total)
-        return total, counts, parts, plain * A[0, 0]
+        return total, counts, pairs, plain * A[0, 0]
 
     assert_agrees(stored, [A])
 
@@ -156,8 +156,8 @@ def test_where_of_universal_functions():
         safe = np.divide(A[1], A[0], out=np.zeros(3), where=nonzero)
         old = np.sqrt(A[1], where=[True, False, True], out=A[0].copy())
         constant = np.log(np.array([1.0, 0.0]), where=np.array([True, False]), out=np.array([7.0, 8.0]))
-        parts = np.divmod(A[0], 0.7, where=A[1] > 0, out=(np.zeros(3), np.ones(3)))
-        return safe, old, constant, parts
+        pair = np.divmod(A[0], 0.7, where=A[1] > 0, out=(np.zeros(3), np.ones(3)))
+        return safe, old, constant, pair
 
     assert_agrees(quotients, [np.array([[0.0, -1.0, 2.0], [3.0, 0.25, 0.75]])], [np.ones((2, 3))])
 
@@ -215,7 +215,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("source", REFUSED)
-def test_what_is_not_recorded_says_so(source):
+def test_unsupported_functions_raise(source):
     with pytest.raises(TraceError, match=REFUSED[source]):
         record(eval(f"lambda A: {source}", globals()), [A])
     assert copy  # used by the sources above
@@ -225,10 +225,10 @@ def test_numbers_are_not_changed_in_place():
     """`b &= c` of truth values is `b = b & c`, and so for all operators of numbers."""
 
     def f(x):
-        chosen = before = x[0] > 0
-        chosen &= x[1] < 1
-        chosen |= ~before
-        chosen ^= False
+        condition = before = x[0] > 0
+        condition &= x[1] < 1
+        condition |= ~before
+        condition ^= False
         a = b = x[0]
         a += 1.0
         a *= x[1]
@@ -237,7 +237,7 @@ def test_numbers_are_not_changed_in_place():
         a **= 2
         a //= 0.25
         a %= 3.0
-        return np.where(chosen, a * x, b + before * x)
+        return np.where(condition, a * x, b + before * x)
 
     for x in ([0.5, 0.25], [0.5, 1.5], [-0.5, 1.5]):
         record(f, [np.array(x)], check=True)

@@ -77,7 +77,7 @@ def test_derivatives(name):
 
 @pytest.mark.parametrize("optimise", [True, False])
 def test_ties_of_several_are_shared_evenly(optimise):
-    """As in JAX: all that are as great have equal parts of the derivative."""
+    """The derivative of an extreme is shared evenly by all equal entries, as in JAX."""
 
     def f(x):
         return np.array(
@@ -99,7 +99,7 @@ def test_ties_of_several_are_shared_evenly(optimise):
     np.testing.assert_array_equal(pairs[np.arange(3).repeat(2), np.arange(6)], [0.5, 0.5, 1.0, 0.0, 0.0, 1.0])
 
 
-def test_what_a_maximum_of_several_leaves_out_does_not_count():
+def test_unselected_arguments_of_a_maximum_do_not_count():
     f = lambda x: np.max(np.array([x[0], np.sqrt(x[1]), x[2]]))  # noqa: E731
     np.testing.assert_array_equal(acc.jacobian(f)(np.array([2.0, 0.0, 1.0])), [1.0, 0.0, 0.0])
 
@@ -121,7 +121,7 @@ def derivatives_of_sinc(source):
 @pytest.mark.parametrize("x", [0.0, 1e-9, -1e-4, 0.15, 0.17, 2.5])
 @pytest.mark.parametrize("source", ["numpy", "jax", "sympy"])
 def test_derivatives_of_sinc_do_not_cancel(x, source):
-    found = [derivative(x) for derivative in derivatives_of_sinc(source)]
+    actual = [derivative(x) for derivative in derivatives_of_sinc(source)]
     with mpmath.workdps(60):
         expected = [float(mpmath.diff(lambda t: mpmath.sinc(mpmath.pi * t), x, k)) for k in (1, 2, 3)]
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-14)

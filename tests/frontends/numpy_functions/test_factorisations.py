@@ -158,7 +158,7 @@ def test_targets():
     np.testing.assert_allclose(acc.jacobian(f, target="numpy")(a), by_default, rtol=1e-10, atol=1e-12)
 
 
-def test_what_is_refused_says_why():
+def test_refusals_give_a_reason():
     with pytest.raises(TraceError, match="'reduced', 'complete' and 'r'"):
         record(lambda a: np.linalg.qr(a, mode="raw"), [np.eye(2)])
     with pytest.raises(np.linalg.LinAlgError, match="equal length"):

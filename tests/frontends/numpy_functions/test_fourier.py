@@ -44,11 +44,11 @@ def test_transforms_of_every_length_are_numpys(n):
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 12, 16])
 def test_cosine_and_sine_transforms_are_scipys(n):
     def f(x):
-        found = [getattr(scipy.fft, name)(x, kind) for name, kind in KINDS if not is_too_short(name, kind, n)]
+        results = [getattr(scipy.fft, name)(x, kind) for name, kind in KINDS if not is_too_short(name, kind, n)]
         scaled = [
             getattr(scipy.fft, name)(x, kind, norm="ortho") for name, kind in KINDS if not is_too_short(name, kind, n)
         ]
-        return found, scaled
+        return results, scaled
 
     assert_agrees(f, [np.random.default_rng(n).normal(size=n)])
 
@@ -104,12 +104,12 @@ def test_spectra_are_differentiated_by_compiled_code():
     x, window = np.random.default_rng(2).normal(size=(2, 12))
     by_x, by_window = acc.gradient(energy, argnums=(0, 1))(x, window)
     h = 1e-6
-    for found, place in ((by_x, 0), (by_window, 1)):
+    for actual, argument in ((by_x, 0), (by_window, 1)):
         for k in range(12):
             step = np.zeros((2, 12))
-            step[place, k] = h
+            step[argument, k] = h
             difference = energy(x + step[0], window + step[1]) - energy(x - step[0], window - step[1])
-            assert found[k] == pytest.approx(difference / (2 * h), rel=1e-6, abs=1e-7)
+            assert actual[k] == pytest.approx(difference / (2 * h), rel=1e-6, abs=1e-7)
 
 
 def operations(f, *arguments):
@@ -129,14 +129,14 @@ COUNTS = {
 @pytest.mark.parametrize("n", COUNTS)
 def test_operations_are_those_of_fast_transforms(n):
     x, half = np.ones(n), np.ones(n // 2 + 1)
-    found = (
+    result = (
         operations(lambda x, y: parts(np.fft.fft(x + 1j * y)), x, x),
         operations(lambda x: parts(np.fft.rfft(x)), x),
         operations(lambda x, y: np.fft.irfft(x + 1j * y, n, norm="forward"), half, half),
     )
-    assert found == COUNTS[n]
+    assert result == COUNTS[n]
     if n & (n - 1) == 0:
-        assert found[0] == 4 * n * math.log2(n) - 6 * n + 8  # split radix, as published
+        assert result[0] == 4 * n * math.log2(n) - 6 * n + 8  # split radix, as published
 
 
 @pytest.mark.parametrize("shape", [(64,), (96,), (3, 40), (67,)])
@@ -147,7 +147,7 @@ def test_long_axes_are_operations_on_arrays(shape):
 
     x = np.random.default_rng(4).normal(size=shape)
     tape = record(f, [x], arrays=True, at_once=True, check=True).program
-    expected = np.concatenate([part.ravel() for part in f(x)])
+    expected = np.concatenate([array.ravel() for array in f(x)])
     np.testing.assert_allclose(evaluate(tape, x.ravel()), expected, atol=1e-11)
     assert len(tape.blocks) < 1200
 

@@ -62,12 +62,12 @@ def test_derivatives_are_those_of_differences(name):
         function, argnums=(0, 1, 2, 3), target="numpy", optimise=False, effort="fast", time_limit=0.0
     )
     blocks = [np.reshape(leaf, (-1, SIZES[k % 4])) for k, (_, leaf) in enumerate(flatten(derivative(*parts_of(x)))[1])]
-    found = np.concatenate([np.concatenate(blocks[k : k + 4], axis=1) for k in range(0, len(blocks), 4)])
+    actual = np.concatenate([np.concatenate(blocks[k : k + 4], axis=1) for k in range(0, len(blocks), 4)])
     with np.errstate(all="ignore"):
         expected = differences(flat, x)
-    known = np.isfinite(expected)
-    scale = 1.0 + np.abs(expected[known]).max(initial=0.0)
-    np.testing.assert_allclose(found[known], expected[known], rtol=1e-7, atol=1e-8 * scale)
+    finite = np.isfinite(expected)
+    scale = 1.0 + np.abs(expected[finite]).max(initial=0.0)
+    np.testing.assert_allclose(actual[finite], expected[finite], rtol=1e-7, atol=1e-8 * scale)
 
 
 def parts_of(x):

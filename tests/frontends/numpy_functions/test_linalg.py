@@ -129,11 +129,11 @@ def _exact_determinant(rows):
     """The determinant of a matrix of fractions."""
     rows, product = [list(map(Fraction, row)) for row in rows], Fraction(1)
     for k in range(len(rows)):
-        place = next((i for i in range(k, len(rows)) if rows[i][k]), None)
-        if place is None:
+        pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)
+        if pivot is None:
             return Fraction(0)
-        if place != k:
-            rows[k], rows[place], product = rows[place], rows[k], -product
+        if pivot != k:
+            rows[k], rows[pivot], product = rows[pivot], rows[k], -product
         product *= rows[k][k]
         for i in range(k + 1, len(rows)):
             factor = rows[i][k] / rows[k][k]
@@ -159,10 +159,10 @@ def _of_rank(n, rank, kind):
     generator = np.random.default_rng([n, rank])
     if kind == "diagonal":
         return np.diag([0.0] * (n - rank) + [float(k + 1) for k in range(rank)])
-    found = generator.integers(-3, 4, (n, rank)) @ generator.integers(-3, 4, (rank, n))
+    result = generator.integers(-3, 4, (n, rank)) @ generator.integers(-3, 4, (rank, n))
     if kind == "first columns":
-        found[:, : n - rank] = 0
-    return found.astype(float)
+        result[:, : n - rank] = 0
+    return result.astype(float)
 
 
 @cache
@@ -200,7 +200,7 @@ def test_gradients_of_determinants_of_larger_singular_matrices(n):
 
 
 def test_nested_derivatives_of_determinants_with_solutions():
-    """What holds at every order goes together with solutions, which are found by Newton steps."""
+    """Derivatives of every order of determinants agree with solutions, which are found by Newton steps."""
 
     def f(x):
         matrix = np.reshape(x, (4, 4)) * np.sin(x[0]) + np.eye(4)

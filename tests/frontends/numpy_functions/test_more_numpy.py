@@ -53,7 +53,7 @@ def test_quantiles_hold_for_every_order(count, sixteenths, share, seed):
     assert_agrees(f, *([point] for point in points))
 
 
-def test_medians_of_what_is_not_a_number_are_none():
+def test_medians_of_nan_are_nan():
     for many in (4, 20):
         x = np.arange(float(many))
         x[1] = np.nan
@@ -111,12 +111,12 @@ def test_reductions_with_masks(source):
     assert_agrees(lambda A: eval(source, globals(), {"A": A, "C": C}), *([generator.normal(size=(3, 3))] for _ in "ab"))
 
 
-def test_a_mask_of_what_has_no_identity_needs_a_beginning():
+def test_a_masked_reduction_without_identity_needs_initial():
     with pytest.raises(ValueError, match="identity"):
         record(lambda x: np.max(x, where=x > 0), [np.ones(3)])
 
 
-def test_what_is_left_out_has_no_derivative():
+def test_masked_entries_have_no_derivative():
     x = np.array([1.0, np.nan, 3.0])
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(acc.gradient(np.nanmean, check=False)(x), [0.5, 0.0, 0.5])
@@ -193,8 +193,8 @@ def test_every_function_of_numpy_is_recorded_or_refused_for_a_reason():
         function = getattr(np, name)
         if name.startswith("_") or isinstance(function, type | types.ModuleType) or not callable(function):
             continue
-        own = getattr(function, "__name__", name)
-        recorded = function in FUNCTIONS or own in ELEMENTWISE or own in PAIRS or name in OUTSIDE.split()
+        bare_name = getattr(function, "__name__", name)
+        recorded = function in FUNCTIONS or bare_name in ELEMENTWISE or bare_name in PAIRS or name in OUTSIDE.split()
         if not recorded and "Write it with operators" in unsupported(function):
             unknown.append(name)
     # of the first, which makes functions of objects, np.vectorize is recorded; the second is a Bessel function
@@ -218,6 +218,6 @@ def test_every_function_of_numpy_is_recorded_or_refused_for_a_reason():
         "np.ldexp(x, x)": "constant exponent",
     }.items(),
 )
-def test_what_is_left_out_says_why(source, reason):
+def test_excluded_functions_give_a_reason(source, reason):
     with pytest.raises(TraceError, match=reason):
         record(eval(f"lambda x: {source}", globals()), [np.ones(4)])

@@ -76,11 +76,11 @@ CASES = [(f, (12,), name) for name, f in VECTORS.items()] + [(f, (3, 10), name) 
 def test_as_numpy_where_the_recording_holds(f, shape):
     rng = np.random.default_rng(3)
     free, tied = rng.normal(size=shape), np.round(2 * rng.normal(size=shape)) / 2
-    for given in (free, tied):
-        recording = record(f, [given], decides=True, check=True)
+    for sample in (free, tied):
+        recording = record(f, [sample], decides=True, check=True)
         steps = [np.zeros(shape), 1e-9 * rng.normal(size=shape), 0.05 * rng.normal(size=shape)]
         steps += [np.round(2 * rng.normal(size=shape)) / 2 for _ in range(10)]
-        points = np.stack([(given + step).ravel() for step in steps])
+        points = np.stack([(sample + step).ravel() for step in steps])
         holds = where_it_holds(recording, points)
         assert holds[0]
         outputs = outputs_at(recording.program, points)[: recording.results]

@@ -53,7 +53,7 @@ def test_closures_are_restored():
     assert f.__closure__[0].cell_contents is np.zeros
 
 
-def test_a_name_that_was_set_anew_meanwhile_stays():
+def test_a_name_that_was_rebound_meanwhile_stays():
     def f(x):
         borrowed_helpers.make = len
         return x

@@ -39,7 +39,7 @@ def test_products_have_no_leading_zeros():
     assert_agrees(lambda a: np.polymul(a, [0.0]), [np.array([3.0, 4.0, 5.0])])
 
 
-def test_quantiles_of_what_is_not_missing():
+def test_quantiles_skip_missing_numbers():
     def function(x):
         y = np.where(x > 1.0, np.nan, x)
         return np.nanmedian(y), np.nanmedian(y, axis=1), np.nanpercentile(y, [10.0, 90.0], axis=0)
@@ -50,7 +50,7 @@ def test_quantiles_of_what_is_not_missing():
 
 @pytest.mark.parametrize("increasing", [False, True])
 @pytest.mark.parametrize("columns", [0, 1, 2, None, 5])
-def test_vander_has_as_many_columns_as_are_asked_for(columns, increasing):
+def test_vander_has_the_requested_number_of_columns(columns, increasing):
     def powers(x):
         return np.vander(x, columns, increasing)
 

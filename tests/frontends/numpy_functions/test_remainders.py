@@ -50,11 +50,11 @@ def wanted(name, points):
         return FUNCTIONS[name](points[:, 0], points[:, 1])
 
 
-def assert_same_bits(found, expected):
+def assert_same_bits(actual, expected):
     """NaN is NaN, whatever its bits; zeros have signs."""
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(expected)], np.signbit(expected)[~np.isnan(expected)])
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(np.signbit(actual)[~np.isnan(expected)], np.signbit(expected)[~np.isnan(expected)])
 
 
 @every_option
@@ -85,16 +85,16 @@ def test_values_are_numpys_to_the_last_bit(name, options, pairs):
 @every_option
 @each_function
 def test_numbers_as_operands(name, options):
-    """What is known when the function is recorded is simplified, and changes nothing."""
+    """Constants are simplified while recording, without a change of the result."""
     f, points = FUNCTIONS[name], NUMBERS.astype(options.get("dtype", "float64"))
     numbers = (0.1, -0.1, 3.0, -2.0, np.inf, 0.0, 360.0)
     with np.errstate(all="ignore"):
         derivative = acc.value_and_jacobian(lambda x: np.array([(f(x, n), f(n, x)) for n in numbers]), **options)
-        found = derivative.batch(points)[0]
+        result = derivative.batch(points)[0]
         for k, number in enumerate(numbers):
-            assert_same_bits(found[:, k, 0], f(points, points.dtype.type(number)))
+            assert_same_bits(result[:, k, 0], f(points, points.dtype.type(number)))
             if number:  # a literal zero is taken to be divided by something else than zero
-                assert_same_bits(found[:, k, 1], f(points.dtype.type(number), points))
+                assert_same_bits(result[:, k, 1], f(points.dtype.type(number), points))
 
 
 @given(x=st.floats(-1e6, 1e6), y=st.floats(0.01, 100.0), negative=st.booleans())

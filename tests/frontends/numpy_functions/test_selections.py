@@ -39,13 +39,13 @@ def updated(u):
 
 
 def summed(u):
-    chosen = u[u > 0]
-    return np.sum(chosen**2) + np.prod(chosen) + chosen.mean()
+    selected = u[u > 0]
+    return np.sum(selected**2) + np.prod(selected) + selected.mean()
 
 
 def spread(u):
-    chosen = u[(u > -1) & (u < 1)]
-    return np.max(chosen) ** 2 + chosen.min() + np.std(chosen) + np.linalg.norm(chosen)
+    selected = u[(u > -1) & (u < 1)]
+    return np.max(selected) ** 2 + selected.min() + np.std(selected) + np.linalg.norm(selected)
 
 
 def multiplied(u):
@@ -97,7 +97,7 @@ def test_one_program_serves_every_mask(f):
     assert programs(jac) == 1
 
 
-def test_rows_of_a_table_are_chosen():
+def test_rows_of_a_table_are_selected():
     jac = acc.value_and_jacobian(rows)
     for x in points(3):
         (table, total), (slopes, slope) = jac(x)
@@ -109,8 +109,8 @@ def test_rows_of_a_table_are_chosen():
 
 
 def first_and_last(u):
-    chosen = u[u > 0]
-    return chosen[0] * 2 + len(chosen) * chosen[-1]
+    selected = u[u > 0]
+    return selected[0] * 2 + len(selected) * selected[-1]
 
 
 def constant_weights(u):
@@ -126,7 +126,7 @@ WEIGHTS = np.arange(6.0)
 
 
 @pytest.mark.parametrize("f", [first_and_last, constant_weights, joined])
-def test_what_asks_which_entries_is_guarded(f):
+def test_uses_of_selected_positions_are_guarded(f):
     jac = acc.value_and_jacobian(f)
     for x in points(5):
         value, slope = jac(x)
@@ -136,8 +136,8 @@ def test_what_asks_which_entries_is_guarded(f):
 
 
 def by_length(u):
-    chosen = u[u > 0]
-    return np.sum(chosen) if len(chosen) > 3 else np.sum(chosen**2)
+    selected = u[u > 0]
+    return np.sum(selected) if len(selected) > 3 else np.sum(selected**2)
 
 
 def test_the_length_is_guarded_by_the_count_alone():
@@ -157,7 +157,7 @@ def test_no_entry_at_all():
         acc.jacobian(lambda u: np.max(u[u > 9.0]))(np.ones(3))
 
 
-def test_values_that_are_not_chosen_do_not_poison():
+def test_unselected_values_do_not_poison():
     f = lambda u: np.sum(np.sqrt(u[u > 0]) / u[u > 0])  # noqa: E731
     x = np.array([1.0, 0.0, -1.0, 4.0])
     value, slope = acc.value_and_jacobian(f)(x)

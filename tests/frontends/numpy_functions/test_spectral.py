@@ -95,11 +95,11 @@ def free_of_signs(a, triangle):
 
 
 def of_singular(a):
-    """What does not depend on the signs of singular vectors, nor on how those of zeros are turned."""
+    """Return functions that depend neither on signs of singular vectors, nor on rotations of those of zeros."""
     u, s, vh = np.linalg.svd(a)
     k = len(s)
-    parts = (u[:, :k] * np.sin(s)) @ vh[:k], u[:, k:] @ u[:, k:].T, vh[k:].T @ vh[k:]
-    return np.concatenate([part.ravel() for part in parts])
+    results = (u[:, :k] * np.sin(s)) @ vh[:k], u[:, k:] @ u[:, k:].T, vh[k:].T @ vh[k:]
+    return np.concatenate([array.ravel() for array in results])
 
 
 def of_reduced(a):
@@ -140,20 +140,20 @@ def test_derivatives_are_those_of_jax():
     jax.config.update("jax_enable_x64", True)
     a = np.random.default_rng(3).normal(size=(4, 4))
     symmetric = a + a.T
-    found = acc.jacobian(lambda a: np.linalg.eigvalsh(a + a.T), **QUICK)(a)
+    actual = acc.jacobian(lambda a: np.linalg.eigvalsh(a + a.T), **QUICK)(a)
     expected = jax.jit(jax.jacobian(lambda a: jax.numpy.linalg.eigvalsh(a + a.T)))(a)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    found = acc.jacobian(lambda a: np.linalg.svd(a, compute_uv=False), **QUICK)(a)
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+    actual = acc.jacobian(lambda a: np.linalg.svd(a, compute_uv=False), **QUICK)(a)
     np.testing.assert_allclose(
-        found, jax.jit(jax.jacobian(lambda a: jax.numpy.linalg.svd(a, compute_uv=False)))(a), atol=1e-12
+        actual, jax.jit(jax.jacobian(lambda a: jax.numpy.linalg.svd(a, compute_uv=False)))(a), atol=1e-12
     )
     # one triangle is read, so that the other has no derivatives; JAX gives half to each
-    found = acc.jacobian(np.linalg.eigvalsh, **QUICK)(symmetric)
+    actual = acc.jacobian(np.linalg.eigvalsh, **QUICK)(symmetric)
     expected = np.asarray(jax.jit(jax.jacobian(jax.numpy.linalg.eigvalsh))(symmetric))
-    np.testing.assert_allclose(found, np.tril(expected) + np.tril(np.swapaxes(expected, 1, 2), -1), atol=1e-12)
+    np.testing.assert_allclose(actual, np.tril(expected) + np.tril(np.swapaxes(expected, 1, 2), -1), atol=1e-12)
     # of equal eigenvalues their sum has a derivative
-    found = acc.jacobian(lambda a: np.sum(np.linalg.eigvalsh(a)[:2]))(np.diag([1.0, 1.0, 4.0]))
-    np.testing.assert_allclose(found, np.diag([1.0, 1.0, 0.0]), atol=1e-15)
+    actual = acc.jacobian(lambda a: np.sum(np.linalg.eigvalsh(a)[:2]))(np.diag([1.0, 1.0, 4.0]))
+    np.testing.assert_allclose(actual, np.diag([1.0, 1.0, 0.0]), atol=1e-15)
 
 
 def test_vectors_of_close_eigenvalues():

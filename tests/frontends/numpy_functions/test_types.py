@@ -56,7 +56,7 @@ ROUNDING = {
 
 
 @pytest.mark.parametrize("name", ROUNDING)
-def test_what_numpy_would_round_is_refused(name):
+def test_conversions_that_numpy_rounds_raise(name):
     with pytest.raises(TraceError, match=r"float64|integers|number"):
         acc.trace(ROUNDING[name], POINT, guards="error")
 
@@ -76,7 +76,7 @@ LEFT_AS_THEY_ARE = {
 
 
 @pytest.mark.parametrize("name", LEFT_AS_THEY_ARE)
-def test_what_numpy_does_not_round_is_recorded(name):
+def test_conversions_without_rounding_are_recorded(name):
     f = LEFT_AS_THEY_ARE[name]
     value, _ = acc.value_and_jacobian(f)(POINT)
     np.testing.assert_allclose(value, f(POINT), rtol=1e-15)

@@ -29,8 +29,8 @@ def test_by_every_name():
         from scipy import special as inner
         from scipy.special import logsumexp as local
 
-        found = [logsumexp(x), special.logsumexp(x), scipy.special.logsumexp(x), sum_of(x), local(x)]
-        return [*found, inner.logsumexp(x), share(x)]
+        results = [logsumexp(x), special.logsumexp(x), scipy.special.logsumexp(x), sum_of(x), local(x)]
+        return [*results, inner.logsumexp(x), share(x)]
 
     assert_agrees(f, [POINT])
 
@@ -63,7 +63,7 @@ def test_every_row_names_something():
             assert hasattr(loaded, name.partition(".")[0]), f"{module}.{name}"
 
 
-def test_what_cannot_be_recorded_names_the_function_and_the_line():
+def test_errors_name_the_function_and_the_line():
     with pytest.raises(TraceError, match=r"test_borrowed.py.*\n.*logsumexp\(x, return_sign=True\)"):
         record(lambda x: logsumexp(x, return_sign=True), [POINT])
     with pytest.raises(TraceError, match=r"scipy\.special\.softmax: .*Arguments that can be recorded: x, axis"):

@@ -56,18 +56,18 @@ def function(request):
 def test_values(function, x):
     with np.errstate(all="ignore"):
         expected = np.ravel(function(x))
-    found = evaluate(record(function, [x]).scalars, x.tolist())
-    np.testing.assert_allclose(np.array(found, float), expected, rtol=1e-9, atol=1e-9)
+    actual = evaluate(record(function, [x]).scalars, x.tolist())
+    np.testing.assert_allclose(np.array(actual, float), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_derivatives(function):
     x = np.array([0.31, -0.52, 1.13, 0.74, *V])
-    found = acc.jacobian(function, effort="fast", optimise=False)(x)
+    actual = acc.jacobian(function, effort="fast", optimise=False)(x)
     expected = differences(function, x)
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8 * (1.0 + np.abs(expected).max()))
+    np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=1e-8 * (1.0 + np.abs(expected).max()))
 
 
-def test_what_is_wrong_is_said():
+def test_mistakes_are_named_in_the_error():
     with pytest.raises(TraceError, match="p has to be a constant"):
         acc.jacobian(lambda x: distance.minkowski(x, V, x[0]))(V)
     with pytest.raises(ValueError, match="p must be greater than 0"):

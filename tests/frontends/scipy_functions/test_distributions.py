@@ -112,6 +112,6 @@ def test_several_normal_variables(cov):
         lambda x: stats.multivariate_normal.logpdf([0.1, 0.2], [0.0, 0.0], x * np.eye(2)),
     ],
 )
-def test_what_is_refused(function):
+def test_refusals(function):
     with pytest.raises(TraceError, match=r"test_distributions\.py"):
         acc.jacobian(function, cache=False)(1.5)

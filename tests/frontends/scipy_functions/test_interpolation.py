@@ -88,7 +88,7 @@ def test_derivatives_of_splines_as_functions(name, nu):
         np.testing.assert_allclose(slope, spline(x, nu + 1), rtol=1e-11, atol=1e-11)
 
 
-def test_what_a_function_does_with_splines():
+def test_splines_within_functions():
     outside = SPLINES["CubicSpline"]
 
     class Model:
@@ -112,7 +112,7 @@ def test_what_a_function_does_with_splines():
 
 
 @pytest.mark.parametrize("spline", ["CubicSpline", "natural"])
-def test_extrapolation_is_chosen_by_the_call(spline):
+def test_extrapolation_is_set_by_the_call(spline):
     for extrapolate in (True, False, "periodic"):
         function = acc.value_and_jacobian(lambda x, e=extrapolate: SPLINES[spline](x, extrapolate=e), cache=False)
         expected = SPLINES[spline](POINTS, extrapolate=extrapolate)
@@ -162,12 +162,12 @@ def test_regular_grids(method):
             function = interpolate.RegularGridInterpolator(
                 axes[:count], values, method=method, bounds_error=False, fill_value=fill
             )
-            given = points[:, :count]
-            value, jacobian = acc.value_and_jacobian(lambda x, f=function: f(x), cache=False)(given)
-            np.testing.assert_allclose(value, function(given), rtol=1e-12, atol=1e-13)
+            coordinates = points[:, :count]
+            value, jacobian = acc.value_and_jacobian(lambda x, f=function: f(x), cache=False)(coordinates)
+            np.testing.assert_allclose(value, function(coordinates), rtol=1e-12, atol=1e-13)
             for k in range(count):
                 step = 1e-7 * np.eye(count)[k]
-                expected = (function(given + step) - function(given - step)) / 2e-7
+                expected = (function(coordinates + step) - function(coordinates - step)) / 2e-7
                 np.testing.assert_allclose(jacobian[range(8), range(8), k], expected, rtol=1e-5, atol=1e-5)
     function = interpolate.RegularGridInterpolator(axes, rng.normal(size=(4, 3, 5, 2)), method=method)
     value = acc.value_and_jacobian(lambda x, y: function((x, y, 0.3)), cache=False)(0.7, 1.2)[0]
@@ -208,7 +208,7 @@ def test_splev():
         ),
     ],
 )
-def test_what_is_refused(function, message):
+def test_refusals(function, message):
     with pytest.raises(TraceError, match=rf"(?s)test_interpolation\.py.*{message}"):
         acc.jacobian(function, cache=False)(VALUES)
 

@@ -111,8 +111,8 @@ def test_arrays_of_rotations():
         assert not rotations.single
         assert isinstance(rotations, Rotation)
         both = Rotation.concatenate([rotations, KNOWN])
-        parts = (rotations.magnitude(), rotations.apply([1.0, 2.0, 3.0]), rotations[1].as_quat(), both.as_matrix())
-        return *parts, (rotations * KNOWN).as_rotvec(), Rotation.from_euler("zy", x[:, :2]).as_quat()
+        results = (rotations.magnitude(), rotations.apply([1.0, 2.0, 3.0]), rotations[1].as_quat(), both.as_matrix())
+        return *results, (rotations * KNOWN).as_rotvec(), Rotation.from_euler("zy", x[:, :2]).as_quat()
 
     assert_agrees(f, [np.array([[0.1, 0.2, 0.3], [1.0, -2.0, 0.5]])], rtol=1e-10)
 
@@ -154,14 +154,14 @@ def test_small_angles_against_fifty_digits(angle):
             above, below = (quaternion(*each) for each in moved)
             expected[:, k] = [float((a - b) / (2 * step)) for a, b in zip(above, below, strict=True)]
         value = [float(entry) for entry in quaternion(*point)]
-    found, by_entry = acc.value_and_jacobian(lambda x: Rotation.from_rotvec(x).as_quat(), optimise=False)(x)
-    np.testing.assert_allclose(found, value, rtol=1e-15, atol=1e-16)
+    actual, by_entry = acc.value_and_jacobian(lambda x: Rotation.from_rotvec(x).as_quat(), optimise=False)(x)
+    np.testing.assert_allclose(actual, value, rtol=1e-15, atol=1e-16)
     np.testing.assert_allclose(by_entry, expected, rtol=2e-12, atol=1e-15)
     back = acc.jacobian(lambda x: Rotation.from_rotvec(x).as_rotvec(), optimise=False)(x)
     np.testing.assert_allclose(back, np.eye(3), atol=1e-13)
 
 
-def test_what_is_refused_says_why():
+def test_refusals_give_a_reason():
     with pytest.raises(TraceError, match=r"Rotation\.mean .* not recorded"):
         record(lambda x: Rotation.from_rotvec(x).mean(), [np.ones((2, 3))])
     for f in (

@@ -117,7 +117,7 @@ def test_values_and_derivatives(name):
     def flat(x):
         results = function(x)
         return np.concatenate(
-            [np.ravel(part) for part in (results if isinstance(results, tuple | list) else [results])]
+            [np.ravel(array) for array in (results if isinstance(results, tuple | list) else [results])]
         )
 
     assert_agrees(function, [point], rtol=1e-9, example=[point])
@@ -129,9 +129,9 @@ def test_permutations_hold_at_every_point():
     points = np.random.default_rng(3).normal(size=(30, 4, 4))
     program = acc.value_and_jacobian(scipy.linalg.lu, optimise=False)
     values, _ = program.batch(points)
-    for point, *parts in zip(points, *values, strict=True):
-        for part, expected in zip(parts, scipy.linalg.lu(point), strict=True):
-            np.testing.assert_allclose(part, expected, atol=1e-11)
+    for point, *factors in zip(points, *values, strict=True):
+        for factor, expected in zip(factors, scipy.linalg.lu(point), strict=True):
+            np.testing.assert_allclose(factor, expected, atol=1e-11)
 
 
 @pytest.mark.parametrize("guards", ["error", None])
@@ -146,11 +146,11 @@ def test_exponentials_against_fifty_digits(guards, scale):
         exact = np.array(mpmath.expm(mpmath.matrix(block.tolist())).tolist(), float)
     scale = np.abs(exact[:3, :3]).max()
     np.testing.assert_allclose(value, exact[:3, :3], rtol=0, atol=1e-13 * scale)
-    found = np.tensordot(by_entry, change, 2)
-    np.testing.assert_allclose(found, exact[:3, 3:], rtol=0, atol=1e-13 * np.abs(exact[:3, 3:]).max())
+    result = np.tensordot(by_entry, change, 2)
+    np.testing.assert_allclose(result, exact[:3, 3:], rtol=0, atol=1e-13 * np.abs(exact[:3, 3:]).max())
 
 
-def test_banded_systems_cost_what_their_bands_cost():
+def test_the_cost_of_banded_systems_is_that_of_their_bands():
     def operations(n):
         tape = record(lambda b: scipy.linalg.solve_banded((1, 1), b, np.ones(n)), [np.ones((3, n))]).scalars
         return np.count_nonzero(needed(tape))
@@ -169,12 +169,12 @@ def test_banded_systems_cost_what_their_bands_cost():
         (lambda a: scipy.linalg.lu(a, p_indices=True), "permutation"),
     ],
 )
-def test_what_is_refused_says_why(function, reason):
+def test_refusals_give_a_reason(function, reason):
     with pytest.raises(TraceError, match=reason):
         record(function, [np.eye(3)])
 
 
-def test_only_what_is_recorded_is_said_to_be_supported():
+def test_supported_lists_recorded_functions_only():
     names = supported()
     assert "scipy.linalg.expm" in names
     assert "scipy.linalg.logm" not in names

@@ -15,8 +15,8 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, ConvergenceError, TraceError
 
 
-def close(found, expected, rtol=1e-7, atol=1e-9):
-    np.testing.assert_allclose(found, np.asarray(expected), rtol=rtol, atol=atol)
+def close(actual, expected, rtol=1e-7, atol=1e-9):
+    np.testing.assert_allclose(actual, np.asarray(expected), rtol=rtol, atol=atol)
 
 
 # Integrals -----------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def test_integrals_to_infinity_and_with_arguments():
     close(acc.gradient(lambda a: quad(lambda s, k: s**k, 0.0, 1.0, (a,))[0])(2.0), -1.0 / 9.0)
 
 
-def test_solvers_of_constants_are_scipys_own():
+def test_solvers_of_constants_are_those_of_scipy():
     close(acc.gradient(lambda a: a * quad(lambda s: s**2, 0.0, 1.0, points=[0.5])[0])(2.0), 1.0 / 3.0)
     close(acc.gradient(lambda a: a * solve_ivp(lambda t, y: -y, (0.0, 1.0), [1.0], "BDF").y[0, -1])(2.0), 0.368, 1e-2)
     close(acc.gradient(lambda a: a * optimize.minimize(lambda y: (y[0] - 1.0) ** 2, [0.0]).x[0])(2.0), 1.0, 1e-5)
@@ -113,8 +113,8 @@ def test_least_squares():
     close(acc.jacobian(fit)(np.cos(times)), np.linalg.pinv(design))
 
     def cost(data):
-        found = optimize.least_squares(lambda c: [c[0] - data[0], data[1] * c[0] - 1.0], [0.0], **tight)
-        return found.cost + found.success
+        result = optimize.least_squares(lambda c: [c[0] - data[0], data[1] * c[0] - 1.0], [0.0], **tight)
+        return result.cost + result.success
 
     def exact(data):
         c = (data[0] + data[1]) / (1.0 + data[1] ** 2)
@@ -123,7 +123,7 @@ def test_least_squares():
     close(acc.gradient(cost)(A), acc.gradient(exact)(A), 1e-6)
 
 
-def test_roots_that_are_not_found():
+def test_failed_root_searches():
     for solve in (
         lambda a: optimize.brentq(lambda y: y**2 + a, -1.0, 1.0),
         lambda a: optimize.fsolve(lambda y: y**2 + a, 1.0)[0],
@@ -141,12 +141,12 @@ def test_solutions_at_given_times(method):
     times = np.array([0.5, 1.0, 1.5])
 
     def run(k, y0):
-        found = solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [y0], method, times, rtol=1e-9, atol=1e-11)
-        assert found.success
-        return found.y
+        actual = solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [y0], method, times, rtol=1e-9, atol=1e-11)
+        assert actual.success
+        return actual.y
 
-    for place, expected in ((0, -3.0 * times * np.exp(-0.5 * times)), (1, np.exp(-0.5 * times))):
-        close(acc.jacobian(run, argnums=place)(0.5, 3.0)[0], expected)
+    for column, expected in ((0, -3.0 * times * np.exp(-0.5 * times)), (1, np.exp(-0.5 * times))):
+        close(acc.jacobian(run, argnums=column)(0.5, 3.0)[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,6 @@ def test_solutions_at_given_times(method):
         (lambda k: optimize.fsolve(lambda y: np.stack([y[0] - k, y[0]]), 1.0), "2 numbers for 1 unknowns"),
     ],
 )
-def test_what_is_refused_says_what_to_write(solve, says):
+def test_refusals_give_an_alternative(solve, says):
     with pytest.raises((TraceError, ArgumentError), match=says):
         acc.jacobian(solve, check=False)(1.0)

@@ -69,9 +69,9 @@ def expected(name):
     return jax.jit(every)(jnp.asarray(U))
 
 
-def close(found, expected, name):
-    found = found.toarray() if scipy.sparse.issparse(found) else found
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12, err_msg=name)
+def close(actual, expected, name):
+    actual = actual.toarray() if scipy.sparse.issparse(actual) else actual
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
 @pytest.fixture(autouse=True)
@@ -111,8 +111,8 @@ def test_second_derivatives(target):
 def test_taylor_coefficients():
     for name, case in CASES.items():
         value, _, first, second, _ = expected(name)
-        found = acc.taylor(case(np, K, M, B))((U,), (np.stack([V, 0.0 * V]),))
-        for one, other in zip((found[0], *found[1]), (value, first, 0.5 * second), strict=True):
+        actual = acc.taylor(case(np, K, M, B))((U,), (np.stack([V, 0.0 * V]),))
+        for one, other in zip((actual[0], *actual[1]), (value, first, 0.5 * second), strict=True):
             close(one, other, name)
 
 
@@ -133,9 +133,9 @@ def test_values_are_those_of_scipy_to_the_last_bit():
     u = U.copy()
     u[holes.indices[17 * 3]] = np.inf  # times a stored zero
     np.testing.assert_array_equal(acc.compile(lambda u: holes @ u, cache=False)(u), holes @ u)
-    found = acc.jacobian(lambda u: holes @ u, sparse="csr", cache=False)(U).toarray()
-    np.testing.assert_array_equal(found, acc.jacobian(lambda u: holes @ u, cache=False)(U))
-    np.testing.assert_allclose(found, holes.toarray(), rtol=1e-15)
+    result = acc.jacobian(lambda u: holes @ u, sparse="csr", cache=False)(U).toarray()
+    np.testing.assert_array_equal(result, acc.jacobian(lambda u: holes @ u, cache=False)(U))
+    np.testing.assert_allclose(result, holes.toarray(), rtol=1e-15)
 
 
 def test_infinite_entries_stay_out_of_branches_that_are_not_taken():
@@ -157,7 +157,7 @@ def test_blocks_are_shared_and_saved(tmp_path):
     assert len({id(block.opaque) for block in blocks}) == 1
 
 
-def test_exact_order_writes_out_what_is_multiplied():
+def test_exact_order_writes_out_products():
     function = acc.value_and_jacobian(lambda u: K @ u + u**2, exact_order=True, cache=False)
     value, jacobian = function(U)
     np.testing.assert_allclose(value, K @ U + U**2, rtol=1e-14)

@@ -54,16 +54,16 @@ def test_products_are_those_of_dense_matrices(form, kind):
         if name == "row" and form in ("coo", "dia", "bsr"):  # which SciPy does not index
             continue
         with unrolled(0):
-            found = acc.value_and_jacobian(lambda u, function=function: function(u, sparse))(VECTOR)
+            actual = acc.value_and_jacobian(lambda u, function=function: function(u, sparse))(VECTOR)
         written = acc.value_and_jacobian(lambda u, function=function: function(u, sparse), effort="fast")(VECTOR)
         expected = of_the_dense_matrix(name, kind)
-        for one, other, right in zip(*map(flat, (found, written, expected)), strict=True):
+        for one, other, right in zip(*map(flat, (actual, written, expected)), strict=True):
             np.testing.assert_allclose(one, right, rtol=1e-13, atol=1e-14, err_msg=name)
             np.testing.assert_allclose(other, right, rtol=1e-13, atol=1e-14, err_msg=name)
 
 
 def flat(results):
-    return [part for result in results for part in (result if isinstance(result, tuple) else (result,))]
+    return [array for result in results for array in (result if isinstance(result, tuple) else (result,))]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -73,7 +73,7 @@ def test_a_star_is_a_product_of_matrices_for_sparse_matrices(form):
     np.testing.assert_allclose(acc.jacobian(lambda u: u * sparse.T)(VECTOR), dense, rtol=1e-14)
 
 
-def test_products_cost_what_is_stored():
+def test_products_cost_one_operation_per_stored_entry():
     n = 30_000
     laplace = scipy.sparse.diags_array([np.ones(n - 1), np.full(n, -2.0), np.ones(n - 1)], offsets=[-1, 0, 1]).tocsr()
     jacobian = acc.jacobian(lambda u: laplace @ u + u**2, sparse="csr")
@@ -101,7 +101,7 @@ def test_a_matrix_that_changes_is_seen():
     "function",
     [lambda u, K: K.multiply(u), lambda u, K: K / u[0], lambda u, K: np.dot(K, u), lambda u, K: (1j * K) @ u],
 )
-def test_what_is_not_recorded_is_refused(function):
+def test_unsupported_operations_raise(function):
     sparse, _ = both("csr", "array")
     with pytest.raises(TraceError, match=r"M @ x|toarray|real ones"):
         acc.jacobian(lambda u: function(u, sparse))(VECTOR)
@@ -113,12 +113,12 @@ def test_shapes_that_do_not_fit_raise_as_in_scipy():
         acc.jacobian(lambda u: sparse @ u[:4])(VECTOR)
 
 
-def test_sums_between_places_are_one_block():
+def test_sums_between_positions_are_one_block():
     x = np.linspace(-1.0, 2.0, 5_000)
-    places = np.sort(np.random.default_rng(0).choice(5_000, 700, replace=False))
+    positions = np.sort(np.random.default_rng(0).choice(5_000, 700, replace=False))
     jagged = np.array([3, 9, 9, 2, 4_000])
-    jacobian = acc.jacobian(lambda x: np.add.reduceat(x * x, places), sparse="csr")
-    np.testing.assert_allclose(jacobian(x).sum(axis=0), 2.0 * x * (np.arange(5_000) >= places[0]), atol=1e-15)
+    jacobian = acc.jacobian(lambda x: np.add.reduceat(x * x, positions), sparse="csr")
+    np.testing.assert_allclose(jacobian(x).sum(axis=0), 2.0 * x * (np.arange(5_000) >= positions[0]), atol=1e-15)
     function = acc.compile(lambda x: (np.add.reduceat(x * x, jagged), np.add.reduceat(x.reshape(50, 100), [3, 60], 1)))
     for one, other in zip(function(x), function.__wrapped__(x), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)

@@ -126,7 +126,7 @@ def test_batches(target):
 
 def test_a_constant_matrix_is_factorised_once(monkeypatch):
     made, factorised = [], SparseSystem._factorised
-    monkeypatch.setattr(SparseSystem, "_factorised", lambda *given: made.append(1) or factorised(*given))
+    monkeypatch.setattr(SparseSystem, "_factorised", lambda *args: made.append(1) or factorised(*args))
     shifted = MATRIX + 0.125 * sp.eye_array(N)
     function = acc.value_and_gradient(lambda u: np.sum(spla.spsolve(shifted, np.sin(spla.spsolve(shifted, u))) ** 2))
     for scale in (1.0, 2.0, 3.0):
@@ -138,8 +138,8 @@ def test_large_systems_have_products_and_no_jacobian():
     n = 40_000
     laplace = sp.diags_array([np.ones(n - 1), np.full(n, -2.5), np.ones(n - 1)], offsets=[-1, 0, 1]).tocsc()
     u, ones = np.linspace(0.0, 1.0, n), np.ones(n)
-    found = acc.gradient(lambda u: np.sum(spla.spsolve(laplace, u**2)))(u)
-    close(found, 2.0 * u * spla.spsolve(laplace, ones))
+    result = acc.gradient(lambda u: np.sum(spla.spsolve(laplace, u**2)))(u)
+    close(result, 2.0 * u * spla.spsolve(laplace, ones))
     close(acc.jvp(lambda u: spla.spsolve(laplace, u**2))((u,), (ones,))[1], spla.spsolve(laplace, 2.0 * u))
     with pytest.raises(SizeError, match=r"40,000 equations.*acc\.jvp"):
         acc.jacobian(lambda u: spla.spsolve(laplace, u**2))(u)
@@ -179,7 +179,7 @@ def test_small_systems_are_written_out():
     close(function(U[:5]), 2.0 * U[:5] * np.linalg.solve(small.toarray().T, np.ones(5)))
 
 
-def test_what_cannot_call_scipy_says_so(tmp_path):
+def test_targets_without_scipy_raise(tmp_path):
     function = FUNCTIONS["constant"][0]
     for options in ({"exact_order": True}, {"dtype": "float32"}, {"target": "c"}):
         with pytest.raises(OpaqueError, match="spsolve"):
@@ -203,7 +203,7 @@ def test_what_cannot_call_scipy_says_so(tmp_path):
         lambda u: spla.spilu(stored(u)).solve(u),
     ],
 )
-def test_what_is_not_recorded_is_refused(function):
+def test_unsupported_operations_raise(function):
     with pytest.raises(TraceError, match=r"test_sparse_systems\.py"):
         acc.compile(function)(U)
 
@@ -215,7 +215,7 @@ def test_shapes_that_do_not_fit_raise_as_in_scipy():
         acc.compile(lambda u: spla.spsolve(MATRIX[:4], u[:4]))(U)
 
 
-def test_classes_are_what_they_are_while_a_function_is_recorded():
+def test_classes_are_unchanged_while_a_function_is_recorded():
     def function(u):
         matrix = stored(u)
         assert isinstance(matrix, sp.csc_array)

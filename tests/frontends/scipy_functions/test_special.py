@@ -136,7 +136,7 @@ def test_logsumexp_at_infinities():
         (lambda x: special.gammainc(x, 2.0), r"gammainc.*not recorded"),
     ],
 )
-def test_what_is_refused(function, message):
+def test_refusals(function, message):
     with pytest.raises(TraceError, match=rf"(?s)test_special\.py.*{message}"):
         acc.jacobian(function, cache=False)(1.5)
 

@@ -62,7 +62,7 @@ def leaves_of(tree):
     elif hasattr(tree, "__dataclass_fields__"):
         tree = [getattr(tree, name) for name in tree.__dataclass_fields__]
     if isinstance(tree, list | tuple):
-        return [leaf for part in tree for leaf in leaves_of(part)]
+        return [leaf for child in tree for leaf in leaves_of(child)]
     return [tree] if isinstance(tree, np.ndarray | np.generic | float) else []
 
 

@@ -22,7 +22,7 @@ def test_arguments_are_differentiated_by_name():
     assert (value, slope["k1"]) == (4.0, 2.0)
 
 
-def test_defaults_that_are_not_given_are_differentiated_by_when_asked():
+def test_defaults_are_differentiated_if_named():
     def f(x, k=3.0, shift=1.0):
         return k * x**2 + shift
 
@@ -42,7 +42,7 @@ def test_methods_partials_callables_and_many_arguments():
             return self.gain * x * rates[0]
 
         def __call__(self, x, *rest, scale=1.0):
-            return self.gain * x * scale + sum(part["a"] for part in rest)
+            return self.gain * x * scale + sum(group["a"] for group in rest)
 
     model = Model(2.0)
     assert jacobian(model.force, argnames="rates")(3.0, rates=(5.0,)) == (6.0,)
@@ -75,10 +75,10 @@ def test_a_list_of_numbers_is_an_array_in_derivatives():
     expected = acc.gradient(rosenbrock)(np.array([1.5, -2.0]))
     np.testing.assert_array_equal(acc.gradient(rosenbrock)([1.5, -2.0]), expected)
     np.testing.assert_array_equal(jacobian(lambda p: rosenbrock(p["x"]))({"x": [1.5, -2]})["x"], expected)
-    found = jacobian(lambda x: np.sin(x) * x)([1.0, 2.0])  # takes arrays only
-    np.testing.assert_allclose(found, np.diag(np.cos([1.0, 2.0]) * [1.0, 2.0] + np.sin([1.0, 2.0])))
-    found = jacobian(lambda m: [m[0][1] * m[1][0], m[0][0]])([[1.0, 2.0], [3.0, 4.0]])
-    np.testing.assert_array_equal(found, [[[0.0, 3.0], [2.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]])
+    actual = jacobian(lambda x: np.sin(x) * x)([1.0, 2.0])  # takes arrays only
+    np.testing.assert_allclose(actual, np.diag(np.cos([1.0, 2.0]) * [1.0, 2.0] + np.sin([1.0, 2.0])))
+    actual = jacobian(lambda m: [m[0][1] * m[1][0], m[0][0]])([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(actual, [[[0.0, 3.0], [2.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]])
 
 
 def test_lists_stay_lists_where_that_makes_a_difference():

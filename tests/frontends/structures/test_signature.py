@@ -28,14 +28,14 @@ def spring(x, k=2.0, shift=1.0, *, damping=0.0):
         ((X, 3.0), {"shift": 1.0}, 6.0 * X),
     ],
 )
-def test_keywords_are_arguments_in_their_places(arguments, keywords, expected):
+def test_keywords_are_moved_to_their_positions(arguments, keywords, expected):
     jac = acc.jacobian(spring)
     np.testing.assert_allclose(jac(*arguments, **keywords), np.diag(expected), rtol=1e-15)
     program = jac.compile(*positional_call(spring, arguments, keywords, "spring")[0])
     assert jac.compile(*arguments, **keywords).program is program
 
 
-def test_keywords_are_differentiated_by_their_places():
+def test_keywords_are_differentiated_by_position():
     np.testing.assert_allclose(acc.jacobian(spring, argnums=1)(X, k=3.0), X**2)
     value, (by_x, by_shift) = acc.value_and_jacobian(spring, argnums=(0, -1))(X, shift=4.0)
     np.testing.assert_allclose(value, spring(X, shift=4.0))
@@ -91,6 +91,6 @@ def test_methods_and_partials_have_signatures():
         (lambda: acc.jacobian(lambda x, **more: x, argnames="k")(X), "k was not given"),
     ],
 )
-def test_what_does_not_fit_is_a_typed_error(call, said):
+def test_mismatches_raise_typed_errors(call, said):
     with pytest.raises(ArgumentError, match=said):
         call()

@@ -28,10 +28,10 @@ def test_axes_of_points_by_prefix():
     by_field = jac.batch(Spring(stiff.T, rest), xs, in_axes=(Spring(1, 0), -1))
     named = jac.batch(Spring(stiff, rest), x=xs, in_axes={"spring": 0, "x": 1})
     for k, (spring, x) in enumerate(point["force"] for point in points):
-        for found in (many, by_field, named):
-            np.testing.assert_allclose(found["force"][0].stiffness[k], spring.stiffness, rtol=1e-14)
-            np.testing.assert_allclose(found["force"][0].rest[k], spring.rest, rtol=1e-14)
-            np.testing.assert_allclose(found["force"][1][k], x, rtol=1e-14)
+        for result in (many, by_field, named):
+            np.testing.assert_allclose(result["force"][0].stiffness[k], spring.stiffness, rtol=1e-14)
+            np.testing.assert_allclose(result["force"][0].rest[k], spring.rest, rtol=1e-14)
+            np.testing.assert_allclose(result["force"][1][k], x, rtol=1e-14)
     shared = jac.batch(Spring(2.0, 0.5), xs.T, in_axes=(None, 0))
     assert shared["force"][0].stiffness.shape == (n, 3)
     shifted = jacobian(f, argnames="shift").batch(Spring(2.0, 0.5), xs.T, shift=np.ones(n), in_axes=(None, 0))
@@ -59,9 +59,9 @@ def test_sparse_results_values_of_nonzeros_and_patterns():
 
 def test_reports_pickles_copies_and_checks():
     derivative = jacobian(system_force)
-    wanted = derivative(SYSTEM, X)
+    expected = derivative(SYSTEM, X)
     again = pickle.loads(pickle.dumps(derivative))
-    for one, other in zip(leaves_of(again(SYSTEM, X)), leaves_of(wanted), strict=True):
+    for one, other in zip(leaves_of(again(SYSTEM, X)), leaves_of(expected), strict=True):
         np.testing.assert_array_equal(one, other)
     assert derivative.operations == derivative.report().operations
     assert "1 compiled" in repr(derivative)
@@ -80,21 +80,21 @@ def test_traces_of_structures():
 # Calls of a form that was met before -----------------------------------------------------------------------------
 
 
-def test_later_calls_take_what_they_are_given():
+def test_later_calls_accept_arguments_of_the_same_kind():
     """The short way through a call looks at types, keys, constants and fields again."""
 
     def f(p, x, *, mode="a"):
         return p["k"] * x * (2.0 if mode == "a" else 3.0) + sum(p.values(), 0.0) * (4.0 if "m" in p else 1.0)
 
     jac = jacobian(f, argnums=1)
-    wanted = jacobian(f, argnums=0)
+    expected = jacobian(f, argnums=0)
     for _ in range(2):
         assert jac({"k": 2.0, "l": 1.0}, 3.0) == 4.0
         assert jac({"k": 5.0, "l": 1.0}, 3.0, mode="b") == 15.0
         assert jac({"l": 7.0, "k": 1.0}, 3.0, mode="a") == 2.0
         assert jac({"k": 2, "m": np.float32(1.0)}, x=np.float64(3.0)) == 4.0
         assert jac({"k": True, "l": 1.0}, 3.0) == 2.0
-        assert wanted({"k": 2.0, "m": 1.0}, 3.0) == {"k": 10.0, "m": 4.0}
+        assert expected({"k": 2.0, "m": 1.0}, 3.0) == {"k": 10.0, "m": 4.0}
         np.testing.assert_array_equal(jac({"k": X, "l": 0.0}, 3.0), 2.0 * X)
         np.testing.assert_array_equal(jac({"k": X.tolist(), "l": X}, X), np.diag(2.0 * X))
     with pytest.raises(ArgumentError, match=r"\['k'\] is a set of numbers"):
@@ -136,22 +136,22 @@ def test_results_are_written_to_arrays_of_their_structure():
 
     jac = jacobian(f)
     points = {"x": np.arange(8.0).reshape(4, 2), "k": np.arange(4.0)}
-    wanted = jac.batch(points, in_axes=0)
+    expected = jac.batch(points, in_axes=0)
     out = {"z": {"k": np.empty(4), "x": np.empty((4, 2))}, "y": {"k": np.empty((4, 2)), "x": np.empty((4, 2, 2))}}
     jac.batch(points, in_axes=0, out=out)
     for row in ("y", "z"):
         for column in ("x", "k"):
-            np.testing.assert_array_equal(out[row][column], wanted[row][column])
+            np.testing.assert_array_equal(out[row][column], expected[row][column])
     flat = [np.empty((4, 2, 2)), np.empty((4, 2)), np.empty((4, 2)), np.empty(4)]
     jac.batch(points, in_axes=0, out=flat)
-    np.testing.assert_array_equal(flat[1], wanted["y"]["k"])
+    np.testing.assert_array_equal(flat[1], expected["y"]["k"])
     with pytest.raises(
         ArgumentError, match=r"out has arrays at \['y'\]; expected .* at \['y'\]\['x'\], \['y'\]\['k'\]"
     ):
         jac.batch(points, in_axes=0, out={"y": np.empty(4)})
 
 
-def test_programs_take_what_they_were_compiled_for():
+def test_programs_accept_the_arguments_of_their_compilation():
     program = jacobian(flight, argnames="rates").compile(2.0, {"k1": 2.0}, drag=0.5)
     assert program(3.0, {"k1": 5.0}, drag=0.0) == {"k1": 3.0}
     np.testing.assert_array_equal(program.batch(X, {"k1": 1.0}, drag=0.0, in_axes={"x": 0, "rates": None})["k1"], X)
@@ -215,7 +215,7 @@ def test_decisions_on_numbers_in_containers():
 
 def test_whole_numbers_in_containers_are_indices():
     x = np.arange(4.0)
-    pick = jacobian(lambda x, places: x[places[1]] * x[places[0]])
+    pick = jacobian(lambda x, indices: x[indices[1]] * x[indices[0]])
     for _ in range(2):
         np.testing.assert_array_equal(pick(x, (1, 3)), [0.0, 3.0, 0.0, 1.0])
         np.testing.assert_array_equal(pick(x, [2, 1]), [0.0, 2.0, 1.0, 0.0])

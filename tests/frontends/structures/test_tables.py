@@ -40,11 +40,11 @@ def test_tables_are_arrays_of_their_columns_of_numbers(name):
     f, same = FUNCTIONS[name]
     numbers = FRAME[["price", "count"]].to_numpy(float)
     value, jacobian = acc.value_and_jacobian(f, effort="fast")(FRAME)
-    wanted, expected = acc.value_and_jacobian(same, effort="fast")(numbers)
+    reference, expected = acc.value_and_jacobian(same, effort="fast")(numbers)
     np.testing.assert_allclose(value, np.asarray(f(FRAME), float), rtol=1e-14)
-    np.testing.assert_allclose(value, wanted, rtol=1e-14)
+    np.testing.assert_allclose(value, reference, rtol=1e-14)
     np.testing.assert_allclose(jacobian, expected, rtol=1e-13)
-    assert jacobian.shape == (*np.shape(wanted), 3, 2)
+    assert jacobian.shape == (*np.shape(reference), 3, 2)
 
 
 def test_series_in_containers_and_with_other_names():
@@ -76,6 +76,6 @@ def test_constant_columns_are_constants_and_checked():
     assert acc.check(revenue, FRAME, points=4, effort="fast").passed
 
 
-def test_what_pandas_computes_with_plain_numbers_names_the_line():
+def test_pandas_compiled_code_raises_with_the_line():
     with pytest.raises(TraceError, match=r"f\.price\.rolling\(2\)"):
         acc.jacobian(lambda f: f.price.rolling(2).sum())(FRAME)

@@ -19,17 +19,17 @@ from accumulus.errors import ArgumentError, TraceError
 
 def test_data_classes_in_lists_with_dicts():
     jac = jacobian(system_force)
-    found = jac(SYSTEM, X)
-    second = found["forces"][1]
+    result = jac(SYSTEM, X)
+    second = result["forces"][1]
     assert type(second) is System
     assert (second.note, list(second.masses), second.springs[1].name) == (None, ["a", "b"], "second")
     assert second.springs[1].kind is Kind.LINEAR
     np.testing.assert_allclose(second.springs[1].stiffness, np.diag((X - 1.0) / 2.0))
     np.testing.assert_allclose(second.springs[0].stiffness, np.zeros(3))
     np.testing.assert_allclose(second.masses["b"], -X * (X - 1.0) / 4.0)
-    total = found["total"][0].springs[0].rest
+    total = result["total"][0].springs[0].rest
     np.testing.assert_allclose(total, np.full(3, -2.0 / 1.5))
-    np.testing.assert_allclose(found["total"][1].masses["a"], 0.0)
+    np.testing.assert_allclose(result["total"][1].masses["a"], 0.0)
 
 
 def test_changed_constants_and_structures_are_recorded_anew():
@@ -62,12 +62,12 @@ def test_fields_that_the_constructor_computes_are_refused_with_advice():
         jacobian(lambda box: box.area)(Box(2.0, 3.0))
     assert jacobian(lambda box, x: box.area * x, argnums=1)(Box(2.0, 3.0), 1.0) == 6.0
     assert jacobian(lambda x: Box(x, 2.0 * x))(3.0).area == 12.0
-    acc.register(Box, lambda box: ((box.width, box.height), None), lambda _, parts: Box(*parts))
+    acc.register(Box, lambda box: ((box.width, box.height), None), lambda _, children: Box(*children))
     slope = jacobian(lambda box: box.area * box.width)(Box(2.0, 3.0))
     assert (slope.width, slope.height) == (12.0, 4.0)
 
 
-def test_what_a_constructor_of_its_own_computes_is_refused_too():
+def test_attributes_computed_by_a_custom_constructor_raise():
     class Table:
         def __init__(self, x):
             self.slope = 2.0 * x
@@ -113,11 +113,11 @@ def test_attrs_classes():
         slow: Any = 2.0
         label: str = "r"
 
-    found = jacobian(lambda rates, x: rates.fast * x - rates.slow)(Rates(3.0), X)
-    assert type(found) is Rates
-    assert found.label == "r"
-    np.testing.assert_allclose(found.fast, X)
-    np.testing.assert_allclose(found.slow, -np.ones(3))
+    actual = jacobian(lambda rates, x: rates.fast * x - rates.slow)(Rates(3.0), X)
+    assert type(actual) is Rates
+    assert actual.label == "r"
+    np.testing.assert_allclose(actual.fast, X)
+    np.testing.assert_allclose(actual.slow, -np.ones(3))
     result = jacobian(lambda x: Rates(x * x, x[0]))(X)
     np.testing.assert_allclose(result.fast, np.diag(2 * X))
 
@@ -139,11 +139,11 @@ def test_structures_are_those_of_jax(name):
     jax = pytest.importorskip("jax")
     f, p = STRUCTURES[name]
     with jax.enable_x64(True):
-        wanted = jax.jit(jax.jacobian(lambda p: jax.tree_util.tree_map(jax.numpy.asarray, f(p))))(
+        expected = jax.jit(jax.jacobian(lambda p: jax.tree_util.tree_map(jax.numpy.asarray, f(p))))(
             jax.tree_util.tree_map(jax.numpy.asarray, p)
         )
-        found = jacobian(f)(p)
-        ours, theirs = jax.tree_util.tree_flatten(found), jax.tree_util.tree_flatten(wanted)
+        actual = jacobian(f)(p)
+        ours, theirs = jax.tree_util.tree_flatten(actual), jax.tree_util.tree_flatten(expected)
     assert ours[1] == theirs[1]
     for one, other in zip(ours[0], theirs[0], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-14)
@@ -153,12 +153,12 @@ def trees(leaves):
     keys = st.sampled_from(["a", "b", "long name", "k"])
     return st.recursive(
         leaves,
-        lambda parts: (
-            st.lists(parts, max_size=3).map(tuple)
-            | st.dictionaries(keys, parts, max_size=3)
-            | st.builds(Pair, parts, parts)
-            | st.builds(lambda p: Frozen(p, 2), parts)
-            | st.lists(parts, max_size=2).map(lambda parts: [*parts, X[:1]])
+        lambda children: (
+            st.lists(children, max_size=3).map(tuple)
+            | st.dictionaries(keys, children, max_size=3)
+            | st.builds(Pair, children, children)
+            | st.builds(lambda p: Frozen(p, 2), children)
+            | st.lists(children, max_size=2).map(lambda children: [*children, X[:1]])
         ),
         max_leaves=6,
     )
@@ -172,38 +172,38 @@ def test_random_structures(tree, by_keyword):
 
     def numbers_of(tree):
         if isinstance(tree, dict):
-            return [leaf for part in tree.values() for leaf in numbers_of(part)]
+            return [leaf for child in tree.values() for leaf in numbers_of(child)]
         if isinstance(tree, Frozen):
             return numbers_of(tree.gain)
         if isinstance(tree, list | tuple):
-            return [leaf for part in tree for leaf in numbers_of(part)]
+            return [leaf for child in tree for leaf in numbers_of(child)]
         return [] if tree is None or isinstance(tree, str | Kind | bool) else [tree]
 
     def tree_map(g, tree):
         if isinstance(tree, dict):
-            return {key: tree_map(g, part) for key, part in tree.items()}
+            return {key: tree_map(g, child) for key, child in tree.items()}
         if isinstance(tree, Frozen):
             return Frozen(tree_map(g, tree.gain), None)
         if isinstance(tree, tuple):
-            parts = [tree_map(g, part) for part in tree]
-            return Pair(*parts) if isinstance(tree, Pair) else tuple(parts)
+            children = [tree_map(g, child) for child in tree]
+            return Pair(*children) if isinstance(tree, Pair) else tuple(children)
         if isinstance(tree, list):
-            return [tree_map(g, part) for part in tree]
+            return [tree_map(g, child) for child in tree]
         return None if tree is None or isinstance(tree, str | Kind | bool) else g(tree)
 
     given_numbers = numbers_of(tree)
     jac = jacobian(f, argnums=(0, 1), cache=False) if given_numbers else jacobian(f, cache=False)
-    found = jac(0.75, tree=tree) if by_keyword else jac(0.75, tree)
+    actual = jac(0.75, tree=tree) if by_keyword else jac(0.75, tree)
     if not given_numbers:
-        assert found.first == 1.0
+        assert actual.first == 1.0
         return
-    by_x, by_tree = found.first
+    by_x, by_tree = actual.first
     np.testing.assert_allclose(by_x, 1.0 + sum(np.sum(np.sin(leaf)) for leaf in given_numbers), rtol=1e-13)
     slopes = numbers_of(by_tree)
     assert len(slopes) == len(given_numbers)
     for k, (slope, leaf) in enumerate(zip(slopes, given_numbers, strict=True)):
         np.testing.assert_allclose(slope, np.cos(leaf) * (k + 0.75), rtol=1e-13)
-    by_leaf = leaves_by_leaf(found.second)
+    by_leaf = leaves_by_leaf(actual.second)
     assert len(by_leaf) == len(given_numbers)
     for k, (own_x, own_tree) in enumerate(by_leaf):
         np.testing.assert_allclose(own_x, given_numbers[k])
@@ -221,7 +221,7 @@ def leaves_by_leaf(tree):
         tree = list(tree.values())
     if isinstance(tree, Frozen):
         tree = [tree.gain]
-    return [pair for part in tree for pair in leaves_by_leaf(part)] if isinstance(tree, list | tuple) else []
+    return [pair for child in tree for pair in leaves_by_leaf(child)] if isinstance(tree, list | tuple) else []
 
 
 def test_errors_name_the_path():
@@ -241,7 +241,7 @@ def test_errors_name_the_path():
         f(loop)
 
 
-def test_what_is_registered_elsewhere():
+def test_classes_registered_elsewhere():
     jax = pytest.importorskip("jax")
 
     @functools.partial(jax.tree_util.register_dataclass, data_fields=["gain"], meta_fields=["bias"])
@@ -260,7 +260,7 @@ def test_what_is_registered_elsewhere():
             self.coefficients = coefficients
 
     optree.register_pytree_node(
-        Polynomial, lambda p: (p.coefficients, None), lambda _, parts: Polynomial(*parts), namespace="accumulus"
+        Polynomial, lambda p: (p.coefficients, None), lambda _, children: Polynomial(*children), namespace="accumulus"
     )
     slope = jacobian(lambda p, x: p.coefficients[0] + p.coefficients[1] * x)(Polynomial(2.0, 1.0), 3.0)
     assert slope.coefficients == (1.0, 3.0)
@@ -279,7 +279,7 @@ def test_functions_of_jax_take_containers():
     def f(p, x, *, shift):
         return {"y": jax.numpy.sin(p["k"] * x) + shift, "z": p["k"] ** 2}
 
-    found = acc.jacobian(jax.jit(f), argnums=0, argnames="shift", effort="fast")({"k": 2.0}, X, shift=1.0)
-    np.testing.assert_allclose(found["y"][0]["k"], X * np.cos(2.0 * X), rtol=1e-12)
-    np.testing.assert_allclose(found["y"][1], np.ones(3))
-    np.testing.assert_allclose(found["z"][0]["k"], 4.0)
+    result = acc.jacobian(jax.jit(f), argnums=0, argnames="shift", effort="fast")({"k": 2.0}, X, shift=1.0)
+    np.testing.assert_allclose(result["y"][0]["k"], X * np.cos(2.0 * X), rtol=1e-12)
+    np.testing.assert_allclose(result["y"][1], np.ones(3))
+    np.testing.assert_allclose(result["z"][0]["k"], 4.0)

@@ -65,13 +65,13 @@ def random_accumulation(graph: DifferentiationGraph, seed: int) -> Accumulation:
     sharing = rng.random()
     steps = Steps(len(graph.sources))
     sources, targets, live = graph.sources.tolist(), graph.targets.tolist(), graph.live_edges.tolist()
-    known: dict[object, list[int]] = {}
+    values: dict[object, list[int]] = {}
 
-    def added(parts: list[int]) -> int:
-        rng.shuffle(parts)
-        value = parts[0]
-        for part in parts[1:]:
-            value = steps.sum(value, part)
+    def added(terms: list[int]) -> int:
+        rng.shuffle(terms)
+        value = terms[0]
+        for term in terms[1:]:
+            value = steps.sum(value, term)
         return value
 
     def between(s: int, t: int, avoided: frozenset[int]) -> list[int]:
@@ -94,25 +94,25 @@ def random_accumulation(graph: DifferentiationGraph, seed: int) -> Accumulation:
         """The sum over all paths from s to t that avoid some vertices."""
         edges = between(s, t, avoided)
         key = (s, t, frozenset(edges))
-        if known.get(key) and rng.random() < sharing:
-            return rng.choice(known[key])
-        parts = [e for e in edges if sources[e] == s and targets[e] == t]
+        if values.get(key) and rng.random() < sharing:
+            return rng.choice(values[key])
+        terms = [e for e in edges if sources[e] == s and targets[e] == t]
         inner = sorted({v for e in edges for v in (sources[e], targets[e])} - {s, t})
         if inner:
             way = rng.choice(["front", "back", "middle", "middle"])
             if way == "middle":
                 m = rng.choice(inner)
-                parts.append(steps.product(value(s, m, avoided), value(m, t, avoided)))
+                terms.append(steps.product(value(s, m, avoided), value(m, t, avoided)))
                 avoided |= {m}
                 edges = between(s, t, avoided)
             if way == "back":
                 last = [e for e in edges if targets[e] == t and sources[e] != s]
-                parts += [steps.product(value(s, sources[e], avoided), e) for e in last]
+                terms += [steps.product(value(s, sources[e], avoided), e) for e in last]
             else:
                 first = [e for e in edges if sources[e] == s and targets[e] != t]
-                parts += [steps.product(e, value(targets[e], t, avoided)) for e in first]
-        known.setdefault(key, []).append(added(parts))
-        return known[key][-1]
+                terms += [steps.product(e, value(targets[e], t, avoided)) for e in first]
+        values.setdefault(key, []).append(added(terms))
+        return values[key][-1]
 
     entries = {
         (row, column): value(root, terminal, frozenset())
@@ -124,7 +124,7 @@ def random_accumulation(graph: DifferentiationGraph, seed: int) -> Accumulation:
 
 
 def attempt(function: Any, *arguments: Any, **options: Any) -> tuple[Any, str]:
-    """What the function returns, or None and the text of its ExpressionError."""
+    """Return the result of the function, or None and the text of its ExpressionError."""
     try:
         return function(*arguments, **options), ""
     except ExpressionError as error:

@@ -86,11 +86,11 @@ def test_a_circle_of_two_faces():
 
 @given(plain_graphs(units=True), SEEDS, st.sampled_from([vertex_elimination, random_accumulation]))
 def test_acyclic_means_there_is_a_schedule(graph, seed, make):
-    found = running_order(value_program(make(graph, seed)))
-    dependencies = program_dependencies(found.program)
-    assert dependencies.is_acyclic == found.complete
+    result = running_order(value_program(make(graph, seed)))
+    dependencies = program_dependencies(result.program)
+    assert dependencies.is_acyclic == result.complete
     cycle = dependencies.cycle
-    assert bool(cycle) != found.complete
+    assert bool(cycle) != result.complete
     for node, other in zip(cycle, (*cycle[1:], *cycle[:1]), strict=True):
         assert any(other in group for group in dependencies.awaits[node])
         assert not any(set(group) & set(dependencies.order) for group in dependencies.awaits[node] if other in group)

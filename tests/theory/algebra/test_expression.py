@@ -44,10 +44,12 @@ def test_symbols_and_references_differ():
 
 @given(expressions, st.randoms())
 def test_order_of_terms_is_canonical(expression, rng):
-    def shuffled(node, parts):
+    def shuffled(node, children):
         if isinstance(node, Sum):
-            rng.shuffle(parts)
-        return product_of_factors(parts) if isinstance(node, Product) else sum_of_terms(parts) if parts else node
+            rng.shuffle(children)
+        return (
+            product_of_factors(children) if isinstance(node, Product) else sum_of_terms(children) if children else node
+        )
 
     other = folded([expression], shuffled)[expression]
     assert other == expression
@@ -79,7 +81,7 @@ def test_bad_parts(make, message):
         make()
 
 
-def test_operators_refuse_others():
+def test_operators_reject_other_types():
     with pytest.raises(TypeError):
         A * 2
     with pytest.raises(TypeError):

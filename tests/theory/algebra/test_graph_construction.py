@@ -18,7 +18,7 @@ METHODS = [vertex_elimination, random_accumulation, lambda graph, _: factorize(g
 
 
 def same_live_part(graph, drawn):
-    """Whether labels join the same vertices in both, up to naming, roots and terminals by name; dead parts aside."""
+    """Return True if labels join the same vertices in both, up to names of intermediates and without dead parts."""
     match, names = {}, edge_names(graph)
     number = {name: e for e, name in enumerate(edge_names(drawn))}
     live = graph.live_edges.nonzero()[0].tolist()
@@ -29,8 +29,8 @@ def same_live_part(graph, drawn):
         for v, w in ((graph.sources[e], drawn.sources[f]), (graph.targets[e], drawn.targets[f])):
             assert match.setdefault(int(v), int(w)) == int(w)
     assert len(set(match.values())) == len(match)
-    for ends, found in ((graph.roots, drawn.roots), (graph.terminals, drawn.terminals)):
-        assert {str(graph.vertices[v]) for v in ends if v in match} == {str(drawn.vertices[v]) for v in found}
+    for ends, actual in ((graph.roots, drawn.roots), (graph.terminals, drawn.terminals)):
+        assert {str(graph.vertices[v]) for v in ends if v in match} == {str(drawn.vertices[v]) for v in actual}
         assert all(graph.vertices[v] == drawn.vertices[match[v]] for v in ends if v in match)
     return True
 
@@ -75,7 +75,7 @@ def test_figures():
         assert isomorphic(expressions.to_graph(), six_graph())
 
 
-def test_a_complex_graph_has_no_expression_of_its_own():
+def test_a_complex_graph_has_no_single_expression():
     with pytest.raises(ExpressionError, match=r"vertex 'v2' keeps 1 edges in and 2 out.*from_accumulation"):
         ExpressionSet.from_graph(figure("fig:complex-dag-and-complete-path-dag", "b"))
 
@@ -95,7 +95,7 @@ def test_no_graph(text, message):
     ExpressionSet.parse(text).to_graph("split")
 
 
-def test_roots_and_terminals_that_others_use():
+def test_roots_and_terminals_that_other_vertices_use():
     graph = ExpressionSet.parse("∂y/∂x = a*b; ∂z/∂x = b; ∂z/∂w = c; ∂y/∂w = a*c; ∂z/∂t = c*d; ∂y/∂t = a*c*d").to_graph()
     assert [graph.vertices[v] for v in graph.roots] == ["y", "z"]
     assert [graph.vertices[v] for v in graph.terminals] == ["x", "w", "t"]

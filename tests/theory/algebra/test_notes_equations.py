@@ -82,9 +82,9 @@ def test_factorization_gives_the_equations(direction, references, expected):
 
 def test_other_methods_give_equal_expressions():
     order = [FIGURE_B.vertices.index(f"v{k}") for k in (5, 4, 6, 2, 3, 7, 8)]
-    found = ExpressionSet.from_accumulation(eliminate_vertices(FIGURE_B, order))
-    assert found.equivalent(B_SIMPLE)
-    assert found != B_SIMPLE
+    result = ExpressionSet.from_accumulation(eliminate_vertices(FIGURE_B, order))
+    assert result.equivalent(B_SIMPLE)
+    assert result != B_SIMPLE
 
 
 def test_the_cheaper_set_is_vertex_elimination():

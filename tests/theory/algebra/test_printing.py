@@ -56,10 +56,10 @@ def test_quoted_names():
 def test_sympy_expands_to_the_same_polynomial(expression):
     sympy = pytest.importorskip("sympy")
 
-    def without_references(node, parts):
+    def without_references(node, children):
         if isinstance(node, (Symbol, Reference)):
             return Symbol(node.name)
-        return type(node)(tuple(parts))
+        return type(node)(tuple(children))
 
     expression = folded([expression], without_references)[expression]
     words = Counter()

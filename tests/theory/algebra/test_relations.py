@@ -48,32 +48,32 @@ def test_bad_relations(text, character):
 
 def test_the_notes_example():
     # e4 and e8 are multiplied in ∂v-2/∂v12, and through a parenthesis in s5
-    found = [str(relation) for relation in relations(SIX)]
+    results = [str(relation) for relation in relations(SIX)]
     for text in ("e4*e8", "e4|e8*e11", "e4|e9*e12", "e4*e9", "e18*e4", "e18|e4*e8", "e18|e4*s4", "e5|e8*e11"):
-        assert text in found
+        assert text in results
     # through references: s5 = e18*(…) in s5*e13
-    assert "s1*e11|e13" in found
-    assert "e3*e7|e11" in found
+    assert "s1*e11|e13" in results
+    assert "e3*e7|e11" in results
 
 
 def test_parentheses_on_both_sides():
-    found = [str(relation) for relation in relations(A_SIMPLE) if not relation.direct]
-    assert {"e1*e3|e5*e7", "e1*e3|e6*e8", "e2*e4|e5*e7", "e2*e4|e6*e8"} < set(found)
-    assert "(e1*e3 + e2*e4)|e5*e7" in found
+    results = [str(relation) for relation in relations(A_SIMPLE) if not relation.direct]
+    assert {"e1*e3|e5*e7", "e1*e3|e6*e8", "e2*e4|e5*e7", "e2*e4|e6*e8"} < set(results)
+    assert "(e1*e3 + e2*e4)|e5*e7" in results
 
 
 def test_added_only():
-    found = [str(relation) for relation in relations(ExpressionSet.parse("a*(b + c)*d"))]
-    assert found == ["a*(b + c)", "(b + c)*d", "a|b", "a|c", "b|d", "c|d"]
+    results = [str(relation) for relation in relations(ExpressionSet.parse("a*(b + c)*d"))]
+    assert results == ["a*(b + c)", "(b + c)*d", "a|b", "a|c", "b|d", "c|d"]
 
 
 @given(plain_graphs(), st.integers(0, 10**6), st.sampled_from([vertex_elimination, random_accumulation]))
 def test_joints_are_the_faces_of_the_graph(graph, seed, make):
     program = value_program(make(graph, seed))
     edges = len(graph.sources)
-    found = {(joint.left, joint.right) for joint in joints(program) if max(joint.left, joint.right) < edges}
+    results = {(joint.left, joint.right) for joint in joints(program) if max(joint.left, joint.right) < edges}
     live = graph.live_edges
-    assert found == {
+    assert results == {
         (e, f)
         for e in range(edges)
         for f in range(edges)

@@ -41,47 +41,49 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 @given(data=st.data())
-def test_eliminations_come_back_at_their_own_cost(method, data):
+def test_eliminations_are_read_back_at_equal_cost(method, data):
     graph = data.draw(plain_graphs())
     accumulation = METHODS[method](graph, data.draw(SEEDS))
     cost = value_program(accumulation).multiplications
-    found = elimination_sequence(accumulation)
-    found.accumulation.verify()
-    assert count(found.accumulation, "fma") == cost <= count(accumulation, "fma")
+    result = elimination_sequence(accumulation)
+    result.accumulation.verify()
+    assert count(result.accumulation, "fma") == cost <= count(accumulation, "fma")
     # in another order than that of the method, so vertices may merge that there did not
-    assert count(eliminate_faces(graph, found.faces), "fma") == count(found.naumann, "fma") <= cost
-    found.naumann.verify()
-    assert ExpressionSet.from_accumulation(found.accumulation).equivalent(ExpressionSet.from_accumulation(accumulation))
+    assert count(eliminate_faces(graph, result.faces), "fma") == count(result.naumann, "fma") <= cost
+    result.naumann.verify()
+    assert ExpressionSet.from_accumulation(result.accumulation).equivalent(
+        ExpressionSet.from_accumulation(accumulation)
+    )
 
 
 @given(plain_graphs(), SEEDS)
 def test_any_acyclic_set_at_exactly_its_cost(graph, seed):
     accumulation = random_accumulation(graph, seed)
     program = value_program(accumulation)
-    found, error = attempt(elimination_sequence, accumulation)
+    actual, error = attempt(elimination_sequence, accumulation)
     if error:
         assert "circular" in error
         assert "waits for" in error
         assert not running_order(program).complete
         return
-    found.accumulation.verify()
-    assert count(found.accumulation, "fma") == program.multiplications == len(found.products)
+    actual.accumulation.verify()
+    assert count(actual.accumulation, "fma") == program.multiplications == len(actual.products)
     # merging at once saves what the set computes apart
-    found.naumann.verify()
-    assert len(found.faces) == count(found.naumann, "fma") <= program.multiplications
-    assert count(eliminate_faces(graph, found.faces), "fma") == len(found.faces)
+    actual.naumann.verify()
+    assert len(actual.faces) == count(actual.naumann, "fma") <= program.multiplications
+    assert count(eliminate_faces(graph, actual.faces), "fma") == len(actual.faces)
 
 
 @given(plain_graphs(units=True), SEEDS)
 def test_unit_edges_cost_nothing(graph, seed):
     accumulation = vertex_elimination(graph, seed)
-    found = elimination_sequence(accumulation)
-    found.accumulation.verify()
-    found.naumann.verify()
-    assert count(found.accumulation, "fma") <= count(accumulation, "multiplications")
+    result = elimination_sequence(accumulation)
+    result.accumulation.verify()
+    result.naumann.verify()
+    assert count(result.accumulation, "fma") <= count(accumulation, "multiplications")
     assert Kind.ONE not in {
         graph.kinds[operand]
-        for is_product, *operands in found.accumulation.steps
+        for is_product, *operands in result.accumulation.steps
         if is_product
         for operand in operands
         if operand < len(graph.kinds)
@@ -92,9 +94,9 @@ def test_unit_edges_cost_nothing(graph, seed):
 def test_expression_sets(graph, seed):
     expressions = ExpressionSet.from_accumulation(vertex_elimination(graph, seed)).shared()
     assume(running_order(value_program(expressions, graph)).complete)
-    found = elimination_sequence(expressions, graph)
-    found.accumulation.verify()
-    assert count(found.accumulation, "fma") <= expressions.multiplications
+    result = elimination_sequence(expressions, graph)
+    result.accumulation.verify()
+    assert count(result.accumulation, "fma") <= expressions.multiplications
 
 
 @pytest.mark.parametrize(
@@ -111,9 +113,9 @@ def test_expression_sets(graph, seed):
     ],
 )
 def test_the_notes_equations(expressions, cost, naumann):
-    found = elimination_sequence(expressions)
-    assert count(found.accumulation, "fma") == cost
-    assert count(found.naumann, "fma") == naumann
+    result = elimination_sequence(expressions)
+    assert count(result.accumulation, "fma") == cost
+    assert count(result.naumann, "fma") == naumann
 
 
 def test_the_order_in_the_notes_line_graph():
@@ -126,16 +128,16 @@ def test_the_order_in_the_notes_line_graph():
 @given(plain_graphs(vertices=10), st.sampled_from([dstar, lambda graph: factorize(graph, "both")]))
 def test_other_methods_have_a_sequence_or_a_circle(graph, method):
     accumulation = method(graph)
-    found, error = attempt(elimination_sequence, accumulation)
+    actual, error = attempt(elimination_sequence, accumulation)
     if error:
         assert "circular" in error
     else:
-        found.accumulation.verify()
-        assert count(found.accumulation, "fma") <= count(accumulation, "fma")
+        actual.accumulation.verify()
+        assert count(actual.accumulation, "fma") <= count(accumulation, "fma")
 
 
 def can_run(program):
-    """Whether any order of the program's products and sums runs in the line graph, by trying all."""
+    """Return True if any order of the program's products and sums runs in the line graph, by trying all."""
     values = [value for value in program.live() if program.kinds[value] != LABEL]
     tried = set()
 

@@ -47,7 +47,7 @@ def test_products_stay_bracketed_where_it_matters(labels, sizes, order, cost):
 
 
 @given(graphs(sized=True), SEEDS, st.sampled_from(["fma", "multiplications"]))
-def test_expressions_cost_what_the_accumulation_does(graph, seed, objective):
+def test_expressions_cost_as_much_as_the_accumulation(graph, seed, objective):
     accumulation = random_accumulation(graph, seed)
     assert ExpressionSet.from_accumulation(accumulation).cost(objective, graph) <= count(accumulation, objective)
 

@@ -22,28 +22,28 @@ CIRCULAR = ExpressionSet.parse("""
 
 def test_acyclic_sets_need_none():
     for expressions in (SIX, B_REFERENCE):
-        found = least_splits(expressions)
-        assert found.splits == ()
-        assert found.faces == expressions.multiplications == count(found.accumulation, "fma")
+        result = least_splits(expressions)
+        assert result.splits == ()
+        assert result.faces == expressions.multiplications == count(result.accumulation, "fma")
 
 
 def test_a_circle_of_two_faces():
     assert not elimination_dependencies(CIRCULAR).is_acyclic
-    found = least_splits(CIRCULAR)
-    assert [str(split) for split in found.splits] == [
+    result = least_splits(CIRCULAR)
+    assert [str(split) for split in result.splits] == [
         "b with predecessors a2 on its own",
         "c with successors d1 on its own",
     ]
-    assert count(found.accumulation, "fma") == CIRCULAR.multiplications == 11
-    assert found.faces >= 11
+    assert count(result.accumulation, "fma") == CIRCULAR.multiplications == 11
+    assert result.faces >= 11
 
 
 def test_lemma_1_takes_one_split():
     # b for itself where it is not added to c: the merge that the notes allow for S_k ⊃ S_i
     wasteful = ExpressionSet.parse("s1 = a*b; ∂y/∂x = a*(b + c)*d; ∂y/∂z = s1*e + a*c*e; ∂y/∂w = s1*f + a*c*f")
-    found = least_splits(wasteful)
-    assert 1 <= len(found.splits) <= 2
-    assert count(found.accumulation, "fma") == value_program(wasteful).multiplications
+    result = least_splits(wasteful)
+    assert 1 <= len(result.splits) <= 2
+    assert count(result.accumulation, "fma") == value_program(wasteful).multiplications
 
 
 def test_bounds():
@@ -61,11 +61,11 @@ def test_splits_keep_the_cost(graph, seed):
     accumulation = random_accumulation(graph, seed)
     program = value_program(accumulation)
     complete = running_order(program).complete
-    found, error = attempt(least_splits, accumulation, most=3, states=150)
+    actual, error = attempt(least_splits, accumulation, most=3, states=150)
     if error:
         assert "no way with at most 3 splits" in error
         assert not complete
         return
-    assert bool(found.splits) != complete
-    found.accumulation.verify()
-    assert count(found.accumulation, "fma") == program.multiplications <= found.faces
+    assert bool(actual.splits) != complete
+    actual.accumulation.verify()
+    assert count(actual.accumulation, "fma") == program.multiplications <= actual.faces

@@ -71,8 +71,8 @@ def test_edge_optima(graph, objective):
     proof = searched(graph, objective, "edge", MOVES)
     assert proof.bound("edge") <= proof.cost("edge")
     with suppress(TooMany):  # one graph of seven has; all others are proven
-        least = SlowEdges(graph, objective, 1_000).least()
-        assert proof.cost("edge") == proof.bound("edge") == least
+        optimum = SlowEdges(graph, objective, 1_000).least()
+        assert proof.cost("edge") == proof.bound("edge") == optimum
 
 
 @settings(max_examples=20)
@@ -81,8 +81,8 @@ def test_face_optima(graph, objective):
     proof = searched(graph, objective, "face", MOVES)
     assert proof.bound("face") <= proof.cost("face")
     with suppress(TooMany):  # one graph of seven has; all others are proven
-        least = SlowFaces(graph, objective, 1_000).least()
-        assert proof.cost("face") == proof.bound("face") == least
+        optimum = SlowFaces(graph, objective, 1_000).least()
+        assert proof.cost("face") == proof.bound("face") == optimum
 
 
 def small_graph(seed: int) -> DifferentiationGraph:
@@ -97,11 +97,13 @@ def small_graph(seed: int) -> DifferentiationGraph:
         for i in range(max(j + 1, roots), count)
         if (j >= roots or i < roots + inner) and rng.random() < 0.55
     ]
-    known = {v for j, i, _ in edges for v in (j, i)}
-    sizes = {v: rng.randint(1, 3) for v in known} if seed % 4 > 1 else None
+    vertices = {v for j, i, _ in edges for v in (j, i)}
+    sizes = {v: rng.randint(1, 3) for v in vertices} if seed % 4 > 1 else None
     if sizes:  # numbers join vertices of one size
         edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
-    return DifferentiationGraph(edges, known & set(range(roots)), known & set(range(roots + inner, count)), sizes=sizes)
+    return DifferentiationGraph(
+        edges, vertices & set(range(roots)), vertices & set(range(roots + inner, count)), sizes=sizes
+    )
 
 
 @pytest.mark.parametrize("objective", [Objective.FMA, Objective.MULTIPLICATIONS])
@@ -133,8 +135,11 @@ def test_optima_and_bounds_of_small_graphs(objective):
         assert searched(graph, objective, "face").cost("face") == face
         assert lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective) <= face
         apart = unmerged(graph, objective)
-        assert sum(bracketing_bound(apart, part, FOR_EVER) for part in independent_parts(apart)) <= face
-        assert sum(bracketing_bound(apart, part, FOR_EVER, columns=10) for part in independent_parts(apart)) <= face
+        assert sum(bracketing_bound(apart, component, FOR_EVER) for component in independent_parts(apart)) <= face
+        assert (
+            sum(bracketing_bound(apart, component, FOR_EVER, columns=10) for component in independent_parts(apart))
+            <= face
+        )
     assert looked_at > 8
 
 
@@ -161,31 +166,31 @@ def test_searches_and_bounds_count_known_numbers_by_their_sum():
         pairs = [(j, i) for j in range(4) for i in range(max(1, j + 1), 5) if rng.random() < 0.7]
         edges = [(j, i, rng.choice(labels)) for j, i in pairs for _ in range(rng.choice((1, 2, 2, 3)))]
         graph = DifferentiationGraph(edges)
-        least = SlowCosts(graph, "multiplications").least()
+        optimum = SlowCosts(graph, "multiplications").least()
         proof = searched(graph, Objective.MULTIPLICATIONS, "vertex")
-        assert proof.cost("vertex") == proof.bound("vertex") == least
+        assert proof.cost("vertex") == proof.bound("vertex") == optimum
         face = searched(graph, Objective.MULTIPLICATIONS, "face").cost("face")
         with suppress(TooMany):
             assert face == SlowFaces(graph, "multiplications", 400).least()
         bound = lower_bound(graph, Objective.MULTIPLICATIONS)
         apart = unmerged(graph, Objective.MULTIPLICATIONS)
-        brackets = sum(bracketing_bound(apart, part, FOR_EVER) for part in independent_parts(apart))
+        brackets = sum(bracketing_bound(apart, component, FOR_EVER) for component in independent_parts(apart))
         assert max(bound, brackets) <= face
         for method in ("edge", "dstar", "pages", "forward-factorization", "local-jacobians"):
             assert plan(graph, method, "multiplications", iterations=50, cache=False).cost >= max(bound, brackets)
         unknown = [(j, i, label if label in (None, 1, -1) else Kind.CONSTANT) for j, i, label in edges]
-        different += SlowCosts(DifferentiationGraph(unknown), "multiplications").least() > least
+        different += SlowCosts(DifferentiationGraph(unknown), "multiplications").least() > optimum
     assert different >= 5
 
 
-def test_a_bound_holds_for_other_numbers_only_if_they_add_up_alike():
-    """The same plan costs one product in both graphs, and would cost none if it went another way in the second."""
-    found = [
+def test_a_bound_holds_for_numbers_with_equal_sums_only():
+    """A plan costs one product in both graphs, and would cost none if it went another way in the second."""
+    results = [
         DifferentiationGraph([("y", "m", "e"), ("m", "x", a), ("m", "x", b), ("z", "m", 1), ("y", "x")])
         for a, b in ((2.0, 3.0), (2.5, -1.5), (2.0, 3.0))
     ]
-    made = plan(found[0], "exact-vertex", "fma", cache=False)
-    moved = [_moved(made, graph).lower_bound for graph in found]
+    made = plan(results[0], "exact-vertex", "fma", cache=False)
+    moved = [_moved(made, graph).lower_bound for graph in results]
     assert moved == [made.cost, None, made.cost]
 
 
@@ -195,12 +200,12 @@ def test_bounds_of_vertices(graph, objective):
     state = Elimination.of(graph, objective)
     rng = random.Random(1)
     for flow_work in (0, 10**9):
-        least = least_costs(state, flow_work=flow_work)
+        optimum = least_costs(state, flow_work=flow_work)
         for _ in range(3):
             order = rng.sample(state.intermediates, len(state.intermediates))
             after = Elimination.of(graph, objective)
             for k in order:
-                assert after.cost(k)[0] >= least[k]
+                assert after.cost(k)[0] >= optimum[k]
                 after.eliminate(k)
 
 
@@ -234,17 +239,17 @@ def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
 )
 def test_lion_and_bat(graph, optima):
     for level, optimum in optima.items():
-        found = get(f"exact-{level}")(graph, within(objective="fma", time_limit=FOR_EVER))
-        found.accumulation.verify()
-        assert found.cost("fma") == found.lower_bound == optimum
+        result = get(f"exact-{level}")(graph, within(objective="fma", time_limit=FOR_EVER))
+        result.accumulation.verify()
+        assert result.cost("fma") == result.lower_bound == optimum
 
 
-@pytest.mark.parametrize(("known", "cost", "bound"), [(12, 11, 11), (11, 12, 11), (10, 12, 10)])
-def test_what_is_known_of_the_whole_limits_the_search_of_a_part(known, cost, bound):
+@pytest.mark.parametrize(("best", "cost", "bound"), [(12, 11, 11), (11, 12, 11), (10, 12, 10)])
+def test_bounds_of_the_whole_limit_the_search_of_a_component(best, cost, bound):
     """The lion costs 11, but 12 with vertices: what others have found is not found again, and proven."""
     proof = OptimumProof(lion(), Objective.FMA, forward_order(lion()))
     list(proof.search_orders(10**9, LARGE_BLOCK))
-    for _ in proof.search_sequences("face", 10**9, known):
+    for _ in proof.search_sequences("face", 10**9, best):
         assert proof.cost("face") in (11, 12)
     assert (proof.cost("face"), proof.bound("face")) == (cost, bound)
 
@@ -252,22 +257,22 @@ def test_what_is_known_of_the_whole_limits_the_search_of_a_part(known, cost, bou
 @pytest.mark.parametrize("given_", vector_graphs(), ids=lambda given_: given_["name"])
 def test_graphs_of_vectors(given_):
     graph = DifferentiationGraph(given_["edges"], sizes=given_["sizes"])
-    found = get("exact-face")(graph, within(objective="fma", time_limit=FOR_EVER))
-    found.accumulation.verify()
-    assert found.cost("fma") == found.lower_bound == given_["face_elimination_optimum"]
+    result = get("exact-face")(graph, within(objective="fma", time_limit=FOR_EVER))
+    result.accumulation.verify()
+    assert result.cost("fma") == result.lower_bound == given_["face_elimination_optimum"]
 
 
 @pytest.mark.parametrize(
-    ("name", "part", "optimum"),
+    ("name", "component", "optimum"),
     [
         ("fig:complex-dag-and-complete-path-dag", "a", 5),
         ("fig:complex-dag-and-complete-path-dag", "b", 10),
         ("fig:multi-root-terminal-graph", "a", 40),
     ],
 )
-def test_figures_of_the_notes(name, part, optimum):
-    found = get("exact-face")(figure(name, part), within(objective="fma", time_limit=FOR_EVER))
-    assert found.cost("fma") == found.lower_bound == optimum
+def test_figures_of_the_notes(name, component, optimum):
+    result = get("exact-face")(figure(name, component), within(objective="fma", time_limit=FOR_EVER))
+    assert result.cost("fma") == result.lower_bound == optimum
 
 
 @pytest.mark.parametrize(
@@ -277,8 +282,8 @@ def test_figures_of_the_notes(name, part, optimum):
 def test_public_graphs_that_are_proven(graph_folder, name, fma, multiplications):
     graph = load_graph(graph_folder / f"{name}.json")
     for objective, optimum in (("fma", fma), ("multiplications", multiplications)):
-        found = get("exact-face")(graph, within(objective=objective, time_limit=FOR_EVER))
-        assert found.cost(objective) == found.lower_bound == optimum
+        result = get("exact-face")(graph, within(objective=objective, time_limit=FOR_EVER))
+        assert result.cost(objective) == result.lower_bound == optimum
 
 
 @pytest.mark.parametrize("edges", [True, False])
@@ -293,20 +298,20 @@ def test_searches_go_on_after_a_slice_and_stop_at_their_moves(edges):
 
 @pytest.mark.parametrize("edges", [True, False])
 @pytest.mark.parametrize(("seed", "labels"), [(7, 63), (1, 64)])
-def test_machine_code_does_what_python_does(monkeypatch, edges, seed, labels):
+def test_machine_code_agrees_with_python(monkeypatch, edges, seed, labels):
     state = Elimination.of(random_graph("layered", 40, seed), Objective.MULTIPLICATIONS)
 
     def search():
         return LineSearch(state, state.intermediates, 10**4, edges=edges, moves=10)
 
-    def told(search):
+    def statistics(search):
         return list(search.run()), search.steps, search.tried, search.lower_bound, search.failed
 
     compiled, python = search(), search()
     assert len(python.lines.edges) == labels
-    expected = told(compiled)
+    expected = statistics(compiled)
     monkeypatch.setattr(searches, "kernel", lambda _: lambda _: interpret(faces_kernel.run_faces, python._search))
-    assert told(python) == expected
+    assert statistics(python) == expected
     assert python.tried > 10
     assert (python._search.frames.words == compiled._search.frames.words).all()
 
@@ -322,27 +327,27 @@ def test_a_part_that_is_too_large_is_not_searched():
 @pytest.mark.parametrize("level", ["vertex", "edge", "face"])
 @pytest.mark.parametrize("calls", [1, 2, 4])
 def test_ctrl_c_hands_back_the_best_so_far(level, calls):
-    told = []
+    reports = []
 
     def interrupt(cost):
-        told.append(cost)
-        if len(told) == calls:
+        reports.append(cost)
+        if len(reports) == calls:
             raise KeyboardInterrupt
 
     options = Options(objective="fma", time_limit=FOR_EVER, progress=interrupt)
     graph = figure("fig:multi-root-terminal-factorization", "a")
-    found = get(f"exact-{level}")(graph, Context(options))
-    found.accumulation.verify()
-    assert found.interrupted == (len(told) >= calls)
-    assert found.lower_bound is None or found.lower_bound <= found.cost("fma") <= 51
+    result = get(f"exact-{level}")(graph, Context(options))
+    result.accumulation.verify()
+    assert result.interrupted == (len(reports) >= calls)
+    assert result.lower_bound is None or result.lower_bound <= result.cost("fma") <= 51
 
 
 def test_without_time_or_iterations_nothing_is_searched():
     graph = bat()
     for options in (Options(time_limit=0), Options(iterations=0)):
-        found = get("exact-face")(graph, Context(replace(options, objective="fma")))
-        assert found.cost("fma") == 24
-        assert found.lower_bound is None
+        result = get("exact-face")(graph, Context(replace(options, objective="fma")))
+        assert result.cost("fma") == 24
+        assert result.lower_bound is None
 
 
 def test_large_graphs_get_the_bound_that_flows_give(monkeypatch, graph_folder):
@@ -368,7 +373,7 @@ def test_plans_say_how_far_from_the_best_they_can_be():
     assert replace(greedy, cost=0, lower_bound=0).gap == 0
 
 
-def test_auto_proves_what_is_soon_proven():
+def test_auto_runs_quick_proofs():
     best = plan(lion(), objective="fma", time_limit=FOR_EVER, cache=False)
     assert best.is_optimal
     assert (best.cost, best.scope) == (11, "face")
@@ -391,7 +396,7 @@ def test_dense_graphs_are_proven_in_compiled_code(objective):
     for middle in ([], [("t", "s", "c")]):
         edges = ends if middle else [("t" if j == "s" else j, i, label) for j, i, label in ends]
         graph = DifferentiationGraph([*edges, *middle])
-        least = 150 * 150 + 150 * len(middle)
+        optimum = 150 * 150 + 150 * len(middle)
         order = forward_order(graph)
         proof = OptimumProof(graph, objective, order)
         state = Elimination.of(graph, objective)
@@ -399,5 +404,5 @@ def test_dense_graphs_are_proven_in_compiled_code(objective):
         for v in order:
             costs.append(state.cost(v)[0])
             state.eliminate(v)
-        assert proof.cost("vertex") == sum(costs) == least
-        assert middle or proof.bound("face") == least
+        assert proof.cost("vertex") == sum(costs) == optimum
+        assert middle or proof.bound("face") == optimum

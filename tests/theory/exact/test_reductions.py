@@ -26,8 +26,8 @@ def every_graph(roots: int, inner: int, terminals: int, labels: tuple) -> Iterat
     """All graphs with an intermediate between each of their roots and terminals; labels[0] is no edge."""
     first, last = roots, roots + inner
     pairs = [(j, i) for j in range(last) for i in range(max(j + 1, first), last + terminals) if j >= first or i < last]
-    for chosen in product(labels, repeat=len(pairs)):
-        edges = [(j, i, label) for (j, i), label in zip(pairs, chosen, strict=True) if label is not None]
+    for kinds in product(labels, repeat=len(pairs)):
+        edges = [(j, i, label) for (j, i), label in zip(pairs, kinds, strict=True) if label is not None]
         ends = {v for j, i, _ in edges for v in (j, i)}
         if edges:
             yield DifferentiationGraph(
@@ -54,12 +54,12 @@ def check(graph: DifferentiationGraph, objective: str) -> int:
     state = Elimination.of(graph, objective)
     before = [dict(row) for row in state.successors]
     total, order, left = 0, [], 0
-    for part in independent_parts(state):
-        smaller = reduced_part(state, part)
+    for component in independent_parts(state):
+        smaller = reduced_part(state, component)
         inner = smaller.state.intermediates
         left += len(inner)
         total += smaller.cost + least(smaller.state, inner)
-        best = min(permutations(inner), key=lambda found: price(graph, objective, smaller, found))
+        best = min(permutations(inner), key=lambda actual: price(graph, objective, smaller, actual))
         order += smaller.named(best)
     assert [dict(row) for row in state.successors] == before
     assert sorted([*order, *state.dead]) == sorted(graph.intermediates)
@@ -68,10 +68,10 @@ def check(graph: DifferentiationGraph, objective: str) -> int:
     return left
 
 
-def price(graph: DifferentiationGraph, objective: str, part: ReducedPart, order: tuple[int, ...]) -> int:
+def price(graph: DifferentiationGraph, objective: str, component: ReducedPart, order: tuple[int, ...]) -> int:
     state = Elimination.of(graph, objective)
     cost = 0
-    for v in part.named(order):
+    for v in component.named(order):
         cost += state.cost(v)[0]
         state.eliminate(v)
     return cost
@@ -107,9 +107,9 @@ def test_nothing_is_lost_on_random_graphs(objective):
         sizes = {v: rng.randint(1, 3) for edge in edges for v in edge[:2]} if rng.random() < 0.4 else None
         if sizes:  # numbers join vertices of one size
             edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
-        known = {v for edge in edges for v in edge[:2]}
-        terminal = known & set(range(roots + inner, roots + inner + terminals))
-        graph = DifferentiationGraph(edges, known & set(range(roots)), terminal, sizes=sizes)
+        vertices = {v for edge in edges for v in edge[:2]}
+        terminal = vertices & set(range(roots + inner, roots + inner + terminals))
+        graph = DifferentiationGraph(edges, vertices & set(range(roots)), terminal, sizes=sizes)
         looked_at += len(Elimination.of(graph, objective).intermediates)
         left += check(graph, objective)
     assert left < 0.8 * looked_at
@@ -133,8 +133,8 @@ def test_series_ends_and_twins():
     edges += [("w", "x"), ("w", "z"), ("q", "a"), ("q", "b"), ("u", "c"), ("c", "z")]
     joined = DifferentiationGraph(edges)
     state = Elimination.of(joined, Objective.FMA)
-    (part,) = independent_parts(state)
-    smaller = reduced_part(state, part)
+    (component,) = independent_parts(state)
+    smaller = reduced_part(state, component)
     names = [{joined.vertices[v] for v in members} for members in smaller.members]
     assert {"a", "b"} in names
     assert ("c",) in [tuple(joined.vertices[v] for v in smaller.first)]
@@ -143,7 +143,7 @@ def test_series_ends_and_twins():
 def test_independent_parts():
     graph = DifferentiationGraph([("y", "a"), ("a", "x"), ("y", "b"), ("b", "x"), ("b", "c"), ("c", "x"), ("y", "x")])
     state = Elimination.of(graph, Objective.FMA)
-    assert [{graph.vertices[v] for v in part} for part in independent_parts(state)] in (
+    assert [{graph.vertices[v] for v in component} for component in independent_parts(state)] in (
         [{"a"}, {"b", "c"}],
         [{"b", "c"}, {"a"}],
     )

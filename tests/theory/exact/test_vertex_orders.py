@@ -43,14 +43,14 @@ def drawn(seed: int) -> tuple[DifferentiationGraph, Objective]:
         if (j >= roots or i < roots + inner) and rng.random() < density
     ]
     edges = edges or [(0, roots, None), (roots, count - 1, None)]
-    known = {v for j, i, _ in edges for v in (j, i)}
-    sizes = {v: rng.randint(1, 3) for v in known} if rng.random() < 0.3 else None
+    vertices = {v for j, i, _ in edges for v in (j, i)}
+    sizes = {v: rng.randint(1, 3) for v in vertices} if rng.random() < 0.3 else None
     if sizes:  # numbers join vertices of one size
         edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
     more = random.Random(-seed)
     edges += [(j, i, more.choice((1, -1.5, -3.5, 0.5))) for j, i, label in edges if label and more.random() < 0.3]
     graph = DifferentiationGraph(
-        edges, known & set(range(roots)), known & set(range(roots + inner, count)) or None, sizes=sizes
+        edges, vertices & set(range(roots)), vertices & set(range(roots + inner, count)) or None, sizes=sizes
     )
     return graph, rng.choice(COUNTED)
 
@@ -63,7 +63,7 @@ def table_of(search: OrderSearch, block: tuple[int, ...]) -> np.ndarray:
 
 
 def slow_table(state: Elimination, block: list[int]) -> list[int]:
-    """What the sets of a block cost at least, by flows on dictionaries after real eliminations."""
+    """Return the least cost of the sets of a block, by flows on dictionaries after real eliminations."""
     table = [0]
     for gone in range(1, 1 << len(block)):
         ways = []
@@ -88,21 +88,21 @@ def test_tables_of_blocks():
 
 
 def check(seed: int, monkeypatch) -> bool:
-    """Whether bound and optimum are right at each step; asserts that plans cost what they are said to."""
+    """Assert that bound and optimum are right at each step, and that plans cost what they claim."""
     graph, objective = drawn(seed)
     state = Elimination.of(graph, objective)
-    least = SlowCosts(graph, objective).least()
+    optimum = SlowCosts(graph, objective).least()
     if not state.intermediates:
-        return least == 0
+        return optimum == 0
     rng = random.Random(seed)
     monkeypatch.setattr(orders, "_MEMORY_BITS", rng.choice((1, 3, 12)))
-    search = OrderSearch(state, 10**9 if seed % 3 else least, 10**9, rng.randint(1, 8))
+    search = OrderSearch(state, 10**9 if seed % 3 else optimum, 10**9, rng.randint(1, 8))
     for _ in search.run():
-        if search.lower_bound > least:
+        if search.lower_bound > optimum:
             return False
     if search.order is not None:
         assert price(graph, [*search.order, *state.dead], objective).cost[0] == search.cost
-    return search.cost == search.lower_bound == least
+    return search.cost == search.lower_bound == optimum
 
 
 @pytest.mark.sampled(10)
@@ -118,8 +118,8 @@ def test_bounds_that_are_too_high_by_one_are_noticed(monkeypatch, sets):
     def shared(self, blocks):
         return raised(self, [*blocks, (0,)])
 
-    def too_high(self, block, table, *others):
-        fill(self, block, table, *others)
+    def too_high(self, block, table, *rest):
+        fill(self, block, table, *rest)
         if sets == "last" or not block:
             table[-1] += 1
         elif sets == "all":
@@ -169,7 +169,7 @@ def test_mutants_of_the_kernel_are_noticed(monkeypatch, mutant):
     if mutant is not None:
         name, changed = MUTANTS[mutant]
         right = getattr(orders_kernel, name)
-        monkeypatch.setattr(orders_kernel, name, lambda *given: changed(right(*given), *given[-3:]))
+        monkeypatch.setattr(orders_kernel, name, lambda *args: changed(right(*args), *args[-3:]))
 
     def noticed(seed: int) -> bool:
         try:
@@ -181,7 +181,7 @@ def test_mutants_of_the_kernel_are_noticed(monkeypatch, mutant):
 
 
 @pytest.mark.parametrize("objective", COUNTED)
-def test_machine_code_does_what_python_does(monkeypatch, objective):
+def test_machine_code_agrees_with_python(monkeypatch, objective):
     graph = layered(layers=3, width=4, degree=2, seed=1)
 
     def searched():
@@ -211,45 +211,45 @@ def test_sets_of_more_than_a_word():
 
 def test_a_search_stops_at_its_nodes_and_at_its_deadline():
     graph = layered(layers=6, width=5, degree=2, seed=0)
-    least = get("exact-vertex")(graph, within(objective="fma", time_limit=1e9)).cost("fma")
+    optimum = get("exact-vertex")(graph, within(objective="fma", time_limit=1e9)).cost("fma")
     search = OrderSearch(Elimination.of(graph, Objective.FMA), 10**6, 2_000)
     bounds = [search.lower_bound for _ in search.run()]
     assert bounds == sorted(bounds)
-    assert sum(least_costs(search._state).values()) < search.lower_bound <= least
+    assert sum(least_costs(search._state).values()) < search.lower_bound <= optimum
     assert 2_000 <= search.looked_at < 4_000
     search = OrderSearch(Elimination.of(graph, Objective.FMA, Deadline(100.0, work=0.01)), 10**6, 10**9)
     with pytest.raises(OutOfTimeError):
         list(search.run())
     assert search.order is None
-    assert search.lower_bound <= least
+    assert search.lower_bound <= optimum
 
 
 def test_bounds_of_reports_hold_and_are_close():
     close = 0
     for seed in range(120):
         graph, objective = drawn(seed)
-        bound, least = bound_of_orders(graph, objective, 1e9), SlowCosts(graph, objective).least()
-        assert bound <= least
-        close += bound == least
+        bound, optimum = bound_of_orders(graph, objective, 1e9), SlowCosts(graph, objective).least()
+        assert bound <= optimum
+        close += bound == optimum
         assert bound_of_orders(graph, objective, 1e-6) is None
     assert close > 70
 
 
-def test_orders_that_an_unfinished_search_met_are_kept(monkeypatch):
+def test_orders_of_an_unfinished_search_are_kept(monkeypatch):
     monkeypatch.setattr(orders, "_NODES", 1)
-    found = {True: 0, False: 0}
+    results = {True: 0, False: 0}
     for seed in range(200):
         graph, objective = drawn(seed)
         state = Elimination.of(graph, objective)
-        least = SlowCosts(graph, objective).least()
-        search = OrderSearch(state, least + 5, 1 + seed % 4, 1)
+        optimum = SlowCosts(graph, objective).least()
+        search = OrderSearch(state, optimum + 5, 1 + seed % 4, 1)
         search.improve_within(1.0)
         list(search.run())
-        assert search.lower_bound <= least <= search.cost
+        assert search.lower_bound <= optimum <= search.cost
         if search.order is not None:
             assert price(graph, [*search.order, *state.dead], objective).cost[0] == search.cost
-            found[search.proven] += 1
-    assert min(found.values()) > 5
+            results[search.proven] += 1
+    assert min(results.values()) > 5
 
 
 def test_parts_that_are_too_large_are_not_searched():
@@ -264,5 +264,5 @@ def test_parts_that_are_too_large_are_not_searched():
 
 def test_black_scholes_is_proven(graph_folder):
     graph = load_graph(graph_folder / "BlackScholes_Jacobian.json")
-    found = get("exact-vertex")(graph, within(objective="fma", time_limit=1e9))
-    assert found.cost("fma") == found.lower_bound == 297
+    result = get("exact-vertex")(graph, within(objective="fma", time_limit=1e9))
+    assert result.cost("fma") == result.lower_bound == 297

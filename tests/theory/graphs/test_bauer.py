@@ -41,13 +41,13 @@ def test_matrices_of_matching_shapes(graph, seed):
 
 
 @given(graphs(odd=False, labels=LABELS), st.data())
-def test_it_is_what_elimination_computes(graph, data):
+def test_it_equals_the_result_of_elimination(graph, data):
     accumulation = eliminate_vertices(graph, data.draw(st.permutations(graph.intermediates)))
     values = letters(graph)
     for is_product, left, right in accumulation.steps:
         values.append(values[left] * values[right] if is_product else values[left] + values[right])
-    found = {entry: values[reference] for entry, reference in accumulation.entries.items()}
-    assert found == bauer(graph, letters(graph), expanded=True)
+    results = {entry: values[reference] for entry, reference in accumulation.entries.items()}
+    assert results == bauer(graph, letters(graph), expanded=True)
 
 
 def test_figure():

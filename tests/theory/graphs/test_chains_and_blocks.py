@@ -55,12 +55,12 @@ class Literal:
         outermost = {p: s for p, s in replaced.items() if not any(s < other for other in replaced.values())}
         links = [(ends, frozenset([e]), None) for e, ends in enumerate(self.ends) if e not in swallowed]
         links += [(pair, edges, pair) for pair, edges in outermost.items()]
-        found = []
+        results = []
 
         def extend(v, used):
             if v == j:
                 if len(used) > 1:
-                    found.append((frozenset().union(*(s for _, s, _ in used)), tuple(b for *_, b in used if b)))
+                    results.append((frozenset().union(*(s for _, s, _ in used)), tuple(b for *_, b in used if b)))
                 return
             if used and (sum(e[1] == v for e, *_ in links) != 1 or sum(e[0] == v for e, *_ in links) != 1):
                 return
@@ -69,7 +69,7 @@ class Literal:
                     extend(link[0][1], [*used, link])
 
         extend(i, [])
-        return found
+        return results
 
     def chain_kind(self, blocks):
         if not blocks:
@@ -95,19 +95,19 @@ class Literal:
 def check(graph):
     literal = Literal(graph)
     decomposition = decompose(graph)
-    found = {(part.source, part.sink): part for part in decomposition.blocks()}
+    results = {(piece.source, piece.sink): piece for piece in decomposition.blocks()}
     stretches = stretches_of(decomposition)
     for i, j in literal.pairs:
         edges = literal.block(i, j)
-        part = found.get((i, j))
+        piece = results.get((i, j))
         alone = block(graph, i, j)
         if edges is None:
-            assert part is None
+            assert piece is None
             assert alone is None
         else:
-            assert set(part.edges) == set(alone.edges) == edges
-            assert part.kind == alone.part.kind == literal.block_kind(i, j)
-            assert part.simple == alone.simple
+            assert set(piece.edges) == set(alone.edges) == edges
+            assert piece.kind == alone.part.kind == literal.block_kind(i, j)
+            assert piece.simple == alone.simple
         chains = sorted((tuple(sorted(s)), literal.chain_kind(blocks)) for s, blocks in literal.chains(i, j))
         assert chains == sorted(stretches.get((i, j), []))
     check_tree(graph, decomposition)
@@ -115,45 +115,45 @@ def check(graph):
 
 def stretches_of(decomposition):
     """Edges and kind of every chain, and of all stretches of it, by their ends."""
-    found = {}
+    results = {}
     for chain in decomposition.walk():
         links = chain.children if chain.is_chain else ()
         for first, last in combinations(range(len(links) + 1), 2):
             if last - first > 1:
-                part = links[first:last]
-                simple = all(link.simple for link in part)
-                kind = "direct simple" if all(link.shape is Shape.EDGE for link in part) else "indirect simple"
-                edges = tuple(sorted(e for link in part for e in link.edges))
-                ends = part[0].source, part[-1].sink
-                found.setdefault(ends, []).append((edges, f"{kind if simple else 'complex'} chain"))
-    return found
+                piece = links[first:last]
+                simple = all(link.simple for link in piece)
+                kind = "direct simple" if all(link.shape is Shape.EDGE for link in piece) else "indirect simple"
+                edges = tuple(sorted(e for link in piece for e in link.edges))
+                ends = piece[0].source, piece[-1].sink
+                results.setdefault(ends, []).append((edges, f"{kind if simple else 'complex'} chain"))
+    return results
 
 
 def check_tree(graph, decomposition):
     """The parts are closed, hold each edge once, and are nested and ordered as they say."""
     ends = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
-    assert sorted(e for part in decomposition.parts for e in part.edges) == list(range(len(ends)))
-    for part in decomposition.walk():
-        inside = set(part.edges)
-        assert part.size == len(part.edges)
-        inner = {v for e in inside for v in ends[e]} - {part.source, part.sink}
+    assert sorted(e for piece in decomposition.parts for e in piece.edges) == list(range(len(ends)))
+    for piece in decomposition.walk():
+        inside = set(piece.edges)
+        assert piece.size == len(piece.edges)
+        inner = {v for e in inside for v in ends[e]} - {piece.source, piece.sink}
         assert not inner & {*graph.roots, *graph.terminals, *decomposition.protected}
         assert all((e in inside) == bool(inner & set(pair)) for e, pair in enumerate(ends) if inner & set(pair))
-        if part.shape is Shape.SERIES:
-            links = part.children
+        if piece.shape is Shape.SERIES:
+            links = piece.children
             assert len(links) > 1
-            assert (links[0].source, links[-1].sink) == (part.source, part.sink)
+            assert (links[0].source, links[-1].sink) == (piece.source, piece.sink)
             assert all(a.sink == b.source for a, b in pairwise(links))
             assert not any(link.is_chain for link in links)
-        elif part.shape is Shape.PARALLEL:
-            assert len(part.children) > 1
-            assert {(strand.source, strand.sink) for strand in part.children} == {(part.source, part.sink)}
-            assert not any(strand.shape is Shape.PARALLEL for strand in part.children)
-        elif part.shape is Shape.CORE:
-            assert len(part.children) > 4
-            assert not part.simple
-        if part.is_block and decomposition.is_complete(part):
-            assert set(paths(graph, part.source, part.sink).edges) == inside
+        elif piece.shape is Shape.PARALLEL:
+            assert len(piece.children) > 1
+            assert {(strand.source, strand.sink) for strand in piece.children} == {(piece.source, piece.sink)}
+            assert not any(strand.shape is Shape.PARALLEL for strand in piece.children)
+        elif piece.shape is Shape.CORE:
+            assert len(piece.children) > 4
+            assert not piece.simple
+        if piece.is_block and decomposition.is_complete(piece):
+            assert set(paths(graph, piece.source, piece.sink).edges) == inside
 
 
 @pytest.mark.parametrize("vertices", [2, 3, 4, 5])
@@ -182,14 +182,14 @@ def test_kept_vertices_stay(graph):
     keep = graph.intermediates[::2]
     decomposition = decompose(graph, keep)
     check_tree(graph, decomposition)
-    remaining = {v for part in decomposition.parts for v in (part.source, part.sink)}
+    remaining = {v for piece in decomposition.parts for v in (piece.source, piece.sink)}
     assert remaining.issuperset(keep)
     # the same as if every kept vertex were an output and an input
     names = graph.vertices
     edges = [(names[j], names[i]) for j, i in zip(graph.sources, graph.targets, strict=True)]
     edges += [edge for v in keep for edge in (((v, "above"), names[v]), (names[v], (v, "below")))]
-    sizes = sorted(part.size for part in decompose(DifferentiationGraph(edges)).walk())
-    assert sizes == sorted([*(part.size for part in decomposition.walk()), *[1] * (2 * len(keep))])
+    sizes = sorted(piece.size for piece in decompose(DifferentiationGraph(edges)).walk())
+    assert sizes == sorted([*(piece.size for piece in decomposition.walk()), *[1] * (2 * len(keep))])
 
 
 #: Kind of the one part that each figure is, and its blocks by the names of their ends.
@@ -249,8 +249,8 @@ def test_figures(case):
     (whole,) = decomposition.parts
     assert whole.kind == kind
     assert decomposition.simple == ("simple" in kind)
-    found = {f"{graph.vertices[p.source]} {graph.vertices[p.sink]}": p.kind for p in decomposition.blocks()}
-    assert found == blocks
+    results = {f"{graph.vertices[p.source]} {graph.vertices[p.sink]}": p.kind for p in decomposition.blocks()}
+    assert results == blocks
     check(graph)
 
 
@@ -281,8 +281,8 @@ def test_degrees_with_blocks_as_edges(case):
     graph = figure(*case)
     into, out = block_degrees(graph)
     drawn = degrees(*case)
-    found = {name: (into[v], out[v]) for v, name in enumerate(graph.vertices) if name in drawn}
-    assert found == drawn | SLIPS[case]
+    results = {name: (into[v], out[v]) for v, name in enumerate(graph.vertices) if name in drawn}
+    assert results == drawn | SLIPS[case]
 
 
 @given(graphs(odd=False))
@@ -295,16 +295,16 @@ def test_degrees_by_replacing_blocks(graph):
         substitutes = []
         pending = list(decomposition.parts)
         while pending:
-            part = pending.pop()
-            inner = {u for e in part.edges for u in ends[e]} - {part.source, part.sink}
-            strands = part.children if part.shape is Shape.PARALLEL else ()
-            if part.simple and v not in inner:
-                substitutes.append((part.source, part.sink))
+            piece = pending.pop()
+            inner = {u for e in piece.edges for u in ends[e]} - {piece.source, piece.sink}
+            strands = piece.children if piece.shape is Shape.PARALLEL else ()
+            if piece.simple and v not in inner:
+                substitutes.append((piece.source, piece.sink))
             elif v not in inner and any(strand.simple for strand in strands):
-                substitutes.append((part.source, part.sink))
+                substitutes.append((piece.source, piece.sink))
                 pending.extend(strand for strand in strands if not strand.simple)
             else:
-                pending.extend(part.children)
+                pending.extend(piece.children)
         assert into[v] == sum(sink == v for _, sink in substitutes)
         assert out[v] == sum(source == v for source, _ in substitutes)
 
@@ -313,9 +313,9 @@ def test_closed_part_that_is_no_block():
     """i has a third path to j, out of which an edge leads: the other two are a closed part, but no block."""
     graph = DifferentiationGraph([("i", "a"), ("i", "b"), ("i", "c"), ("a", "j"), ("b", "j"), ("c", "j"), ("c", "z")])
     decomposition = decompose(graph)
-    (part,) = [part for part in decomposition.walk() if part.is_block]
-    assert part.edges == (0, 1, 3, 4)
-    assert not decomposition.is_complete(part)
+    (piece,) = [piece for piece in decomposition.walk() if piece.is_block]
+    assert piece.edges == (0, 1, 3, 4)
+    assert not decomposition.is_complete(piece)
     assert decomposition.blocks() == ()
     assert block_degrees(graph)[0][graph.vertices.index("j")] == 2
 
@@ -324,9 +324,9 @@ def test_source_with_other_edges():
     """Definition 3.3 at its word would call this block complex, for the edge from its source to z."""
     graph = DifferentiationGraph([("i", "a"), ("i", "b"), ("a", "j"), ("b", "j"), ("i", "z")])
     decomposition = decompose(graph)
-    (part,) = decomposition.blocks()
-    assert part.simple
-    assert not decomposition.owns_source(part)
+    (piece,) = decomposition.blocks()
+    assert piece.simple
+    assert not decomposition.owns_source(piece)
 
 
 def test_deep_nesting_takes_no_recursion():
@@ -336,9 +336,9 @@ def test_deep_nesting_takes_no_recursion():
     graph = DifferentiationGraph(edges)
     (whole,) = decompose(graph).parts
     assert whole.simple
-    assert sum(part.is_block for part in whole.walk()) == 4999
+    assert sum(piece.is_block for piece in whole.walk()) == 4999
     bridges = [edge for k in range(3000) for edge in _bridge(k, k + 1, -3 * k - 1)]
-    assert sum(part.shape is Shape.CORE for part in decompose(DifferentiationGraph(bridges)).walk()) == 3000
+    assert sum(piece.shape is Shape.CORE for piece in decompose(DifferentiationGraph(bridges)).walk()) == 3000
 
 
 def _bridge(j, i, a):

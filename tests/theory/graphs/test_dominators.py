@@ -17,14 +17,14 @@ from accumulus.theory.graphs.paths import paths
 
 
 def reached(adjacent, starts, without):
-    found = set(starts) - {without}
-    pending = list(found)
+    results = set(starts) - {without}
+    pending = list(results)
     while pending:
         for v in adjacent(pending.pop()):
-            if v not in found and v != without:
-                found.add(v)
+            if v not in results and v != without:
+                results.add(v)
                 pending.append(v)
-    return found
+    return results
 
 
 def check(tree, count, adjacent, starts):

@@ -73,14 +73,14 @@ def test_there_and_back_without_the_graph(graph):
 def test_bicliques_are_vertices(graph):
     """Every vertex that paths go through is one; every face is in exactly one."""
     line = LineGraph.of(graph)
-    found = line.bicliques
-    faces = [face for biclique in found for face in product(*biclique)]
+    result = line.bicliques
+    faces = [face for biclique in result for face in product(*biclique)]
     assert sorted(faces) == list(line.faces)
     for which in (0, 1):
-        members = [v for biclique in found for v in biclique[which]]
+        members = [v for biclique in result for v in biclique[which]]
         assert len(members) == len(set(members))
     touched = {int(v) for e in graph.live_edges.nonzero()[0] for v in (graph.sources[e], graph.targets[e])}
-    assert len(found) == len(touched)
+    assert len(result) == len(touched)
 
 
 def literal(line):

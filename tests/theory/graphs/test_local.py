@@ -20,21 +20,21 @@ LABELS = (None, None, Kind.ONE, Kind.MINUS_ONE)
 
 
 def values(graph, steps):
-    found = letters(graph)
+    result = letters(graph)
     for is_product, left, right in steps:
-        found.append(found[left] * found[right] if is_product else found[left] + found[right])
-    return found
+        result.append(result[left] * result[right] if is_product else result[left] + result[right])
+    return result
 
 
 def evaluated(local):
     by_reference = values(local.graph, local.steps)
-    return {place: ONE if ref == UNIT else by_reference[ref] for place, ref in local.entries.items()}
+    return {entry: ONE if ref == UNIT else by_reference[ref] for entry, ref in local.entries.items()}
 
 
 def summed(graph, rows, columns, held):
     """Sum over all paths from rows to columns none of whose inner vertices is held."""
     labels = letters(graph)
-    found = {}
+    results = {}
     for row, j in enumerate(rows):
         for column, i in enumerate(columns):
             for path in paths(graph, j, i):
@@ -43,8 +43,8 @@ def summed(graph, rows, columns, held):
                 term = ONE
                 for e in path:
                     term = term * labels[e]
-                found[row, column] = found[row, column] + term if (row, column) in found else term
-    return found
+                results[row, column] = results[row, column] + term if (row, column) in results else term
+    return results
 
 
 @given(graphs(8, odd=False, labels=LABELS), st.data())
@@ -64,8 +64,8 @@ def test_the_global_jacobian(graph):
     local = local_jacobian(graph, graph.roots, graph.terminals)
     rows = [graph.roots.index(v) for v in local.rows]
     columns = [graph.terminals.index(v) for v in local.columns]
-    found = {(rows[row], columns[column]): value for (row, column), value in evaluated(local).items()}
-    assert found == bauer(graph, letters(graph))
+    results = {(rows[row], columns[column]): value for (row, column), value in evaluated(local).items()}
+    assert results == bauer(graph, letters(graph))
 
 
 @given(graphs(odd=False, labels=LABELS))
@@ -80,17 +80,17 @@ def test_neighbouring_levels_hold_labels(graph):
         entries = {(above[row], below[column]): value for (row, column), value in evaluated(local).items()}
         product = entries if product is None else multiplied(product, entries)
     ends = {v: k for k, v in enumerate(cut.roots)}, {v: k for k, v in enumerate(cut.terminals)}
-    found = {(ends[0][j], ends[1][i]): value for (j, i), value in (product or {}).items() if i in ends[1]}
-    assert found == bauer(cut, letters(cut))
+    results = {(ends[0][j], ends[1][i]): value for (j, i), value in (product or {}).items() if i in ends[1]}
+    assert results == bauer(cut, letters(cut))
 
 
 def multiplied(first, second):
-    found = {}
+    results = {}
     for (a, b), x in first.items():
         for (c, d), y in second.items():
             if b == c:
-                found[a, d] = found[a, d] + x * y if (a, d) in found else x * y
-    return found
+                results[a, d] = results[a, d] + x * y if (a, d) in results else x * y
+    return results
 
 
 @given(graphs(odd=False), st.data())
@@ -98,10 +98,10 @@ def test_components(graph, data):
     """Walking both ways from any row or column meets its component, and nothing else."""
     vertex = st.integers(0, len(graph.vertices) - 1)
     local = local_jacobian(graph, data.draw(st.sets(vertex)), data.draw(st.sets(vertex)))
-    parts = local.components
-    assert sorted(row for rows, _ in parts for row in rows) == list(range(len(local.rows)))
-    assert sorted(column for _, columns in parts for column in columns) == list(range(len(local.columns)))
-    for rows, columns in parts:
+    components = local.components
+    assert sorted(row for rows, _ in components for row in rows) == list(range(len(local.rows)))
+    assert sorted(column for _, columns in components for column in columns) == list(range(len(local.columns)))
+    for rows, columns in components:
         seen = {("row", rows[0]) if rows else ("column", columns[0])}
         while True:
             more = {
@@ -114,7 +114,7 @@ def test_components(graph, data):
                 break
             seen |= more
         assert seen == {("row", row) for row in rows} | {("column", column) for column in columns}
-    assert local.is_undivided == (len(parts) <= 1)
+    assert local.is_undivided == (len(components) <= 1)
 
 
 def named(graph, *names):
@@ -132,7 +132,7 @@ def test_figure_of_conflicting_orders():
     assert not second.steps
     assert len(first.components) == len(second.components) == 2
     whole = local_jacobian(graph, tops, bottoms)
-    assert {place: repr(value) for place, value in evaluated(whole).items()} == {
+    assert {entry: repr(value) for entry, value in evaluated(whole).items()} == {
         (0, 0): "1·e1·e3 + 1·e2·e4",
         (1, 1): "1·e11·e13 + 1·e12·e14",
     }

@@ -18,10 +18,10 @@ from accumulus.theory.graphs.paths import PathSet, paths, paths_at, paths_betwee
 
 def recursed(graph, v, ends):
     """All paths from v to any of the ends."""
-    found = [()] if v in ends else []
+    results = [()] if v in ends else []
     for e in graph.out_edges[v]:
-        found += [(e, *rest) for rest in recursed(graph, int(graph.targets[e]), ends)]
-    return found
+        results += [(e, *rest) for rest in recursed(graph, int(graph.targets[e]), ends)]
+    return results
 
 
 def check(path_set, expected):
@@ -38,10 +38,10 @@ def test_between_vertices(graph, data):
     vertex = st.integers(0, len(graph.vertices) - 1)
     starts, ends = data.draw(st.sets(vertex)), data.draw(st.sets(vertex))
     expected = [path for v in starts for path in recursed(graph, v, ends)]
-    found = paths(graph, starts, ends)
-    check(found, expected)
+    actual = paths(graph, starts, ends)
+    check(actual, expected)
     touched = {v for path in expected for e in path for v in (graph.sources[e], graph.targets[e])}
-    assert set(found.vertices) == touched | (starts & ends)
+    assert set(actual.vertices) == touched | (starts & ends)
 
 
 @given(graphs(7, odd=False))
@@ -78,11 +78,11 @@ def test_mixed_ends(graph, data):
 def test_faces_of_a_vertex(graph):
     """The equation of section 3 for the overlapping degree in P_v."""
     for v in range(len(graph.vertices)):
-        found = paths_at(graph, v)
-        assert all(len(path) == 2 for path in found)
-        assert found.count == len(graph.in_edges[v]) * len(graph.out_edges[v])
-        assert all(found.overlap(e) == len(graph.out_edges[v]) for e in graph.in_edges[v])
-        assert all(found.overlap(e) == len(graph.in_edges[v]) for e in graph.out_edges[v])
+        result = paths_at(graph, v)
+        assert all(len(path) == 2 for path in result)
+        assert result.count == len(graph.in_edges[v]) * len(graph.out_edges[v])
+        assert all(result.overlap(e) == len(graph.out_edges[v]) for e in graph.in_edges[v])
+        assert all(result.overlap(e) == len(graph.in_edges[v]) for e in graph.out_edges[v])
 
 
 def test_counts_beyond_any_machine_integer():

@@ -45,14 +45,14 @@ def planted(trees, parents, labels):
 @given(st.data(), st.booleans())
 def test_leaves_hold_the_products_of_their_paths(data, mirrored):
     # two trees whose vertices are the same, as those of two entries: a label belongs to a vertex and what is above it
-    parents, labels, known = [], [], {}
+    parents, labels, products = [], [], {}
     for _ in range(2):
         start = len(parents)
         for node in range(data.draw(st.integers(1, 12))):
             above = data.draw(st.none() | st.integers(0, node - 1)) if node else None
             parents.append(None if above is None else start + above)
-            labels.append(known.setdefault((above, node), len(known)))
-    trees, words = Trees(mirrored=mirrored), Words(len(known))
+            labels.append(products.setdefault((above, node), len(products)))
+    trees, words = Trees(mirrored=mirrored), Words(len(products))
     leaves, ways = planted(trees, parents, labels)
     trees.multiply(leaves, words.product)
     for leaf, way in zip(leaves, ways, strict=True):
@@ -60,7 +60,7 @@ def test_leaves_hold_the_products_of_their_paths(data, mirrored):
         assert words.words[trees.labels[leaf]] == (way if mirrored else way[::-1])
 
 
-def test_what_most_paths_share_is_multiplied_first():
+def test_factors_of_most_paths_are_multiplied_first():
     # 0-1 is on three paths, 1-2 on two of them: (01)2 and then its two leaves, (01) and its one
     trees, words = Trees(), Words(6)
     leaves, _ = planted(trees, [None, 0, 1, 2, 2, 1], list(range(6)))

@@ -30,7 +30,7 @@ def test_subgraph_edges_are_shared_between_entries():
     assert count(dstar(DifferentiationGraph(edges)), "fma") == 2 + 2 + 4
 
 
-def test_overlapping_subgraphs_are_told_apart_by_their_values():
+def test_overlapping_subgraphs_are_distinguished_by_their_values():
     # ⟨b,d⟩ is all of ∂b/∂d for some entries and a part of it for others, whose other part went with a dominator
     for seed in range(40):
         dstar(random_graph("dense", 10, seed)).verify()

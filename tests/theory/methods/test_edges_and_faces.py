@@ -39,7 +39,7 @@ def annealed(graph, objective, faces, moves=500, seed=0):
 
 
 @given(graph=graphs(sized=True), objective=st.sampled_from(OBJECTIVES), faces=st.booleans(), seed=st.integers(0, 99))
-def test_sequences_are_verified_and_cost_what_the_kernel_says(graph, objective, faces, seed):
+def test_sequences_are_verified_and_have_the_cost_of_the_kernel(graph, objective, faces, seed):
     assume(Elimination.of(graph, objective).intermediates)
     search = annealed(graph, objective, faces, seed=seed)
     made = search.accumulation(graph)
@@ -51,7 +51,7 @@ def test_sequences_are_verified_and_cost_what_the_kernel_says(graph, objective, 
 
 @pytest.mark.parametrize("shape", ["sparse", "dense", "layered", "deep"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_larger_sequences_cost_what_the_kernel_says(shape, objective):
+def test_larger_sequences_have_the_cost_of_the_kernel(shape, objective):
     graph = with_sizes(with_labels(random_graph(shape, 30, 4), seed=1), largest=3, seed=2)
     search = annealed(graph, objective, faces=True, moves=3_000)
     made = search.accumulation(graph)
@@ -64,10 +64,10 @@ def test_larger_sequences_cost_what_the_kernel_says(shape, objective):
 def test_no_sequence_is_cheaper_than_the_optimum(graph, objective, faces):
     assume(Elimination.of(graph, objective).intermediates)
     try:
-        least = (SlowFaces if faces else SlowEdges)(graph, objective, 2_000).least()
+        minimum = (SlowFaces if faces else SlowEdges)(graph, objective, 2_000).least()
     except TooMany:
         assume(False)
-    assert annealed(graph, objective, faces).best_cost >= least
+    assert annealed(graph, objective, faces).best_cost >= minimum
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -81,12 +81,12 @@ def test_slices_do_not_change_a_run(monkeypatch, objective):
 
 @pytest.mark.parametrize("faces", [True, False])
 @pytest.mark.parametrize("shape", ["layered", "dense"])
-def test_machine_code_does_what_python_does(shape, faces):
+def test_machine_code_agrees_with_python(shape, faces):
     graph = with_sizes(with_labels(random_graph(shape, 14, 2), seed=1), largest=3, seed=2)
     compiled, python = (annealing(graph, Objective.MULTIPLICATIONS, faces) for _ in range(2))
     python._run = lambda _: interpret(mixed_kernel.run_mixed, python._state)
-    expected, found = ([*search.run(search.best[1], 200, (3,))] for search in (compiled, python))
-    assert found == expected
+    expected, actual = ([*search.run(search.best[1], 200, (3,))] for search in (compiled, python))
+    assert actual == expected
     assert python.best == compiled.best
     for name in ("snapshots", "costs", "prints", "items", "random"):
         assert getattr(python._state, name).tolist() == getattr(compiled._state, name).tolist()
@@ -96,7 +96,7 @@ def test_machine_code_does_what_python_does(shape, faces):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_faces_find_what_orders_and_edges_cannot(seed):
+def test_faces_beat_orders_and_edges(seed):
     for graph, edges, faces in ((lion(), 11, 11), (bat(), 23, 22)):
         assert plan(graph, "edge", "fma", time_limit=1e9, seed=seed, cache=False).cost == edges
         assert plan(graph, "face", "fma", time_limit=1e9, seed=seed, cache=False).cost == faces
@@ -120,7 +120,7 @@ def test_edges_improve_on_the_best_order_known_of_a_public_graph(graph_folder):
     assert made.cost < 297
 
 
-def test_labels_that_find_no_room_end_a_trial_only(monkeypatch):
+def test_labels_beyond_capacity_end_only_a_trial(monkeypatch):
     monkeypatch.setattr(edges_and_faces, "_ROOM", (0.0, 0))
     graph = random_graph("dense", 12, 1)
     search = annealed(graph, Objective.FMA, faces=True)

@@ -52,17 +52,17 @@ class Printed:
         self.P[v] = set(P)
 
     def value(self):
-        known = {TERMINAL: 1}
+        values = {TERMINAL: 1}
 
         def below(v):
-            if v not in known:
-                known[v] = self.c.get(v, 1) * sum(below(s) for s in self.S[v]) % PRIME
-            return known[v]
+            if v not in values:
+                values[v] = self.c.get(v, 1) * sum(below(s) for s in self.S[v]) % PRIME
+            return values[v]
 
         return below(ROOT)
 
     def mirror(self):
-        """The same graph read backwards: what the mirrored rules do to this one, the rules do to it."""
+        """Return the graph read backwards: a mirrored rule on this graph is the rule on that one."""
         swap = {ROOT: TERMINAL, TERMINAL: ROOT}
         other = object.__new__(Printed)
         other.S = {swap.get(v, v): {swap.get(p, p) for p in P} for v, P in self.P.items()}
@@ -158,34 +158,34 @@ def test_merge_as_printed_needs_all_predecessors(line_graphs):
 def applications(elimination):
     """Everything that the three rules can be applied to, as (rule, arguments)."""
     P, S = elimination.predecessors, elimination.successors
-    inner, found = elimination.vertices(), []
+    inner, actual = elimination.vertices(), []
     for i in inner:
         for k in inner:
             same_p, same_s = P[k].keys() == P[i].keys(), S[k].keys() == S[i].keys()
             if k != i and ((same_s and P[k].keys() > P[i].keys()) or (same_p and S[k].keys() > S[i].keys())):
-                found.append((merge_equal, (i, k)))
+                actual.append((merge_equal, (i, k)))
     for i, j in elimination.faces():
         for k in inner:
             same_p, same_s = P[k].keys() == P[i].keys(), S[k].keys() == S[j].keys()
             if (same_p and S[k].keys() < S[j].keys()) or (same_s and P[k].keys() < P[i].keys()):
-                found.append((absorb, (i, j, k)))
+                actual.append((absorb, (i, j, k)))
             if (same_p and S[k].keys() > S[j].keys()) or (same_s and P[k].keys() > P[i].keys()):
-                found.append((fill_in, (i, j, k)))
-    return found
+                actual.append((fill_in, (i, j, k)))
+    return actual
 
 
 @given(graphs(10), st.randoms(use_true_random=False))
 def test_the_rules_keep_the_jacobian(graph, rng):
     elimination = FaceElimination(graph)
     for _ in range(60):
-        faces, found = elimination.faces(), applications(elimination)
+        faces, actual = elimination.faces(), applications(elimination)
         if not faces:
             check(elimination.finish())
             return
         v = rng.choice(elimination.vertices())
         before = len(elimination.steps)
-        if found and rng.random() < 0.7:
-            rule, arguments = rng.choice(found)
+        if actual and rng.random() < 0.7:
+            rule, arguments = rng.choice(actual)
             products = sum(elimination.steps.is_product)
             rule(elimination, *arguments, **({"split": True} if rule is absorb else {}))
             assert sum(elimination.steps.is_product) - products == (rule is not merge_equal)
@@ -216,7 +216,7 @@ def test_absorption_without_its_condition_is_refused():
     assert list(elimination.successors[1]) == [3]
 
 
-def test_what_does_not_fit_is_refused():
+def test_mismatches_raise():
     elimination = FaceElimination(DifferentiationGraph([("y", "a"), ("h", "a"), ("a", "b"), ("b", "x")]))
     with pytest.raises(OrderError, match=r"cannot absorb.*P_k = P_i and S_k ⊂ S_j"):
         absorb(elimination, 0, 2, 1)

@@ -66,20 +66,20 @@ def test_products_of_the_complex_block(direction, without, with_references):
     assert count(factorize(COMPLEX, direction), "fma") == with_references
 
 
-@pytest.mark.parametrize(("direction", "parts"), [("backward", "ab"), ("forward", "cd")])
-def test_the_figure_of_factorization(direction, parts):
+@pytest.mark.parametrize(("direction", "panels"), [("backward", "ab"), ("forward", "cd")])
+def test_the_figure_of_factorization(direction, panels):
     first, *steps = factorization_steps(COMPLEX, direction, references=False)
     assert isomorphic(first, COMPLEX)
     assert len(steps) == 2
-    for step, part in zip(steps, parts, strict=True):
-        assert isomorphic(step, figure("fig:2-step-factorization", part))
+    for step, panel in zip(steps, panels, strict=True):
+        assert isomorphic(step, figure("fig:2-step-factorization", panel))
 
 
 def test_the_figure_of_factorization_with_reference():
     _, *steps = factorization_steps(COMPLEX, "backward")
     assert len(steps) == 3
-    for step, part in zip(steps, "abc", strict=True):
-        assert isomorphic(step, figure("fig:factorization-with-reference", part))
+    for step, panel in zip(steps, "abc", strict=True):
+        assert isomorphic(step, figure("fig:factorization-with-reference", panel))
 
 
 def relations(elimination: FaceElimination) -> Counter:
@@ -95,19 +95,19 @@ def relations(elimination: FaceElimination) -> Counter:
     return Counter((name(v), name(s)) for v in range(len(elimination.labels)) for s in elimination.successors[v])
 
 
-def drawn(part: str) -> Counter:
+def drawn(panel: str) -> Counter:
     """The figure's edges by labels, named as above; in (e) one edge of the drawing names its vertex as (d) does."""
     figures = json.loads(DATA.read_text(encoding="utf-8"))["figures"]
-    (parts,) = (figure["parts"] for figure in figures if figure["figure"] == "fig:chain-block-elimination")
-    (found,) = (each for each in parts if each["part"] == part)
+    (panels,) = (figure["parts"] for figure in figures if figure["figure"] == "fig:chain-block-elimination")
+    (result,) = (each for each in panels if each["part"] == panel)
     names = {"y1": "v1", "x9": "v9"}
-    if part == "e":
+    if panel == "e":
         names["e3e7"] = "e3e7e11"
 
     def name(end):
-        return names.get(end) or plain(found["vertices"][end])
+        return names.get(end) or plain(result["vertices"][end])
 
-    return Counter((name(j), name(i)) for j, i, _ in found["edges"])
+    return Counter((name(j), name(i)) for j, i, _ in result["edges"])
 
 
 def test_the_figure_of_chain_block_elimination():
@@ -121,14 +121,14 @@ def test_the_figure_of_chain_block_elimination():
     assert relations(explicit) == drawn("c")
 
     implicit = FaceElimination(COMPLEX)
-    for pairs, part in (
+    for pairs, panel in (
         ([("e3", "e7"), ("e6", "e10")], "d"),
         ([("e3", "e11"), ("e8", "e11")], "e"),
         ([("e6", "e12"), ("e9", "e12")], "f"),
     ):
         for start, end in pairs:
             implicit.eliminate(e[start], e[end])
-        assert relations(implicit) == drawn(part)
+        assert relations(implicit) == drawn(panel)
 
 
 def test_without_references_there_is_a_limit():

@@ -29,19 +29,19 @@ def pairs(state: EdgeElimination) -> set[tuple[int, int]]:
     return {(j, i) for j, row in enumerate(state.successors) for i in row}
 
 
-def expected(state: EdgeElimination, steps, others) -> dict[str, int]:
-    """What taking some steps changes: products, new edges, growth of the degrees of some other vertices."""
+def expected(state: EdgeElimination, steps, candidates) -> dict[str, int]:
+    """Return the effects of some steps: products, new edges, growth of the degrees of some other vertices."""
     degrees_before, edges_before, products = degrees(state), pairs(state), sum(state.steps.is_product)
     for step in steps:
         state.eliminate(*step)
     after = degrees(state)
     made = sum(state.steps.is_product) - products
-    damage = sum(after[k] - degrees_before[k] for k in others)
+    damage = sum(after[k] - degrees_before[k] for k in candidates)
     return {"made": made, "fill": len(pairs(state) - edges_before), "damage": damage}
 
 
 @given(graph=graphs(), data=st.data())
-def test_scores_of_vertices_are_what_the_elimination_changes(graph, data):
+def test_scores_of_vertices_are_the_changes_by_elimination(graph, data):
     inner = [k for k in graph.intermediates if graph.live_edges[list(graph.in_edges[k])].any()]
     if not inner:
         return
@@ -60,7 +60,7 @@ def test_scores_of_vertices_are_what_the_elimination_changes(graph, data):
 
 
 @given(graph=graphs(), data=st.data())
-def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
+def test_scores_of_edges_are_the_changes_by_elimination(graph, data):
     markowitz = heuristics._EdgeChoices(graph, ROWS["markowitz-edge"].score)
     steps = markowitz.first
     if not steps:
@@ -84,8 +84,8 @@ def test_scores_of_edges_are_what_the_elimination_changes(graph, data):
 @given(graph=graphs())
 def test_degrees_of_faces_are_those_of_vertices_at_first(graph):
     faces = heuristics._FaceDegrees(graph)
-    found = {step[0]: faces.score(step)[0] for step in faces.first}
-    assert found == {k: degree for k, degree in degrees(EdgeElimination(graph)).items() if degree}
+    results = {step[0]: faces.score(step)[0] for step in faces.first}
+    assert results == {k: degree for k, degree in degrees(EdgeElimination(graph)).items() if degree}
 
 
 @given(graph=graphs(), data=st.data())
@@ -120,12 +120,12 @@ def test_larger_graphs(row):
 
 
 @pytest.mark.parametrize("row", [row for row in HEURISTICS if row.level != "vertex"], ids=lambda row: row.name)
-def test_sequences_that_become_too_long_are_given_up(row, monkeypatch):
+def test_sequences_that_become_too_long_are_dropped(row, monkeypatch):
     monkeypatch.setitem(heuristics._LONGEST, row.level, 20)
     graph = layered(layers=6, width=6, degree=3, seed=1)
-    found = get(row.name)(graph, within(objective=Objective.MULTIPLICATIONS))
-    assert found.method == "markowitz"
-    assert found.order == get("markowitz")(graph, within(objective=Objective.MULTIPLICATIONS)).order
+    result = get(row.name)(graph, within(objective=Objective.MULTIPLICATIONS))
+    assert result.method == "markowitz"
+    assert result.order == get("markowitz")(graph, within(objective=Objective.MULTIPLICATIONS)).order
 
 
 def test_faces_are_numbered_as_the_line_graph_does():

@@ -67,8 +67,8 @@ def test_products_of_the_complex_block():
 
 def test_unit_edges_cost_nothing():
     graph = figure("fig:cross-level-edge-segmentation", "a")
-    for part in "abc":
-        segmented = figure("fig:cross-level-edge-segmentation", part)
+    for panel in "abc":
+        segmented = figure("fig:cross-level-edge-segmentation", panel)
         assert count(local_jacobians(segmented, simple_first=False), "fma") == 2
     assert count(local_jacobians(graph, **PLAIN), "fma") == 2
     ones = DifferentiationGraph([("y", "a", Kind.ONE), ("a", "b", Kind.ONE), ("y", "b"), ("b", "x")])
@@ -100,8 +100,8 @@ def test_a_product_between_any_sets_is_the_figure():
     drawn = {
         (expected.vertices[j], expected.vertices[i]) for j, i in zip(expected.sources, expected.targets, strict=True)
     }
-    found = {(CONFLICT.vertices[j], CONFLICT.vertices[i]) for j, row in enumerate(elimination.successors) for i in row}
-    assert found == drawn
+    actual = {(CONFLICT.vertices[j], CONFLICT.vertices[i]) for j, row in enumerate(elimination.successors) for i in row}
+    assert actual == drawn
     assert sum(elimination.steps.is_product) == 4
     with pytest.raises(OrderError, match=r"v5.*v7.*columns"):
         multiply(elimination, [number["v4"]], [number["v5"]], [number["v8"]])
@@ -111,7 +111,7 @@ def test_a_product_between_any_sets_is_the_figure():
         multiply(elimination, [], [number["v1"]], [number["v4"]])
 
 
-def test_what_is_no_bracketing_is_refused():
+def test_invalid_bracketings_raise():
     with pytest.raises(ArgumentError, match="expected from 0 to 4"):
         local_jacobians(COMPLEX, ((0, 1), 2), **PLAIN)
     with pytest.raises(ArgumentError, match="expected neighbours"):

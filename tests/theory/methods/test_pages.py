@@ -21,7 +21,7 @@ def test_the_jacobian(graph, literal):
 
 
 @given(graphs(16))
-def test_parting_is_never_worse_than_one_piece(graph):
+def test_partition_into_pages_is_never_worse(graph):
     assert count(pages(graph), "fma") <= count(local_jacobians(graph, "best"), "fma")
 
 
@@ -35,35 +35,35 @@ def test_products_of_the_graphs_of_the_notes(graph, cost, literal):
     check(pages(graph, literal=True))
 
 
-def shape(part: str) -> dict[tuple[str, str], str | None]:
+def shape(panel: str) -> dict[tuple[str, str], str | None]:
     """The edges of a drawing, with labels that are labels of the graph; (f) calls e17 e15."""
-    found = {(j, i): label for j, i, label in edges(FACTORIZATION, part)}
-    if part == "f":
-        found["v-1", "v1"] = "e17"
-    return {ends: label if label and label.startswith("e") else None for ends, label in found.items()}
+    results = {(j, i): label for j, i, label in edges(FACTORIZATION, panel)}
+    if panel == "f":
+        results["v-1", "v1"] = "e17"
+    return {ends: label if label and label.startswith("e") else None for ends, label in results.items()}
 
 
 def test_the_figure_is_the_trace_of_a_run():
     trace = trace_pages(figure(FACTORIZATION, "a"))
-    drawn = {part: shape(part) for part in "abcdefghi"}
+    drawn = {panel: shape(panel) for panel in "abcdefghi"}
 
-    def matches(page, part):
-        return page.edges.keys() == drawn[part].keys() and all(
-            label in (None, page.edges[ends]) for ends, label in drawn[part].items()
+    def matches(page, panel):
+        return page.edges.keys() == drawn[panel].keys() and all(
+            label in (None, page.edges[ends]) for ends, label in drawn[panel].items()
         )
 
-    place = {part: next(k for k, page in enumerate(trace) if matches(page, part)) for part in drawn}
-    family = {part: (trace[place[part]].rule, trace[place[part]].parent) for part in drawn}
+    page_of = {panel: next(k for k, page in enumerate(trace) if matches(page, panel)) for panel in drawn}
+    family = {panel: (trace[page_of[panel]].rule, trace[page_of[panel]].parent) for panel in drawn}
     assert family["a"] == ("given", None)
-    assert family["b"] == ("simple", place["a"])
-    assert family["c"] == ("index sets", place["b"])
-    assert family["d"] == family["e"] == ("cross-level", place["c"])
-    assert family["f"] == ("factorized", place["d"])
-    assert family["g"] == family["h"] == ("cross-level", place["e"])
+    assert family["b"] == ("simple", page_of["a"])
+    assert family["c"] == ("index sets", page_of["b"])
+    assert family["d"] == family["e"] == ("cross-level", page_of["c"])
+    assert family["f"] == ("factorized", page_of["d"])
+    assert family["g"] == family["h"] == ("cross-level", page_of["e"])
     assert family["i"][0] == "simple"
     assert trace[family["i"][1]].rule == "factorized"
-    assert trace[family["i"][1]].parent == place["h"]
-    other = next(page for page in trace if page.parent == place["b"] and page.edges != trace[place["c"]].edges)
+    assert trace[family["i"][1]].parent == page_of["h"]
+    other = next(page for page in trace if page.parent == page_of["b"] and page.edges != trace[page_of["c"]].edges)
     assert other.edges.keys() == {("v-4", "v13")}
 
 

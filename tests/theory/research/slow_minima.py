@@ -13,17 +13,17 @@ from accumulus.elimination.edges_and_faces import FaceElimination
 
 def paths(graph):
     """All paths from roots to terminals as tuples of edges, by (root, terminal)."""
-    found = {}
+    results = {}
 
     def walk(root, v, path):
         if v in graph.terminals:
-            found.setdefault((root, v), set()).add(path)
+            results.setdefault((root, v), set()).add(path)
         for e in graph.out_edges[v]:
             walk(root, int(graph.targets[e]), (*path, e))
 
     for root in graph.roots:
         walk(root, root, ())
-    return found
+    return results
 
 
 def least_by_trying(graph):
@@ -35,10 +35,10 @@ def least_by_trying(graph):
     labels = frozenset(frozenset([(e,)]) for e in range(len(graph.sources)))
 
     def sums(values):
-        found = {frozenset()}
+        results = {frozenset()}
         for value in values:
-            found |= {total | value for total in found if not total & value}
-        return found - {frozenset()}
+            results |= {total | value for total in results if not total & value}
+        return results - {frozenset()}
 
     def is_sum(output, values):
         within = [value for value in values if value <= output]
@@ -110,11 +110,11 @@ def least_by_integers(graph):
     for ends, values in subsets.items():
         for value in {proper(value) for value in values} - {frozenset()}:
             needed = number((ends, value))
-            parts = [(product, words) for product, words in products.get(ends, []) if words <= value]
-            for product, _ in parts:
+            usable = [(product, words) for product, words in products.get(ends, []) if words <= value]
+            for product, _ in usable:
                 rows.append(({number((ends, value, product)): 1, product: -1}, -np.inf, 0))
             for word in value:
-                row = {number((ends, value, product)): 1 for product, words in parts if word in words}
+                row = {number((ends, value, product)): 1 for product, words in usable if word in words}
                 rows.append(({**row, needed: -1}, 0, 0))
     lower = np.zeros(len(variables))
     for ends, words in outputs.items():
@@ -126,14 +126,14 @@ def least_by_integers(graph):
     where, columns, values = zip(*entries, strict=True)
     matrix = coo_array((values, (where, columns)), shape=(len(rows), len(variables))).tocsr()
     cost = np.array([float(k in costs) for k in range(len(variables))])
-    found = milp(
+    result = milp(
         cost,
         integrality=np.ones(len(variables)),
         bounds=Bounds(lower, 1),
         constraints=LinearConstraint(matrix, [row[1] for row in rows], [row[2] for row in rows]),
     )
-    assert found.success
-    return round(found.fun)
+    assert result.success
+    return round(result.fun)
 
 
 def least_faces_by_trying(graph):

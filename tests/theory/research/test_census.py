@@ -45,23 +45,23 @@ def least_image(edges):
 def test_every_graph_is_there_once(edges):
     expected = set()
     for vertices in range(2, edges + 2):
-        for chosen in combinations(list(combinations(range(vertices), 2)), edges):
-            if len({v for edge in chosen for v in edge}) == vertices and is_reduced(chosen):
-                expected.add(least_image(chosen))
+        for edge_set in combinations(list(combinations(range(vertices), 2)), edges):
+            if len({v for edge in edge_set for v in edge}) == vertices and is_reduced(edge_set):
+                expected.add(least_image(edge_set))
     numbers = {}
-    found = [
+    actual = [
         least_image([(numbers.setdefault(j, len(numbers)), numbers.setdefault(i, len(numbers))) for j, i in edges_])
         for edges_ in (graph.named_edges() for graph in reduced_graphs(edges))
     ]
-    assert len(found) == len(set(found))
-    assert set(found) == expected
+    assert len(actual) == len(set(actual))
+    assert set(actual) == expected
 
 
 @pytest.mark.parametrize(("edges", "graphs"), [(6, 28), (7, 113), (8, 542)])
 def test_graphs_of_the_census(edges, graphs):
-    found = list(reduced_graphs(edges))
-    assert len(found) == len(set(found)) == graphs
-    for reduced in found:
+    results = list(reduced_graphs(edges))
+    assert len(results) == len(set(results)) == graphs
+    for reduced in results:
         assert reduced.edges == len(reduced.named_edges()) == edges
         assert is_reduced(reduced.named_edges())
         assert reduced == reduced.canonical() == ReducedGraph.parse(reduced.key)

@@ -144,8 +144,8 @@ def test_commands(tmp_path):
     wings = acc.DifferentiationGraph([("y", "a"), ("z", "a"), ("a", "b"), ("b", "x"), ("b", "w")], name="wings")
     acc.save_graph(wings, graph := tmp_path / "wings.json")
     run = CliRunner()
-    given = ["--add", "layered(layers=3, width=2)", "--add", "lion()", "--objective", "fma"]
-    done = run.invoke(app, ["research", "corpus", "--output", str(path), *given])
+    command = ["--add", "layered(layers=3, width=2)", "--add", "lion()", "--objective", "fma"]
+    done = run.invoke(app, ["research", "corpus", "--output", str(path), *command])
     assert done.exit_code == 0, done.output
     assert "lion(), fma: vertex bound 12" in done.output
     assert run.invoke(app, ["research", "corpus", "-o", str(path), "--add", "lion()"]).exit_code == 2

@@ -27,9 +27,9 @@ def graph_of(text):
 def test_the_minimum_of_every_small_graph_by_trying_all_programs(edges):
     for reduced in reduced_graphs(edges):
         graph = reduced.graph()
-        found = true_minimum(graph)
-        if found.upper <= 6:  # more take the slow route too long
-            assert found.upper == least_by_trying(graph), reduced.key
+        result = true_minimum(graph)
+        if result.upper <= 6:  # more take the slow route too long
+            assert result.upper == least_by_trying(graph), reduced.key
 
 
 @pytest.mark.parametrize(("edges", "every"), [(5, 1), (6, 1), (7, 3), (8, 40), (9, 400)])
@@ -51,19 +51,19 @@ def test_the_minimum_as_an_integer_program(edges, every):
     ids=["lion", "bat", "complex-dag (a)", "complex-dag (b)", "2×2 matrices"],
 )
 def test_known_minima(graph, products):
-    found = true_minimum(graph)
-    assert (found.lower, found.upper) == (products, products)
-    assert value_program(found.accumulation).multiplications == products
+    result = true_minimum(graph)
+    assert (result.lower, result.upper) == (products, products)
+    assert value_program(result.accumulation).multiplications == products
 
 
 def test_a_vertex_with_one_edge_in_and_one_out_costs_exactly_one_product():
     for reduced in reduced_graphs(6):
-        least = true_minimum(reduced.graph()).upper
+        minimum = true_minimum(reduced.graph()).upper
         edges = reduced.named_edges()
         for j, i in edges:
             beside = DifferentiationGraph([*edges, (j, "w"), ("w", i)])
             inside = DifferentiationGraph([*(edge for edge in edges if edge != (j, i)), (j, "w"), ("w", i)])
-            assert true_minimum(beside).upper == true_minimum(inside).upper == least + 1
+            assert true_minimum(beside).upper == true_minimum(inside).upper == minimum + 1
 
 
 def test_parallel_and_direct_edges_and_components_change_nothing():

@@ -29,11 +29,13 @@ def run(*arguments):
 
 
 def settled(path):
-    """What does not depend on how the search goes."""
-    return {key: [found[name] for name in ("minimum", "faces", "verdict")] for key, found in read_results(path).items()}
+    """Return the results that do not depend on the course of the search."""
+    return {
+        key: [actual[name] for name in ("minimum", "faces", "verdict")] for key, actual in read_results(path).items()
+    }
 
 
-def test_results_are_those_that_are_kept(tmp_path):
+def test_stored_results_are_reproduced(tmp_path):
     output = tmp_path / "found.jsonl"
     summary = survey.survey(7, output)
     assert summary.complete
@@ -41,7 +43,7 @@ def test_results_are_those_that_are_kept(tmp_path):
     assert settled(output) == settled(KEPT)
 
 
-def test_every_result_says_what_it_shows():
+def test_every_result_has_its_verdict():
     for key, result in read_results(KEPT).items():
         graph = ReducedGraph.parse(key).graph()
         assert result["edges"] == [list(edge) for edge in ReducedGraph.parse(key).named_edges()]
@@ -54,13 +56,13 @@ def test_every_result_says_what_it_shows():
         assert sum(faces.steps.is_product) == result["faces"][0] == result["faces"][1]
 
 
-def test_verdicts_where_faces_need_more_or_nothing_is_known(monkeypatch):
-    found = decide(LION)
-    assert (found.minimum, found.faces, found.verdict) == ((11, 11), (11, 11), "acyclic")
-    found = decide(LION, steps=1)
-    assert found.verdict == "open"
-    assert found.minimum[0] <= 11 <= found.minimum[1]
-    assert found.faces[0] <= 11 <= found.faces[1]
+def test_verdicts_for_circular_and_open_graphs(monkeypatch):
+    result = decide(LION)
+    assert (result.minimum, result.faces, result.verdict) == ((11, 11), (11, 11), "acyclic")
+    result = decide(LION, steps=1)
+    assert result.verdict == "open"
+    assert result.minimum[0] <= 11 <= result.minimum[1]
+    assert result.faces[0] <= 11 <= result.faces[1]
 
     def refuse(*_):
         raise survey.ExpressionError("circular")
@@ -72,11 +74,11 @@ def test_verdicts_where_faces_need_more_or_nothing_is_known(monkeypatch):
     length = len(faces)
     assert length > 11
     monkeypatch.setattr(survey, "shortest_faces", lambda *_, **__: (length, faces))
-    found = decide(LION)
-    assert (found.minimum, found.faces, found.verdict) == ((11, 11), (length, length), "circular")
+    result = decide(LION)
+    assert (result.minimum, result.faces, result.verdict) == ((11, 11), (length, length), "circular")
     monkeypatch.setattr(survey, "shortest_faces", lambda *_, **__: (11, faces))
-    found = decide(LION)
-    assert (found.minimum, found.faces, found.verdict) == ((11, 11), (11, length), "open")
+    result = decide(LION)
+    assert (result.minimum, result.faces, result.verdict) == ((11, 11), (11, length), "open")
 
 
 def longest(graph):
@@ -99,10 +101,10 @@ def test_a_run_goes_on_wherever_it_was_killed(tmp_path):
     survey.survey(6, whole)
     data = whole.read_bytes()
     for length in (0, 10, 55, 60, len(data) // 2, len(data) - 1, len(data)):
-        part = tmp_path / f"part{length}.jsonl"
-        part.write_bytes(data[:length])
-        summary = survey.survey(6, part)
-        assert part.read_bytes() == data
+        stopped = tmp_path / f"part{length}.jsonl"
+        stopped.write_bytes(data[:length])
+        summary = survey.survey(6, stopped)
+        assert stopped.read_bytes() == data
         assert summary.decided == 39 - max(0, data[:length].count(b"\n") - 1)
         assert summary.to_dict()["graphs"] == 39
 
@@ -136,10 +138,10 @@ def test_samples(tmp_path):
     assert sample(9, 20, output, seed=5).decided > 0
 
 
-def test_an_interrupt_keeps_what_is_there(tmp_path):
+def test_an_interrupt_keeps_the_results_so_far(tmp_path):
     output = tmp_path / "found.jsonl"
 
-    def stop(edges, done, total, found):
+    def stop(edges, done, total, actual):
         if edges == 5 and done == 3:
             raise KeyboardInterrupt
 
