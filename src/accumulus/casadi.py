@@ -100,8 +100,8 @@ def nlpsol(
         solver: name of CasADi's plugin: "ipopt", "sqpmethod", ….
         f: objective, a function as for `accumulus.jacobian` that returns one number.
         g: constraints, a function as for `accumulus.jacobian` that returns a vector or a number.
-        x: example of the variables, a vector or a number.
-        p: example of the parameters, a vector or a number; None if f and g take x alone.
+        x: example of the variables, of shape (n,) or a number.
+        p: example of the parameters, of shape (m,) or a number; None if f and g take x alone.
         solver_options: options of `casadi.nlpsol`.
         options: options of `accumulus.jacobian`, except `sparse`, `dtype` and `target`.
 

@@ -6,6 +6,8 @@ a rotation followed by a translation for `SE2` and `SE3`. ``SO3.matrices`` and i
 matrices as points. Perturbations are on the right, retract(x, δ) = x · Exp(δ), rotation first; Exp is the exponential
 map of the group. docs/tasks/manifolds.md has all conventions in one table.
 
+Source of the formulas: J. Solà, J. Deray and D. Atchuthan, A micro Lie theory for state estimation in robotics, 2018.
+
 Derivatives at δ = 0 need less than the retraction. Each formula therefore takes the `order` of a polynomial in δ with
 the same derivatives up to that order, or None for the exact map; logarithms take `linear` for their first derivative
 alone.
@@ -106,8 +108,8 @@ class Manifold:
         """Return the shortest tangent vectors δ at `x` with retract(x, δ) = `y`.
 
         Args:
-            x: point, or a stack of points, at which the coordinates are taken.
-            y: point, or a stack of points, that the coordinates lead to.
+            x: points at which the coordinates are taken, of shape (…, *shape).
+            y: points to which the coordinates lead, of shape (…, *shape). Leading axes are broadcast.
 
         Returns:
             Tangent vectors of shape (…, dimension).
@@ -118,7 +120,10 @@ class Manifold:
         return self.differential(x, y, linear=False)
 
     def expansion(self, x: Any, delta: Any, order: int | None) -> Any:
-        """Return a polynomial in `delta` with the derivatives of `retract` at `x`, up to `order` 1 or 2."""
+        """Return a polynomial in `delta` with the derivatives of `retract` at `x`, up to `order` 1 or 2.
+
+        Shapes are those of `retract`: (…, *shape) for `x` and the result, (…, dimension) for `delta`.
+        """
         (x, delta), xp = _arrays(self, x=(x, self.shape), delta=(delta, (self.dimension,)))
         return self._retract(x, delta, order, xp)
 
@@ -312,29 +317,32 @@ class Group(Manifold):
         return self.exp(np.zeros(self.dimension))
 
     def exp(self, delta: Any) -> Any:
-        """Return the exponential map of tangent vectors at the identity, (…, dimension)."""
+        """Return the exponential map of tangent vectors at the identity, (…, dimension); angles are in radians."""
         (delta,), xp = _arrays(self, delta=(delta, (self.dimension,)))
         return self._joined(*self._exp(delta, None, xp), xp)
 
     def log(self, x: Any) -> Any:
-        """Return the tangent vectors at the identity whose exponentials are `x`; rotation angles are at most π."""
+        """Return the tangent vectors at the identity whose exponentials are `x`; rotation angles are at most π.
+
+        `x` has shape (…, *shape), the result shape (…, dimension). Angles are in radians.
+        """
         (x,), xp = _arrays(self, x=(x, self.shape))
         return self._log(*self._parts(x), False, xp)
 
     def compose(self, x: Any, y: Any) -> Any:
-        """Return the products x · y, which apply `y` first, then `x`."""
+        """Return the products x · y, which apply `y` first, then `x`, all of shape (…, *shape)."""
         (x, y), xp = _arrays(self, x=(x, self.shape), y=(y, self.shape))
         return self._compose(x, *self._parts(y), None, xp)
 
     def inverse(self, x: Any) -> Any:
-        """Return the inverse elements."""
+        """Return the inverse elements of `x`, of shape (…, *shape)."""
         (x,), xp = _arrays(self, x=(x, self.shape))
         p, s = self._parts(x)
         back = -_times(xp.swapaxes(self._turns.matrix(p, xp), -1, -2), s) if self._moves else None
         return self._joined(self._turns.inverse(p, xp), back, xp)
 
     def matrix(self, x: Any) -> Any:
-        """Return the matrices of `x`, homogeneous ones for poses; quaternions must have norm 1."""
+        """Return the matrices of points of shape (…, *shape), homogeneous for poses; quaternions must have norm 1."""
         (x,), xp = _arrays(self, x=(x, self.shape))
         p, s = self._parts(x)
         return self.matrices._joined(self._turns.matrix(p, xp), s, xp)

@@ -71,7 +71,7 @@ class Lambdified:
         return both if self._has_jacobian else both[0]
 
     def batch(self, *arguments: Any, threads: int | None = None) -> Any:
-        """Evaluate at many points, along the first axis of each argument; an argument without that axis is shared.
+        """Evaluate at many points: an argument of shape s has shape (points, *s); one without that axis is shared.
 
         >>> import sympy
         >>> x, y = sympy.symbols("x y")
@@ -125,12 +125,13 @@ def lambdify(
 
     Args:
         args: arguments as for `sympy.lambdify`: a symbol, or a list of symbols, lists and matrices of symbols. Symbols
-            may be functions of time and their derivatives (``dynamicsymbols``), or a `sympy.MatrixSymbol`. Each list is
-            one array.
+            may be functions of time and their derivatives (``dynamicsymbols``), or a `sympy.MatrixSymbol`. Each list of
+            n symbols is one array of shape (n,).
         exprs: an expression, a matrix, or lists, tuples and dicts of these. A list of expressions is one array, and so
             is a matrix; a matrix of one column is a vector of shape (n,).
         jacobian: if True, the function returns the Jacobian, too.
-        wrt: symbol or symbols to differentiate with respect to; by default all of `args`, in their order.
+        wrt: symbol, or list or matrix of symbols, of any shape, to differentiate with respect to; by default all of
+            `args`, in their order.
         options: options of `accumulus.jacobian`.
 
     Returns:
@@ -167,8 +168,8 @@ def jacobian(
     SymPy's equivalent is ``cse(Matrix(exprs).jacobian(wrt))``.
 
     Args:
-        exprs: an expression, a list of them, or a column or row.
-        wrt: symbol or symbols to differentiate with respect to.
+        exprs: an expression, a list of n of them, or a matrix of shape (n, 1) or (1, n).
+        wrt: symbol, or list or matrix of symbols, of any shape, to differentiate with respect to.
         symbols: names for intermediate results; by default x0, x1, …, except names that are in use.
         options: options of `accumulus.jacobian` that determine the program: effort, time_limit, seed, method,
             objective.

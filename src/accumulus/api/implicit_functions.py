@@ -1,4 +1,7 @@
-"""Roots of equations, differentiated by the implicit function theorem."""
+"""Roots of equations, differentiated by the implicit function theorem.
+
+Source: A. Griewank and A. Walther, Evaluating Derivatives, 2008, chapter 15.
+"""
 
 from __future__ import annotations
 

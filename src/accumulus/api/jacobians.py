@@ -1,4 +1,9 @@
-"""Derivatives as matrices: Jacobians, gradients and Hessians; and compiled functions without derivatives."""
+"""Derivatives as matrices: Jacobians, gradients and Hessians; and compiled functions without derivatives.
+
+Sources: U. Naumann, Optimal accumulation of Jacobian matrices by elimination methods on the dual computational graph,
+Mathematical Programming 99, 2004; for Hessians R. M. Gower and M. P. Mello, A new framework for the computation of
+Hessians, Optimization Methods and Software 27, 2012.
+"""
 
 from __future__ import annotations
 

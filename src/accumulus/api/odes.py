@@ -1,4 +1,9 @@
-"""Solutions of ordinary differential equations within functions, with their derivatives."""
+"""Solutions of ordinary differential equations within functions, with their derivatives.
+
+Sources: L. Petzold, Automatic selection of methods for solving stiff and nonstiff systems of ordinary differential
+equations, SIAM Journal on Scientific and Statistical Computing 4, 1983 (LSODA); E. Hairer, S. P. Nørsett and G. Wanner,
+Solving Ordinary Differential Equations I, 1993, section I.14 (variational equations).
+"""
 
 from __future__ import annotations
 
@@ -52,9 +57,10 @@ def odeint(
         f: function of a time, a state with the structure and shapes of y0, and `args`. It returns the rates of the
             state in the same structure, or as one flat array. It is recorded once, so branches must be ``if`` or
             `np.where`.
-        y0: the state at the first time: a number, an array, or lists, tuples, dicts and data classes of these.
+        y0: the state at the first time: a number, an array of any shape, or lists, tuples, dicts and data classes of
+            these.
         t: times, shape (times,), ascending or descending; equal times are allowed.
-        args: numbers, arrays, or containers of these; and constants.
+        args: parameters of f: numbers, arrays of any shape, or containers of these; and constants.
         method: "LSODA", which switches between Adams methods and BDF for stiff equations; explicit "RK23", "RK45",
             "DOP853"; implicit "Radau", "BDF".
         rtol: relative tolerance. The error of a step may be up to ``atol + rtol * abs(y)`` in each entry.
@@ -78,6 +84,7 @@ def odeint(
         TraceError: if f cannot be recorded.
         SizeError: if f has more than a million operations.
         OpaqueError: in source text, files, ``float32`` and ``exact_order``, as for `accumulus.custom`.
+        UnknownNameError: for a method, a value of failure, or an option that does not exist.
 
     >>> import numpy as np
     >>> import accumulus as acc

@@ -1,4 +1,8 @@
-"""Products with Jacobians and Hessians that are never formed; Taylor coefficients; Jacobians as linear operators."""
+"""Products with Jacobians and Hessians that are never formed; Taylor coefficients; Jacobians as linear operators.
+
+Source: A. Griewank and A. Walther, Evaluating Derivatives, 2008: chapter 3 for products, chapter 10 for operators with
+few multiplications, chapter 13 for Taylor coefficients.
+"""
 
 from __future__ import annotations
 

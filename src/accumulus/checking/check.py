@@ -1,6 +1,10 @@
 """Check of a function and its derivatives: all results are compared at many points.
 
 Points are grouped by the function's decisions, and further points are tried on both sides of borders between groups.
+
+Sources: C. J. F. Ridders, Accurate computation of F'(x) and F'(x)F''(x), Advances in Engineering Software 4, 1982; for
+complex steps W. Squire and G. Trapp, Using complex variables to estimate derivatives of real functions, SIAM Review 40,
+1998.
 """
 
 from __future__ import annotations

@@ -204,7 +204,11 @@ def generator(function: Callable[P, DifferentiationGraph]) -> Callable[P, Differ
 
 
 def generator_named(name: str) -> Generator:
-    """Return the generator of that name, or raise `UnknownNameError`."""
+    """Return the generator of that name.
+
+    Raises:
+        UnknownNameError: if there is none.
+    """
     if not isinstance(name, str) or name not in _GENERATORS:
         raise unknown_name("generator", name, _GENERATORS)
     return _GENERATORS[name]

@@ -183,15 +183,15 @@ class DifferentiationGraph:
 
         Args:
             tape: tape with the labels.
-            labels: reference on the tape for each edge.
+            labels: reference on the tape for each edge, shape (edges,).
             vertices: names of the vertices, by number.
             roots: vertices without incoming edges, by number.
             terminals: vertices without outgoing edges, by number.
-            sources: source of each edge, by number.
-            targets: target of each edge, by number.
+            sources: source of each edge, by number, shape (edges,).
+            targets: target of each edge, by number, shape (edges,).
             name: name of the graph for display.
-            mirror: mirror of each vertex; see the attribute `mirror`.
-            wanted: selected entries, (n, 2); see the attribute `wanted`.
+            mirror: mirror of each vertex, shape (vertices,); see the attribute `mirror`.
+            wanted: selected entries, shape (n, 2); see the attribute `wanted`.
 
         Raises:
             GraphError: if `mirror` is not a symmetry of the graph, or `wanted` names an entry outside the Jacobian.
@@ -239,15 +239,15 @@ class DifferentiationGraph:
         """Return the graph whose edge e is ⟨sources[e], targets[e]⟩; the fast constructor for large graphs.
 
         Args:
-            sources: source of each edge, by number.
-            targets: target of each edge, by number.
-            kinds: kind of each label; all variable by default.
+            sources: source of each edge, by number, shape (edges,).
+            targets: target of each edge, by number, shape (edges,).
+            kinds: kind of each label, shape (edges,); all variable by default.
             vertices: names of the vertices, by number.
             roots: vertices without incoming edges, by number, each once.
             terminals: vertices without outgoing edges, by number, each once; no vertex is both.
             constants: known values of constant labels, by edge.
             symbols: name of each label, or None.
-            sizes: number of entries of each vertex; all 1 by default.
+            sizes: number of entries of each vertex, shape (vertices,); all 1 by default.
             name: name of the graph for display.
 
         Raises:

@@ -264,7 +264,8 @@ class Derivative:
         """Return derivatives at many points, with an additional leading axis of points in all results.
 
         Args:
-            *arguments: as for one point; arguments that vary have an additional axis of points.
+            *arguments: as for one point; an argument of shape s that varies has shape (points, *s), or its points on
+                the axis that `in_axes` names.
             in_axes: axis of the points of each argument as in `jax.vmap`, or None if all points share it; one number
                 for all arguments. By default, numbers are shared, and every array has its points on the first axis (the
                 last one if `transposed`). An `ArgumentError` asks for `in_axes` if the numbers of points differ, or if
@@ -382,7 +383,7 @@ class Derivative:
         `FormedProgram`, which is called with arguments of the same form.
 
         Args:
-            *examples: arguments as for a call.
+            *examples: arguments as for a call, of the shapes to compile for.
             **keywords: arguments by name.
 
         Raises:
@@ -402,7 +403,7 @@ class Derivative:
         return FormedProgram(program, self._forms, call)  # type: ignore[arg-type]  # a form's function is one
 
     def prepared(self, *examples: Any, **keywords: Any) -> tuple[CompiledProgram, tuple[Any, ...]]:
-        """Return the program for these arguments, and the numbers among them that it takes, in its order.
+        """Return the program for arguments of these shapes, and the arrays among them that it takes, in its order.
 
         >>> import numpy as np, accumulus as acc
         >>> program, numbers = acc.gradient(lambda x, scale: x @ x * scale).prepared(np.ones(3), scale=2.0)
@@ -521,7 +522,8 @@ class Derivative:
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
         """Call a sparse derivative; return the values of the nonzeros instead of SciPy's matrices.
 
-        See `CompiledProgram.nonzeros`; `pattern` contains their places.
+        Arguments are those of a call. The values have shape (nonzeros,); `pattern` has their rows and columns in the
+        same order. See `CompiledProgram.nonzeros`.
 
         >>> import numpy as np, accumulus as acc
         >>> jac = acc.jacobian(lambda x: x[1:] * x[:-1], sparse="csr")
@@ -567,7 +569,8 @@ class Derivative:
         on values, it lists all cases with their conditions and the number of their runs.
 
         Args:
-            *examples: arguments at which the speed is measured, too, for some tenths of a second; by default it is not.
+            *examples: arguments as for a call, of any shapes. If there are any, the report also measures the speed at
+                them, for some tenths of a second.
             **keywords: the same by name.
 
         Raises:
@@ -627,7 +630,7 @@ class Derivative:
         The program is not kept for calls.
 
         Args:
-            *examples: positional example arguments, numbers and arrays.
+            *examples: positional example arguments, numbers and arrays; the program is for their shapes.
             recording: recording of the function for these examples, if there is one.
 
         >>> import numpy as np, accumulus as acc

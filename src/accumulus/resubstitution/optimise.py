@@ -1,5 +1,9 @@
 """Optimiser of tapes that derivatives call: rules and, where there is time, resubstitution, in turns.
 
+Sources: S. Kirkpatrick, C. D. Gelatt and M. P. Vecchi, Optimization by simulated annealing, Science 220, 1983; R. K.
+Brayton and A. Mishchenko, ABC: an academic industrial-strength verification tool, CAV 2010. docs/algebra-on-the-tape.md
+and docs/by-value.md have more.
+
 The default effort runs rules, resubstitution and rules again, in about the time that rules alone take. Candidates are
 the values of the original program and of programs that the rules find on the way. The chosen program is rewritten by
 rules again, which then gain more than before. Values are sampled at few points, and the search is short; the result has

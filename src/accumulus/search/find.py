@@ -1,5 +1,8 @@
 """Search for a plan, verify it, and store it in the cache, on request with several processes.
 
+Source of the three kinds of elimination: U. Naumann, Optimal accumulation of Jacobian matrices by elimination methods
+on the dual computational graph, Mathematical Programming 99, 2004. The modules of methods name their own sources.
+
 **Parts.** With an executor the search runs in numbered parts. Each part is a complete search from its own seed; the
 cheapest plan wins.
 

@@ -7,6 +7,9 @@ the fewest products next), with orders from simulated annealing, and, unless the
 cheapest program wins.
 
 For a graph without a mirror, edge pushing is reverse elimination, and `symmetric` is `vertex`.
+
+Source of edge pushing: R. M. Gower and M. P. Mello, A new framework for the computation of Hessians, Optimization
+Methods and Software 27, 2012.
 """
 
 from __future__ import annotations

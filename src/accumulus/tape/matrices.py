@@ -42,7 +42,7 @@ class MatrixOperations(ABC):
         """Return the reference of a constant."""
 
     def matmul(self, left: References, right: References) -> References:
-        """Return the product of two matrices of references, with at least one entry each.
+        """Return the product of matrices of references of shapes (m, k) and (k, n), none of which may be 0.
 
         >>> from accumulus.tape.program import Program
         >>> tape = Program(inputs=6)
@@ -55,7 +55,7 @@ class MatrixOperations(ABC):
         return self.of_matrices(MATMUL, (m, k, n), [left, right]).reshape(m, n)
 
     def solve(self, matrix: References, sides: References) -> References:
-        """Return the solutions X of ``matrix @ X = sides``, for n × n and n × m references, by LAPACK.
+        """Return the solutions X of ``matrix @ X = sides``, for references of shapes (n, n) and (n, m), by LAPACK.
 
         >>> from accumulus.tape.program import Program
         >>> tape = Program(inputs=6)
@@ -68,20 +68,20 @@ class MatrixOperations(ABC):
         return self.of_matrices(SOLVE, (n, n, m), [matrix, sides]).reshape(n, m)
 
     def log_determinant(self, matrix: References) -> tuple[int, int]:
-        """Return the sign of a determinant and the logarithm of its magnitude."""
+        """Return the sign of the determinant of a matrix of shape (n, n), and the logarithm of its magnitude."""
         n = len(matrix)
         sign, logarithm = self.of_matrices(LOG_DETERMINANT, (n, n, 0), [matrix]).tolist()
         return sign, logarithm
 
     def cholesky(self, matrix: References) -> References:
-        """Return the Cholesky factor of a symmetric matrix, read from its lower triangle; zeros above the diagonal."""
+        """Return the lower Cholesky factor of a symmetric matrix of shape (n, n), given by its lower triangle."""
         n = len(matrix)
         symmetric = np.where(np.tri(n, dtype=bool), matrix, matrix.T)
         factor = self.of_matrices(CHOLESKY, (n, n, n), [symmetric]).reshape(n, n)
         return np.where(np.tri(n, dtype=bool), factor, self.constant(0.0))
 
     def gather(self, matrix: References, indices: References) -> References:
-        """Return the rows of a matrix at indices, which are values of the program, modulo the number of rows.
+        """Return the rows of a matrix of shape (m, n) at indices of shape (k,), values of the program, modulo m.
 
         >>> from accumulus.tape.program import Program
         >>> tape = Program(inputs=5)
@@ -94,7 +94,9 @@ class MatrixOperations(ABC):
         return self.of_matrices(GATHER, (m, k, n), [matrix, indices]).reshape(m, n)
 
     def scatter(self, terms: References, indices: References, rows: int) -> References:
-        """Return a matrix of `rows` rows, each the sum of the `terms` with its index in `indices`; 0 without terms.
+        """Return the matrix of shape (rows, n) whose row i is the sum of the `terms` with index i, or 0.
+
+        `terms` has shape (k, n), `indices` shape (k,).
 
         >>> from accumulus.tape.program import Program
         >>> tape = Program(inputs=4)

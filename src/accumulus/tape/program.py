@@ -552,7 +552,7 @@ class Program(MatrixOperations):
     # Writing -----------------------------------------------------------------------------------------------------
 
     def apply(self, name: str, *operands: Any) -> Any:
-        """Return the results of an operation on arrays of references, broadcast; a single reference for numbers."""
+        """Return the results of an operation on references, of the broadcast shape of the operands."""
         if all(type(operand) is int for operand in operands):
             return self._scalar("apply", operands, name)
         results = self.map(lambda body: partial(body.apply, name), operands)
@@ -572,8 +572,8 @@ class Program(MatrixOperations):
         """Return the sum of each segment of the terms; no segment may be empty.
 
         Args:
-            terms: references of the terms of all segments.
-            offsets: position of the first term of each segment, and the end of the last.
+            terms: references of the terms of all segments, shape (terms,).
+            offsets: position of the first term of each segment, and the end of the last, shape (segments + 1,).
         """
         where = np.asarray(offsets, np.int64)
         return self._append(SUM, (unshared(terms),), len(where) - 1, where).references
@@ -586,7 +586,7 @@ class Program(MatrixOperations):
                 afterwards.
             operands: function from the references of the future results, a range for each output, to a column for each
                 input.
-            steps: position of the first instance of each step, and the end of the last.
+            steps: position of the first instance of each step, and the end of the last, shape (steps + 1,).
 
         Returns:
             The references of the results, a range for each output of the body.
@@ -614,7 +614,9 @@ class Program(MatrixOperations):
         return [_range(start + k * count, count) for k in range(outputs)]
 
     def loop(self, body: Tape, operands: Sequence[Column], count: int) -> list[Column]:
-        """Return columns of the outputs of `body` for `count` independent instances, with `operands` for its inputs.
+        """Return columns of the outputs of `body` for `count` independent instances.
+
+        Each of the `operands` is a column of shape (count,), one for each input of the body.
 
         >>> tape = Program(inputs=3)
         >>> body = Tape(1)
@@ -675,7 +677,7 @@ class Program(MatrixOperations):
         return references_in(self.compute(build, columns)).reshape(shape)
 
     def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
-        """Record the operations that `build` writes for columns of one length, and return the column of results."""
+        """Record the operations that `build` writes for columns of shape (n,), and return the column of results."""
         body = Tape(len(operands), signed_zeros=self.signed_zeros)
         arguments = [
             k if (value := self.uniform(operand)) is None else body.constant(value)
@@ -685,7 +687,7 @@ class Program(MatrixOperations):
         return self.extend(body, operands)[0]
 
     def uniform(self, operands: Column) -> float | None:
-        """Return the constant that a column has for all instances; None for any other column."""
+        """Return the constant that a column of shape (n,) has for all instances; None for any other column."""
         if isinstance(operands, Range) and operands.step == 0 and operands.start < 0:
             return self.value_of(operands.start)
         return None
@@ -830,7 +832,10 @@ class Program(MatrixOperations):
         return self.reached([column(self.outputs)])
 
     def reached(self, required: Sequence[Column], through: Collection[int] | None = None) -> NDArray[np.bool_]:
-        """Return the mask of blocks that required references depend on; `through` limits the codes to follow."""
+        """Return the mask of blocks on which required references, columns of shape (n,), depend.
+
+        `through` limits the codes to follow.
+        """
         is_reached = np.zeros(len(self.blocks) + 1, bool)  # the last entry is for inputs and constants
         for operands in required:
             is_reached[owners_in(self.starts, operands)] = True
@@ -860,7 +865,7 @@ class Program(MatrixOperations):
         return is_sensitive[:-1]
 
     def owners(self, operands: Column) -> list[int]:
-        """Return the blocks that an operand of a block refers to; -1 for inputs and constants."""
+        """Return the blocks to which an operand of shape (n,) refers; -1 for inputs and constants."""
         cached = self._owners.get(id(operands))
         if cached is None or cached[0] is not operands:
             cached = self._owners[id(operands)] = operands, owners_in(self.starts, operands)

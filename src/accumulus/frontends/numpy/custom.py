@@ -173,7 +173,7 @@ class CustomFunction:
             return function(*arguments)
 
     def arrays(self, result: Any) -> list[NDArray[Any]]:
-        """Return the arrays in a result, in order.
+        """Return the arrays in a result of any shape and structure, in order.
 
         Raises:
             ArgumentError: if the result contains anything else.

@@ -42,11 +42,11 @@ def map(f: Callable[..., Any], *xs: Any) -> Any:  # noqa: A001  # like jax.lax.m
 
     Args:
         f: function of one entry of each of `xs` that returns a number, an array, or a list, tuple or dict of these.
-        xs: arrays whose first axes have the same length, or lists, tuples and dicts of such arrays. `f` receives
-            entries in the same structure.
+        xs: arrays of shape (n, …), with the same n, or lists, tuples and dicts of such arrays. `f` receives their
+            entries of shape (…) in the same structure.
 
     Returns:
-        The results of `f`, with an additional leading axis in each array.
+        The results of `f`, with an additional leading axis of length n in each array.
 
     Raises:
         ArgumentError: for arguments that are not such arrays, and for results whose shape or structure varies.

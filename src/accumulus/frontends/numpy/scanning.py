@@ -41,13 +41,14 @@ def scan(
 
     Args:
         f: function of the state and of one entry of `xs`. It returns the next state, and a result of this step or None.
-        init: initial state: a number, an array, or lists, tuples and dicts of these.
-        xs: arrays whose first axes have the same length, a list, tuple or dict of such arrays, or None.
+        init: initial state: a number, an array of any shape, or lists, tuples and dicts of these.
+        xs: arrays of shape (steps, …), a list, tuple or dict of such arrays, or None. `f` receives their entries of
+            shape (…) in the same structure.
         length: number of steps; required if `xs` is None.
         reverse: True to begin with the last entry. Results are in the order of `xs` in either case.
 
     Returns:
-        The final state, and the results of all steps with an additional leading axis.
+        The final state, and the results of all steps with an additional leading axis of steps.
 
     Raises:
         ArgumentError: for arguments that are not such arrays, and for steps that change the structure or shape of the
@@ -62,8 +63,8 @@ def scan(
     ...         return (angle + 0.01 * speed, speed), None
     ...     (angle, speed), _ = acc.scan(step, (angle, 0.0), length=1_000)
     ...     return angle
-    >>> by_angle, by_strength = acc.gradient(last, argnums=(0, 1))(0.5, 1.0)
-    >>> print(f"{by_angle:.6f} {by_strength:.6f}")
+    >>> d_angle, d_strength = acc.gradient(last, argnums=(0, 1))(0.5, 1.0)
+    >>> print(f"{d_angle:.6f} {d_strength:.6f}")
     -1.041202 1.005316
     """
     if not callable(f):

@@ -8,6 +8,9 @@ an edge sequence, and an edge sequence to a face sequence. So the cost of a plan
 wider classes, and a lower bound for one class holds for all narrower classes. Bounds that hold for every program
 (`accumulus.theory.bounds`) hold for all three.
 
+docs/proofs.md proves the bounds. To find the best order is NP-complete (Bentert, Crane, Drange, Mizutani and Sullivan,
+2025).
+
 Independent parts of the graph are searched separately. Every search is a generator that yields the best total cost from
 time to time, and may be closed at any yield.
 

@@ -10,6 +10,10 @@ from the best order of the method `vertex`, `face` also runs `edge`, and neither
 others from the best sequence so far, until the search stalls. Under objectives that are counted on the tape it anneals
 the multiplications, and only the best sequence is emitted and counted.
 
+Sources: U. Naumann, Optimal accumulation of Jacobian matrices by elimination methods on the dual computational graph,
+Mathematical Programming 99, 2004; S. Kirkpatrick, C. D. Gelatt and M. P. Vecchi, Optimization by simulated annealing,
+Science 220, 1983.
+
 Single edges and faces are useful on small graphs, but rarely on larger ones, where it takes minutes to find out. So
 sequences with more products than the effort's limit (`_Effort.most`) are not annealed, nor sequences that meet a lower
 bound. At the time limit, and on Ctrl-C, the methods return the best result so far.
