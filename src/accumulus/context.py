@@ -86,7 +86,7 @@ class Context(Deadline):
         share = self.part(PLANNING) if options.rewrites else self
         return share.having(effort=BEFORE_REWRITING[options.effort]) if brief else share
 
-    def tell(self, stage: str, cost: int | None = None, expected: float | None = None) -> None:
+    def report(self, stage: str, cost: int | None = None, expected: float | None = None) -> None:
         """Report the state of the preparation to the user's progress function, if any."""
         if callable(self.options.progress):
             self.options.progress(Progress(stage, self.elapsed, cost, expected=expected))

@@ -130,16 +130,16 @@ class _Inside:
     Args:
         make: function of accumulus that makes the derivative.
         positional: positional arguments of that function, the user's function first.
-        asked: keyword arguments of that function.
+        keywords: keyword arguments of that function.
     """
 
-    def __init__(self, make: Callable[..., Derivative], positional: Sequence[Any], asked: Any) -> None:
-        if wrong := [name for name in _DECIDED if name in asked]:
+    def __init__(self, make: Callable[..., Derivative], positional: Sequence[Any], keywords: Any) -> None:
+        if wrong := [name for name in _DECIDED if name in keywords]:
             raise ArgumentError(
                 f"{wrong[0]} was given for a derivative inside of JAX; leave it out: results are dense arrays in the "
                 "precision of the arguments, and decisions on values are not supported"
             )
-        static, names = asked.get("static_argnums", ()), asked.get("static_argnames", ())
+        static, names = keywords.get("static_argnums", ()), keywords.get("static_argnames", ())
         names = (names,) if isinstance(names, str) else names
         #: Positions and names of static arguments.
         self._static: tuple[int | str, ...] = (
@@ -147,7 +147,7 @@ class _Inside:
             *positions_of(positional[0], names, "static_argnames"),
             *names,
         )
-        self._make = partial(make, *positional, guards="error", **asked)
+        self._make = partial(make, *positional, guards="error", **keywords)
         self._make()  # refuses invalid options at once
         self._derivatives: dict[str, Derivative] = {}
         #: Functions of JAX's arrays, by program; the key keeps the program alive.

@@ -499,9 +499,9 @@ class Euclidean(Manifold):
         return y - x
 
 
-def _size(n: Any, least: int, name: str) -> int:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
-        raise ArgumentError(f"{name}({n!r}): expected a whole number of entries, at least {least}")
+def _size(n: Any, minimum: int, name: str) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < minimum:
+        raise ArgumentError(f"{name}({n!r}): expected a whole number of entries, at least {minimum}")
     return int(n)
 
 

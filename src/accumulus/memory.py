@@ -18,7 +18,7 @@ _GROUP: Final = Path("/sys/fs/cgroup")
 
 def available() -> int | None:
     """Return the bytes of memory that this process can still allocate; None if the system does not report it."""
-    limits = [room for room in (_of_machine(), _of_group(), _of_process()) if room is not None]
+    limits = [limit for limit in (_of_machine(), _of_group(), _of_process()) if limit is not None]
     return max(min(limits), 0) if limits else None
 
 
@@ -35,9 +35,11 @@ def check_fits(size: int, subject: str, instead: str) -> None:
     """
     if size <= SMALL:
         return
-    room = available()
-    if room is not None and size > room:
-        raise SizeError(f"{subject} would take {of_bytes(size)}, and {of_bytes(room)} of memory are free; {instead}")
+    capacity = available()
+    if capacity is not None and size > capacity:
+        raise SizeError(
+            f"{subject} would take {of_bytes(size)}, and {of_bytes(capacity)} of memory are free; {instead}"
+        )
 
 
 def of_bytes(size: int) -> str:

@@ -130,7 +130,7 @@ class _TangentForms(Forms):
         function: function that is recorded.
         differentiated: arguments whose tangent spaces are used.
         static: positions and names of constants.
-        asked: positions of the arguments that `function` is differentiated with respect to.
+        argnums: positions of the arguments that `function` is differentiated with respect to.
     """
 
     def __init__(
@@ -139,9 +139,9 @@ class _TangentForms(Forms):
         differentiated: int | str | Sequence[int | str],
         static: Sequence[Any],
         *,
-        asked: int | Sequence[int] = (),
+        argnums: int | Sequence[int] = (),
     ) -> None:
-        super().__init__(function, function.__name__, asked, None, *static)
+        super().__init__(function, function.__name__, argnums, None, *static)
         self._differentiated = [differentiated] if isinstance(differentiated, int | str) else [*differentiated]
 
     @property
@@ -437,7 +437,7 @@ class _Along(Derivative):
         moved, (static, names) = _Moved(function), function.static
         positions = (static,) if isinstance(static, int) else tuple(static)
         # the tangent vectors come first
-        forms = _TangentForms(moved, (), ([k + 1 if k >= 0 else k for k in positions], names), asked=0)
+        forms = _TangentForms(moved, (), ([k + 1 if k >= 0 else k for k in positions], names), argnums=0)
         super().__init__(moved, function.kind, forms, function.options, function.selection)
         self._tangents = function
 

@@ -227,7 +227,7 @@ class _Accumulating:
     def result(self) -> ArrayJacobian:
         maps = fuse(self.original)
         for each in maps:
-            self.context.tell("plan")
+            self.context.report("plan")
             with self.made.located(self.original.lines_of(each.blocks)):
                 self._add(each)
         outputs = self.original.outputs

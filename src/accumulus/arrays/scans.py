@@ -440,10 +440,10 @@ def _marks(matrix: NDArray[np.bool_], words: int) -> Integers:
     return marks.reshape(-1)
 
 
-def _make_room(state: ReachState, room: int) -> None:
+def _make_room(state: ReachState, capacity: int) -> None:
     for name, width in (("columns", 1), ("operands", state.slots), ("lists", state.directs), ("marks", state.words)):
-        grown = np.empty(room * width, np.int64)
+        grown = np.empty(capacity * width, np.int64)
         filled = state.column_count * width
         grown[:filled] = getattr(state, name)[:filled]
         setattr(state, name, grown)
-    state.room = room
+    state.room = capacity

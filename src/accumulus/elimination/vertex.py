@@ -293,9 +293,9 @@ class VertexElimination:
     def _reserve(self, steps: int) -> None:
         """Grow the buffer of steps to at least `steps`."""
         state = self._state
-        room = max(steps, min(4 * state.room, _WAITING[1]), _WAITING[0])
-        if room > state.room:
-            state.steps, state.room = np.empty(room, np.int64), room
+        capacity = max(steps, min(4 * state.room, _WAITING[1]), _WAITING[0])
+        if capacity > state.room:
+            state.steps, state.room = np.empty(capacity, np.int64), capacity
 
     def _write(self) -> None:
         """Move the steps in the kernel's buffer to the accumulation's steps, or to the notes of `arranged`."""

@@ -92,7 +92,7 @@ def positional_call(
     arguments: Sequence[Any],
     keywords: Mapping[str, Any],
     name: str,
-    asked: Collection[int | str] = (),
+    requested: Collection[int | str] = (),
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return positional arguments, with defaults in the gaps before the last passed one, and keyword-only arguments.
 
@@ -101,7 +101,7 @@ def positional_call(
         arguments: its arguments by position.
         keywords: its arguments by name.
         name: name of the function, for messages.
-        asked: positions and names of arguments that the result must include, with their defaults if they are not
+        requested: positions and names of arguments that the result must include, with their defaults if they are not
             passed.
 
     Raises:
@@ -141,11 +141,11 @@ def positional_call(
         elif kind is _VAR_KEYWORD:
             named |= value
         elif kind is _KEYWORD_ONLY:
-            if parameter in passed or parameter in asked:
+            if parameter in passed or parameter in requested:
                 named[parameter] = value
         else:
             values.append(value)
-            if parameter in passed or parameter in asked or len(values) - 1 in asked:
+            if parameter in passed or parameter in requested or len(values) - 1 in requested:
                 last = len(values)
     return tuple(values[:last]), named
 

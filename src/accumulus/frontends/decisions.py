@@ -349,8 +349,8 @@ def wholes(tape: Any, references: References, kind: str = "int") -> NDArray[np.i
     answers = np.trunc(numbers)
     if kind == "index" and (answers != numbers).any():
         raise TypeError(f"the number {numbers[answers != numbers][0]} cannot be an index: it is not an integer")
-    asked, first = np.unique(references, return_index=True)
-    distinct = asked[asked >= 0], answers.ravel()[first[asked >= 0]]
+    distinct_references, first = np.unique(references, return_index=True)
+    distinct = distinct_references[distinct_references >= 0], answers.ravel()[first[distinct_references >= 0]]
     keep(tape, _still_each(tape, *distinct, kind), listed("numbers", answers))
     return answers.astype(np.int64)
 
@@ -364,7 +364,7 @@ def in_range(tape: Any, references: References, length: int) -> None:
         UnmergeableError: in a branch that is recorded next to the other.
         EndlessRecordingError: if there are too many decisions.
     """
-    asked = _distinct(references[references >= 0])
+    unresolved = _distinct(references[references >= 0])
     numbers = values_at_point(tape, references)
     if (numbers != np.trunc(numbers)).any():
         raise TypeError(
@@ -380,7 +380,7 @@ def in_range(tape: Any, references: References, length: int) -> None:
         is_whole = body.apply("equal", body.apply("floor", index), index)
         return int(body.logical_and(is_whole, body.logical_and(above, below)))
 
-    keep(tape, tape.map(lambda body: partial(check, body), [asked]), f"indices of {length:,} rows")
+    keep(tape, tape.map(lambda body: partial(check, body), [unresolved]), f"indices of {length:,} rows")
 
 
 def sorting_order(tape: Any, references: Sequence[int] | References) -> list[int]:

@@ -228,9 +228,9 @@ def recognised(tape: Tape, names: NamedValues) -> dict[int, int]:
     candidates, table = candidates[order], table[order]
     matches = {}
     for reference, numbers in program_values.items():
-        at, room = numbers[column], TOLERANCE * abs(numbers[column])
-        first = np.searchsorted(table[:, column], at - room, "left")
-        last = np.searchsorted(table[:, column], at + room, "right")
+        at, margin = numbers[column], TOLERANCE * abs(numbers[column])
+        first = np.searchsorted(table[:, column], at - margin, "left")
+        last = np.searchsorted(table[:, column], at + margin, "right")
         same = candidates[first:last][_are_same(table[first:last], numbers)].tolist()
         if same:
             matches[reference] = min(same, key=lambda r: (r not in names.names, r))
@@ -243,18 +243,18 @@ def _points(tape: Tape, inputs: int) -> NDArray[np.float64]:
     points = rng.uniform(0.2, 1.8, (inputs, POINTS))
     points[:, POINTS // 2 :] *= rng.choice([-1.0, 1.0], (inputs, POINTS - POINTS // 2))
 
-    def known(points: NDArray[np.float64]) -> NDArray[np.intp]:
+    def finite_operations(points: NDArray[np.float64]) -> NDArray[np.intp]:
         whole = tape.copy()
         whole.outputs = list(range(tape.inputs, len(tape)))
         rows = [np.broadcast_to(row, points.shape[1:]) for row in evaluate(whole, list(points[: tape.inputs]))]
         finite: NDArray[np.intp] = np.isfinite(np.array(rows, float).reshape(len(rows), points.shape[1])).sum(axis=0)
         return finite
 
-    if np.count_nonzero(known(points) == tape.operations) >= FINITE:
+    if np.count_nonzero(finite_operations(points) == tape.operations) >= FINITE:
         return points
     more = np.concatenate([rng.uniform(0.2, 1.8, (inputs, DRAWN)), rng.uniform(0.8, 1.2, (inputs, DRAWN))], axis=1)
     points = np.concatenate([points, more], axis=1)
-    return points[:, np.argsort(-known(points), kind="stable")[:POINTS]]
+    return points[:, np.argsort(-finite_operations(points), kind="stable")[:POINTS]]
 
 
 def _are_same(rows: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.bool_]:

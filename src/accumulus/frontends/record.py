@@ -214,9 +214,9 @@ def _recorded(
             if refusal is None and is_foreign(type(error).__module__) and not is_raised_by_user(error.__traceback__):
                 numeric_error = _raised_on_numbers(function, arguments, error)
                 if numeric_error is None:
-                    place = error_position(error.__traceback__) or ""
+                    source = error_position(error.__traceback__) or ""
                     raise TraceError(
-                        f"{place}{type(error).__name__}: {error}. It is raised for a traced value, but not for the "
+                        f"{source}{type(error).__name__}: {error}. It is raised for a traced value, but not for the "
                         "number that it stands for: the function called here accepts only plain numbers, or checks "
                         "their type. Write it with operators and NumPy's functions, or make the argument static "
                         "(static_argnums)."
@@ -257,8 +257,8 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
         return error
     try:
         run_on_copies(function, arguments)
-    except Exception as own:
-        return own
+    except Exception as raised:
+        return raised
     return None
 
 

@@ -101,7 +101,7 @@ class Draws:
     """
 
     def __init__(self, seed: int) -> None:
-        digest = hashlib.blake2b(str(whole_number("seed", seed, least=None)).encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(str(whole_number("seed", seed, minimum=None)).encode(), digest_size=8).digest()
         self._at = int.from_bytes(digest, "little")
 
     def bits(self, count: int) -> NDArray[np.uint64]:
@@ -139,12 +139,12 @@ class Draws:
         return one_of
 
 
-def whole_number(name: str, value: Any, least: int | None = 1, most: int | None = None) -> int:
+def whole_number(name: str, value: Any, minimum: int | None = 1, most: int | None = None) -> int:
     """Return the value as an int, or raise `ArgumentError` if it is not a whole number within the bounds."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ArgumentError(f"{name} is {value!r}; expected a whole number")
-    if (least is not None and value < least) or (most is not None and value > most):
-        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+    if (minimum is not None and value < minimum) or (most is not None and value > most):
+        bounds = f"of at least {minimum}" if most is None else f"from {minimum} to {most}"
         raise ArgumentError(f"{name} is {value}; expected a whole number {bounds}")
     return int(value)
 
@@ -356,7 +356,7 @@ def random_dag(
         outputs: number of outputs.
         seed: seed of the random numbers.
     """
-    inner = whole_number("intermediates", intermediates, least=0)
+    inner = whole_number("intermediates", intermediates, minimum=0)
     below = whole_number("inputs", inputs) + inner
     count = below + whole_number("outputs", outputs)
     # vertex v may depend on the first reach[v] vertices; all pairs are numbered consecutively
@@ -364,7 +364,7 @@ def random_dag(
     reach[:inputs] = 0
     before = np.concatenate([[0], np.cumsum(reach)])
     pairs = int(before[-1])
-    total = whole_number("edges", edges, least=inner + 1, most=pairs)
+    total = whole_number("edges", edges, minimum=inner + 1, most=pairs)
     draws = Draws(seed)
 
     dependents = np.arange(inputs, count)
@@ -394,7 +394,7 @@ def layered(layers: int = 8, width: int = 8, degree: int = 2, seed: int = 0) -> 
         degree: number of vertices that each vertex depends on.
         seed: seed of the random numbers.
     """
-    layers, width = whole_number("layers", layers, least=0), whole_number("width", width)
+    layers, width = whole_number("layers", layers, minimum=0), whole_number("width", width)
     degree = whole_number("degree", degree, most=width)
     draws = Draws(seed)
     times = layers + 1
@@ -417,7 +417,7 @@ def banded(intermediates: int = 50, bandwidth: int = 4, density: float = 1.0, se
         density: probability of each edge other than the edges between consecutive vertices.
         seed: seed of the random numbers.
     """
-    last = whole_number("intermediates", intermediates, least=0) + 1
+    last = whole_number("intermediates", intermediates, minimum=0) + 1
     bandwidth, density = whole_number("bandwidth", bandwidth), fraction("density", density)
     draws = Draws(seed)
     vertices = np.arange(last + 1)
@@ -462,7 +462,7 @@ def series_parallel(edges: int = 100, noise: int = 0, seed: int = 0) -> Differen
         following.append(following[j])
         following[j] = count
         count += 1
-    total = edges + whole_number("noise", noise, least=0, most=count * (count - 1) // 2 - edges)
+    total = edges + whole_number("noise", noise, minimum=0, most=count * (count - 1) // 2 - edges)
     number = [0] * count
     v = 0
     for k in range(count - 1, -1, -1):
@@ -500,7 +500,7 @@ def chain(intermediates: int = 100) -> DifferentiationGraph:
 
     Optimum: one product for each intermediate.
     """
-    last = whole_number("intermediates", intermediates, least=0) + 1
+    last = whole_number("intermediates", intermediates, minimum=0) + 1
     vertices = np.arange(last + 1)
     return assembled(vertices[1:], vertices[:-1], last + 1)
 
@@ -606,7 +606,7 @@ def dense_layers(widths: int | Sequence[int] = 6, largest: int = 8, seed: int = 
 
 def _lengths(name: str, requested: int | Sequence[int], largest: int, seed: int) -> list[int]:
     if isinstance(requested, (int, np.integer)):
-        count = whole_number(name, requested, least=2)
+        count = whole_number(name, requested, minimum=2)
         drawn: list[int] = (1 + Draws(seed).below(whole_number("largest", largest), count)).tolist()
         return drawn
     lengths = [whole_number(f"{name}[{k}]", length) for k, length in enumerate(requested)]

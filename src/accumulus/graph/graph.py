@@ -462,17 +462,17 @@ def _fixed(numbers: Sequence[int] | NDArray[Any], dtype: type) -> NDArray[Any]:
 
 
 def _whole(
-    subject: str, numbers: Sequence[int] | NDArray[Any], length: int, least: int, most: int
+    subject: str, numbers: Sequence[int] | NDArray[Any], length: int, minimum: int, most: int
 ) -> NDArray[np.int64]:
-    """Return an array of `length` whole numbers from `least` to `most`, or raise `GraphError`."""
+    """Return an array of `length` whole numbers from `minimum` to `most`, or raise `GraphError`."""
     try:
         array = np.asarray(numbers)
     except (ValueError, OverflowError):
         array = np.array([None])
     whole = array.dtype.kind in "iu" or array.size == 0
-    if array.shape != (length,) or not whole or (length and not (least <= array.min() and array.max() <= most)):
+    if array.shape != (length,) or not whole or (length and not (minimum <= array.min() and array.max() <= most)):
         raise GraphError(
-            f"{subject} is {_shortened(numbers)}; expected {length} whole numbers from {int(least)} to {int(most)}"
+            f"{subject} is {_shortened(numbers)}; expected {length} whole numbers from {int(minimum)} to {int(most)}"
         )
     return array.astype(np.int64)
 

@@ -165,14 +165,14 @@ def straight_line(
             del tape.outputs[:values]
         return tape
 
-    def others() -> Iterator[Tape]:
+    def alternatives() -> Iterator[Tape]:
         if not kind.symmetric:
             siblings = [other for k, (_, other) in enumerate(emitted) if k != chosen]
             yield from map(arranged, chain(siblings, alternatives_for(start.linearization, preparation.context)))
 
     with preparation.stage("optimise"):
         rounds = rounds_of(start, kind)
-        code, recalled, by_value, stages = _optimised(arranged(tape), kind, values, preparation, rounds, others)
+        code, recalled, by_value, stages = _optimised(arranged(tape), kind, values, preparation, rounds, alternatives)
     return Derivation(
         recording,
         kind,

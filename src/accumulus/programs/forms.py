@@ -87,11 +87,11 @@ class Forms:
     @property
     def positional(self) -> tuple[int | Sequence[int], tuple[int, ...]] | None:
         """Positions of differentiated arguments and of static ones; None if names are among the former."""
-        asked = self.differentiated
-        several = (asked,) if isinstance(asked, int | str) else asked
+        differentiated = self.differentiated
+        several = (differentiated,) if isinstance(differentiated, int | str) else differentiated
         if any(isinstance(argument, str) for argument in several):
             return None
-        return asked, self.static_positions  # type: ignore[return-value]
+        return differentiated, self.static_positions  # type: ignore[return-value]
 
     @property
     def static_positions(self) -> tuple[int, ...]:

@@ -225,10 +225,12 @@ class LoopCall(_Called):
         self._unused: list[RunMemory] = []
 
     @classmethod
-    def of(cls, found: iterations.Iterations, options: Options, is_backward: bool = True) -> LoopCall:
+    def of(cls, iterated: iterations.Iterations, options: Options, is_backward: bool = True) -> LoopCall:
         """Return the loop that was found in a program."""
-        sizes = len(found.carry), found.varying.shape[1], len(found.common)
-        return cls(found.body, found.count, sizes, (found.every.shape[1], len(found.final)), options, is_backward)
+        sizes = len(iterated.carry), iterated.varying.shape[1], len(iterated.common)
+        return cls(
+            iterated.body, iterated.count, sizes, (iterated.every.shape[1], len(iterated.final)), options, is_backward
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}

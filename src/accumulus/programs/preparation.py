@@ -87,7 +87,7 @@ class Preparation:
         compiling = target_of(self.options.target).seconds(operations) if compiles else 0.0
         writing = WRITING * operations + GUARDED * guarded if writes else 0.0
         seconds = writing + compiling
-        self.context.tell(self._stage, expected=seconds if seconds > PATIENCE else None)
+        self.context.report(self._stage, expected=seconds if seconds > PATIENCE else None)
         subject = f"{operations:,} operations of {self.name}"
         if writes:
             size = BYTES * (operations + guarded)
@@ -114,7 +114,7 @@ class Preparation:
         self._stage = name
         self._line.update(name)
         self.context.enter(name)
-        self.context.tell(name)
+        self.context.report(name)
         start = time.perf_counter()
         with nullcontext() if name in _SEARCHES else self.context.paused():
             try:

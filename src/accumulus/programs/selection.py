@@ -91,28 +91,28 @@ def checked_argnums(
     return Selection.of(checked[0] if isinstance(argnums, int) else checked)
 
 
-def arranged(call: Restructured, asked: int | str | Sequence[int | str], name: str) -> Selection:
+def arranged(call: Restructured, requested: int | str | Sequence[int | str], name: str) -> Selection:
     """Return the selection of the numbers in some arguments of a call, with derivatives in the arguments' structure.
 
     Args:
         call: call with its arguments.
-        asked: position or keyword of an argument, or a sequence of these.
+        requested: position or keyword of an argument, or a sequence of these.
         name: name of the function, for messages.
 
     Raises:
         ArgumentError: if there is no such argument, it contains no numbers, or it is named twice.
     """
-    alone = isinstance(asked, int | str)
+    alone = isinstance(requested, int | str)
     places: list[int | str] = []
-    for argument in (asked,) if isinstance(asked, int | str) else asked:
+    for argument in (requested,) if isinstance(requested, int | str) else requested:
         count = len(call.positional)
         if isinstance(argument, int) and not -count <= argument < count:
-            raise ArgumentError(f"argnums is {asked!r}; {name} was called with {count} arguments by position")
+            raise ArgumentError(f"argnums is {requested!r}; {name} was called with {count} arguments by position")
         if isinstance(argument, str) and argument not in call.keywords:
-            raise ArgumentError(f"argnames is {asked!r}; {argument} was not given, and has no default")
+            raise ArgumentError(f"argnames is {requested!r}; {argument} was not given, and has no default")
         places.append(argument % count if isinstance(argument, int) else argument)
     if len(set(places)) < len(places):
-        raise ArgumentError(f"argnums and argnames are {asked!r}; expected each argument once")
+        raise ArgumentError(f"argnums and argnames are {requested!r}; expected each argument once")
     structures: list[Structure] = []
     positions: list[int] = []
     for argument in places:

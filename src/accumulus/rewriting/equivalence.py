@@ -287,10 +287,10 @@ def all_choices(tape: Tape, most: int) -> list[dict[int, bool]] | None:
         most: largest number of comparisons.
     """
     live = needed(tape)
-    asked = [r for r in range(tape.inputs, len(tape)) if live[r] and tape.codes[r] in COMPARISONS]
-    if len(asked) > most:
+    comparisons = [r for r in range(tape.inputs, len(tape)) if live[r] and tape.codes[r] in COMPARISONS]
+    if len(comparisons) > most:
         return None
-    return [dict(zip(asked, way, strict=True)) for way in product((True, False), repeat=len(asked))]
+    return [dict(zip(comparisons, way, strict=True)) for way in product((True, False), repeat=len(comparisons))]
 
 
 def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapping[int, bool]]:

@@ -165,9 +165,9 @@ class BitRows:
         below[j, i] = above[i, j] = level
         rows = np.empty((inner, 6, words), np.int64)
         for side, of_edges in enumerate((above, below)):
-            for least in (1, 2, 3):
-                bits = np.packbits(of_edges[:inner] >= least, axis=1, bitorder="little")
-                rows[:, 3 * side + least - 1] = bits.view(np.dtype(np.int64).newbyteorder("<"))
+            for threshold in (1, 2, 3):
+                bits = np.packbits(of_edges[:inner] >= threshold, axis=1, bitorder="little")
+                rows[:, 3 * side + threshold - 1] = bits.view(np.dtype(np.int64).newbyteorder("<"))
         sizes = np.ones(64 * words, np.int64)
         for v, k in number.items():
             sizes[k] = state.sizes[v]

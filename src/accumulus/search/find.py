@@ -119,7 +119,7 @@ class OtherParts:
                     self.complete = False
                     break
                 interrupted = self._take(min(left, _REPORTS))
-                self._context.tell("plan", min([local.cost, *(cost for cost, *_ in self._done)]))
+                self._context.report("plan", min([local.cost, *(cost for cost, *_ in self._done)]))
         except KeyboardInterrupt:
             interrupted = True
         for cost, number, data in sorted(self._done, key=lambda answer: answer[:2]):

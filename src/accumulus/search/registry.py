@@ -198,7 +198,7 @@ def auto(graph: DifferentiationGraph, context: Context) -> SearchResult:
             context.spend(seconds)
             if result.cost(options.objective) < best.cost(options.objective):
                 best = result
-            context.tell("plan", best.cost(options.objective))
+            context.report("plan", best.cost(options.objective))
     except KeyboardInterrupt:
         return replace(best, interrupted=True)
     if len(graph.sources) > _LARGEST or context.passed or not graph.wants_all:

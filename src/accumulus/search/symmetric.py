@@ -224,7 +224,7 @@ def symmetric(graph: DifferentiationGraph, context: Context) -> SearchResult:
     cheapest = _cheapest(candidates, context)
     if callable(options.progress) and not interrupted:
         try:
-            context.tell("plan", cheapest.cost(options.objective))
+            context.report("plan", cheapest.cost(options.objective))
         except KeyboardInterrupt:
             interrupted = True
     return replace(cheapest, interrupted=True) if interrupted else cheapest

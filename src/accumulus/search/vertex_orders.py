@@ -100,8 +100,8 @@ def greedy_orders(graph: DifferentiationGraph, objective: Objective, deadline: D
     some_choice = orders["forward"] != orders["reverse"]
     with deadline.paused():
         prepare("elimination.vertex", "elimination.labels")  # compiled in parallel, if they are not yet
-    least = min((priced.products for priced in counted.values()), default=FEW * len(graph.sources) // MANY)
-    most = max(CHEAP, MANY * least)
+    fewest = min((priced.products for priced in counted.values()), default=FEW * len(graph.sources) // MANY)
+    most = max(CHEAP, MANY * fewest)
     completed: dict[str, Greedy] = {}
 
     def limit() -> Limit:
@@ -229,10 +229,10 @@ def cheapest_program(candidates: Sequence[Candidate], context: Context) -> Searc
         return preview(emit(result.accumulation), context, 0)
 
     counted = _counted(likeliest, rewritten_cost if rewritten else program_cost, context)
-    least = min(cost for cost, _ in counted)
-    if conditional and options.counts_rewritten and not rewritten and least <= _SCORED:
+    lowest = min(cost for cost, _ in counted)
+    if conditional and options.counts_rewritten and not rewritten and lowest <= _SCORED:
         counted.sort(key=lambda pair: pair[0])
-        close = [result for cost, result in counted if cost <= _CLOSE * least]
+        close = [result for cost, result in counted if cost <= _CLOSE * lowest]
         # the shortest program stays if there is no time to sweep another one
         if len(close) > 1 and len(swept := _counted(close, swept_cost, context)) > 1:
             counted = swept
@@ -550,7 +550,7 @@ def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
                 prepare("search.order")
             with closing(_search(graph, context, candidates)) as search:
                 for cost in search:
-                    context.tell("plan", cost)
+                    context.report("plan", cost)
                     if context.passed:
                         break
         except OutOfTimeError:
@@ -561,7 +561,7 @@ def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
         result = cheapest_program(candidates, until)
         if callable(options.progress) and not interrupted:
             try:
-                context.tell("plan", result.cost(options.objective))
+                context.report("plan", result.cost(options.objective))
             except KeyboardInterrupt:
                 interrupted = True
     else:
@@ -572,11 +572,11 @@ def vertex(graph: DifferentiationGraph, context: Context) -> SearchResult:
 def _searchable(graph: DifferentiationGraph, candidates: list[Candidate], options: Options) -> bool:
     if not options.searches:
         return False
-    least, _ = _cheapest(candidates).cost
+    lowest, _ = _cheapest(candidates).cost
     live = len(graph.live_intermediates)
     if live > LARGEST:
-        return options.effort != "fast" and least > 0
-    return live >= 2 and 0 < least < DEAREST
+        return options.effort != "fast" and lowest > 0
+    return live >= 2 and 0 < lowest < DEAREST
 
 
 def _search(graph: DifferentiationGraph, context: Context, candidates: list[Candidate]) -> Generator[int]:

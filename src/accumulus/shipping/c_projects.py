@@ -109,8 +109,8 @@ class CProject:
             " && ".join(f'__builtin_cpu_supports("{each}")' for each in _FEATURES.get(_processor(native), ())) or "1"
         )
         # callers use this function before any other
-        asked = f"\nint {self.name}_runs_here(void);\nint {self.name}_runs_here(void) {{ return {checks}; }}\n"
-        compiled_library(f"{self.header}\n{self.code}{asked}", path, native=native)
+        probe = f"\nint {self.name}_runs_here(void);\nint {self.name}_runs_here(void) {{ return {checks}; }}\n"
+        compiled_library(f"{self.header}\n{self.code}{probe}", path, native=native)
 
     @property
     def work(self) -> int | None:

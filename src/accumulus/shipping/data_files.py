@@ -83,11 +83,11 @@ class Fields:
             raise self._wrong(name, "text")
         return value
 
-    def number(self, name: str, least: int = 0, most: int = 1 << 62) -> int:
+    def number(self, name: str, minimum: int = 0, most: int = 1 << 62) -> int:
         """Return an integer in a range."""
         value = self.data.get(name)
-        if type(value) is not int or not least <= value <= most:
-            raise self._wrong(name, f"a whole number from {least} to {most}")
+        if type(value) is not int or not minimum <= value <= most:
+            raise self._wrong(name, f"a whole number from {minimum} to {most}")
         return value
 
     def truth(self, name: str) -> bool:

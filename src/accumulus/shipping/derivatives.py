@@ -280,11 +280,11 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     """Return the derivative that a file describes."""
     name, options = record.text("name"), options_from_data(record.record("options"))
     function = SavedFunction(name, _signature(record, constants))
-    asked, static = (_argument_names(record, key) for key in ("asked", "static"))
-    if record.truth("alone") and len(asked) != 1:
+    differentiated, static = (_argument_names(record, key) for key in ("asked", "static"))
+    if record.truth("alone") and len(differentiated) != 1:
         raise FileError("the file lists several arguments to differentiate with respect to; expected one")
     forms = Forms(function, name, None, None, (), ())
-    forms.differentiated, forms.static = asked[0] if record.truth("alone") else asked, static
+    forms.differentiated, forms.static = differentiated[0] if record.truth("alone") else differentiated, static
     kind = DerivativeKind(record.text("kind"), record.text("title"))
     whole = LoadedDerivative(function, kind, forms, options)
     for each in record.records("forms"):

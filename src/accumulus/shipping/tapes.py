@@ -167,7 +167,7 @@ def _check_kinds(tape: Tape, subject: str, *, in_loop: bool) -> None:
 
 def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) -> None:
     """Append one block to a tape."""
-    code, count = record.number("code", most=255), record.number("count", least=1, most=1 << 40)
+    code, count = record.number("code", most=255), record.number("count", minimum=1, most=1 << 40)
     operands = tuple([_column(each, record) for each in record.items("operands")])
     _check_fits(tape, count + sum(map(len, operands)), record.subject)
     if code == SUM:

@@ -137,24 +137,24 @@ def _lines(program: Compiled, function: Callable[..., Any]) -> tuple[list[Line |
             names = named_values(function, [np.ones(shape)[()] for shape in shapes])
     plan = program.facts.plan
     whole, of_steps = _with_all_values(plan.graph, plan.accumulation)
-    known: dict[int, Line] = {}
+    matched: dict[int, Line] = {}
     values: set[int] = set()
     if names is not None and names.tape.inputs <= whole.inputs:
         matches = recognised(whole, names)
         values = {reference for reference in matches if reference >= whole.inputs}
-        known = {reference: names.lines[at] for reference, at in matches.items() if at in names.lines}
-    of_values = _lines_of_derivatives(plan.graph, plan.accumulation, of_steps, known)
-    _inherit(whole, known)
-    found: dict[int, Line] = {}
-    matches = recognised(tape, NamedValues(whole, {}, known))
+        matched = {reference: names.lines[at] for reference, at in matches.items() if at in names.lines}
+    of_values = _lines_of_derivatives(plan.graph, plan.accumulation, of_steps, matched)
+    _inherit(whole, matched)
+    lines: dict[int, Line] = {}
+    matches = recognised(tape, NamedValues(whole, {}, matched))
     for reference, at in matches.items():
-        if reference >= tape.inputs and at in known:
-            found[reference] = known[at]
+        if reference >= tape.inputs and at in matched:
+            lines[reference] = matched[at]
     # rounding hides an entry that is zero, but its place says which one it is
     _, entries = plan.accumulation.ordered_entries()
     for reference, value in zip(reversed(_entries(program)), reversed(entries.tolist()), strict=False):
         if reference >= tape.inputs and (line := of_values[value]) is not None:
-            found.setdefault(reference, line)
+            lines.setdefault(reference, line)
     is_value = [matches.get(reference, -1) in values for reference in range(tape.inputs, len(tape))]
     unmatched = {reference for reference in range(tape.inputs, len(tape)) if reference not in matches}
     users: dict[int, list[int]] = {}
@@ -164,8 +164,8 @@ def _lines(program: Compiled, function: Callable[..., Any]) -> tuple[list[Line |
     for reference in sorted(unmatched, reverse=True):
         its = users.get(reference, ())
         is_value[reference - tape.inputs] = bool(its) and all(is_value[user - tape.inputs] for user in its)
-    _inherit(tape, found)
-    return [found.get(reference) for reference in range(tape.inputs, len(tape))], is_value
+    _inherit(tape, lines)
+    return [lines.get(reference) for reference in range(tape.inputs, len(tape))], is_value
 
 
 def _with_all_values(graph: DifferentiationGraph, accumulation: Accumulation) -> tuple[Tape, list[int]]:
@@ -176,10 +176,12 @@ def _with_all_values(graph: DifferentiationGraph, accumulation: Accumulation) ->
 
 
 def _lines_of_derivatives(
-    graph: DifferentiationGraph, accumulation: Accumulation, references: Sequence[int], known: dict[int, Line]
+    graph: DifferentiationGraph, accumulation: Accumulation, references: Sequence[int], lines_of_values: dict[int, Line]
 ) -> list[Line | None]:
     """Add the lines of partial derivatives, products and sums; return those of all values of the plan."""
-    lines = [known.get(reference) if (reference := _operation(str(name))) >= 0 else None for name in graph.vertices]
+    lines = [
+        lines_of_values.get(reference) if (reference := _operation(str(name))) >= 0 else None for name in graph.vertices
+    ]
     _, targets = Labels(graph, accumulation.steps, every_product=True).ends(slice(None))
     products, left, right = (column.tolist() for column in accumulation.steps.columns())
     of_value: list[Line | None] = [lines[v] for v in graph.sources.tolist()]
@@ -187,7 +189,7 @@ def _lines_of_derivatives(
         of_value.append(lines[int(targets[left[k]])] if is_product else of_value[right[k]] or of_value[left[k]])
     for reference, line in zip(references, of_value, strict=True):
         if line is not None and reference >= 0:
-            known.setdefault(reference, line)
+            lines_of_values.setdefault(reference, line)
     return of_value
 
 
@@ -205,12 +207,12 @@ def _operation(name: str) -> int:
     return int(name[1:]) if name[:1] in ("v", "y", "a", "g") and name[1:].isdecimal() else -1
 
 
-def _inherit(tape: Tape, known: dict[int, Line]) -> None:
+def _inherit(tape: Tape, lines: dict[int, Line]) -> None:
     """Give each operation without a line the line of its first user."""
     first: dict[int, int] = {}
     for reference in range(len(tape) - 1, tape.inputs - 1, -1):
-        if reference not in known and reference in first and first[reference] in known:
-            known[reference] = known[first[reference]]
+        if reference not in lines and reference in first and first[reference] in lines:
+            lines[reference] = lines[first[reference]]
         for argument in tape.arguments(reference):
             if argument >= tape.inputs:
                 first[argument] = reference
@@ -295,12 +297,12 @@ def pattern_blocks(program: Compiled, parameters: Sequence[str]) -> tuple[CostBl
         return ()
     if blocks and program.code.maps is None:
         of_blocks = [block.outputs.tolist() for block in blocks]
-        others = sorted({*range(len(tape.outputs))}.difference(*of_blocks))
-        needed = _needed(tape, [*of_blocks, others])
-    found = []
+        remaining = sorted({*range(len(tape.outputs))}.difference(*of_blocks))
+        needed = _needed(tape, [*of_blocks, remaining])
+    pattern = []
     for k, block in enumerate(blocks):
         each = None if needed is None else _needed(tape, [[output] for output in of_blocks[k]])
-        found.append(
+        pattern.append(
             CostBlock(
                 _result(program, block.result) if block.result >= 0 else "selected entries",
                 _argument(parameters, block.argument) if block.argument >= 0 else "",
@@ -312,4 +314,4 @@ def pattern_blocks(program: Compiled, parameters: Sequence[str]) -> tuple[CostBl
                 () if each is None else tuple(each.sum(axis=0).tolist()),
             )
         )
-    return tuple(found)
+    return tuple(pattern)

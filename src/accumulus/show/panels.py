@@ -150,7 +150,10 @@ def waiting(graph: Any) -> dict[str, Any]:
 
 
 def loops(
-    program: Program, arguments: Sequence[tuple[str, slice]], results: Sequence[str], known: Sequence[BodyPlan] = ()
+    program: Program,
+    arguments: Sequence[tuple[str, slice]],
+    results: Sequence[str],
+    body_plans: Sequence[BodyPlan] = (),
 ) -> tuple[dict[str, Any], list[Plan]]:
     """Return the graph of a program's loops, and a plan for the derivatives of each body.
 
@@ -158,10 +161,10 @@ def loops(
         program: program of the function.
         arguments: names of arguments, and the inputs of each.
         results: names of the results.
-        known: plans of bodies; others are planned here.
+        body_plans: plans of bodies; others are planned here.
     """
     maps = fuse(program)
-    plan_of = {each.body: each.plan for each in reversed(known)}
+    plan_of = {each.body: each.plan for each in reversed(body_plans)}
     home = {block: k for k, each in enumerate(maps) for block in each.blocks}
     names, counts = [name for name, _ in arguments], [0] * len(arguments)
     plans: list[Plan] = []

@@ -36,14 +36,14 @@ PIXELS, DOTS = 96.0, 192.0
 LARGEST: Final = 20_000
 
 
-def plot(report: Shown, what: str, ax: Any = None) -> Any:
+def plot(report: Shown, kind: str, ax: Any = None) -> Any:
     """Plot a report on axes, see `Shown.plot`."""
     assert isinstance(report, Report | StructureReport)
-    if what not in PLOTS:
-        raise unknown_name("plot", what, PLOTS)
-    draw = PLOTS[what]
-    data = _checked(report, what)
-    with _matplotlib(f"report.plot({what!r})"), warnings.catch_warnings():
+    if kind not in PLOTS:
+        raise unknown_name("plot", kind, PLOTS)
+    draw = PLOTS[kind]
+    data = _checked(report, kind)
+    with _matplotlib(f"report.plot({kind!r})"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         axes = _axes() if ax is None else ax
         draw(axes, data)
@@ -51,38 +51,38 @@ def plot(report: Shown, what: str, ax: Any = None) -> Any:
     return axes
 
 
-def _checked(report: Report | StructureReport, what: str) -> Any:
+def _checked(report: Report | StructureReport, kind: str) -> Any:
     """Return what a plot draws: the report, its measured speed, or its costs.
 
     Raises:
         ArgumentError: if the report does not have it.
     """
-    if what in ("sizes", "roofline"):
+    if kind in ("sizes", "roofline"):
         if report.measured is None:
             raise ArgumentError(
-                f"{what!r} needs a measured report, and this one has no speed; expected jac.report(x) with example "
+                f"{kind!r} needs a measured report, and this one has no speed; expected jac.report(x) with example "
                 "arguments x"
             )
         return report.measured
-    if what == "methods" and not report.differentiates:
+    if kind == "methods" and not report.differentiates:
         raise ArgumentError(
             f"'methods' accumulate derivatives, and this is {report.name} itself; expected a derivative"
         )
     if isinstance(report, StructureReport):
-        if what == "methods" and report.subject is not None and (bodies := report.subject.program.facts.bodies):
+        if kind == "methods" and report.subject is not None and (bodies := report.subject.program.facts.bodies):
             return compared_bodies(bodies)
         raise ArgumentError(
-            f"{what!r} is of code in a straight line, and {report.name} runs as loops; expected 'methods', 'sizes' or "
+            f"{kind!r} is of code in a straight line, and {report.name} runs as loops; expected 'methods', 'sizes' or "
             "'roofline', or report.bodies and derivative.sparsity(x) as data"
         )
-    if what in ("lines", "pattern"):
+    if kind in ("lines", "pattern"):
         subject = report.subject
         if not isinstance(subject, Subject):
             raise ArgumentError(
-                f"{what!r} needs the program, and this report is of a graph or a copy; expected jac.report()"
+                f"{kind!r} needs the program, and this report is of a graph or a copy; expected jac.report()"
             )
         costs = Costs.of(subject.program, subject.function, parameters_of(subject.program, subject.function))
-        if what == "pattern" and not costs.blocks:
+        if kind == "pattern" and not costs.blocks:
             raise ArgumentError(
                 f"{report.name} has no matrix of derivatives here; expected a Jacobian or Hessian to plot"
             )

@@ -145,8 +145,8 @@ def distinct(candidates: Sequence[MethodCosts], objective: str, count: int) -> l
     ranked = sorted(candidates, key=lambda each: (each.cost(objective), each.seconds))
     best = {(each.fma, each.multiplications, each.operations): each for each in reversed(ranked)}.values()
     always = [each for each in ranked if each.method in (*SWEEPS, "auto")]
-    others = [each for each in ranked if each in best and each not in always]
-    return [each for each in ranked if each in always or each in others[: max(count - len(always), 0)]]
+    alternatives = [each for each in ranked if each in best and each not in always]
+    return [each for each in ranked if each in always or each in alternatives[: max(count - len(always), 0)]]
 
 
 def chosen_because(chosen: MethodCosts, alternatives: Iterable[MethodCosts], objective: str) -> str:
@@ -170,7 +170,7 @@ def chosen_because(chosen: MethodCosts, alternatives: Iterable[MethodCosts], obj
     return f"{sentence}. No order needs fewer than {amount(chosen.lower_bound)}."
 
 
-def compared_with_best(own: int, least: int) -> str:
+def compared_with_best(cost: int, lower_bound: int) -> str:
     """Return a comparison of an order's multiplications with a lower bound on those of all orders of vertices.
 
     >>> compared_with_best(184, 172)
@@ -178,8 +178,12 @@ def compared_with_best(own: int, least: int) -> str:
     >>> compared_with_best(151, 151)
     'It takes 151 multiplications, and no order of vertices takes fewer.'
     """
-    others = "no order of vertices takes fewer" if least >= own else f"every order of vertices takes at least {least:,}"
-    return f"It takes {own:,} multiplications, and {others}."
+    bound = (
+        "no order of vertices takes fewer"
+        if lower_bound >= cost
+        else f"every order of vertices takes at least {lower_bound:,}"
+    )
+    return f"It takes {cost:,} multiplications, and {bound}."
 
 
 def _listed(names: list[str]) -> str:
@@ -280,14 +284,14 @@ class Condition:
     answers: tuple[str, ...]
 
     def __str__(self) -> str:
-        place = f"({PurePath(self.file).name}:{self.line})"
+        position = f"({PurePath(self.file).name}:{self.line})"
         comparison = _comparison(self.source)
         if comparison is not None and self.answers in (("True",), ("False",)):
             holds = (self.answers == ("True",)) is comparison[1]
-            return f"{'' if holds else 'not '}{_shortened(comparison[0], CONDITION_WIDTH)} {place}"
+            return f"{'' if holds else 'not '}{_shortened(comparison[0], CONDITION_WIDTH)} {position}"
         runs = [(answer, len(list(run))) for answer, run in groupby(_HASH.sub("", each) for each in self.answers)]
         answers = ", ".join(f"{count} times {answer}" if count > 1 else answer for answer, count in runs)
-        return f"{_shortened(self.source, CONDITION_WIDTH)} → {answers} {place}"
+        return f"{_shortened(self.source, CONDITION_WIDTH)} → {answers} {position}"
 
 
 #: Hash at the end of a long answer, which tells cases apart.
@@ -494,11 +498,11 @@ class Shown:
     def _repr_html_(self) -> str:
         return as_html(self.__rich__())
 
-    def plot(self, what: str = "methods", ax: Any = None) -> Any:
+    def plot(self, kind: str = "methods", ax: Any = None) -> Any:
         """Plot a part of the report with matplotlib.
 
         Args:
-            what: "methods", costs of the plan and of other methods; "stages", operations after each stage of rewriting;
+            kind: "methods", costs of the plan and of other methods; "stages", operations after each stage of rewriting;
                 "lines", operations by line of the source; "pattern", structural nonzeros with the operations that each
                 needs; for a report with measured speed "sizes", time against the size of a batch, or "roofline",
                 operations per second against the limits of the machine.
@@ -512,7 +516,7 @@ class Shown:
             ArgumentError: if matplotlib is not installed, or the report does not have the numbers.
         """
         # imported by name, since the plots depend on this module
-        return import_module("accumulus.show.plots").plot(self, what, ax)
+        return import_module("accumulus.show.plots").plot(self, kind, ax)
 
     def __str__(self) -> str:
         return plain_text(self.__rich__())

@@ -80,10 +80,12 @@ def _numbers(report: Report | StructureReport) -> list[list[str]]:
 
 
 def _remark(report: Report | StructureReport) -> str:
-    own = report.recorded if isinstance(report, StructureReport) else report.function and report.function.operations
-    if not own:
+    recorded = (
+        report.recorded if isinstance(report, StructureReport) else report.function and report.function.operations
+    )
+    if not recorded:
         return ""
-    return f"{report.operations / own:.1f} times the {own:,} of the function"
+    return f"{report.operations / recorded:.1f} times the {recorded:,} of the function"
 
 
 def _of_straight_line(report: Report) -> dict[str, Any]:
@@ -117,16 +119,16 @@ def _of_loops(report: StructureReport) -> dict[str, Any]:
 
 
 def _methods(
-    chosen: MethodCosts, others: Sequence[MethodCosts], objective: Objective, uncounted: Sequence[str]
+    chosen: MethodCosts, alternatives: Sequence[MethodCosts], objective: Objective, uncounted: Sequence[str]
 ) -> dict[str, Any]:
-    rows = sorted([*others, chosen], key=lambda each: (each.cost(objective), each.method))
+    rows = sorted([*alternatives, chosen], key=lambda each: (each.cost(objective), each.method))
     return {
         "objective": objective.counted,
         "rows": [[each.method, each.fma, each.multiplications, each.operations, each.seconds] for each in rows],
         "chosen": chosen.method,
         "bound": chosen.lower_bound,
         "uncounted": list(uncounted),
-        "because": chosen_because(chosen, others, objective),
+        "because": chosen_because(chosen, alternatives, objective),
     }
 
 
@@ -182,13 +184,13 @@ def _flames(costs: Costs) -> list[dict[str, Any]]:
     # lines of a single file are named without it
     single = len({line[0] for line, *_ in costs.by_line if line is not None}) == 1
 
-    def place(line: Line | None) -> tuple[str, str, Hashable]:
+    def frame(line: Line | None) -> tuple[str, str, Hashable]:
         return _place(line, single=single)
 
-    by_line = Counter({(place(line), purpose, kind): count for (line, purpose, kind), count in costs.by_line.items()})
+    by_line = Counter({(frame(line), purpose, kind): count for (line, purpose, kind), count in costs.by_line.items()})
     flames = [{"name": "by line", "of": _tree("program", by_line)}]
     if len({output for output, _ in costs.by_output}) > 1:
-        by_output = Counter({(output, place(line)): count for (output, line), count in costs.by_output.items()})
+        by_output = Counter({(output, frame(line)): count for (output, line), count in costs.by_output.items()})
         flames.append({"name": "by output", "of": _tree("program", by_output)})
     return flames
 
@@ -223,9 +225,9 @@ def _tree(name: Any, stacks: Counter[tuple[Any, ...]], depth: int = 0) -> dict[s
     # lines in the order of the source, all else by size
     children.sort(key=lambda child: (child.pop("r"), -child["v"], child["n"]))
     if len(children) > MOST_PARTS:
-        kept = {id(child) for child in sorted(children, key=lambda child: -child["v"])[: MOST_PARTS - 1]}
-        rest = [child for child in children if id(child) not in kept]
-        children = [child for child in children if id(child) in kept]
+        largest = {id(child) for child in sorted(children, key=lambda child: -child["v"])[: MOST_PARTS - 1]}
+        rest = [child for child in children if id(child) not in largest]
+        children = [child for child in children if id(child) in largest]
         children.append(
             {"n": f"{len(rest)} more", "s": "", "v": sum(child["v"] for child in rest), "d": depth + 1, "c": []}
         )
@@ -253,8 +255,8 @@ def _pattern(blocks: Sequence[CostBlock]) -> dict[str, Any] | None:
     down, across = (max(1, -(-size // MOST_CELLS)) for size in (height, width))
     rows = np.concatenate([block.rows.astype(np.int64) + tops[block.result] for block in blocks]) // down
     columns = np.concatenate([block.columns.astype(np.int64) + lefts[block.argument] for block in blocks]) // across
-    known = all(len(block.each) == len(block.rows) for block in blocks)
-    each = np.concatenate([np.array(block.each, np.int64) for block in blocks]) if known else np.zeros(len(rows))
+    is_counted = all(len(block.each) == len(block.rows) for block in blocks)
+    each = np.concatenate([np.array(block.each, np.int64) for block in blocks]) if is_counted else np.zeros(len(rows))
     cells, at, times = np.unique(rows * MOST_CELLS + columns, return_inverse=True, return_counts=True)
     most = np.zeros(len(cells), np.int64)
     np.maximum.at(most, at, each.astype(np.int64))
@@ -264,7 +266,7 @@ def _pattern(blocks: Sequence[CostBlock]) -> dict[str, Any] | None:
         "tops": [[name, tops[name]] for name in results],
         "lefts": [[printable(name), lefts[name]] for name in arguments],
         "cells": np.stack([*np.divmod(cells, MOST_CELLS), times, most], axis=1).reshape(-1).tolist(),
-        "counted": known,
+        "counted": is_counted,
         "blocks": [
             [_block_name(block), *block.shape, len(block.rows), block.operations, block.own] for block in blocks
         ],

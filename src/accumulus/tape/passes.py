@@ -150,16 +150,16 @@ class _Writer:
         _perform(state, INDEX)
 
 
-def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:
+def _grown(array: NDArray[Any], capacity: int) -> NDArray[Any]:
     """Return a longer array that begins with the entries of `array`."""
-    grown = np.empty((room, *array.shape[1:]), array.dtype)
+    grown = np.empty((capacity, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
 
 
-def _bits(room: int) -> int:
-    """Return the binary logarithm of the size of a hash table for `room` entries that stays at most half full."""
-    return (2 * room - 1).bit_length()
+def _bits(capacity: int) -> int:
+    """Return the binary logarithm of the size of a hash table for `capacity` entries that stays at most half full."""
+    return (2 * capacity - 1).bit_length()
 
 
 def _records(rows: Integers) -> Records[Row]:

@@ -505,16 +505,16 @@ def _depths(rows: Integers, order: Integers) -> Integers:
     for position, (reference, takes, (a, b, c)) in enumerate(zip(order.tolist(), arity, arguments, strict=True)):
         if position % STRETCH == 0:
             base = highest
-        least = base
-        if a >= 0 and depth[a] > least:
-            least = depth[a]
-        if takes > 1 and b >= 0 and depth[b] > least:
-            least = depth[b]
-        if takes > 2 and c >= 0 and depth[c] > least:
-            least = depth[c]
-        depth[reference] = least + 1
-        if least >= highest:
-            highest = least + 1
+        deepest = base
+        if a >= 0 and depth[a] > deepest:
+            deepest = depth[a]
+        if takes > 1 and b >= 0 and depth[b] > deepest:
+            deepest = depth[b]
+        if takes > 2 and c >= 0 and depth[c] > deepest:
+            deepest = depth[c]
+        depth[reference] = deepest + 1
+        if deepest >= highest:
+            highest = deepest + 1
     return np.array(depth, np.int64)[order]
 
 

@@ -130,9 +130,9 @@ class _Flow:
     def fill(self, firsts: Iterable[int]) -> None:
         """Push flow to all roots or terminals among `firsts`: the shortest augmenting paths."""
         for u in firsts:
-            room = self.sizes[u] - self.through.get(u, 0)
-            if room and not self.neighbours[u]:
-                self._add(u, self.start, room)
+            capacity = self.sizes[u] - self.through.get(u, 0)
+            if capacity and not self.neighbours[u]:
+                self._add(u, self.start, capacity)
                 self.through[u] = self.sizes[u]
 
     def augment(self, firsts: Iterable[int]) -> bool:
@@ -282,15 +282,15 @@ def least_costs(
     # vertices with edges, dependencies first
     waiting = {v: len(below) for v, below in enumerate(state.successors) if below or state.predecessors[v]}
     order = topological_order(waiting, state.predecessors.__getitem__)
-    least = dict.fromkeys(chosen, 0)
+    costs = dict.fromkeys(chosen, 0)
     for k in range(max(1, min(_MOST_FORESTS, _FOREST_WORK // max(1, edges)))):
         state.deadline.check(_FOLLOW * edges)
         rng = random.Random(k)
         to_roots = _forest_ways(order[::-1], state.predecessors, state, rng)
         to_terminals = _forest_ways(order, state.successors, state, rng)
         for v in chosen:
-            least[v] = max(least[v], pair_cost(state.sizes[v], to_roots[v], to_terminals[v]))
-    return least
+            costs[v] = max(costs[v], pair_cost(state.sizes[v], to_roots[v], to_terminals[v]))
+    return costs
 
 
 def disjoint_pairs(
@@ -443,8 +443,8 @@ def bracketing_bound(
     # costs are multiples of their greatest common divisor
     common = math.gcd(*program.cost) or 1
     total = bound * scale
-    least: int = math.ceil((total - max(_TOLERANCE, _RELATIVE * total)) / common) * common
-    return max(0, least)
+    rounded: int = math.ceil((total - max(_TOLERANCE, _RELATIVE * total)) / common) * common
+    return max(0, rounded)
 
 
 def chosen_paths(state: Elimination, intermediates: Sequence[int], columns: int) -> list[tuple[int, ...]]:

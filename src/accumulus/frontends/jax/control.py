@@ -174,19 +174,21 @@ def _scan(call: Equation, *operands: Any) -> Any:
 def _while(call: Equation, *operands: Any) -> Any:
     of_condition, of_body = call.params["cond_nconsts"], call.params["body_nconsts"]
     condition, body = call.params["cond_jaxpr"], call.params["body_jaxpr"]
-    asked, shared = list(operands[:of_condition]), list(operands[of_condition : of_condition + of_body])
+    condition_operands, shared = list(operands[:of_condition]), list(operands[of_condition : of_condition + of_body])
     begin = list(operands[of_condition + of_body :])
     independent = _independent_state(body.jaxpr, shared, begin, [])
-    unknown = _not_constant(condition.jaxpr.invars, asked)
+    unknown = _not_constant(condition.jaxpr.invars, condition_operands)
     unknown |= {v for k, v in enumerate(condition.jaxpr.invars[of_condition:]) if k not in independent}
     (answer,) = condition.jaxpr.outvars
     if answer.aval.shape or (not isinstance(answer, Literal) and answer in _dependent(condition.jaxpr, unknown)):
-        return _run_as_at_point(condition, asked, body, shared, begin)
+        return _run_as_at_point(condition, condition_operands, body, shared, begin)
     used = sorted(independent)
     step = body.jaxpr.replace(outvars=[body.jaxpr.outvars[k] for k in used])
     tables: dict[int, list[Any]] = {k: [begin[k]] for k in used}
     length = 0
-    while bool(evaluated(condition.jaxpr, condition.consts, [*asked, *_at_step(begin, tables, length)])[0]):
+    while bool(
+        evaluated(condition.jaxpr, condition.consts, [*condition_operands, *_at_step(begin, tables, length)])[0]
+    ):
         values = evaluated(step, body.consts, [*shared, *_at_step(begin, tables, length)])
         for k, value in zip(used, values, strict=True):
             tables[k].append(value)
@@ -197,7 +199,7 @@ def _while(call: Equation, *operands: Any) -> Any:
 
 
 def _run_as_at_point(
-    condition: ClosedJaxpr, asked: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]
+    condition: ClosedJaxpr, condition_operands: list[Any], body: ClosedJaxpr, shared: list[Any], state: list[Any]
 ) -> Any:
     """Return the final state of a loop that runs as many steps as at the given point, which are kept as guards.
 
@@ -205,7 +207,7 @@ def _run_as_at_point(
     """
     steps = 0
     while True:
-        (answer,) = evaluated(condition.jaxpr, condition.consts, [*asked, *state])
+        (answer,) = evaluated(condition.jaxpr, condition.consts, [*condition_operands, *state])
         if is_constant(answer):
             holds = np.asarray(answer, bool)
         else:

@@ -329,9 +329,9 @@ def _checked(indices: Any, name: str) -> NDArray[np.int64]:
             f"{name} is an array of {array.dtype} of shape {array.shape}; expected integers of shape (elements,) or "
             "(elements, values of each)"
         )
-    if array.size and (least := int(array.min())) < 0:
+    if array.size and (smallest := int(array.min())) < 0:
         where = np.unravel_index(int(array.argmin()), array.shape)
-        raise ArgumentError(f"{name}{[int(k) for k in where]} is {least}; expected indices of at least 0")
+        raise ArgumentError(f"{name}{[int(k) for k in where]} is {smallest}; expected indices of at least 0")
     checked = np.array(array, np.int64)
     checked.flags.writeable = False
     return checked

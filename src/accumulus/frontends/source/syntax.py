@@ -378,10 +378,10 @@ class Transformer(ast.NodeTransformer):
     def _truth(self, test: ast.expr, merge: str, index: int, site: tuple[str | int, ...]) -> ast.expr:
         """Return the condition of an ``if``: its plain truth, or the answer of the merge."""
         tested = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
-        asked = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
+        answered = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
         begun = call_of("@begin", variable(merge), constant_tuple(site), call_of("@locals"))
         answer = ast.IfExp(
-            ast.BoolOp(ast.Or(), [is_bool(tested), is_bool(asked)]),
+            ast.BoolOp(ast.Or(), [is_bool(tested), is_bool(answered)]),
             variable("@truth"),
             ast.Call(
                 ast.Attribute(ast.NamedExpr(ast.Name(merge, ast.Store()), begun), "ask", ast.Load()),

@@ -356,8 +356,8 @@ class _ElementaryWriter(CWriter):
     def not_normal_and_positive(self, x: str) -> str:
         """Return a mask of numbers that are negative, zero, denormal, infinite or NaN."""
         above = self.integer("sub", self.bits(x), _bits(2.0**-1022))
-        room = self.integer("sub", self.whole(_bits(math.inf) - _bits(2.0**-1022) - 1), above)
-        return self.integer("lshr", self.integer("or", above, room), 63)
+        above_normal = self.integer("sub", self.whole(_bits(math.inf) - _bits(2.0**-1022) - 1), above)
+        return self.integer("lshr", self.integer("or", above, above_normal), 63)
 
     def unordered(self, a: str, b: str) -> str:
         """Return a mask that holds if either number is NaN."""

@@ -279,11 +279,11 @@ class LoopSource(Source):
         texts: list[tuple[list[str], list[str]]] = []
         instances = {each for each, reading in at.items() if reading.at("i") != reading.at("j")}
 
-        def place(array: str, row: int) -> str:
+        def address(array: str, row: int) -> str:
             return f"frame[{row * TILE} + k]" if array == "frame" else at[array].at("i")
 
         for part in written.parts:
-            lines, used = written.statements(part, place)
+            lines, used = written.statements(part, address)
             if not instances & used:
                 lines.append("(void)i;")
             names = sorted({at[each].array for each in used if each in at} - {""})

@@ -282,8 +282,8 @@ class OnDevice:
     def _threads(self, points: int) -> int:
         if not self._work:
             return points
-        room = self._free() // WORK_PART // (self._work * self._dtype.itemsize)
-        return max(1, min(points, WORKING, room // BLOCK * BLOCK))
+        capacity = self._free() // WORK_PART // (self._work * self._dtype.itemsize)
+        return max(1, min(points, WORKING, capacity // BLOCK * BLOCK))
 
     def _free(self) -> int:
         """Return the free bytes of the GPU's memory."""

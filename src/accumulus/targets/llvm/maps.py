@@ -384,7 +384,7 @@ class LLVMLoops(CompiledLoops):
                 products[k] = self._products[k].bind(values, self._target(values, step))
                 continue
             words, places = self._addresses(step, base)
-            returned += [(len(addresses) + at, place.segment, 8 * place.offset) for at, place in places]
+            returned += [(len(addresses) + at, result.segment, 8 * result.offset) for at, result in places]
             addresses += words
         return _Workspace(values, np.array(addresses, np.int64), begins, returned, products, {})
 
@@ -531,8 +531,8 @@ class LLVMLoops(CompiledLoops):
         addresses, calls = [], np.zeros((len(self._steps), ROW // 8), np.int64)
         for call, step in zip(calls, self._steps, strict=True):
             words, places = self._addresses(step, values.ctypes.data, width)
-            for at, place in places:
-                words[at] = results[place.segment].ctypes.data + width * place.offset
+            for at, result in places:
+                words[at] = results[result.segment].ctypes.data + width * result.offset
             addresses.append(np.array(words, np.int64))
             is_wide = bool(step.parts(lanes)[1][0])
             name = POINT_SUMS.get((step.function, is_wide), step.function)

@@ -207,8 +207,8 @@ def _by_blocks(
 def _tile_points(signature: Signature, lanes: int) -> int:
     """Return the number of points of a tile, which are whole cache lines; 0 if there are no results, or too many."""
     row = sum(signature.lengths) * signature.size
-    least = max(lanes, LINE // signature.size)
-    return max(1, TILE // (row * least)) * least if 0 < row * least <= LARGEST_TILE else 0
+    minimum = max(lanes, LINE // signature.size)
+    return max(1, TILE // (row * minimum)) * minimum if 0 < row * minimum <= LARGEST_TILE else 0
 
 
 def _streamed(signature: Signature, lanes: int, tile: int, moved: Callable[..., list[str]], zeroed: bool) -> list[str]:

@@ -124,9 +124,9 @@ class OptimumProof:
             cost = sum(prices[v] for v in vertices)
             in_order = tuple(sorted(vertices, key=position.__getitem__))
             self._parts.append(_KnownPart(in_order, dict.fromkeys(LEVELS, cost)))
-        least = least_costs(self._unmerged)
+        vertex_costs = least_costs(self._unmerged)
         for part in self._parts:
-            part.raise_bound("face", sum(least[v] for v in part.order))
+            part.raise_bound("face", sum(vertex_costs[v] for v in part.order))
 
     def cost(self, level: Level) -> int:
         """Return the cost of the best known elimination."""
@@ -206,8 +206,8 @@ class OptimumProof:
 
     def _anneal(self, part: _KnownPart, smaller: ReducedPart) -> Iterator[int]:
         """Anneal the orders of a reduced part, of which there are fewer than of the whole part."""
-        place = {v: t for t, v in enumerate(part.order)}
-        start = sorted(smaller.state.intermediates, key=lambda k: place[smaller.members[k][0]])
+        rank = {v: t for t, v in enumerate(part.order)}
+        start = sorted(smaller.state.intermediates, key=lambda k: rank[smaller.members[k][0]])
         if len(start) < 2 or part.cost["vertex"] >= DEAREST:
             return
         annealing = OrderAnnealing(smaller.state, smaller.state.objective, start)
@@ -220,17 +220,19 @@ class OptimumProof:
                 part.order = smaller.named(order)
                 part.improve("vertex", smaller.cost + cost)
 
-    def search_sequences(self, level: Literal["edge", "face"], moves: int, known: int = sys.maxsize) -> Iterator[int]:
+    def search_sequences(
+        self, level: Literal["edge", "face"], moves: int, best_cost: int = sys.maxsize
+    ) -> Iterator[int]:
         """Search the edge or face eliminations of each part by branch and bound.
 
         Args:
             level: "edge" or "face".
             moves: largest number of eliminations that are tried for each part.
-            known: cost of the best known elimination of the graph in this class, which need not be known by parts.
+            best_cost: cost of the best known elimination of the graph in this class, which need not be known by parts.
         """
         for part in self._parts:
             # the other parts cost at least their bounds, so the known elimination spends at most the rest on this one
-            most = min(part.cost[level], known - self.bound(level) + part.bound[level])
+            most = min(part.cost[level], best_cost - self.bound(level) + part.bound[level])
             if part.bound[level] >= most:
                 continue
             search = LineSearch(self._state, part.order, most, part.bound[level], edges=level == "edge", moves=moves)
@@ -377,10 +379,10 @@ def proven(
         if _BOUND * len(graph.sources) > context.seconds:
             return best
         try:
-            least = lower_bound(graph, options.objective, deadline=context)
+            lowest = lower_bound(graph, options.objective, deadline=context)
         except OutOfTimeError:
             return best
-        return replace(best, lower_bound=None if least is None else min(least, best.cost(options.objective)))
+        return replace(best, lower_bound=None if lowest is None else min(lowest, best.cost(options.objective)))
     order = best.order or best.first_order or vertex(graph, context.having(effort="fast", executor=None)).order
     assert order is not None
     try:
@@ -396,7 +398,7 @@ def proven(
     try:
         with closing(run.steps(patience)) as steps:
             for _ in steps:
-                context.tell("plan", min(run.cost, proof.cost(level)))
+                context.report("plan", min(run.cost, proof.cost(level)))
                 if context.passed:
                     break
     except OutOfTimeError:
@@ -511,8 +513,8 @@ class _Run:
             else:
                 self._prepare("theory.faces")
                 moves = patience.moves if level == self.level else min(patience.moves, BRIEF.moves)
-                known = self.cost if level == self.level else self.proof.cost(level)
-                search = self.proof.search_sequences(level, moves, known)
+                best_cost = self.cost if level == self.level else self.proof.cost(level)
+                search = self.proof.search_sequences(level, moves, best_cost)
             for _ in search:
                 yield
 

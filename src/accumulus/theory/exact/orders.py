@@ -261,9 +261,9 @@ class OrderSearch(PartSearch):
                     return
                 yield self.cost
             if encoded.result & 1:
-                least = encoded.result >> 1
-                self.order = yield from self._found(everything, least)
-                self.cost = self.lower_bound = least
+                optimum = encoded.result >> 1
+                self.order = yield from self._found(everything, optimum)
+                self.cost = self.lower_bound = optimum
             else:
                 self.lower_bound = max(self.lower_bound, encoded.result >> 1)
             # small steps repeat much work, and large ones may take too long to raise the bound at all
@@ -316,12 +316,12 @@ class OrderSearch(PartSearch):
             self._state.deadline.check(_NODE_SECONDS * new * vertices * self._words)
             yield new
 
-    def _found(self, everything: int, least: int, last: int = -1) -> Generator[int, None, tuple[int, ...]]:
+    def _found(self, everything: int, optimum: int, last: int = -1) -> Generator[int, None, tuple[int, ...]]:
         """Return the order of the part that was found; subsets whose results are no longer stored are searched again.
 
         Args:
             everything: all vertices of the part.
-            least: cost of the order.
+            optimum: cost of the order.
             last: last vertex of the order, if a search for a better one was not finished; by default it was.
         """
         encoded, reverse, left = self._encoded, list[int](), [everything]
@@ -346,7 +346,7 @@ class OrderSearch(PartSearch):
                 left.append(joined)
                 rest &= ~joined
         order = tuple(self._state.intermediates[k] for k in reversed(reverse))
-        assert _price(self._state, order) == least, f"the best order costs {least}, but not when it is followed"
+        assert _price(self._state, order) == optimum, f"the best order costs {optimum}, but not when it is followed"
         return order
 
 

@@ -362,8 +362,8 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
         sweeps, interrupted = annealing.sweeps_in(until.seconds), False
         try:
             for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, items, until):
-                least = best.cost(options.objective)
-                context.tell("plan", least if options.objective.on_tape else min(cost, least))
+                lowest = best.cost(options.objective)
+                context.report("plan", lowest if options.objective.on_tape else min(cost, lowest))
                 if until.passed:
                     break
         except KeyboardInterrupt:

@@ -280,11 +280,11 @@ def _sides(k: int, edges: int, degrees: Sequence[int]) -> Iterator[tuple[tuple[i
             yield sets, total
 
 
-def _multisets(k: int, members: int, least: int) -> Iterator[tuple[int, ...]]:
+def _multisets(k: int, members: int, first: int) -> Iterator[tuple[int, ...]]:
     if members == 0:
         yield ()
         return
-    for s in range(least, 1 << k):
+    for s in range(first, 1 << k):
         if s.bit_count() <= members:
             for rest in _multisets(k, members - s.bit_count(), s):
                 yield (s, *rest)
@@ -352,18 +352,18 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
     >>> verdict.minimum, verdict.faces, verdict.verdict
     ((11, 11), (11, 11), 'acyclic')
     """
-    least = true_minimum(graph, steps=steps)
-    sequence = _followed(least.accumulation)
-    lowest = least.lower
+    fewest = true_minimum(graph, steps=steps)
+    sequence = _followed(fewest.accumulation)
+    lowest = fewest.lower
     if sequence is None or len(sequence) > lowest:
         lowest, searched = shortest_faces(graph, at_least=lowest, moves=steps)
         sequence = searched if sequence is None else min(searched, sequence, key=len)
     run = eliminate_faces(graph, sequence)
     if sum(run.steps.is_product) != len(sequence):
         raise VerificationError("a face elimination took another number of products than its sequence has faces")
-    best = run if least.accumulation is None or least.upper == len(sequence) else least.accumulation
+    best = run if fewest.accumulation is None or fewest.upper == len(sequence) else fewest.accumulation
     best.verify()
-    minimum = least.lower, sum(best.steps.is_product)
+    minimum = fewest.lower, sum(best.steps.is_product)
     verdict: Literal["acyclic", "circular", "open"] = "open"
     if minimum[0] == len(sequence):
         verdict = "acyclic"
@@ -381,7 +381,7 @@ def decide(graph: DifferentiationGraph, steps: int = 1_000_000) -> Verdict:
         verdict,
         "; ".join(str(expressions).splitlines()),
         tuple(sequence),
-        least.steps,
+        fewest.steps,
     )
 
 
@@ -638,9 +638,9 @@ def _opened(path: Path) -> IO[str]:
     return file
 
 
-def _check(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(f"{name} is {value!r}; expected a whole number of at least {least}")
+def _check(name: str, value: int, minimum: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ArgumentError(f"{name} is {value!r}; expected a whole number of at least {minimum}")
 
 
 def _decided(key: str, steps: int) -> Result:

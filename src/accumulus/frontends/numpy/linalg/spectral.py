@@ -395,11 +395,11 @@ def _solved_by_lapack(tape: Any, a: Any, b: Any, tall: bool) -> Any:
     r, q = by_lapack(tape, ORTHOGONAL, a if tall else a.mT)
     r = np.triu(r)
     pivots = abs(np.diagonal(r, axis1=-2, axis2=-1))
-    least = np.finfo(float).eps * max(a.shape[1:]) * np.max(abs(r), axis=(-2, -1))
+    threshold = np.finfo(float).eps * max(a.shape[1:]) * np.max(abs(r), axis=(-2, -1))
     pairs = zip(*(references_of(tape, each) for each in ((r, q.mT @ b) if tall else (r.mT, b))), strict=True)
     solved = TracedArray(tape, np.stack([tape.solve(*pair) for pair in pairs]))
     solutions = solved if tall else q @ solved
-    return np.where((np.min(pivots, axis=-1) > least)[:, np.newaxis, np.newaxis], solutions, np.nan)
+    return np.where((np.min(pivots, axis=-1) > threshold)[:, np.newaxis, np.newaxis], solutions, np.nan)
 
 
 @implements(np.linalg.pinv)
@@ -413,8 +413,8 @@ def pinv(tape: Tape, a: Any, rcond: Any = None, hermitian: bool = False, *, rtol
         if rcond is None:
             rcond = 1e-15 if rtol is np._NoValue else max(m, n) * np.finfo(float).eps if rtol is None else rtol
         left, values, right = singular(tape, matrices, name)
-        least = np.reshape(rcond, (-1, 1)) * values[:, :1]
-        inverted = np.where(values > least, 1.0 / values, 0.0)
+        threshold = np.reshape(rcond, (-1, 1)) * values[:, :1]
+        inverted = np.where(values > threshold, 1.0 / values, 0.0)
         inverse = (right * inverted[:, np.newaxis]) @ left.mT
         return _pseudoinverse(tape, matrices, inverse).reshape(*stack, n, m)
 
