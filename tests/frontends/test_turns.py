@@ -68,8 +68,8 @@ def why(f: Any, text: str) -> str:
          "total, k = state, item", "return total, None", "total, _ = acc.scan(turn, total, np.arange(6))"]),
         (another_end, "y[0] = ", ["Turns 2 and 3", "exp", "y, (row, (a, _)) = state, item",
          "acc.scan(turn, y, …)  # arrays of what enumerate(zip("]),
-        (a_constant_or_not, "found.append", ["Turns 2 and 3", "instead of sqrt", "def turn(each):",
-         "return x + np.sqrt(x * each + 2.0 * x)", "found = acc.map(turn, given)"]),
+        (a_constant_or_not, "results.append", ["Turns 2 and 3", "instead of sqrt", "def turn(each):",
+         "return x + np.sqrt(x * each + 2.0 * x)", "results = acc.map(turn, values)"]),
         (no_turns, "x = np.sin", []),
     ],
 )  # fmt: skip

@@ -111,9 +111,9 @@ def _of_loops(report: StructureReport) -> dict[str, Any]:
         return data
     program = report.subject.program
     if program.facts.bodies:
-        found = compared_bodies(program.facts.bodies)
-        methods = _methods(found.chosen, found.others, found.objective, found.uncounted)
-        data["methods"] = methods | {"bodies": [list(row) for row in found.rows]}
+        comparison = compared_bodies(program.facts.bodies)
+        methods = _methods(comparison.chosen, comparison.others, comparison.objective, comparison.uncounted)
+        data["methods"] = methods | {"bodies": [list(row) for row in comparison.rows]}
     data["pattern"] = _pattern(pattern_blocks(program, parameters_of(program, report.subject.function)))
     return data
 

@@ -143,19 +143,21 @@ def compared_bodies(bodies: Sequence[BodyPlan]) -> BodiesCompared:
     uncounted = [method for method in SWEEPS if not all(small_enough(plan.graph, method) for plan in plans.values())]
     objective = next(iter(plans.values())).objective
     totals: dict[str, list[tuple[int, MethodCosts]]] = {}
-    own, rows = [], []
+    counted, rows = [], []
     for key, plan in plans.items():
         chosen = MethodCosts.of(plan)
-        own.append((counts[key], chosen))
+        counted.append((counts[key], chosen))
         for method in SWEEPS:
             if method not in uncounted:
-                others = [chosen] if method == plan.method else compared(plan.graph, [method], objective=objective)
-                totals.setdefault(method, []).extend((counts[key], each) for each in others)
+                compared_plans = (
+                    [chosen] if method == plan.method else compared(plan.graph, [method], objective=objective)
+                )
+                totals.setdefault(method, []).extend((counts[key], each) for each in compared_plans)
         cost, bound = chosen.cost(objective), chosen.lower_bound
         gap = "–" if bound is None else "optimal" if cost <= bound else f"{bound:,} or more"
         rows.append((printable(lines_text(lines[key])) or "–", counts[key], chosen.method, cost, gap))
     complete = [_total(method, rows_of) for method, rows_of in totals.items() if len(rows_of) == len(plans)]
-    return BodiesCompared(_total("this program", own), tuple(complete), objective, tuple(uncounted), tuple(rows))
+    return BodiesCompared(_total("this program", counted), tuple(complete), objective, tuple(uncounted), tuple(rows))
 
 
 def _total(name: str, costs: Sequence[tuple[int, MethodCosts]]) -> MethodCosts:
