@@ -20,6 +20,7 @@ from accumulus.tape.interpreter import evaluate
 from accumulus.tape.program import Program, Range, column
 from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import LongSegment, Unit
+from accumulus.targets.llvm import bodies
 from accumulus.targets.target import target_of
 
 # Blocks ----------------------------------------------------------------------------------------------------------
@@ -135,6 +136,19 @@ def test_blocks_equal_the_written_out_program(seed):
     optimise_bodies(maps, within(10.0, effort="fast"))
     actual = computed("llvm", tape, maps, points[:, 0])
     np.testing.assert_allclose(actual, expected[:, 0], rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_quick_compilation_changes_no_bit(seed):
+    tape = random_program(seed)
+    point = np.random.default_rng(seed).uniform(-1.0, 1.0, 6)
+    results = []
+    for longest in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bodies, "LONG", longest)
+            results.append(computed("llvm", tape, fuse(tape), point))
+    assert np.array_equal(*results)
 
 
 def _running(tape, terms):

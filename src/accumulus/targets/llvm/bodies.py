@@ -16,7 +16,7 @@ import numpy as np
 from accumulus.cache import digest_of_parts
 from accumulus.tape.live import as_written
 from accumulus.tape.tape import Tape, to_bytes
-from accumulus.targets.llvm.host import compile_modules
+from accumulus.targets.llvm.host import compile_modules, host
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.library import Code, Library, load_code, objects, store_code, version
 from accumulus.targets.llvm.module import Text
@@ -30,7 +30,7 @@ from accumulus.targets.llvm.rows import (
     rows_by_indices,
     sparse_rows,
 )
-from accumulus.targets.llvm.vectors import POISON, Vectors, again, unless, when
+from accumulus.targets.llvm.vectors import POISON, UNOPTIMISED, Vectors, again, unless, when
 
 # Loops and sums -------------------------------------------------------------------------------------------------------
 
@@ -50,6 +50,10 @@ FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 UNIFORM: Final = "uniform"
 TABLE: Final = "table"
+#: Lines of a body of one instance at a time above which it is compiled quickly, in half of the time or less: compile
+#: time grows faster than the number of lines. A larger number delays first results; a smaller one hardly helps them,
+#: and makes short loops slower.
+LONG: Final = 1000
 #: Kind of a result that each instance stores at a position from a table.
 SCATTERED: Final = "scattered"
 
@@ -127,6 +131,15 @@ class BodyFunction:
         return opening, results
 
 
+def _attributes(body: Vectors) -> str:
+    """Return the attributes of a loop over a body.
+
+    Long bodies of one instance at a time are compiled quickly. Vectors are not: products and sums would not be fused.
+    """
+    is_quick = len(body.lines) > LONG and body.lanes == 1 and host().is_x86
+    return UNOPTIMISED if is_quick else 'nounwind "prefer-vector-width"="512"'
+
+
 def _loop(body: BodyFunction, functions: Functions) -> list[str]:
     """Return a function that computes instances, at least as many as a vector has lanes; the last two may overlap."""
     vectors = Vectors(functions.lanes, "float64")
@@ -135,7 +148,7 @@ def _loop(body: BodyFunction, functions: Functions) -> list[str]:
         _store(vectors, body.stores[k], k, value)
     lanes = functions.lanes
     return [
-        f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        f"define void @{body.name}({ARGUMENTS}) {_attributes(vectors)} {{",
         "start:",
         *opening,
         f"%last = sub i64 %stop, {lanes}",
@@ -437,7 +450,7 @@ def _loop_over_points(body: BodyFunction, functions: Functions) -> list[str]:
         index = vectors.let(f"sext i32 {_entry(vectors, f'%t{k}x')} to i64") if kind == SCATTERED else "%i"
         vectors.store(value, vectors.let(f"getelementptr {vectors.type}, ptr %r{k}x, i64 {index}"), 0, 8)
     return [
-        f'define void @{body.name}({ARGUMENTS}) nounwind "prefer-vector-width"="512" {{',
+        f"define void @{body.name}({ARGUMENTS}) {_attributes(vectors)} {{",
         "start:",
         *opening,
         "br label %loop",
