@@ -64,6 +64,7 @@ from accumulus.api import jacobians, products
 from accumulus.errors import ArgumentError
 from accumulus.forks import Lock
 from accumulus.frontends.calls import positions_of
+from accumulus.frontends.kinds import Spread
 from accumulus.frontends.location import name_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
@@ -198,14 +199,8 @@ def _is_number(leaf: Any) -> bool:
 
 def _examples(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
     """Return arguments of these shapes, with distinct entries between 0.5 and 1.5."""
-    count = sum(map(math.prod, shapes))
-    spread = 0.5 + (np.arange(1, count + 1) * (math.sqrt(5.0) - 1.0) / 2.0) % 1.0
-    examples: list[Any] = []
-    for shape in shapes:
-        size = math.prod(shape)
-        examples.append(spread[:size].reshape(shape) if shape else np.float64(spread[0]))
-        spread = spread[size:]
-    return examples
+    numbers = Spread()
+    return [numbers.uniform(0.5, 1.5, shape)[()] for shape in shapes]
 
 
 def _in_order(required: Sequence[Any], examples: Sequence[Any], values: Sequence[Any]) -> list[Any]:

@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import version
-from types import FrameType, TracebackType
-from typing import Annotated, Any, Final, ParamSpec, TypeVar, get_type_hints
+from types import FrameType, NoneType, TracebackType
+from typing import Annotated, Any, Final, ParamSpec, TypeVar, get_args, get_type_hints
 
 import typer
 from rich.console import Console
@@ -139,92 +139,48 @@ def print_note(message: str, style: str | None = None) -> None:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _flag(text: str) -> Any:
-    return Annotated[bool, typer.Option(help=text)]
+def _option(kind: Any, text: str, metavar: str | None = None) -> Any:
+    """Return the annotation of an option of a type, with its help text; the default None is not shown."""
+    return Annotated[kind, typer.Option(metavar=metavar, help=text, show_default=NoneType not in get_args(kind))]
 
 
-def _positions(noun: str) -> Any:
-    text = f"Position of a {noun} of the derivative to compute, instead of all. Repeat for several."
-    return Annotated[list[int] | None, typer.Option(metavar="N", help=text, show_default=False)]
+def _several(kind: Any, text: str, metavar: str) -> Any:
+    return _option(list[kind] | None, f"{text}. Repeat for several.", metavar)
 
 
 #: Type and help text by name. Executors and callbacks have no text form, and each command has its own targets.
 OPTIONS: Final[dict[str, Any]] = {
-    "derivative": Annotated[
-        str, typer.Option(metavar="KIND", help="Function of accumulus that makes the derivative: gradient, hessian, …")
-    ],
-    "argnums": Annotated[
-        list[int] | None,
-        typer.Option(
-            metavar="N",
-            help="Position of an argument to differentiate with respect to, from 0. Repeat for several.",
-            show_default=False,
-        ),
-    ],
-    "argnames": Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of an argument to differentiate with respect to. Repeat for several.",
-            show_default=False,
-        ),
-    ],
-    "rows": _positions("row"),
-    "columns": _positions("column"),
-    "entries": Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROW,COLUMN",
-            help="Position of an entry of the derivative to compute, instead of all. Repeat for several.",
-            show_default=False,
-        ),
-    ],
-    "banded": Annotated[
+    "derivative": _option(str, "Function of accumulus that makes the derivative: gradient, hessian, …", "KIND"),
+    "argnums": _several(int, "Position of an argument to differentiate with respect to, from 0", "N"),
+    "argnames": _several(str, "Name of an argument to differentiate with respect to", "NAME"),
+    "rows": _several(int, "Position of a row of the derivative to compute, instead of all", "N"),
+    "columns": _several(int, "Position of a column of the derivative to compute, instead of all", "N"),
+    "entries": _several(str, "Position of an entry of the derivative to compute, instead of all", "ROW,COLUMN"),
+    "banded": _option(
         tuple[int, int] | None,
-        typer.Option(
-            metavar="BELOW ABOVE",
-            help="Numbers of diagonals below and above the main one, of a derivative that is a banded matrix.",
-            show_default=False,
-        ),
-    ],
-    "method": Annotated[str, typer.Option(help="Method of the search; 'accumulus methods' lists all.")],
-    "objective": Annotated[
-        str,
-        typer.Option(
-            help="Cost to minimise: operations of the program; multiplications or fma of the chain rule; code size."
-        ),
-    ],
-    "time_limit": Annotated[float, typer.Option(metavar="SECONDS", help="Maximum time of the search.")],
-    "effort": Annotated[str, typer.Option(help=f"How long a search goes on without improving: {', '.join(EFFORTS)}.")],
-    "seed": Annotated[int, typer.Option(help="Seed of the search. The same seed gives the same plan.")],
-    "iterations": Annotated[
-        int | None, typer.Option(metavar="N", help="Maximum number of iterations of the search.", show_default=False)
-    ],
-    "cache": _flag("Read plans and programs from the cache, and store them there."),
-    "sparse": Annotated[
-        str | None,
-        typer.Option(
-            metavar="FORMAT",
-            help=f"Compute only the nonzeros, as a sparse matrix: {', '.join(FORMATS)}.",
-            show_default=False,
-        ),
-    ],
-    "dtype": Annotated[str, typer.Option(help=f"Precision of arguments and results: {', '.join(DTYPES)}.")],
-    "threads": Annotated[int, typer.Option(metavar="N", help="Number of threads that share the points of a batch.")],
-    "check_finite": _flag("Raise an error if an argument holds NaN or infinity."),
-    "check": _flag("Compare the recorded function with the original at several points."),
-    "optimise": Annotated[
-        bool | None,
-        typer.Option(help="Rewrite the program to fewer operations; on by default in float64.", show_default=False),
-    ],
-    "exact_order": _flag("Compute the function's values as NumPy does, to the bit."),
-    "guards": Annotated[
-        str,
-        typer.Option(help=f"Branches on values, such as if x > 0: {', '.join(GUARDS)} (compile each case, or refuse)."),
-    ],
-    "most_cases": Annotated[
-        int, typer.Option(metavar="N", help="Maximum number of cases of a function that decides on values.")
-    ],
+        "Numbers of diagonals below and above the main one, of a derivative that is a banded matrix.",
+        "BELOW ABOVE",
+    ),
+    "method": _option(str, "Method of the search; 'accumulus methods' lists all."),
+    "objective": _option(
+        str, "Cost to minimise: operations of the program; multiplications or fma of the chain rule; code size."
+    ),
+    "time_limit": _option(float, "Maximum time of the search.", "SECONDS"),
+    "effort": _option(str, f"How long a search goes on without improving: {', '.join(EFFORTS)}."),
+    "seed": _option(int, "Seed of the search. The same seed gives the same plan."),
+    "iterations": _option(int | None, "Maximum number of iterations of the search.", "N"),
+    "cache": _option(bool, "Read plans and programs from the cache, and store them there."),
+    "sparse": _option(str | None, f"Compute only the nonzeros, as a sparse matrix: {', '.join(FORMATS)}.", "FORMAT"),
+    "dtype": _option(str, f"Precision of arguments and results: {', '.join(DTYPES)}."),
+    "threads": _option(int, "Number of threads that share the points of a batch.", "N"),
+    "check_finite": _option(bool, "Raise an error if an argument holds NaN or infinity."),
+    "check": _option(bool, "Compare the recorded function with the original at several points."),
+    "optimise": _option(bool | None, "Rewrite the program to fewer operations; on by default in float64."),
+    "exact_order": _option(bool, "Compute the function's values as NumPy does, to the bit."),
+    "guards": _option(
+        str, f"Branches on values, such as if x > 0: {', '.join(GUARDS)} (compile each case, or refuse)."
+    ),
+    "most_cases": _option(int, "Maximum number of cases of a function that decides on values.", "N"),
 }
 #: Options of searches; a graph file determines everything else.
 OF_SEARCHES: Final = tuple(name for name in OPTIONS if name in OF_PLANS)

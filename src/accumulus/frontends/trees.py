@@ -120,18 +120,21 @@ def leaf_paths(structure: Structure, path: str = "") -> Iterator[str]:
             yield from leaf_paths(child, path + label)
 
 
+def changed(structure: Structure, change: Callable[[Leaf | Constant], Structure]) -> Structure:
+    """Return the structure with the result of `change` in place of each leaf and each constant."""
+    if isinstance(structure, Branch):
+        return Branch(structure.container, tuple([changed(part, change) for part in structure.parts]))
+    return change(structure)
+
+
 def without_lists(structure: Structure) -> Structure:
     """Return the structure with an array instead of each list of numbers."""
-    if isinstance(structure, Branch):
-        return Branch(structure.container, tuple(map(without_lists, structure.parts)))
-    return Leaf() if isinstance(structure, Leaf) and structure.written is as_nested_lists else structure
+    return changed(structure, lambda end: Leaf() if end == Leaf(as_nested_lists) else end)
 
 
 def grafted(structure: Structure, other: Structure) -> Structure:
     """Return the structure with another structure instead of each leaf."""
-    if isinstance(structure, Branch):
-        return Branch(structure.container, tuple([grafted(child, other) for child in structure.parts]))
-    return other if isinstance(structure, Leaf) else structure
+    return changed(structure, lambda end: other if isinstance(end, Leaf) else end)
 
 
 def together(structures: Sequence[Structure]) -> Structure:

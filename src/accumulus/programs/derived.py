@@ -16,6 +16,7 @@ from accumulus.elimination.gradient_graph import linearize_gradient
 from accumulus.elimination.implicit import newton_steps, with_steps
 from accumulus.errors import ArgumentError
 from accumulus.frontends.decisions import holds_of
+from accumulus.frontends.kinds import Spread
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.linearize import Linearization, linearize
@@ -43,8 +44,6 @@ _CLOSE: Final = 1e-6
 #: Relative distance of the points next to constants at which a derivative may be undefined. A larger one may leave the
 #: piece of the function next to the constant, a smaller one may vanish in rounding.
 _BESIDE: Final = 1e-3
-#: Multiples of the golden ratio are spread evenly modulo 1.
-_GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def derived(
@@ -242,8 +241,7 @@ def check_number(recording: Recording, kind: DerivativeKind, name: str) -> None:
 
 def points_around(point: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a point and a second one near it."""
-    turns = np.arange(1, len(point) + 1) * _GOLDEN
-    spread = 1e-3 * (1.0 + (turns - np.floor(turns)))
+    spread = 1e-3 * Spread().uniform(1.0, 2.0, point.shape)
     return np.stack([point, point * (1.0 + spread) + spread * (point == 0)])
 
 
@@ -344,7 +342,7 @@ def _check_attached(
     if _ATTACH not in tape.codes:
         return
     if points is None:
-        points = points_around(np.array(0.5 + (np.arange(1, tape.inputs + 1) * _GOLDEN) % 1.0, np.float64))
+        points = points_around(Spread().uniform(0.5, 1.5, (tape.inputs,)))
     plain, _ = unattached(tape)
     with np.errstate(all="ignore"):
         one, other = (_derivatives(each, inputs, recording.results, points) for each in (tape, plain))

@@ -9,7 +9,7 @@ from typing import Any
 from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import Reader, Restructured, positional_call, reader, restructured
 from accumulus.frontends.recorder import Recording
-from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, grafted, leaf_paths, without_lists
+from accumulus.frontends.trees import Branch, Constant, Leaf, Structure, changed, grafted, leaf_paths, without_lists
 from accumulus.programs.forms import Forms, stands_for
 from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.selection import Selection
@@ -121,7 +121,8 @@ class DirectionForms(Forms):
             pairs, structure = pairs_of(call, f"{self._kind.name}({self._name})", self._seeds)
             return Selection(tuple(one for one, _ in pairs), structure, tuple(two for _, two in pairs))
         primals, primal_positions = call.user_call.place_of(0)
-        return Selection(tuple(primal_positions), _without_constants(primals), tuple(call.user_call.place_of(1)[1]))
+        derivatives = changed(primals, lambda end: Leaf() if isinstance(end, Leaf) else _NOTHING)
+        return Selection(tuple(primal_positions), derivatives, tuple(call.user_call.place_of(1)[1]))
 
 
 def _named(seeds: Seeds) -> Callable[..., Any]:
@@ -142,13 +143,6 @@ def seeded_signature(kind: DerivativeKind) -> inspect.Signature:
     """Return the signature of a derivative with seeds."""
     parameters = inspect.signature(_named(kind.seeds)).parameters.values()
     return inspect.Signature([inspect.Parameter(each.name, each.kind) for each in parameters])
-
-
-def _without_constants(structure: Structure) -> Structure:
-    """Return the structure of derivatives, with None in place of constants."""
-    if isinstance(structure, Branch):
-        return Branch(structure.container, tuple(map(_without_constants, structure.parts)))
-    return Leaf() if isinstance(structure, Leaf) else _NOTHING
 
 
 def pairs_of(call: Directed, subject: str, seeds: str) -> tuple[list[tuple[int, int]], Structure]:

@@ -499,18 +499,18 @@ def rfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = No
 
 def irfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """Return the real numbers whose transform at the frequencies 0 … n/2 is `a`."""
-    a = as_array(tape, a)
-    length = 2 * (a.shape[axis] - 1) if n is None else int(n)
-    lines = padded(a, length // 2 + 1, axis)
-    return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, True)
+    return _from_half(tape, as_array(tape, a), n, axis, norm, inverse=True)
 
 
 def hfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:
     """Return the real transform of numbers whose second half is the conjugate of the first."""
-    a = np.conjugate(as_array(tape, a))
+    return _from_half(tape, np.conjugate(as_array(tape, a)), n, axis, norm, inverse=False)
+
+
+def _from_half(tape: Any, a: Any, n: int | None, axis: int, norm: Any, *, inverse: bool) -> Any:
     length = 2 * (a.shape[axis] - 1) if n is None else int(n)
     lines = padded(a, length // 2 + 1, axis)
-    return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, False)
+    return np.moveaxis(inverse_of_half(tape, lines, length), -1, axis) / divisor(norm, length, inverse)
 
 
 def ihfft(tape: Any, a: Any, n: int | None = None, axis: int = -1, norm: Any = None) -> Any:

@@ -300,9 +300,7 @@ class Dependencies:
         )
 
 
-def elimination_dependencies(
-    subject: ExpressionSet | Accumulation | Iterable[Relation], graph: DifferentiationGraph | None = None
-) -> Dependencies:
+def elimination_dependencies(subject: ExpressionSet | Accumulation | Iterable[Relation]) -> Dependencies:
     """Return the elimination dependencies of an expression set, an accumulation, or a collection of relations.
 
     Relations are constraints, as in the notes: every face that they name is assumed to be multiplied. In a set,
@@ -314,7 +312,7 @@ def elimination_dependencies(
     ⟨s1, s2⟩ → ⟨s2, s3⟩ → ⟨s3, s4⟩ → ⟨s5, s3⟩ → ⟨s6, s5⟩ → ⟨s7, s6⟩ → ⟨s8, s7⟩ → ⟨s7, s1⟩
     """
     if isinstance(subject, (ExpressionSet, Accumulation)):
-        return program_dependencies(bracketed(value_program(subject, graph)))
+        return program_dependencies(bracketed(value_program(subject)))
     awaits: dict[Node, dict[tuple[Node, ...], None]] = {}
     reasons: dict[tuple[Node, Node], str] = {}
     for relation in subject:

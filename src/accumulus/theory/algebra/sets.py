@@ -136,21 +136,15 @@ class ExpressionSet:
         return cls(references, entries)
 
     @classmethod
-    def from_accumulation(cls, accumulation: Accumulation, names: Sequence[str] | None = None) -> ExpressionSet:
-        """Return the accumulation as expressions.
-
-        Args:
-            accumulation: accumulation to convert.
-            names: names of the edges' labels, by number; by default the names of `edge_names`.
-        """
-        return cls._written(accumulation, names, _bracketing_matters(accumulation))
+    def from_accumulation(cls, accumulation: Accumulation) -> ExpressionSet:
+        """Return the accumulation as expressions of the labels that `edge_names` names."""
+        return cls._written(accumulation, edge_names(accumulation.graph), _bracketing_matters(accumulation))
 
     @classmethod
-    def _written(cls, accumulation: Accumulation, names: Sequence[str] | None, bracketed: bool) -> ExpressionSet:
+    def _written(cls, accumulation: Accumulation, names: Sequence[str], bracketed: bool) -> ExpressionSet:
         """Return the set of an accumulation; if `bracketed`, keep right factors that are products as references."""
         graph, steps = accumulation.graph, accumulation.steps
         first = steps.edges
-        names = edge_names(graph) if names is None else names
         fresh = fresh_names("s", set(names))
         uses, spliced, factors = _spliced(accumulation, bracketed)
         values: dict[int, Expression] = {e: Symbol(name) for e, name in enumerate(names)}

@@ -244,6 +244,6 @@ def solve_triangular(tape: Tape, a: Any, b: Any, *, lower: bool = False, unit: b
     return result
 
 
-def inverse_of_triangular(tape: Tape, a: Any, *, lower: bool = False) -> Any:
-    """Return the inverses of stacked triangular matrices."""
-    return solve_triangular(tape, a, constant_matrix(tape, len(a), np.eye(a.shape[-1])), lower=lower)
+def inverse_of_triangular(tape: Tape, a: Any) -> Any:
+    """Return the inverses of stacked upper triangular matrices."""
+    return solve_triangular(tape, a, constant_matrix(tape, len(a), np.eye(a.shape[-1])))
