@@ -293,18 +293,21 @@ def _done(
             left.append(each)
         else:
             yield each, actual
-    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=options.refresh) as pool:
-        waiting = {pool.submit(work, each): each for each in left}
-        for future in as_completed(waiting):
-            each = waiting[future]
-            try:
-                actual = future.result()
-            except BrokenProcessPool:
-                sys.exit(f"a process died in {work.__name__}{each}, or in another at that moment")
-            log[repr(each)] = library, actual
-            if hasattr(log, "sync"):
-                log.sync()
-            yield each, actual
+    together = options.jobs * options.refresh
+    for start in range(0, len(left), together):
+        # a pool with `max_tasks_per_child` may wait for ever for a process that it does not replace (CPython 115634)
+        with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+            waiting = {pool.submit(work, each): each for each in left[start : start + together]}
+            for future in as_completed(waiting):
+                each = waiting[future]
+                try:
+                    actual = future.result()
+                except BrokenProcessPool:
+                    sys.exit(f"a process died in {work.__name__}{each}, or in another at that moment")
+                log[repr(each)] = library, actual
+                if hasattr(log, "sync"):
+                    log.sync()
+                yield each, actual
 
 
 def has_failed(result: Any) -> bool:
@@ -351,7 +354,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--log", type=Path, help="file of what was done, to go on with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     parser.add_argument("--show", type=int, default=20, help="failures of each kind that are shown in full")
-    parser.add_argument("--refresh", type=int, default=20, help="tasks of a process before another takes its place")
+    parser.add_argument("--refresh", type=int, default=20, help="tasks of each process before others take their places")
     parser.add_argument("--mutants", nargs="*", choices=MUTANTS, help="put mistakes into the library, and find them")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="check this program alone")
     parser.add_argument("--functions", nargs="*", metavar="NAME", help="derivatives of functions alone, all or these")

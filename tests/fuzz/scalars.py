@@ -426,7 +426,10 @@ class Run:
         if name == "atan2" and 0 in values and max(arguments) >= self.program.inputs + len(self.program.constants):
             raise Undecided("the angle depends on the sign of a zero")
         if row.jumps is not None and certain:
-            values = [mpf(float(double)) for double in known]
+            doubles = [mpf(float(double)) for double in known]
+            # |x| for an x that is rounded is x all the same: their difference is 0
+            if row.whole or mp.sign(row.jumps(*doubles)) != mp.sign(row.jumps(*values)):
+                values = doubles
         elif row.jumps is not None:
             where = row.jumps(*values)
             distance = abs(where - mp.nint(where)) if row.whole else abs(where)
