@@ -55,7 +55,8 @@ def main(folder: Path) -> None:
         value = run(text, scope, k)
         if isinstance(value, explorer.Inline):
             (folder / f"tutorial-{k}.html").write_text(value.html, encoding="utf-8", newline="\n")
-            parts.append(f'<iframe src="tutorial-{k}.html" width="100%" height="{value.height}"></iframe>')
+            frame = f'src="tutorial-{k}.html" width="100%" height="{value.height}" style="border: 0"'
+            parts.append(f"<iframe {frame}></iframe>")
         elif html := shown(value):
             parts.append(html)
     (folder / "tutorial.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8", newline="\n")
