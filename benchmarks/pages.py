@@ -187,6 +187,9 @@ def readme() -> str:
         return " / ".join(rounded(times[call][system] / times[call]["accumulus"]) for system in systems)
 
     large = Group.of("structure").row(case="reaction–diffusion 10⁶")
+    first = Group.of("first")
+    milliseconds = [row["accumulus ms"] for row in first.rows if isinstance(row.get("accumulus ms"), int | float)]
+    spread = f"{rounded(min(milliseconds))} to {rounded(max(milliseconds))} ms"
     ours, casadi = (f"{_first(large, peer)}, {_call(large, peer)}" for peer in ("", "CasADi "))
     rows = [
         ("one Jacobian called from Python, against JAX / finite differences",
@@ -195,7 +198,8 @@ def readme() -> str:
          f"{faster('batch', 'CasADi', 'JAX')} times as fast", "overview"),
         ("operations of value and Jacobian of thirty functions, against CasADi with `cse`",
          f"{Group.of('operations').mean():.2f} times as many", "operations"),
-        ("from a function to its first Jacobian, against `jax.jit`", "0.20 times as long, 25 to 200 ms", "first"),
+        ("from a function to its first Jacobian, against `jax.jit`", f"{first.mean():.2f} times as long, {spread}",
+         "first"),
         ("sparse Jacobian of 10⁶ unknowns: first, then each", f"{ours} (CasADi: {casadi})", "structure"),
         ("error (ulp, scaled by the condition number)", "at most 5 on 29 of 30 functions", "accuracy"),
     ]  # fmt: skip
@@ -350,6 +354,14 @@ def symforce() -> str:
     return written(["function", "accumulus", "thorough", "SymForce, C++", "ratio"], rows, group.counted())
 
 
+def matrices() -> str:
+    """Operations of functions of matrices."""
+    group = Group.of("matrices")
+    sizes = [name for name in group.rows[0] if name != "function"]
+    rows = [[f"`{row['function']}`", *(short(row[n]) for n in sizes)] for row in group.rows]
+    return written(["n", *sizes], rows, group.counted())
+
+
 def solvers() -> str:
     """Whole runs of solvers of differential equations."""
     group, systems = Group.of("solvers"), ("accumulus", "CasADi", "SymPy", "JAX", "differences")
@@ -409,6 +421,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "hand": hand,
     "hessian": hessian,
     "ratio": ratio,
+    "matrices": matrices,
     "symforce": symforce,
     "solvers": solvers,
     "fits": fits,
