@@ -155,16 +155,16 @@ class SharedSteps(Steps):
 
     def rewind(self, length: int) -> list[tuple[int, int, int]]:
         """Remove all steps from number `length` on, and return them as (is product, left, right)."""
-        gone = list(self)[length:]
+        removed = list(self)[length:]
         for column in (self.is_product, self.left, self.right):
             del column[length:]
-        for _ in gone:
+        for _ in removed:
             self.step_references.popitem()
-        return gone
+        return removed
 
-    def replay(self, gone: list[tuple[int, int, int]]) -> None:
+    def replay(self, removed: list[tuple[int, int, int]]) -> None:
         """Append the steps that `rewind` returned."""
-        for is_product, left, right in gone:
+        for is_product, left, right in removed:
             (self.product if is_product else self.sum)(left, right)
 
 
@@ -172,13 +172,13 @@ class SharedSteps(Steps):
 
 
 class JacobianEntries(Mapping[tuple[int, int], int]):
-    """Mapping of places (root, terminal), in row-major order, to references.
+    """Mapping of positions (root, terminal), in row-major order, to references.
 
     The entries are stored as arrays, because to make a million pairs of Python integers takes longer than to verify
     their Jacobian. The dictionary is made on the first lookup.
 
     Args:
-        roots, terminals: positions of each entry, in any order; places are distinct.
+        roots, terminals: positions of each entry, in any order; pairs are distinct.
         references: reference of each entry.
 
     >>> JacobianEntries(np.array([1, 0]), np.array([0, 2]), np.array([7, 8]))
@@ -192,14 +192,14 @@ class JacobianEntries(Mapping[tuple[int, int], int]):
         #: (root, terminal) of each entry, (n, 2), and its reference, (n,).
         self.places: Integers = np.stack([roots[order], terminals[order]], axis=1)
         self.references: Integers = references[order]
-        assert (np.diff(self.places, axis=0) != 0).any(axis=1).all(), "an entry comes twice"
+        assert (np.diff(self.places, axis=0) != 0).any(axis=1).all(), "duplicate entry"
         self._references_by_place: dict[tuple[int, int], int] | None = None
 
     @property
     def _entries(self) -> dict[tuple[int, int], int]:
         if self._references_by_place is None:
-            places = zip(*self.places.T.tolist(), strict=True)
-            self._references_by_place = dict(zip(places, self.references.tolist(), strict=True))
+            positions = zip(*self.places.T.tolist(), strict=True)
+            self._references_by_place = dict(zip(positions, self.references.tolist(), strict=True))
         return self._references_by_place
 
     def __getitem__(self, key: tuple[int, int]) -> int:
@@ -215,24 +215,24 @@ class JacobianEntries(Mapping[tuple[int, int], int]):
         return repr(self._entries)
 
     def keys(self) -> KeysView[tuple[int, int]]:
-        """Return the places in order, as the dictionary's view: the mixin's view would look up every place."""
+        """Return the positions in order, as the dictionary's view: the mixin's view would look up every position."""
         return self._entries.keys()
 
     def values(self) -> ValuesView[int]:
-        """Return references in the order of their places."""
+        """Return references in the order of their positions."""
         return self._entries.values()
 
     def items(self) -> ItemsView[tuple[int, int], int]:
-        """Return places and references in order."""
+        """Return positions and references in order."""
         return self._entries.items()
 
 
 def columns_of(entries: Mapping[tuple[int, int], int]) -> tuple[Integers, Integers]:
-    """Return the places (root, terminal) of the entries, (n, 2), and their references, in the mapping's order."""
+    """Return the positions (root, terminal) of the entries, (n, 2), and their references, in the mapping's order."""
     if isinstance(entries, JacobianEntries):
         return entries.places, entries.references
-    places = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
-    return places, np.fromiter(entries.values(), np.int64)
+    positions = np.fromiter(chain.from_iterable(entries), np.int64).reshape(-1, 2)
+    return positions, np.fromiter(entries.values(), np.int64)
 
 
 # Labels --------------------------------------------------------------------------------------------------------------
@@ -339,27 +339,27 @@ def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[in
         VerificationError: naming the first root whose row is wrong, a reference that does not exist, or a step whose
             operands have sizes that do not match.
     """
-    places, references = columns_of(entries)
-    _check_references(graph, steps, places, references)
-    _check_sizes(graph, steps, places, references)
+    positions, references = columns_of(entries)
+    _check_references(graph, steps, positions, references)
+    _check_sizes(graph, steps, positions, references)
     if graph.mirror is not None and graph.wanted is None:
-        above = places[:, 0] != places[:, 1]
-        places = np.concatenate([places, places[above][:, ::-1]])
+        above = positions[:, 0] != positions[:, 1]
+        positions = np.concatenate([positions, positions[above][:, ::-1]])
         references = np.concatenate([references, references[above]])
     rng = random.Random(seed)
     # in the second pass −1 is replaced by 1, so that unit labels cannot cancel
     may_cancel = (graph.kinds == Kind.MINUS_ONE).any() and (graph.kinds == Kind.ONE).any()
     for minus_one in (PRIME - 1, 1) if may_cancel else (PRIME - 1,):
-        _check_rows(graph, steps, places, references, rng, minus_one)
+        _check_rows(graph, steps, positions, references, rng, minus_one)
 
 
-def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integers, references: Integers) -> None:
-    """Refuse references that do not exist, such as negative ones, and entries that are not selected."""
+def _check_references(graph: DifferentiationGraph, steps: Steps, positions: Integers, references: Integers) -> None:
+    """Raise an error for references that do not exist, such as negative ones, and for unselected entries."""
     edges = len(graph.sources)
     if steps.edges != edges:
         raise VerificationError(f"the steps begin after {steps.edges} labels; expected the graph's {edges}")
     bounds = len(graph.roots), len(graph.terminals), edges + len(steps)
-    columns = (*places.T, references)
+    columns = (*positions.T, references)
     wrong = np.zeros(len(references), bool)
     for column, bound in zip(columns, bounds, strict=True):
         wrong |= (column < 0) | (column >= bound)
@@ -369,16 +369,16 @@ def _check_references(graph: DifferentiationGraph, steps: Steps, places: Integer
             f"entry {row, column} is reference {reference}; expected an entry of {bounds[0]} × {bounds[1]} and a "
             f"reference below {bounds[2]}"
         )
-    unwanted = ~are_selected(graph, places)
+    unwanted = ~are_selected(graph, positions)
     if unwanted.any():
         raise VerificationError(
-            f"entry {tuple(places[unwanted.argmax()].tolist())} was not requested; expected only the entries that the "
-            "graph lists as wanted"
+            f"entry {tuple(positions[unwanted.argmax()].tolist())} was not requested; expected only the entries that "
+            "the graph lists as wanted"
         )
 
 
-def _check_sizes(graph: DifferentiationGraph, steps: Steps, places: Integers, references: Integers) -> None:
-    """Refuse products, sums and entries whose sizes do not match."""
+def _check_sizes(graph: DifferentiationGraph, steps: Steps, positions: Integers, references: Integers) -> None:
+    """Raise an error for products, sums and entries whose sizes do not match."""
     sizes = graph.sizes
     if not (sizes > 1).any():
         return
@@ -397,12 +397,12 @@ def _check_sizes(graph: DifferentiationGraph, steps: Steps, places: Integers, re
         )
     actual = np.stack(shape(references), axis=1)
     roots, terminals = (np.array(ends, np.int64) for ends in (graph.roots, graph.terminals))
-    expected = np.stack([sizes[roots[places[:, 0]]], sizes[terminals[places[:, 1]]]], axis=1)
+    expected = np.stack([sizes[roots[positions[:, 0]]], sizes[terminals[positions[:, 1]]]], axis=1)
     wrong = (actual != expected).any(axis=1)
     if wrong.any():
         k = int(wrong.argmax())
         raise VerificationError(
-            f"entry {tuple(places[k].tolist())} is a label of sizes {tuple(actual[k].tolist())}; expected "
+            f"entry {tuple(positions[k].tolist())} is a label of sizes {tuple(actual[k].tolist())}; expected "
             f"{tuple(expected[k].tolist())}"
         )
 
@@ -410,7 +410,7 @@ def _check_sizes(graph: DifferentiationGraph, steps: Steps, places: Integers, re
 def _check_rows(
     graph: DifferentiationGraph,
     steps: Steps,
-    places: Integers,
+    positions: Integers,
     references: Integers,
     rng: random.Random,
     minus_one: int,
@@ -425,9 +425,9 @@ def _check_rows(
     values[:edges][graph.kinds == Kind.MINUS_ONE] = minus_one, 0, minus_one
     weights = _residues(rng, 2 * len(graph.terminals)).reshape(-1, 2)
 
-    turn = np.empty(len(graph.vertices), np.int64)
-    turn[np.array(graph.topological_order, np.int64)] = np.arange(len(turn))
-    order = np.argsort(turn[graph.sources], kind="stable")
+    rank = np.empty(len(graph.vertices), np.int64)
+    rank[np.array(graph.topological_order, np.int64)] = np.arange(len(rank))
+    order = np.argsort(rank[graph.sources], kind="stable")
     labels = values[:edges].copy()
     state = LabelsState(values=values)
     for _ in _chunks(steps, state):
@@ -438,7 +438,7 @@ def _check_rows(
         expected[list(graph.terminals)] = probed
         _add_products((graph.sources[order], order, graph.targets[order]), labels, expected, expected)
         rows = np.zeros((len(graph.roots), 2), np.int64)
-        _add_products((places[:, 0], references, places[:, 1]), values, probed, rows)
+        _add_products((positions[:, 0], references, positions[:, 1]), values, probed, rows)
         wrong = (rows != expected[list(graph.roots)]).any(axis=1) & compared
         if wrong.any():
             root = graph.roots[int(wrong.argmax())]
@@ -458,11 +458,11 @@ def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], ND
     of_row: dict[int, list[int]] = {}
     for row, column in graph.wanted.tolist():
         of_row.setdefault(row, []).append(column)
-    alike: dict[tuple[int, ...], list[int]] = {}
+    rows_by_selection: dict[tuple[int, ...], list[int]] = {}
     for row, selected in of_row.items():
-        alike.setdefault(tuple(selected), []).append(row)
-    for wanted_columns, chosen in alike.items():
-        yield np.isin(np.arange(rows), chosen), np.isin(np.arange(columns), wanted_columns)
+        rows_by_selection.setdefault(tuple(selected), []).append(row)
+    for wanted_columns, equal_rows in rows_by_selection.items():
+        yield np.isin(np.arange(rows), equal_rows), np.isin(np.arange(columns), wanted_columns)
 
 
 def _residues(rng: random.Random, many: int) -> Integers:
@@ -502,35 +502,35 @@ class Accumulation:
     def between(
         cls, graph: DifferentiationGraph, steps: Steps, references: Mapping[tuple[int, int], int]
     ) -> Accumulation:
-        """Return the accumulation of `graph` by `steps`; `references` has those of entries by (root, terminal)."""
+        """Return the accumulation of `graph` by `steps`; `references` has the reference of each (root, terminal)."""
         rows, columns = ({v: k for k, v in enumerate(ends)} for ends in (graph.roots, graph.terminals))
         entries = {(rows[j], columns[i]): reference for (j, i), reference in references.items()}
         return cls(graph, steps, dict(sorted(entries.items())))
 
     def ordered_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the positions (root, terminal) of the entries in row-major order, (n, 2), and their references."""
-        places, references = columns_of(self.entries)
+        positions, references = columns_of(self.entries)
         if isinstance(self.entries, JacobianEntries):
-            return places, references
-        order = np.lexsort(places.T[::-1])
-        return places[order], references[order]
+            return positions, references
+        order = np.lexsort(positions.T[::-1])
+        return positions[order], references[order]
 
     def selected(self) -> Accumulation:
         """Return the accumulation without unselected entries, and without steps that no selected entry needs."""
         if self.graph.wants_all:
             return self
-        places, references = columns_of(self.entries)
-        selected = are_selected(self.graph, places)
-        places, references = places[selected], references[selected]
+        positions, references = columns_of(self.entries)
+        selected = are_selected(self.graph, positions)
+        positions, references = positions[selected], references[selected]
         edges, (is_product, left, right) = self.steps.edges, self.steps.columns()
         needed = np.zeros(edges + len(self.steps), bool)
         needed[references] = True
         results = edges + np.arange(len(self.steps))[::-1]
         needed = spread(needed, np.repeat(results, 2), np.stack([left, right], axis=1)[::-1].reshape(-1))
-        made = needed[edges:]
-        number = np.concatenate([np.arange(edges), edges + np.cumsum(made) - 1])
-        steps = Steps.of(edges, is_product[made], number[left[made]], number[right[made]])
-        return Accumulation(self.graph, steps, JacobianEntries(places[:, 0], places[:, 1], number[references]))
+        remaining = needed[edges:]
+        number = np.concatenate([np.arange(edges), edges + np.cumsum(remaining) - 1])
+        steps = Steps.of(edges, is_product[remaining], number[left[remaining]], number[right[remaining]])
+        return Accumulation(self.graph, steps, JacobianEntries(positions[:, 0], positions[:, 1], number[references]))
 
     def verify(self, seed: int = 0) -> None:
         """Check that the accumulation computes the graph's Jacobian (see the module).

@@ -38,14 +38,14 @@ from accumulus.tape.program import Program
 from accumulus.tape.systems import products
 from accumulus.tape.tape import Tape
 
-#: Number of last steps that have to be within the tolerance. With more, roots need further steps to pass; with one, a
-#: step that is small by chance passes.
+#: Number of last steps that have to be within the tolerance. With more, roots need further steps to be accepted; with
+#: one, a step that is small by chance is accepted.
 _SMALL: Final = 2
 #: Maximum number of operations of all steps, which are written out: more take longer and more memory to prepare, fewer
-#: refuse equations that could still be prepared.
+#: exclude equations that could still be prepared.
 _MOST: Final = 5_000_000
-#: Operations for each product of an elimination: a difference, and the selection of two rows. A larger estimate refuses
-#: equations that fit, a smaller one records equations that are refused later.
+#: Operations for each product of an elimination: a difference, and the selection of two rows. A larger one
+#: excludes equations that fit, a smaller one records equations that raise an error later.
 _PER_PRODUCT: Final = 4
 
 
@@ -80,12 +80,12 @@ def root(
     outer: Any = ACTIVE.tape
     structure, leaves = flatten(guess)
     start = np.concatenate([_unknowns(outer, path, leaf, name) for path, leaf in leaves])
-    places = [(np.shape(leaf), False) for _, leaf in leaves]
+    shapes_of_unknowns = [(np.shape(leaf), False) for _, leaf in leaves]
     with patched(residual):
         function = replaced(residual) if ACTIVE.decisions is None else called(replaced(residual))
         most = _MOST // steps
         try:
-            body = recorded_body(lambda y: function(y, *parameters), [(structure, places)], outer, most)
+            body = recorded_body(lambda y: function(y, *parameters), [(structure, shapes_of_unknowns)], outer, most)
         except LongBodyError as error:
             if error.args:
                 raise refuse(str(OpaqueError.of(error.args[0], f"the residual of {name}")), OpaqueError) from None
@@ -117,13 +117,13 @@ def root(
     first_of = {value: position for position, value in reversed([*enumerate(root_references.tolist())])}
     # equal unknowns share one solution
     solution = solution[[first_of[value] for value in root_references.tolist()]]
-    parts, first = [], 0
-    for shape, _ in places:
+    roots, first = [], 0
+    for shape, _ in shapes_of_unknowns:
         size = int(np.prod(shape))
         piece = solution[first : first + size].reshape(shape)
-        parts.append(make(outer, piece if shape else int(piece)))
+        roots.append(make(outer, piece if shape else int(piece)))
         first += size
-    return unflatten(structure, parts)
+    return unflatten(structure, roots)
 
 
 def _unknowns(tape: Tape, path: str, leaf: Any, name: str) -> NDArray[np.int64]:
@@ -145,16 +145,16 @@ def _too_long(name: str, steps: int, work: int) -> SizeError:
 def _checked_pattern(equations: Tape, count: int, name: str) -> NDArray[np.bool_]:
     """Return the structural nonzeros of the Jacobian; raise an error for an empty row or column."""
     jacobian = equations.outputs[count:]
-    there = np.array([r >= 0 or equations.value_of(r) != 0.0 for r in jacobian]).reshape(count, count)
+    is_nonzero = np.array([r >= 0 or equations.value_of(r) != 0.0 for r in jacobian]).reshape(count, count)
     for axis, subject, other in ((1, "residual", "unknown"), (0, "unknown", "residual")):
-        alone = np.flatnonzero(~there.any(axis=axis))
+        alone = np.flatnonzero(~is_nonzero.any(axis=axis))
         if len(alone):
             depends = "depends on no" if axis else "is in no"
             raise ArgumentError(
                 f"{subject} {alone[0]} of {name} {depends} {other}, so that its Jacobian is singular everywhere; "
                 "expected as many independent equations as unknowns"
             )
-    return there
+    return is_nonzero
 
 
 def _newton(equations: Tape, count: int, steps: int, rtol: float, atol: float) -> Tape:

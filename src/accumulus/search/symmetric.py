@@ -231,7 +231,7 @@ def symmetric(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the candidates with their names: edge pushing, forward and greedy orders, and annealed ones in time."""
+    """Return named candidates: edge pushing, forward and greedy orders, and annealed ones as time allows."""
     options = context.options
     pushing = pairs.inner[::-1]
     if not 2 <= len(pairs.inner) <= LARGEST:
@@ -255,11 +255,14 @@ def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[in
                 pass
         cost, order = annealing.best
         costs[order] = cost
-    # with effort "fast" only the best order: every candidate has to be eliminated, and its program counted
+    # with effort "fast" only the best order, since every candidate has to be eliminated and its program counted
     limit = min(costs.values()) * (1.0 if options.effort == "fast" else _MORE)
-    close = [order for order, cost in costs.items() if cost <= limit]
+    candidates = [order for order, cost in costs.items() if cost <= limit]
     names = {pushing: "edge-pushing"}
-    return [(names.get(order, "symmetric"), order) for order in (close[-1:] if options.effort == "fast" else close)]
+    return [
+        (names.get(order, "symmetric"), order)
+        for order in (candidates[-1:] if options.effort == "fast" else candidates)
+    ]
 
 
 def _eliminated(graph: DifferentiationGraph, method: str, order: tuple[int, ...]) -> SearchResult:

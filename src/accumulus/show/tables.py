@@ -52,7 +52,7 @@ class Compiled(Protocol):
     ran: Any  # numbers of calls at one point, and of points of batches
 
     def blocks(self) -> Any:
-        """Return the places of derivatives by result and argument."""
+        """Return the positions of derivatives by result and argument."""
 
 
 def amount(value: int) -> str:
@@ -206,14 +206,14 @@ def _parts(renderable: RenderableType) -> Iterable[str]:
         yield markup.paragraph(str(renderable))
 
 
-def _table(made: Table) -> str:
+def _table(rich_table: Table) -> str:
     """Return a Rich table of this module as HTML."""
-    columns = [[str(cell) for cell in column.cells] for column in made.columns]
+    columns = [[str(cell) for cell in column.cells] for column in rich_table.columns]
     rows = list(zip(*columns, strict=True))
-    if not made.show_header:
+    if not rich_table.show_header:
         return markup.facts((name, words) for name, words in rows)
-    marked = next((k for k, row in enumerate(made.rows) if row.style), None)
-    return markup.html_table([str(column.header) for column in made.columns], rows, marked=marked)
+    marked = next((k for k, row in enumerate(rich_table.rows) if row.style), None)
+    return markup.html_table([str(column.header) for column in rich_table.columns], rows, marked=marked)
 
 
 def programs_as_html(title: str, programs: Iterable[Compiled]) -> str:

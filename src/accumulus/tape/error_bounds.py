@@ -29,8 +29,8 @@ from accumulus.tape.tape import Tape
 class _Rounding(NamedTuple):
     """Rounding of an arithmetic."""
 
-    # relative error that one operation may add; elementary functions of good libraries stay within four roundings, and
-    # reordered sums, with as many terms as people write, within the rest
+    # relative error that one operation may add; elementary functions of good libraries stay within four roundings; the
+    # rest is for reordered sums of as many terms as people write
     unit: float
     smallest: float  # absolute error for results that are too small for relative rounding
     whole: float  # largest integer up to which all integers are representable
@@ -44,8 +44,8 @@ ROUNDING: Final = {
 #: Relative error of one operation in double precision.
 UNIT: Final = ROUNDING["float64"].unit
 
-#: Relative difference for which no bound is computed: a larger one accepts small mistakes unseen, a smaller one
-#: computes bounds, which take longer, for differences in the last digits.
+#: Relative difference up to which no bound is computed: a larger one accepts small mistakes, a smaller one computes
+#: bounds, which take longer, for differences in the last digits.
 CLOSE: Final = 8.0 * 2.0**-53
 #: Number of rows that are compared at once: more take memory for temporary arrays, fewer make more calls of NumPy.
 PART: Final = 1 << 15
@@ -112,13 +112,13 @@ class ErrorBounds(Domain):
     abs = logical_not = attach = negative
 
     def minimum(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Return the larger error, since either argument may be chosen."""
+        """Return the larger error, since either argument may be selected."""
         return np.maximum(*dxs)
 
     maximum = logical_and = logical_or = minimum
 
     def comparison(self, row: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Return 1 where rounding may change the result, else 0; truth values are numbers here."""
+        """Return 1 if rounding may change the result, else 0; truth values are numbers here."""
         slip = dxs[0] + dxs[1]
         return np.where((slip > 0) & ~(abs(xs[0] - xs[1]) > slip), 1.0, 0.0)
 
@@ -350,7 +350,7 @@ class Agreement:
     expected: NDArray[np.float64]  # values of the function
     allowed: NDArray[np.float64]  # tolerance of their difference
     agrees: NDArray[np.bool_]  # True where the difference is within the tolerance
-    differs: NDArray[np.bool_]  # True where it exceeds the tolerance; both are False where nothing is known
+    differs: NDArray[np.bool_]  # True where it exceeds the tolerance; both are False where no comparison is possible
 
     @property
     def is_complete(self) -> bool:
@@ -399,13 +399,13 @@ def compare(
         if agrees.all():
             return Agreement(values, expected, allowed, agrees, ~agrees)
         columns = list(np.ascontiguousarray(inputs.T))
-        apart = np.abs(values - expected)
+        difference = np.abs(values - expected)
         guards = np.ones(len(tape.outputs) - results, bool)
         bounds = _bounds_of(tape, columns, np.concatenate([~agrees.all(axis=1), guards]))
         uncertain = (bounds[results:] > 0).any(axis=0)
         allowed = allowed + bounds[:results]
-        agrees |= np.isfinite(apart) & np.isfinite(allowed) & (apart <= allowed)
-        differs = np.isfinite(apart) & (apart > allowed)
+        agrees |= np.isfinite(difference) & np.isfinite(allowed) & (difference <= allowed)
+        differs = np.isfinite(difference) & (difference > allowed)
         # an entry that is finite where the function runs, and never finite in the recording, differs
         never = ~agrees.any(axis=1, keepdims=True)
         differs |= never & np.isfinite(expected) & ~np.isfinite(values)
@@ -414,7 +414,7 @@ def compare(
 
 
 def equal(one: Tape | Program, other: Tape | Program, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return a truth value for each output: True if two programs agree at all points within rounding.
+    """Return a truth value for each output: True if two programs agree at all points up to rounding.
 
     Args:
         one: first program.

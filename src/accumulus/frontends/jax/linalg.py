@@ -13,7 +13,7 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.operands import references_of
 
 #: Maximum number of unknowns of a system, and of rows and columns of a matrix that is factorized with pivoting.
-#: Operations grow with the cube of these numbers, and smaller ones refuse systems that could be recorded.
+#: Operations grow with the cube of these numbers; smaller ones exclude systems that could be recorded.
 MOST_UNKNOWNS: Final = 400
 MOST_ROWS: Final = 16
 
@@ -48,31 +48,31 @@ def _system(call: Equation, *operands: Any) -> Any:
     matrix = np.stack(columns, axis=1)
     right = references_of(call.tape, sides[0]).reshape(-1)
     solution = np.empty(size, np.int64)
-    for parts in _alike(matrix, call.tape.constant(0.0)):
-        block = TracedArray(call.tape, matrix[np.ix_(parts[0], parts[0])])
-        right_sides = TracedArray(call.tape, right[np.array(parts)].T)
+    for systems in _independent_systems(matrix, call.tape.constant(0.0)):
+        block = TracedArray(call.tape, matrix[np.ix_(systems[0], systems[0])])
+        right_sides = TracedArray(call.tape, right[np.array(systems)].T)
         solutions = np.linalg.solve(block, right_sides)
-        solution[np.array(parts)] = references_of(call.tape, solutions).T
+        solution[np.array(systems)] = references_of(call.tape, solutions).T
     return [TracedArray(call.tape, solution.reshape(shape))]
 
 
-def _alike(matrix: Any, zero: int) -> list[list[list[int]]]:
+def _independent_systems(matrix: Any, zero: int) -> list[list[list[int]]]:
     """Split the unknowns into independent systems, grouped by equal matrices."""
     size = len(matrix)
     linked = matrix != zero
-    left, components = set(range(size)), []
-    while left:
-        reached, front = set(), {min(left)}
+    remaining, components = set(range(size)), []
+    while remaining:
+        reached, front = set(), {min(remaining)}
         while front:
             reached |= front
             rows = sorted(front)
             front = {*np.flatnonzero(linked[rows].any(0) | linked[:, rows].any(1)).tolist()} - reached
-        left -= reached
+        remaining -= reached
         components.append(sorted(reached))
-    together: dict[bytes, list[list[int]]] = {}
+    by_matrix: dict[bytes, list[list[int]]] = {}
     for component in components:
-        together.setdefault(matrix[np.ix_(component, component)].tobytes(), []).append(component)
-    return list(together.values())
+        by_matrix.setdefault(matrix[np.ix_(component, component)].tobytes(), []).append(component)
+    return list(by_matrix.values())
 
 
 @records("triangular_solve", folds=False)

@@ -5,10 +5,10 @@ it are computed in an additional block, and the rows left over at the end in a b
 blocks recompute some rows. A range of fewer points than lanes goes through scratch memory, in which the last point
 fills the remaining lanes. Results that exceed the caches are computed tile by tile in scratch memory and streamed.
 
-Columns: the same, from the point where cache lines of the results begin, if that is the same point for all variables: a
-vector across two lines takes up to twice as long to store. If variables would evict each other from the cache, and for
-a range of fewer points than lanes, the points go tile by tile through scratch memory, copied in runs of neighbouring
-points.
+Columns: the first whole block starts where cache lines of the results begin, if that is the same point for all
+variables, since a vector across two lines takes up to twice as long to store. If variables would evict each other from
+the cache, and for a range of fewer points than lanes, the points go tile by tile through scratch memory, copied in
+runs of neighbouring points.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LINE: Final = 64
 STREAMED, TILE, LARGEST_TILE = 1 << 25, 1 << 12, 1 << 16
 #: If vectors are narrower than a line, transposed batches of up to this many variables go through tiles if the number
 #: of variables, times the largest power of two in their distance in bytes, exceeds the second number. Direct stores
-#: took up to twice as long then; otherwise tiles take 1.1 to 4 times as long.
+#: took up to twice as long in that case; otherwise tiles take 1.1 to 4 times as long.
 MOST_COPIED, COLLIDING = 200, 1 << 17
 
 
@@ -175,7 +175,7 @@ def _by_blocks(
     end: str,
     back: Sequence[str],
 ) -> list[str]:
-    """Return code for a block at the beginning, whole blocks after %skip points, and a block that ends with the last.
+    """Return code for a first block, whole blocks after %skip points, and a block that ends at the last point.
 
     Args:
         lanes: points of a block.
@@ -260,8 +260,8 @@ def _streamed(signature: Signature, lanes: int, tile: int, moved: Callable[..., 
     ]
 
 
-#: Function that copies %bytes between places with the same position relative to cache lines: whole lines by stores that
-#: bypass the caches.
+#: Function that copies %bytes between addresses with the same position relative to cache lines: whole lines by stores
+#: that bypass the caches.
 _STREAM: Final = (
     "define internal void @stream(ptr noalias %to, ptr noalias %from, i64 %bytes) nounwind noinline {",
     "start:",
@@ -418,7 +418,7 @@ def run_columns(
 
 
 def _skipped_points(signature: Signature, lanes: int) -> list[str]:
-    """Return code for %skip, the first point at which the widest result begins a cache line; 0 if that does not pay."""
+    """Return code for %skip, the first point at which the widest result begins a cache line; 0 if not worthwhile."""
     if signature.widest is None:
         return ["%skip = add i64 0, 0"]
     boundary = min(LINE, lanes * signature.size)
@@ -439,7 +439,7 @@ def _collide(variables: int, vector_bytes: int) -> list[str]:
     """Return code for %collide: true if variables evict each other from the cache before their lines are full.
 
     Lines whose addresses differ by a multiple of a large power of two share few sets. Vectors as wide as a line fill it
-    at once, and copying many variables costs more than they lose.
+    at once. Copying many variables costs more than the evictions.
     """
     if vector_bytes >= LINE or variables > MOST_COPIED:
         return ["%collide = and i1 false, false"]
@@ -511,7 +511,7 @@ def _copy(full: int) -> list[str]:
 
 
 def _pad(tile: int, real: str) -> list[str]:
-    """Return the function that fills %count runs of `tile` entries, from entry %used on, with the entry before it."""
+    """Return the function that fills %count runs of `tile` entries, from %used on, with the entry before %used."""
     return [
         f"define internal void @pad(ptr %tile, i64 %count, i64 %used) {UNOPTIMISED} {{",
         "start:",

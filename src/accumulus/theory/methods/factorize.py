@@ -11,7 +11,7 @@ every split (the notes, section 4). The remaining vertices between roots and ter
 * backward: vertices whose successors are all terminals, from the bottom up. Each vertex gets one copy for each incoming
   edge, and each copy gets its own copy of everything below, so that paths no longer overlap;
 * forward: vertices whose predecessors are all roots, from the top down, with copies of everything above;
-* both: a level from the top and a level from the bottom in turn, until the two sides meet;
+* both: one level from the top, then one from the bottom, and so on until the two sides meet;
 * middle: vertices equally far from the roots and the terminals first, then outwards; a split vertex gets a copy for
   each pair of an incoming and an outgoing edge.
 
@@ -300,7 +300,7 @@ class _Factorization(EdgeElimination):
 
 def _written_out(accumulation: Accumulation) -> Accumulation:
     """Return the accumulation in which every use of a step computes it again."""
-    first, made = accumulation.steps, Steps(accumulation.steps.edges)
+    first, steps = accumulation.steps, Steps(accumulation.steps.edges)
     entries = {}
     for entry, strand in accumulation.entries.items():
         pending: list[tuple[int, bool]] = [(strand, False)]
@@ -314,9 +314,9 @@ def _written_out(accumulation: Accumulation) -> Accumulation:
                 pending += [(top, True), (first.right[step], False), (first.left[step], False)]
             else:
                 right, left = values.pop(), values.pop()
-                values.append(made.product(left, right) if first.is_product[step] else made.sum(left, right))
+                values.append(steps.product(left, right) if first.is_product[step] else steps.sum(left, right))
         entries[entry] = values[-1]
-    return Accumulation(accumulation.graph, made, entries)
+    return Accumulation(accumulation.graph, steps, entries)
 
 
 def _label(graph: DifferentiationGraph, edge: int) -> Any:
