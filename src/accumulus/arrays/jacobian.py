@@ -8,7 +8,6 @@ it; the vertex with the fewest products is always next.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -53,7 +52,7 @@ from accumulus.tape.blocks import (
     Block,
     Opaque,
 )
-from accumulus.tape.columns import Column, Range, column, owners_in, references_in
+from accumulus.tape.columns import Column, Range, column, in_shapes, owners_in, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.moving import Moving
@@ -150,12 +149,6 @@ def differentiate(
         VerificationError: if the result differs from the Jacobian in the exact check.
     """
     return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners, by_products).result()
-
-
-def _parts(references: Integers, shapes: Sequence[tuple[int, ...]]) -> list[Integers]:
-    """Split references into consecutive parts of the given shapes."""
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [segment.reshape(shape) for segment, shape in zip(np.split(references, ends[:-1]), shapes, strict=True)]
 
 
 class _Accumulating:
@@ -455,7 +448,7 @@ class _Accumulating:
         block = self.original.blocks[position]
         vertices, inner = self._vertices(position), [self._all(vertex) for vertex in self._residuals.get(position, [])]
         shapes = FACTORISATIONS[block.code].shapes(*references.shape) if block.code in FACTORS else [references.shape]
-        values, results = (_parts(each, shapes) for each in (parts.reshape(-1), block.results.references))
+        values, results = (in_shapes(each, shapes) for each in (parts.reshape(-1), block.results.references))
         for head, tail, edge in RULES[block.code][1](Factored(self.made, references, matrix, values, results, inner)):
             if tail is not None:
                 self.edges.setdefault((vertices[head], vertices[tail]), []).append(edge)

@@ -32,6 +32,7 @@ from accumulus.search.find import find_plan
 from accumulus.tape.columns import Column, column, references_in
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.interpreter import copied, evaluate
+from accumulus.tape.live import depending
 from accumulus.tape.moving import Moving
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -356,7 +357,5 @@ def _inside(references: Integers, start: int, count: int) -> NDArray[np.bool_]:
 
 def _dependent(body: Tape, leaves: list[bool]) -> list[bool]:
     """Return True for each output of a body that depends on a marked leaf."""
-    depends = [*leaves, *[False] * (len(body) - body.inputs)]
-    for reference in range(body.inputs, len(body)):
-        depends[reference] = any(a >= 0 and depends[a] for a in body.arguments(reference))
-    return [output >= 0 and depends[output] for output in body.outputs]
+    depends = depending(body, (k for k, is_marked in enumerate(leaves) if is_marked))
+    return [output >= 0 and bool(depends[output]) for output in body.outputs]

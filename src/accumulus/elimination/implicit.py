@@ -42,8 +42,7 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize, partial_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import Copy, copied, evaluate
-from accumulus.tape.live import lasting, needed
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.live import attached_values, depending, needed
 from accumulus.tape.partials import check_orders
 from accumulus.tape.tape import Tape
 
@@ -81,7 +80,6 @@ def instantiated(tape: Tape, template: Tape, arguments: Sequence[int]) -> int:
 # Solutions -----------------------------------------------------------------------------------------------------------
 
 
-_ATTACH: Final = BY_NAME["attach"].code
 #: Number of random points for the test of steps, of points at which the values have to be finite, and relative
 #: tolerance. More points take time and find more mistakes; a larger tolerance accepts wrong steps, a smaller one
 #: refuses right ones.
@@ -119,7 +117,7 @@ def newton_steps(tape: Tape, points: NDArray[np.float64] | None = None) -> dict[
 
 def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
     """Return the solution of each fixed copy, and the fixed weights, by reference; None if they do not correspond."""
-    attached = _attached(tape)
+    attached = attached_values(tape)
     if not attached:
         return {}, []
     constant = {k for k in attached if tape.second[k] < 0 and tape.value_of(tape.second[k]) == 0.0}
@@ -140,16 +138,10 @@ def _parted(tape: Tape) -> tuple[dict[int, int], list[int]] | None:
     return solution_of, [k for k in fixed if k not in solution_of]
 
 
-def _attached(tape: Tape) -> list[int]:
-    """Return values with attached derivatives, except lasting ones, which are ordinary operations."""
-    lasts = lasting(tape)
-    return [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and not lasts[k]]
-
-
 def _are_direct(tape: Tape, solution_of: dict[int, int], weights: set[int]) -> bool:
     """Return True if nonlinear operations depend on fixed solutions only directly, as their arguments."""
     depends, varies = bytearray(len(tape)), bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
-    attached = set(_attached(tape))
+    attached = set(attached_values(tape))
     for k in range(tape.inputs, len(tape)):
         arguments = tape.arguments(k)
         if k in attached:
@@ -238,7 +230,7 @@ def _steps(tape: Tape, solutions: Sequence[int], fixed: Sequence[int], weights: 
     input_of = {k: tape.inputs + offset for offset, k in enumerate((*solutions, *fixed, *weights))}
     steps = Tape(tape.inputs + len(input_of))
     copy = Copy(tape, steps, {k: k for k in range(tape.inputs)})
-    with_derivatives, attached = set(solutions) if within else set(), set(_attached(tape))
+    with_derivatives, attached = set(solutions) if within else set(), set(attached_values(tape))
     for k in range(tape.inputs, len(tape)):
         if k in with_derivatives:
             copy.values[k] = steps.apply("attach", input_of[k], copy[tape.second[k]])
@@ -286,18 +278,11 @@ class _Writer:
 
     def __init__(self, tape: Tape, steps: dict[int, int]) -> None:
         self._tape, self._steps, self.result = tape, steps, tape.copy()
-        attached, lasts = BY_NAME["attach"].code, lasting(tape)
-        self._markers = {
-            k
-            for k in range(tape.inputs, len(tape))
-            if tape.codes[k] == attached and not lasts[k] and tape.second[k] < 0
-        }
+        self._markers = {k for k in attached_values(tape) if tape.second[k] < 0}
         self._solutions = set(steps.values())
         self._uses = {x: np.frombuffer(needed(tape, [x]), bool) for x in self._solutions}
         #: True if values depend on a marker; other values are copied.
-        self._marked = bytearray(len(tape))
-        for k in range(tape.inputs, len(tape)):
-            self._marked[k] = k in self._markers or any(a >= 0 and self._marked[a] for a in tape.arguments(k))
+        self._marked = depending(tape, self._markers)
         self._systems: dict[int, Constants] = {}
         self._around: dict[int, Constants] = {}
         self._written: dict[tuple[int, Constants], int] = {}

@@ -32,7 +32,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
 from accumulus.tape.columns import references_in
 from accumulus.tape.interpreter import copied, evaluate, outputs_at
-from accumulus.tape.live import lasting, needed, of_all_orders, unattached
+from accumulus.tape.live import attached_values, depending, lasting, needed, of_all_orders, unattached
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -268,19 +268,17 @@ def _in_other_words(tape: Tape, points: NDArray[np.float64] | None) -> dict[int,
 
     Lasting values, which derivatives of every order keep, are left out.
     """
-    need, lasts = needed(tape, values=False), lasting(tape)
-    attached = [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and need[k] and not lasts[k]]
-    if not attached:
+    need = needed(tape, values=False)
+    solutions = [k for k in attached_values(tape) if need[k]]
+    if not solutions:
         return {}
-    fixed = bytearray(len(tape))
-    for k in range(tape.inputs, len(tape)):
-        held = tape.codes[k] == _ATTACH and tape.second[k] < 0
-        fixed[k] = held or any(a >= 0 and fixed[a] for a in tape.arguments(k))
-    if any(fixed[k] for k in attached):
+    held = (k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH and tape.second[k] < 0)
+    fixed = depending(tape, held)
+    if any(fixed[k] for k in solutions):
         return {}
     values = tape.copy()
-    values.outputs = [side[k] for side in (tape.first, tape.second) for k in attached]
-    return {k: k for k in attached} if _are_same(values, points) else {}
+    values.outputs = [side[k] for side in (tape.first, tape.second) for k in solutions]
+    return {k: k for k in solutions} if _are_same(values, points) else {}
 
 
 def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
@@ -312,11 +310,9 @@ def _have_all_orders(tape: Program, points: NDArray[np.float64] | None) -> bool:
 
 def _body_has_all_orders(body: Tape) -> bool:
     """Return True if all attached derivatives of a body belong to values equal to the original ones, for all inputs."""
-    lasts = lasting(body)
-    attached = [k for k in range(body.inputs, len(body)) if body.codes[k] == _ATTACH and not lasts[k]]
-    values = body.copy()
-    values.outputs = [side[k] for side in (body.first, body.second) for k in attached]
-    return not attached or (min(values.outputs) >= 0 and _are_same(values, None))
+    solutions, values = attached_values(body), body.copy()
+    values.outputs = [side[k] for side in (body.first, body.second) for k in solutions]
+    return not solutions or (min(values.outputs) >= 0 and _are_same(values, None))
 
 
 def _are_same(program: Tape | Program, points: NDArray[np.float64] | None) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,3 +163,17 @@ def relative(operands: Column, start: int) -> Column:
             return Range(operands.start - start + _OWN, operands.step, operands.count)
     references = references_in(operands)
     return column(np.where(references >= start, references - start + _OWN, references))
+
+
+def in_shapes(entries: NDArray[Any], shapes: Iterable[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """Return consecutive parts of a flat array, in these shapes.
+
+    >>> [part.tolist() for part in in_shapes(np.arange(5), [(2, 2), ()])]
+    [[[0, 1], [2, 3]], 4]
+    """
+    parts, start = [], 0
+    for shape in shapes:
+        stop = start + math.prod(shape)
+        parts.append(entries[start:stop].reshape(shape))
+        start = stop
+    return parts

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.tape.blocks import Opaque
+from accumulus.tape.columns import in_shapes
 from accumulus.tape.factorisations import Factorisation
 from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.moving import narrowed
@@ -220,13 +221,12 @@ class ErrorBounds(Domain):
     ) -> tuple[Values, Values]:
         """Bound each part by its change with the matrix, in the Frobenius norm, LAPACK's rounding included."""
         (a, da), (m, n, _) = matrix, shape
-        factors, sizes = NUMBERS.factorise(row, a, shape), row.sizes(m, n)
+        factors = NUMBERS.factorise(row, a, shape)
         lost = np.linalg.norm(da, axis=0) + 8.0 * max(m, n) * self._rounding.unit * np.linalg.norm(a, axis=0)
         error = np.empty_like(factors)
         for point in np.ndindex(factors.shape[1:]):
             at = (slice(None), *point)
-            parts = np.split(factors[at], np.cumsum(sizes)[:-1])
-            parts = [part.reshape(each) for part, each in zip(parts, row.shapes(m, n), strict=True)]
+            parts = in_shapes(factors[at], row.shapes(m, n))
             spread = zip(row.sensitivity(parts), parts, strict=True)
             weights = [np.broadcast_to(each, part.shape).reshape(-1) for each, part in spread]
             error[at] = 4.0 * np.concatenate(weights) * lost[point]

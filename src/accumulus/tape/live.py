@@ -191,6 +191,23 @@ def lasting(tape: Tape) -> NDArray[np.bool_]:
     return marks
 
 
+def attached_values(tape: Tape) -> list[int]:
+    """Return the values with attached derivatives, except `lasting` ones, which are ordinary operations."""
+    attached = np.flatnonzero(np.frombuffer(tape.codes, np.uint8) == _ATTACH)
+    references: list[int] = attached[~lasting(tape)[attached]].tolist()
+    return references
+
+
+def depending(tape: Tape, values: Iterable[int]) -> bytearray:
+    """Return 1 for the given values, and for every operation that depends on one of them."""
+    depends = bytearray(len(tape))
+    for k in values:
+        depends[k] = 1
+    for k in range(tape.inputs, len(tape)):
+        depends[k] |= any(a >= 0 and depends[a] for a in tape.arguments(k))
+    return depends
+
+
 def of_all_orders(tape: Tape) -> Tape:
     """Return the tape with ``attach(x, d)`` replaced by x, unless lasting, if x itself has `lasting` derivatives."""
     lasts = lasting(tape)

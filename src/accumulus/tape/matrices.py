@@ -19,7 +19,7 @@ from accumulus.tape.blocks import (
     SPARSE_SOLVE,
     Opaque,
 )
-from accumulus.tape.columns import References
+from accumulus.tape.columns import References, in_shapes
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 
@@ -112,8 +112,7 @@ class MatrixOperations(ABC):
         """Return the parts of a factorisation, see `accumulus.tape.factorisations`."""
         row, (m, n) = FACTORISATIONS[code], matrix.shape
         factors = self.of_matrices(code, (m, n, 0), [matrix])
-        parts = np.split(factors, np.cumsum(row.sizes(m, n))[:-1])
-        return [factor.reshape(shape) for factor, shape in zip(parts, row.shapes(m, n), strict=True)]
+        return in_shapes(factors, row.shapes(m, n))
 
     def sparse_solve(self, system: SparseSystem, data: References, sides: References) -> References:
         """Return the solutions of a sparse system with these stored entries, for n × m right-hand sides."""

@@ -30,6 +30,7 @@ from accumulus.frontends.numpy.operands import depends, references_of
 from accumulus.frontends.recorder import References
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.blocks import Opaque
+from accumulus.tape.columns import in_shapes
 
 Floats = NDArray[np.float64]
 Shape = tuple[int, ...]
@@ -242,8 +243,8 @@ class CustomFunction:
         structure, results = flatten(example)[0], tuple([array.shape for array in self.arrays(example)])
         new = _Call(self, self.__name__, shapes, results, structure)
         outputs = call_block(tape, self._calls.setdefault((shapes, results), new), flat)
-        parts = [piece.reshape(shape) for piece, shape in zip(_split(outputs, results), results, strict=True)]
-        return unflatten(structure, [make(tape, piece if piece.ndim else int(piece)) for piece in parts])
+        pieces = in_shapes(outputs, results)
+        return unflatten(structure, [make(tape, piece if piece.ndim else int(piece)) for piece in pieces])
 
     def _example(self, point: Floats | None, shapes: Sequence[Shape]) -> Any:
         """Return an example of the result for arguments of these shapes: at `point`, or at ones if it is None."""
@@ -251,9 +252,7 @@ class CustomFunction:
             zeros = tuple([np.zeros(shape) for shape in self._shapes])
             return zeros if self._is_tuple else zeros[0]
         point = np.ones(sum(map(math.prod, shapes))) if point is None else point
-        return self.called(
-            [piece.reshape(shape)[()] for piece, shape in zip(_split(point, shapes), shapes, strict=True)]
-        )
+        return self.called([piece[()] for piece in in_shapes(point, shapes)])
 
 
 def check_callable(tape: Any, name: str) -> None:
@@ -405,9 +404,7 @@ class _Call:
         rule, arguments = self._rules[is_transposed], tuple(self._split(x))
         if not is_transposed:
             return self._entries(self._function.called((arguments, tuple(self._split(side))), rule), name_of(rule))
-        weights = [
-            piece.reshape(shape)[()] for piece, shape in zip(_split(side, self._results), self._results, strict=True)
-        ]
+        weights = [piece[()] for piece in in_shapes(side, self._results)]
         result = self._function.called((arguments, unflatten(self._structure, weights)), rule)
         arrays = self._function.arrays(result)
         if [array.shape for array in arrays] != [*self._arguments]:
@@ -487,8 +484,7 @@ class _OfC:
         inputs = np.concatenate([np.empty(0), *map(np.ravel, arguments)])
         outputs = np.empty(sum(map(math.prod, self._shapes)))
         self._run(*(each.__array_interface__["data"][0] for each in (inputs, outputs)))
-        parts = zip(_split(outputs, self._shapes), self._shapes, strict=True)
-        results = tuple([piece.reshape(shape)[()] for piece, shape in parts])
+        results = tuple([piece[()] for piece in in_shapes(outputs, self._shapes)])
         return results if self._is_tuple else results[0]
 
 
@@ -505,11 +501,6 @@ def _checked_shapes(shape: Any) -> list[Shape]:
         if not isinstance(each, tuple) or not all(isinstance(n, int | np.integer) and n >= 0 for n in each):
             raise ArgumentError(f"shape is {shape!r:.60}; expected a tuple of lengths, or a list of such tuples")
     return shapes
-
-
-def _split(entries: NDArray[Any], shapes: Sequence[Shape]) -> list[NDArray[Any]]:
-    """Split a vector of entries into one piece for each shape."""
-    return [entries[span] for span in _slices(shapes)]
 
 
 def _slices(shapes: Sequence[Shape]) -> list[slice]:

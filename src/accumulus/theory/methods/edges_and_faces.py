@@ -45,6 +45,7 @@ from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register_method
 from accumulus.search.vertex_orders import DEAREST, vertex
+from accumulus.tape.columns import in_shapes
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled import mixed_kernel as mixed
 from accumulus.theory.compiled.line_state import INNER, ROOT, TERMINAL
@@ -120,8 +121,7 @@ class Lines:
             "paths": (labels, path_words),
         }
         graph = np.zeros(sum(map(prod, shapes.values())), np.int64)
-        pieces = np.split(graph, np.cumsum([prod(shape) for shape in shapes.values()])[:-1])
-        parts = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+        parts = dict(zip(shapes, in_shapes(graph, shapes.values()), strict=True))
         rng = random.Random(_SEED)
         parts["present"][:] = words((1 << edges) - 1, count)
         for k in range(edges):
