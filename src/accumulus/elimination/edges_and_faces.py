@@ -526,9 +526,8 @@ def faces_of_edges(graph: DifferentiationGraph, sequence: Iterable[tuple[int, in
         OrderError: if an edge does not exist at its turn, or cannot be eliminated from that side.
     """
     edges, faces = EdgeElimination(graph), FaceElimination(graph)
-    vertex: dict[tuple[int, int], int] = {}
-    for e in faces.vertices():
-        vertex[int(graph.sources[e]), int(graph.targets[e])] = e
+    ends = graph.ends
+    vertex = {ends[e]: e for e in faces.vertices()}
     result = []
     for j, i, side in sequence:
         edges.check_edge(j, i, side)

@@ -223,8 +223,7 @@ def level_sets(graph: DifferentiationGraph) -> list[tuple[int, ...]]:
 def cross_level_edges(graph: DifferentiationGraph) -> tuple[int, ...]:
     """Return the edges ⟨j,i⟩ with L(i) − L(j) > 1, ascending."""
     level = levels(graph)
-    ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-    return tuple(e for e, (j, i) in enumerate(ends) if level[j] != _NONE and level[i] - level[j] > 1)
+    return tuple(e for e, (j, i) in enumerate(graph.ends) if level[j] != _NONE and level[i] - level[j] > 1)
 
 
 def segmented(
@@ -267,8 +266,7 @@ def segmented(
         sizes.append(sizes[v])
         return len(names) - 1
 
-    ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-    for e, (j, i) in enumerate(ends):
+    for e, (j, i) in enumerate(graph.ends):
         if e not in crossing:
             edges.append((j, i, e))
             continue

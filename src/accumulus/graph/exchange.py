@@ -52,7 +52,7 @@ def to_networkx(graph: DifferentiationGraph) -> Any:
     for role, ends in (("root", graph.roots), ("terminal", graph.terminals)):
         for position, v in enumerate(ends):
             made.nodes[graph.vertices[v]][role] = position
-    for e, (j, i) in enumerate(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)):
+    for e, (j, i) in enumerate(graph.ends):
         attributes: dict[str, str | float] = {"kind": Kind(int(graph.kinds[e])).name.lower()}
         symbol = graph.symbols[e]
         if symbol is not None:

@@ -163,7 +163,7 @@ def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
         "vertices": _names(graph),
         "roots": list(map(int, graph.roots)),
         "terminals": list(map(int, graph.terminals)),
-        "edges": [[j, i] for j, i in zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)],
+        "edges": [[j, i] for j, i in graph.ends],
     }
     tape = graph.tape
     if tape is not None:

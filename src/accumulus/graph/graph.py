@@ -351,6 +351,11 @@ class DifferentiationGraph:
         ends = {*self.roots, *self.terminals}
         return tuple(v for v in range(len(self.vertices)) if v not in ends)
 
+    @property
+    def ends(self) -> list[tuple[int, int]]:
+        """Source and target of each edge, by number."""
+        return list(zip(self.sources.tolist(), self.targets.tolist(), strict=True))
+
     @cached_property
     def out_edges(self) -> list[list[int]]:
         """Edges that leave each vertex, to its dependencies."""

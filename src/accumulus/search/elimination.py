@@ -285,12 +285,11 @@ class Workload:
         inner = list(graph.intermediates)
         into, out_of = (np.bincount(ends, minlength=count) for ends in (graph.targets, graph.sources))
         level = levels(graph)
-        ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
         return cls(
             edges=len(graph.sources),
             pairs=roots * terminals,
             levels=max(level, default=0),
-            segments=sum(level[i] - level[j] for j, i in ends if level[j] >= 0),
+            segments=sum(level[i] - level[j] for j, i in graph.ends if level[j] >= 0),
             forward=int((into * below)[inner].sum()),
             reverse=int((out_of * above)[inner].sum()),
         )

@@ -80,7 +80,7 @@ class ValueProgram:
         self.kinds: list[int] = [LABEL] * edges
         self.operands: list[tuple[int, ...]] = [()] * edges
         #: Start and end vertex of the paths of each value.
-        self.ends: list[tuple[int, int]] = list(zip(graph.sources.tolist(), graph.targets.tolist(), strict=True))
+        self.ends = graph.ends
         #: True for each value that is 1: a unit edge, or a product of unit edges.
         self.units: list[bool] = [kind == Kind.ONE for kind in graph.kinds.tolist()]
         self.entries: dict[tuple[int, int], int] = {}

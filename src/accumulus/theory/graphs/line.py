@@ -118,9 +118,8 @@ class LineGraph:
         The name of an edge's vertex is the symbol of its label, or ⟨j,i⟩ with the names of its ends. The other vertices
         have the names of the roots and terminals.
         """
-        ends = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
         names: list[Hashable] = [
-            graph.symbols[e] or f"⟨{graph.vertices[j]},{graph.vertices[i]}⟩" for e, (j, i) in enumerate(ends)
+            graph.symbols[e] or f"⟨{graph.vertices[j]},{graph.vertices[i]}⟩" for e, (j, i) in enumerate(graph.ends)
         ]
         names.extend(graph.vertices[v] for v in (*graph.roots, *graph.terminals))
         line = cls(names, line_graph_faces(graph), len(graph.roots), len(graph.terminals))

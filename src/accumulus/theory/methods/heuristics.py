@@ -228,7 +228,8 @@ class _FaceDegrees(_Choices):
         state = self.elimination = FaceElimination(graph)
         self.steps = state.steps
         self._rank = _tie_ranks(graph)
-        self._ends = {e: (int(graph.sources[e]), int(graph.targets[e])) for e in state.vertices()}
+        ends = graph.ends
+        self._ends = {e: ends[e] for e in state.vertices()}
         #: Vertices of the line graph by the end of their labels; some may no longer exist.
         self._into: list[dict[int, None]] = [{} for _ in graph.vertices]
         for e, (_, i) in self._ends.items():
