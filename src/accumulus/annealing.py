@@ -91,12 +91,7 @@ class Annealing(ABC):
         """Return the number of sweeps that fit into that time on an idle core."""
 
     def run(
-        self,
-        start: Sequence[int],
-        visits: int,
-        seed: Sequence[int],
-        heat: float = 1.0,
-        deadline: Deadline = FOREVER,
+        self, start: Sequence[int], visits: int, seed: Sequence[int], heat: float = 1.0, deadline: Deadline = FOREVER
     ) -> Iterator[int]:
         """Anneal once, and yield the best cost of all runs after each slice.
 

@@ -114,12 +114,7 @@ class Lambdified:
 
 @shows_options
 def lambdify(
-    args: Any,
-    exprs: Any,
-    *,
-    jacobian: bool = True,
-    wrt: Any = None,
-    **options: Unpack[OptionKeywords],
+    args: Any, exprs: Any, *, jacobian: bool = True, wrt: Any = None, **options: Unpack[OptionKeywords]
 ) -> Lambdified:
     """Return a compiled function that returns the values of SymPy expressions together with their Jacobian.
 

@@ -113,13 +113,7 @@ class ImplicitFunction:
             from accumulus.programs.newton import root  # only processes with an implicit function need it
 
             return root(
-                self._residual,
-                guess,
-                parameters,
-                self.__name__,
-                steps=self._steps,
-                rtol=self._rtol,
-                atol=self._atol,
+                self._residual, guess, parameters, self.__name__, steps=self._steps, rtol=self._rtol, atol=self._atol
             )
         solution = self._compiled(guess, *parameters)
         if not _is_finite(solution) and _is_finite((guess, *parameters)):

@@ -636,9 +636,7 @@ class Structured:
                 if matrix is not None:
                     total = self.products.sum(previous.values, column(matrix))
                     dense[k] = Dense(
-                        previous.heads,
-                        previous.tails,
-                        references_in(total).reshape(previous.matrix.shape),
+                        previous.heads, previous.tails, references_in(total).reshape(previous.matrix.shape)
                     )
                     break
             else:

@@ -121,12 +121,7 @@ def _is_unformed(edge: AnyEdge) -> bool:
 
 
 def _tangents(
-    begin: int,
-    length: int,
-    entries: Iterable[AnyEdge],
-    values: Residues,
-    tangents: Residues,
-    inverses: RandomInverses,
+    begin: int, length: int, entries: Iterable[AnyEdge], values: Residues, tangents: Residues, inverses: RandomInverses
 ) -> Residues:
     """Return the tangents of an array, given the tangents of the arrays that it depends on."""
     total = np.zeros(length, np.int32)

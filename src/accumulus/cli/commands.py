@@ -69,13 +69,11 @@ def build_command(
         str, typer.Option(help="c: source and header; library: a shared library, too; wheel: a Python package.")
     ] = "wheel",
     name: Annotated[
-        str | None,
-        typer.Option(help="Name of the result; by default that of the function.", show_default=False),
+        str | None, typer.Option(help="Name of the result; by default that of the function.", show_default=False)
     ] = None,
     package_version: Annotated[str, typer.Option(metavar="VERSION", help="Version of the wheel.")] = "0.1.0",
     layout: Annotated[
-        str,
-        typer.Option(help="Interface of C and libraries: plain, or casadi, which casadi.external and nlpsol load."),
+        str, typer.Option(help="Interface of C and libraries: plain, or casadi, which casadi.external and nlpsol load.")
     ] = "plain",
     constraints: Annotated[
         str | None,
@@ -518,8 +516,7 @@ def generate_command(
         int | None, typer.Option(help="Seed of the generator, as --set seed=N.", show_default=False)
     ] = None,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", dir_okay=False, help="File to write, with the ending .json or .graphml."),
+        Path, typer.Option("--output", "-o", dir_okay=False, help="File to write, with the ending .json or .graphml.")
     ] = Path("graph.json"),
 ) -> None:
     """Write a generated graph to a file, to try methods on; the same arguments give the same graph everywhere."""

@@ -47,10 +47,7 @@ from accumulus.tape.tape import Tape
 
 
 def linearize_gradient(
-    tape: Tape,
-    inputs: Sequence[int] | None = None,
-    name: str = "",
-    wanted: Sequence[Sequence[int]] | None = None,
+    tape: Tape, inputs: Sequence[int] | None = None, name: str = "", wanted: Sequence[Sequence[int]] | None = None
 ) -> Linearization:
     """Return the graph, with its mirror, of the gradient of a tape's first output with respect to `inputs`.
 
@@ -174,11 +171,7 @@ def _adjoints(tape: Tape, edges: Edges, output: int) -> _Adjoints:
 
 
 def _cross_labels(
-    recorded: Tape,
-    tape: Tape,
-    labels: _Labels,
-    adjoints: _Adjoints,
-    solutions: Mapping[int, int],
+    recorded: Tape, tape: Tape, labels: _Labels, adjoints: _Adjoints, solutions: Mapping[int, int]
 ) -> _Labels:
     """Return nonzero labels of the edges between adjoints and values, by pairs of values, the earlier one first."""
     cross: dict[tuple[int, int], int | Guarded] = {}

@@ -314,10 +314,7 @@ def _is_same(function: Callable[..., Any], point: Sequence[Any], before: Outcome
 
 
 def _noise(
-    function: Callable[..., Any],
-    point: Sequence[Any],
-    shapes: Sequence[tuple[int, ...] | None],
-    outcome: Outcome,
+    function: Callable[..., Any], point: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], outcome: Outcome
 ) -> Floats:
     """Estimate the rounding errors of the function's results from their changes under last-bit changes of arguments."""
     generator = Spread()

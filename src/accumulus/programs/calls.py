@@ -352,11 +352,7 @@ def beside_constants(fast: FastPath, shapes: Sequence[object], arguments: Sequen
 
 
 def many_points(
-    kernel: Kernel,
-    results: Results,
-    shared: tuple[bool, ...],
-    transposed: bool,
-    settle: Settle | None = None,
+    kernel: Kernel, results: Results, shared: tuple[bool, ...], transposed: bool, settle: Settle | None = None
 ) -> Callable[[Sequence[Any], Any, int], Any]:
     """Return the fast path for batches on one thread, a function of numeric arguments, `out`, and a number of threads.
 

@@ -396,12 +396,7 @@ def _partition_kernel(recordings: Sequence[Recording], options: Options, cache: 
     common.outputs = [selected]
     shapes = [shape for shape in recordings[0].argument_shapes if shape is not None]
     return compile_tape(
-        common,
-        [Segment(1, (0,), (0,))],
-        target=options.target,
-        dtype=options.dtype,
-        arguments=shapes,
-        cache=cache,
+        common, [Segment(1, (0,), (0,))], target=options.target, dtype=options.dtype, arguments=shapes, cache=cache
     )
 
 

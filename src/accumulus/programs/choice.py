@@ -216,10 +216,7 @@ def _second_products(
 
 
 def _expanded(
-    recording: Recording,
-    selection: Selection,
-    preparation: Preparation,
-    points: NDArray[np.float64],
+    recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64]
 ) -> Recording:
     """Return Taylor coefficients, with loops for long arrays if they are too many to be written out."""
     products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
@@ -241,11 +238,7 @@ def _with_mirror(
 
 
 def _factored(
-    recording: Recording,
-    selection: Selection,
-    preparation: Preparation,
-    first: Call,
-    shared: tuple[bool, ...],
+    recording: Recording, selection: Selection, preparation: Preparation, first: Call, shared: tuple[bool, ...]
 ) -> CompiledProgram:
     """Return the program of a linear operator: factors as straight-line code, or the sparse Jacobian as loops.
 

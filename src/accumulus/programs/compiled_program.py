@@ -86,11 +86,7 @@ class CompiledProgram:
 
     @classmethod
     def of(
-        cls,
-        derivation: Derivation,
-        preparation: Preparation,
-        first: Call = "point",
-        shared: tuple[bool, ...] = (),
+        cls, derivation: Derivation, preparation: Preparation, first: Call = "point", shared: tuple[bool, ...] = ()
     ) -> CompiledProgram:
         """Return the compiled program of a derivation.
 

@@ -203,12 +203,7 @@ def _emitted(start: Start, preparation: Preparation) -> tuple[Plan, Tape]:
 
 
 def _halved(
-    tape: Tape,
-    nonzeros: Nonzeros,
-    linearization: Linearization,
-    plan: Plan,
-    recording: Recording,
-    selection: Selection,
+    tape: Tape, nonzeros: Nonzeros, linearization: Linearization, plan: Plan, recording: Recording, selection: Selection
 ) -> Nonzeros:
     """Return the places of a Hessian's entries in both triangles; if both were planned, keep the cheaper one."""
     inputs = inputs_of(recording, selection.positions)

@@ -201,13 +201,7 @@ class System(Equations):
         return integrated[:, :n], integrated[:, n:].reshape(len(t), -1, n)
 
     def _integrated(
-        self,
-        rates: Callable[[float, Floats], Any],
-        start: Floats,
-        t: Floats,
-        p: Floats,
-        control: Control,
-        atol: Floats,
+        self, rates: Callable[[float, Floats], Any], start: Floats, t: Floats, p: Floats, control: Control, atol: Floats
     ) -> Floats:
         """Return the solution of the equations at all times, (times, equations), with or without sensitivities.
 

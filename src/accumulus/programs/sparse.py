@@ -111,9 +111,7 @@ class Nonzeros:
             )
         inside = (column_indices >= columns.start) & (column_indices < columns.stop)
         return Nonzeros(
-            self.rows[chosen][inside] - rows.start,
-            column_indices[inside] - columns.start,
-            self.outputs[chosen][inside],
+            self.rows[chosen][inside] - rows.start, column_indices[inside] - columns.start, self.outputs[chosen][inside]
         )
 
     def union(self, other: Nonzeros, width: int) -> Nonzeros:

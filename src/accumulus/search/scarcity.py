@@ -197,12 +197,7 @@ def _greedy(
 
 
 def _annealed(
-    whole: Elimination,
-    work: float,
-    free: Sequence[int],
-    best: frozenset[int],
-    cost: _Cost,
-    context: Context,
+    whole: Elimination, work: float, free: Sequence[int], best: frozenset[int], cost: _Cost, context: Context
 ) -> tuple[frozenset[int], _Cost]:
     """Return the best set of eliminated vertices that annealing finds, and its cost.
 

@@ -122,11 +122,7 @@ def program_as_data(program: CompiledProgram, arrays: Arrays) -> dict[str, Any]:
         "segments": [_segment_as_data(segment, arrays) for segment in results.segments],
         "shapes": [list(shape) for shape in results.shapes],
         "patterns": [
-            {
-                "shape": list(pattern.shape),
-                "rows": arrays.add(pattern.rows),
-                "columns": arrays.add(pattern.columns),
-            }
+            {"shape": list(pattern.shape), "rows": arrays.add(pattern.rows), "columns": arrays.add(pattern.columns)}
             for pattern in results.fixed_patterns("a file")
         ],
         "returned": structure_as_data(results.structure, subject, arrays),

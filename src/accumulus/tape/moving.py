@@ -12,17 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import OpaqueError, SizeError
-from accumulus.tape.blocks import (
-    CALL,
-    CHOLESKY,
-    FACTORS,
-    GATHER,
-    LOG_DETERMINANT,
-    SCATTER,
-    SOLVE,
-    SPARSE_SOLVE,
-    Block,
-)
+from accumulus.tape.blocks import CALL, CHOLESKY, FACTORS, GATHER, LOG_DETERMINANT, SCATTER, SOLVE, SPARSE_SOLVE, Block
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.interpreter import Writing, applied

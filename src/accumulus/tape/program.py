@@ -654,10 +654,7 @@ class Program(MatrixOperations):
         return self._append(code, tuple(map(unshared, operands)), count, None, shape=shape, opaque=opaque).references
 
     def map(
-        self,
-        build: Callable[[Tape], Callable[..., int]],
-        operands: Sequence[Any],
-        shape: tuple[int, ...] | None = None,
+        self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any], shape: tuple[int, ...] | None = None
     ) -> References:
         """Apply a formula to arrays of references, see `Tape.map` for `build`, `operands` and `shape`."""
         if shape is None:

@@ -298,10 +298,7 @@ class Tape:
         return self
 
     def map(
-        self,
-        build: Callable[[Tape], Callable[..., int]],
-        operands: Sequence[Any],
-        shape: tuple[int, ...] | None = None,
+        self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Any], shape: tuple[int, ...] | None = None
     ) -> NDArray[np.int64]:
         """Apply a formula to each entry of references and arrays of them.
 

@@ -135,10 +135,7 @@ def order_by_critical_path(
 
 
 def order_by_registers(
-    tape: Tape,
-    plan: Sequence[ResultGroup],
-    registers: int | None,
-    partners: Mapping[int, int] | None = None,
+    tape: Tape, plan: Sequence[ResultGroup], registers: int | None, partners: Mapping[int, int] | None = None
 ) -> Iterator[int | ResultGroup]:
     """Yield operations and groups, ordered by the number of live values, in near-linear time.
 

@@ -131,8 +131,7 @@ def _one_by_one(
     kinds = [bool(getattr(leaf, "boolean", False)) for _, leaf in first]
     columns = [np.stack([references_of(tape, each[k], boolean) for each in leaves]) for k, boolean in enumerate(kinds)]
     return unflatten(
-        structure,
-        [TracedArray(tape, column, boolean=boolean) for column, boolean in zip(columns, kinds, strict=True)],
+        structure, [TracedArray(tape, column, boolean=boolean) for column, boolean in zip(columns, kinds, strict=True)]
     )
 
 
@@ -243,11 +242,7 @@ def _agrees(
 
 
 def assemble(
-    element: Callable[..., Any],
-    indices: Any,
-    *,
-    rows: Any = None,
-    size: int | None = None,
+    element: Callable[..., Any], indices: Any, *, rows: Any = None, size: int | None = None
 ) -> Callable[..., Any]:
     """Return a function of vectors that assembles the results of `element` over many index sets.
 

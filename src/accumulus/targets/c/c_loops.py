@@ -22,16 +22,7 @@ from numpy.typing import NDArray
 from accumulus.tape.blocks import CHOLESKY, GATHER, LOG_DETERMINANT, MATMUL, ORTHOGONAL, SCATTER
 from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.targets.c.c_expressions import Mathematics, WrittenBody
-from accumulus.targets.c.c_header import (
-    BYTES,
-    COMPILED,
-    ArrayParameter,
-    Result,
-    Source,
-    framed,
-    function_text,
-    only_if,
-)
+from accumulus.targets.c.c_header import BYTES, COMPILED, ArrayParameter, Result, Source, framed, function_text, only_if
 from accumulus.targets.c.c_places import (
     INDEX_TYPES,
     MOST_STRETCHES,

@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 from accumulus.tape.columns import Column, Range, references_in
 from accumulus.tape.program import Program
 from accumulus.targets.c.c_expressions import literal
-from accumulus.targets.c.c_header import (
-    table_text,
-)
+from accumulus.targets.c.c_header import table_text
 
 #: Name of the parameter for the work space.
 WORK: Final = "work"

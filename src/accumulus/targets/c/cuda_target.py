@@ -378,9 +378,5 @@ def device_of(kernel: Kernel) -> OnDevice:
 
 
 TARGET: Final = Target(
-    CudaKernel,
-    cuda_source,
-    comment="//",
-    loops=CudaLoops,
-    loop_source=lambda unit, name: _LoopSource(unit, name).text,
+    CudaKernel, cuda_source, comment="//", loops=CudaLoops, loop_source=lambda unit, name: _LoopSource(unit, name).text
 )

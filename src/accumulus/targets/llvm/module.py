@@ -537,10 +537,7 @@ def _fetched(signature: Signature, lanes: int) -> tuple[list[str], list[str]]:
     if not 0 < block <= LARGEST_FETCHED:
         return [], []
     distance = max(1, round(AHEAD / block)) * block
-    large = [
-        f"%all.bytes = mul i64 %count, {block // lanes}",
-        f"%is.large = icmp ugt i64 %all.bytes, {BEYOND_CACHES}",
-    ]
+    large = [f"%all.bytes = mul i64 %count, {block // lanes}", f"%is.large = icmp ugt i64 %all.bytes, {BEYOND_CACHES}"]
     fetch = [
         "br i1 %is.large, label %fetch, label %compute",
         "fetch:",

@@ -355,13 +355,7 @@ def _operations(program: Runs, functions: Functions, turn: int, runs: int, word:
             f"%more.{k} = icmp slt i64 %at.{k}.next, %end",
             f"br i1 %more.{k}, label %{label}, label %advance",
         ]
-    return [
-        *lines,
-        "advance:",
-        *again("run", "1", f"{runs}", "another", "next", "done"),
-        "ret void",
-        "}",
-    ]
+    return [*lines, "advance:", *again("run", "1", f"{runs}", "another", "next", "done"), "ret void", "}"]
 
 
 def _turn(
