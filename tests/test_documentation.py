@@ -226,11 +226,11 @@ def test_plots_show_the_results_of_the_examples(name):
 
 
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if "<!-- measured: " in text])
-def test_tables_show_what_was_measured(name):
+def test_tables_show_the_measurements(name):
     assert MEASURED.filled(TEXTS[name]) == TEXTS[name], "make tables"
 
 
-def test_every_stored_table_has_a_place():
+def test_every_stored_table_has_a_position():
     places = re.findall(r"<!-- measured: ([\w-]+) -->", "".join(TEXTS.values()))
     assert sorted(places) == sorted(MEASURED.TABLES)
     text = (ROOT / "benchmarks" / "pages.py").read_text(encoding="utf-8")
@@ -238,11 +238,21 @@ def test_every_stored_table_has_a_place():
     assert unused == []
 
 
-def test_the_chart_shows_what_was_measured(monkeypatch):
+def test_the_chart_shows_the_measurements(monkeypatch):
     monkeypatch.setitem(sys.modules, "pages", MEASURED)
     assert drawing("chart", "benchmarks").drawn() == MEASURED.ROOT.joinpath(
         "docs", "figures", "time-per-jacobian.svg"
     ).read_text(encoding="utf-8"), "make tables"
+
+
+def test_the_front_page_has_the_measured_numbers():
+    means = {row["call"]: row for row in MEASURED.Group.of("overview").rows if row["function"] == "geometric mean"}
+    point, batch = means["one point"], means["batch"]
+    for row, systems in ((point, ("JAX", "finite differences")), (batch, ("CasADi", "JAX"))):
+        ratios = " / ".join(MEASURED.rounded(row[system] / row["accumulus"]) for system in systems)
+        assert f"{ratios} times as fast" in TEXTS["README.md"]
+    ratio = MEASURED.rounded(point["CasADi buffers"] / point["accumulus"])
+    assert f"CasADi takes {ratio} times as long" in " ".join(TEXTS["README.md"].split())
 
 
 def test_the_comparison_says_where_casadi_is_ahead():
