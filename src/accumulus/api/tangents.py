@@ -215,13 +215,8 @@ class _OnManifolds:
         self.__name__, self.__doc__ = name_of(f), f.__doc__
         self.__qualname__ = self.__name__
         self.holder = holder_of(f)
-        self.kind, self.differentiated, self.static, self.options, self.selection = (
-            kind,
-            differentiated,
-            static,
-            options,
-            chosen,
-        )
+        self.kind, self.differentiated, self.static = kind, differentiated, static
+        self.options, self.selection = options, chosen
         self._function, self._on, self._into = f, on, into
         if kind.has_seeds:
             self.__signature__ = inspect.signature(_of_primals)
