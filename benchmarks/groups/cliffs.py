@@ -390,7 +390,7 @@ def hand_tracking(vertices: int, seen: int) -> Case:
 
 def bundle_adjustment(observations: int) -> Case:
     """Reprojection as in SciPy's cookbook: parameters in one vector, indices as arguments."""
-    cameras, points, generator = observations // 400, observations // 4, random()
+    cameras, points, generator = max(1, observations // 400), max(1, observations // 4), random()
     at = generator.integers(0, cameras, observations), generator.integers(0, points, observations)
 
     def write(words: Words) -> Any:

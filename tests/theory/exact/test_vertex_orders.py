@@ -63,7 +63,10 @@ def table_of(search: OrderSearch, block: tuple[int, ...]) -> np.ndarray:
 
 
 def slow_table(state: Elimination, block: list[int]) -> list[int]:
-    """Return the least cost of the sets of a block, by flows on dictionaries after real eliminations."""
+    """Return the least cost of the sets of a block, by flows on dictionaries after real eliminations.
+
+    Vertices of the block that are left have no edges on their other sides, so paths end there.
+    """
     table = [0]
     for gone in range(1, 1 << len(block)):
         ways = []
@@ -71,6 +74,8 @@ def slow_table(state: Elimination, block: list[int]) -> list[int]:
             left = state.copy()
             for other in (m for m in range(len(block)) if gone >> m & 1 and m != k):
                 left.eliminate(block[other])
+            for other in (m for m in range(len(block)) if not gone >> m & 1):
+                left.predecessors[block[other]] = left.successors[block[other]] = {}
             ways.append(table[gone ^ 1 << k] + least_costs(left, (block[k],))[block[k]])
         table.append(min(ways))
     return table
@@ -85,6 +90,14 @@ def test_tables_of_blocks():
         block = tuple(rng.sample(range(len(vertices)), min(len(vertices), 4)))
         expected = slow_table(search._state, [vertices[k] for k in block])
         assert table_of(search, block).tolist() == expected
+
+
+def test_the_bound_of_all_vertices_as_one_block_is_the_optimum():
+    for seed in range(200):
+        graph, objective = drawn(seed)
+        search = OrderSearch(Elimination.of(graph, objective), 10**9, 0)
+        table, least = table_of(search, tuple(range(len(search.vertices)))), SlowCosts(graph, objective).least()
+        assert table[-1] == least
 
 
 def check(seed: int, monkeypatch) -> bool:
@@ -109,6 +122,43 @@ def check(seed: int, monkeypatch) -> bool:
 @pytest.mark.parametrize("first", range(0, 3_000, 150))
 def test_optima_and_bounds(monkeypatch, first):
     assert all(check(seed, monkeypatch) for seed in range(first, first + 150))
+
+
+def test_changed_partitions_are_partitions_with_their_bounds(monkeypatch):
+    """A search that is interrupted after each set, and whose first blocks have one vertex each."""
+    for name, value in {
+        "SMALL_BLOCK": 1,
+        "_LEAST_BLOCK": 2,
+        "_FIRST": 1,
+        "_MORE": 2,
+        "_NODES": 1,
+        "_MOVE_SECONDS": 1e-7,
+    }.items():
+        monkeypatch.setattr(orders, name, value)
+    monkeypatch.setattr(orders, "_AFFINITIES", ((0.0, 0.0, 0.0, 0.0),))
+    raised, moved = 0, OrderSearch._moved
+
+    def watched(self, *arguments):
+        nonlocal raised
+        for tables in moved(self, *arguments):
+            assert sorted(v for block in tables for v in block) == list(range(len(self.vertices)))
+            assert self.blocks == tuple(tables)
+            again = OrderSearch(self._state, 10**9, 0)
+            assert again.raise_by_blocks(self.blocks)[1] == sum(table[-1] for table in tables.values())
+            raised += 1
+            yield tables
+
+    monkeypatch.setattr(OrderSearch, "_moved", watched)
+    for seed in range(150):
+        graph, objective = drawn(seed)
+        search = OrderSearch(Elimination.of(graph, objective), 10**9, 10**9, 3)
+        least, bounds = SlowCosts(graph, objective).least(), [search.lower_bound]
+        for _ in search.run():
+            bounds.append(search.lower_bound)
+            assert search.lower_bound <= least <= search.cost
+        assert bounds == sorted(bounds)
+        assert search.cost == search.lower_bound == least
+    assert raised > 20
 
 
 @pytest.mark.parametrize("sets", ["last", "all", "single", "shared"])
@@ -154,6 +204,7 @@ MUTANTS = {
     "a flow too many": ("_filled", lambda result, *_: result + 1),
     "a pair too many": ("_product", lambda result, *_: result + 1),
     "a pair of free labels": ("_product", lambda result, above, below, size: size * (above & 63) * (below & 63)),
+    "flows of smaller sets alone": ("_flows_after", lambda result, *_: result & (1 << 2 * orders_kernel.FLOW) - 1),
     "a bound of blocks too high by one": ("_by_blocks", lambda result, *_: result + 1),
     "a bound of a part too high by one": ("_floor", lambda result, *_: result if result & 1 else result + 2),
     "a bound taken for exact": ("_floor", lambda result, *_: result | 1),

@@ -2,13 +2,15 @@
 
 `accumulus.theory.exact.orders` has both, with proofs.
 
-**Blocks.** After a set S of the block is eliminated, and nothing else,
-let a and b be the maximum flows from a vertex v to both sides of the graph (every vertex lets its size through). One
-dynamic program over all S adds up the costs of the cheapest order of the block, at size(v)·a·b each.
+**Blocks.** After a set S of the block is eliminated, and nothing else, let a and b be the maximum flows from a vertex v
+to both sides of the graph (every vertex lets its size through). The block's vertices that are left are ends of flows,
+like roots and terminals. One dynamic program over all S adds up the costs of the cheapest order of the block, at
+size(v)·a·b each.
 
 A flow is found by shortest augmenting paths (Edmonds and Karp 1972). Where nothing more can be pushed, the search has
-entered the vertices on the near side of a lightest cut. Eliminating a vertex that was not entered leaves this cut as it
-is, so a flow is computed only if every vertex of S was entered without it. Of most pairs (v, S) none has to be.
+entered the vertices on the near side of a lightest cut. Eliminating a vertex that was not entered, and at which no flow
+ends, leaves the cut and the flow as they are. So a flow is computed only if every vertex of S matters in this way
+without it. Of most pairs (v, S) none has to be.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from accumulus.native.words import (
 )
 from accumulus.search.compiled.order_kernel import SETS, SIDE, RowsState, cost_of, eliminate, join_word, weight
 
-#: Bits of each of the two flows of a vertex to one side; the set of the block that was entered is above them.
+#: Bits of each of the two flows of a vertex to one side; the set of the block's vertices that it depends on is above.
 FLOW: Final = 23
 _FLOW: Final = (1 << FLOW) - 1
 #: Cost of sets that were not reached.
@@ -66,7 +68,7 @@ class BlocksState(FlowsState):
         buffers, owners: rows of a graph for each vertex of the block, and the set that is eliminated in each.
         flows: of each set and each remaining vertex, to both sides, (2**count, count, 2).
         table: least cost of each set, (2**count,); or lower bounds on the cost of each vertex after none or one is
-        eliminated, (1 + vertices, vertices).
+        eliminated, then as long as one is kept, (1 + 2*vertices, vertices).
     """
 
     block: Integers
@@ -265,27 +267,37 @@ def _flows_after(state: BlocksState, gone: int, k: int, side: int) -> int:
         smaller: int = state.flows[((gone ^ 1 << x) * state.count + k) * 2 + side]
         if smaller >> (2 * FLOW + x) & 1 == 0:
             return smaller
-    flows = _flows(state, _graph_after(state, gone), state.block[k], side * SIDE)
+    rows = _graph_after(state, gone)
+    for x in range(state.count):  # the others of the block are ends
+        if gone >> x & 1 == 0:
+            state.mask[state.block[x] >> 6] &= ~bit(state.block[x] & 63)
+    flows = _flows(state, rows, state.block[k], side * SIDE)
     for x in range(state.count):
         u = state.block[x]
-        if state.near[u >> 6] & bit(u & 63):
+        state.mask[u >> 6] |= bit(u & 63)
+        if state.near[u >> 6] & bit(u & 63) or state.through[u] > 0:
             flows |= 1 << (2 * FLOW + x)
     return flows
 
 
 @compiled
 def _pairs(state: BlocksState, gone: int) -> None:
-    """Compute lower bounds on the cost of every vertex after vertex `gone` - 1 is eliminated; for 0, after none."""
+    """Compute lower bounds on the cost of every vertex after one is eliminated, or as long as one is kept."""
     vertices, words = state.vertices, state.words
-    rows = state.base
-    if gone != 0:
+    rows, other = state.base, gone - 1
+    if gone > vertices:
+        other -= vertices
+        state.mask[other >> 6] &= ~bit(other & 63)
+    elif gone != 0:
         rows = state.buffers
         copy_many(rows, state.base, vertices * words * SETS)
-        eliminate(rows, gone - 1, state.mask, words, (vertices + 63) >> 6)
+        eliminate(rows, other, state.mask, words, (vertices + 63) >> 6)
     for v in range(vertices):
-        if v != gone - 1:
+        if v != other:
             above, below = _flows(state, rows, v, 0), _flows(state, rows, v, SIDE)
             state.table[gone * vertices + v] = _product(above, below, state.sizes[v])
+    if gone > vertices:
+        state.mask[other >> 6] |= bit(other & 63)
 
 
 @compiled
@@ -305,7 +317,7 @@ def _set(state: BlocksState, gone: int) -> None:
 
 def run_blocks(state: BlocksState) -> int:
     """Process `budget` sets, or eliminated vertices for pairs; return the first that remains."""
-    last = min((1 << state.count) - 1 if state.count else state.vertices + 1, state.next + state.budget)
+    last = min((1 << state.count) - 1 if state.count else 2 * state.vertices + 1, state.next + state.budget)
     for gone in range(state.next, last):
         if state.count:
             _set(state, gone)

@@ -184,7 +184,7 @@ class OptimumProof:
         for part in sorted(self._parts, key=lambda part: len(part.order)):
             if part.proven("vertex"):
                 continue
-            smaller = reduced_part(self._state, part.order)
+            smaller = reduced_part(self._state, sorted(part.order))  # the blocks do not depend on the known order
             if improve:
                 yield from self._anneal(part, smaller)
             if len(smaller.state.intermediates) > most:

@@ -1,24 +1,23 @@
 """The best order of vertices: a lower bound from blocks, and a search from the last vertex to the first.
 
-**Block bound.** Let κ(v | T) be the lower bound of `accumulus.theory.bounds` on the cost of v after exactly the
-vertices T are eliminated: size(v) times the maximum flows from v up to the roots and down to the terminals, without
-pairs of labels whose product is free.
+**Block bound.** Let B be a set of vertices, the block. Let κ(v | S), for S ⊆ B and v in B∖S, be the lower bound of
+`accumulus.theory.bounds` on the cost of v in the graph after exactly S is eliminated, where the vertices of B∖S are
+ends of paths, as roots and terminals are: size(v) times the maximum flows from v up and down to any end, without pairs
+of labels whose product is free.
 
-*Lemma.* κ(v | T) ≤ κ(v | T′) if T ⊆ T′. *Proof.* Let x be eliminated next. The flow through x from p to q then goes
-directly from p to q, and all other flow is unchanged. If x is a neighbour of v, the label ⟨v, x⟩ is replaced by a label
-that varies, or is not ±1, if ⟨v, x⟩ varies or is not ±1. So neither the flow that leaves v by variable labels nor the
-flow by labels other than ±1 decreases; κ increases with both. ∎
+*Lemma.* If v is eliminated after the set T, and T ∩ B = S, it costs at least κ(v | S). *Proof.* Let x in T∖S be
+eliminated next. It is no end, so the flow through x from p to q then goes directly from p to q, and all other flow is
+unchanged. If x is a neighbour of v, the label ⟨v, x⟩ is replaced by a label that varies, or is not ±1, if ⟨v, x⟩ varies
+or is not ±1. So neither the flow that leaves v by variable labels nor the flow by labels other than ±1 decreases; κ
+increases with both. After T, the flow cannot exceed the labels at the vertex. ∎
 
-A vertex that is eliminated after T costs at least κ(v | T), since the flow cannot exceed the labels at the vertex. Let
-B be a set of vertices. In any order of all vertices, v in B follows a set T, which contains the vertices of B that come
-before v. So v costs at least κ(v | T ∩ B). The sum over B is at least F(B), where
+So the vertices of B together cost at least F(B) in any order of all vertices, where
 
     F(∅) = 0,   F(S) = min over v in S of F(S∖v) + κ(v | S∖v).
 
-So for any partition of the vertices, the sum of F over its blocks is a lower bound on the cost of the best order, for
-all sizes and kinds of labels. It does not hold for edge and face elimination, which may eliminate a vertex in parts. It
-is at least the sum of all κ(v | ∅), with equality for blocks of one vertex. Vertices that affect each other most share
-a block.
+For any partition of the vertices, the sum of F over its blocks is a lower bound on the cost of the best order, for all
+sizes and kinds of labels. If the block is all vertices, it is the cost of the best order. It does not hold for edge and
+face elimination, which may eliminate a vertex in parts. Vertices that affect each other most share a block.
 
 **The last vertex.** Let C be a set of vertices that are eliminated while all others are kept. If v is the last of C, it
 is then joined to all vertices outside C that it reaches through C, on both sides. These determine its cost. Before
@@ -37,6 +36,8 @@ sets are replaced first. Sets are compared bit by bit, not by hashes.
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Final
 
@@ -60,9 +61,23 @@ _WIDEST: Final = 1 << FLOW
 #: Largest number of vertices of a block in brief proofs, and in others. Each further vertex doubles the memory and time
 #: of its table, each one fewer weakens the bound.
 SMALL_BLOCK, LARGE_BLOCK = 12, 16
-#: Weights of the affinity of two vertices: for effects in both directions, for the larger effect, and for an edge. Each
-#: choice makes other blocks, of which the best bound counts; more choices take as many tables.
-_AFFINITIES: Final = ((8.0, 1.0, 0.1), (8.0, 1.0, 0.0), (8.0, 1.0, 1.0), (1.0, 1.0, 0.1))
+#: Weights of the affinity of two vertices, for the smaller and the larger of what the two orders of them cost more than
+#: both alone, for an edge, and for the first as long as it is kept. Each choice makes other blocks, of which the best
+#: bound counts; more choices take as many tables.
+_AFFINITIES: Final = ((8.0, 1.0, 0.1, 0.0), (1.0, 0.0, 0.01, 1.0), (8.0, 1.0, 0.1, 1.0), (8.0, 1.0, 1.0, 1.0))
+#: The same for changes of a partition; by how much affinities vary then, as the logarithm of a factor; how many other
+#: blocks are divided again with one; how small the largest block may be. Less noise repeats the same blocks, more makes
+#: random ones; more and larger blocks take longer.
+_MOVING: Final = (1.0, 0.1, 0.05, 1.0)
+_NOISE: Final = (1.0, 2.0, 4.0)
+_NEIGHBOURS: Final = (1, 1, 2)
+_LEAST_BLOCK: Final = 10
+#: Seconds of work for a change besides its tables. An estimate above the true time makes fewer changes.
+_MOVE_SECONDS: Final = 2e-3
+#: Sets of the search before partitions are changed, with as much work, and the factor until they are again. More sets
+#: delay proofs that need better blocks, fewer spend time on blocks where the search would soon end.
+_FIRST: Final = 1 << 15
+_MORE: Final = 4
 #: Sets of a block for each call of the kernel, and seconds of work for each vertex and word of a set. More sets react
 #: later to the deadline and Ctrl-C, fewer make more calls.
 _SETS: Final = 1 << 11
@@ -121,6 +136,9 @@ class OrderSearch(PartSearch):
         else:
             self.lower_bound = sum(least_costs(state).values())
         self._most_nodes, self._most_block, self._steps = nodes, block, _STEPS
+        #: Value of F for each block that a change of the partition has tried, and the memory of the search.
+        self._values: dict[tuple[int, ...], int] = {}
+        self._memory: NDArray[np.int64] | None = None
 
     def improve_within(self, seconds: float) -> None:
         """Search for better orders at once, within that work; the bound then increases only at the end."""
@@ -141,17 +159,31 @@ class OrderSearch(PartSearch):
             if self.proven:
                 return
             yield self.cost
-        yield from self._search(tables)
+        rng, moving = random.Random(0), 0.0
+        nodes = _FIRST if self._most_block > SMALL_BLOCK and self._steps > 1 else self._most_nodes
+        while not self.proven and self.looked_at < self._most_nodes:
+            yield from self._search(tables, min(nodes, self._most_nodes))
+            if not self.proven and self.looked_at < self._most_nodes:
+                searching = _NODE_SECONDS * self.looked_at * len(self.vertices) * self._words
+                for best in self._moved(tables, rng, searching - moving):
+                    tables = best
+                    yield self.cost
+                nodes, moving = _MORE * nodes, searching
 
     # Blocks
 
     def partitions(self) -> Iterator[_Tables]:
         """Yield the tables of partitions into blocks, each with a higher bound than the previous ones."""
-        pairs = self._pairs(1 + len(self._state.intermediates))
+        pairs = self._pair_costs = self._pairs(1 + 2 * len(self._state.intermediates))
         seen = set[tuple[tuple[int, ...], ...]]()
         best = -1
-        for affinity in _AFFINITIES[: 1 if self._most_block == SMALL_BLOCK else None]:
-            blocks = self._blocks(pairs, affinity)
+        choices = [(min(self._most_block, SMALL_BLOCK), weights) for weights in _AFFINITIES]
+        if self._most_block > SMALL_BLOCK:
+            choices += [(self._most_block, weights) for weights in _AFFINITIES]
+        else:
+            choices = choices[:1]
+        for most, weights in choices:
+            blocks = self._blocks(self._affinities(pairs, weights), most)
             if blocks in seen:
                 continue
             seen.add(blocks)
@@ -160,8 +192,51 @@ class OrderSearch(PartSearch):
                 best, self.blocks = bound, blocks
                 yield tables
 
+    def _moved(self, tables: _Tables, rng: random.Random, seconds: float) -> Iterator[_Tables]:
+        """Yield the tables of further partitions, in which some neighbouring blocks are divided in another way.
+
+        Args:
+            tables: tables of the partition to change.
+            rng: generator of the changes.
+            seconds: work to spend.
+        """
+        affinities, known = self._affinities(self._pair_costs, _MOVING), self._values
+        known.update((block, int(table[-1])) for block, table in tables.items())
+        while seconds > 0.0 and len(tables) > 1:
+            seconds -= _MOVE_SECONDS
+            self._state.deadline.check(_MOVE_SECONDS)
+            blocks = list(tables)
+            near = np.array([affinities[:, block].sum(axis=1) for block in blocks])
+            first = rng.randrange(len(blocks))
+            ties = near[:, blocks[first]].sum(axis=1)
+            ties[first] = 0.0
+            if not ties.any():
+                continue
+            chosen = {first, *rng.choices(range(len(blocks)), ties, k=rng.choice(_NEIGHBOURS))}
+            vertices = sorted(v for k in chosen for v in blocks[k])
+            noise = rng.choice(_NOISE)
+            factors = np.array([[math.exp(noise * (rng.random() - 0.5)) for _ in vertices] for _ in vertices])
+            among = affinities[np.ix_(vertices, vertices)] * factors
+            most = rng.randint(_LEAST_BLOCK, self._most_block)
+            groups = self._blocks(among + among.T, most)
+            new = {tuple(vertices[k] for k in group): None for group in groups}
+            filled = {block: self._table(block) for block in new if block not in known}
+            known.update((block, int(table[-1])) for block, table in filled.items())
+            gain = sum(known[block] for block in new) - sum(known[blocks[k]] for k in chosen)
+            seconds -= sum(_SET_SECONDS * len(block) * len(table) for block, table in filled.items()) * self._words
+            if gain >= 0:
+                have = tables | filled
+                tables = {block: tables[block] for k, block in enumerate(blocks) if k not in chosen}
+                tables |= {block: have[block] if block in have else self._table(block) for block in new}
+            if gain > 0:
+                self.blocks = tuple(tables)
+                self.lower_bound = max(self.lower_bound, sum(known[block] for block in tables))
+                yield tables
+                if self.proven:
+                    return
+
     def _pairs(self, rows: int) -> NDArray[np.int64]:
-        """Return κ of all vertices in the whole graph, then after the elimination of each vertex alone."""
+        """Return κ of all vertices in the whole graph, then after each alone is eliminated, then while it is kept."""
         vertices = len(self._state.intermediates)
         pairs: NDArray[np.int64] = np.zeros((rows, vertices), np.int64)
         self._fill((), pairs.reshape(-1), rows, min(rows, max(1, _PAIRS // vertices)), _PAIR_SECONDS * vertices)
@@ -171,13 +246,17 @@ class OrderSearch(PartSearch):
         """Raise the lower bound by a partition into blocks; return their tables and the sum of their values."""
         tables: _Tables = {}
         for block in blocks:
-            table: NDArray[np.int64] = np.full(1 << len(block), UNREACHED, np.int64)
-            table[0] = 0
-            self._fill(block, table, len(table) - 1, _SETS, _SET_SECONDS * len(block))
-            tables[block] = table
+            tables[block] = self._table(block)
         bound = sum(int(table[-1]) for table in tables.values())
         self.lower_bound = max(self.lower_bound, bound)
         return tables, bound
+
+    def _table(self, block: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return the value of F for each subset of a block."""
+        table: NDArray[np.int64] = np.full(1 << len(block), UNREACHED, np.int64)
+        table[0] = 0
+        self._fill(block, table, len(table) - 1, _SETS, _SET_SECONDS * len(block))
+        return table
 
     def _fill(self, block: tuple[int, ...], table: NDArray[np.int64], last: int, budget: int, seconds: float) -> None:
         """Fill the table of a block; for an empty block, the table of κ for all pairs of vertices."""
@@ -195,19 +274,25 @@ class OrderSearch(PartSearch):
         while run(encoded.address) < last:
             self._state.deadline.check(seconds * encoded.budget * self._words)
 
-    def _blocks(self, pairs: NDArray[np.int64], affinity: tuple[float, float, float]) -> tuple[tuple[int, ...], ...]:
+    def _affinities(self, pairs: NDArray[np.int64], weights: tuple[float, float, float, float]) -> NDArray[np.float64]:
+        """Return the affinity of each two vertices."""
+        smaller, larger, joined, kept = weights
+        more, vertices = pairs[1:] - pairs[0], len(self.vertices)
+        # of the first vertex as long as the second is kept, and of the second after the first is eliminated
+        more = kept * more[vertices:].T + more[:vertices]
+        affinities = smaller * np.minimum(more, more.T) + larger * np.maximum(more, more.T) + joined * self._joined()
+        np.fill_diagonal(affinities, 0.0)
+        return np.asarray(affinities)
+
+    def _blocks(self, affinities: NDArray[np.float64], most: int) -> tuple[tuple[int, ...], ...]:
         """Return a partition into blocks: repeatedly join the groups with the largest affinity for their size."""
-        vertices = pairs.shape[1]
-        more = pairs[1:] - pairs[0]  # additional cost of the second vertex after the first is eliminated
-        np.fill_diagonal(more, 0)
-        both, one, joined = affinity
-        affinities = both * np.minimum(more, more.T) + one * np.maximum(more, more.T) + joined * self._joined()
+        vertices = len(affinities)
         sizes = np.ones(vertices)
         groups: dict[int, tuple[int, ...]] = {v: (v,) for v in range(vertices)}
         while True:
             self._state.deadline.check()
             together = sizes[:, None] + sizes
-            worth = np.where(together <= self._most_block, affinities / together, 0.0)
+            worth = np.where(together <= most, affinities / together, 0.0)
             a, b = divmod(int(worth.argmax()), vertices)
             if worth[a, b] <= 0:
                 return tuple(tuple(sorted(group)) for group in groups.values())
@@ -247,14 +332,14 @@ class OrderSearch(PartSearch):
 
     # Search
 
-    def _search(self, tables: _Tables) -> Iterator[int]:
+    def _search(self, tables: _Tables, nodes: int) -> Iterator[int]:
         encoded = self._encoded = self._encode(tables)
         step, last = max(1, -(-(self.cost - self.lower_bound) // self._steps)), 0
         everything = (1 << len(self._state.intermediates)) - 1
         while not self.proven:
             before = self.looked_at
             for _ in self._solve(everything, min(self.cost, self.lower_bound + step) - 1):
-                if self.looked_at >= self._most_nodes:
+                if self.looked_at >= nodes:
                     if (best := encoded.frames[0].best) >= 0:  # not known to be optimal
                         self.order = yield from self._found(everything, best, encoded.frames[0].last)
                         self.cost = best
@@ -282,6 +367,8 @@ class OrderSearch(PartSearch):
             block[list(members)] = k
             bit[list(members)] = 1 << np.arange(len(members))
         memory = min(_MEMORY_BITS, vertices)
+        if self._memory is None:
+            self._memory = np.zeros(((1 << memory) + orders.PROBES) * (inner + orders.VALUE), np.int64)
         return OrdersState(
             **self._fields(),
             neighbours=np.packbits(near, axis=1, bitorder="little").view(np.int64),
@@ -297,11 +384,12 @@ class OrderSearch(PartSearch):
             flows=np.zeros(2 * vertices * vertices, np.int64),
             nears=np.zeros(2 * vertices * vertices * inner, np.int64),
             parts=np.zeros(vertices * vertices * inner, np.int64),
-            memory=np.zeros(((1 << memory) + orders.PROBES) * (inner + orders.VALUE), np.int64),
+            memory=self._memory,
             blocks=len(tables),
             inner=inner,
             memory_bits=memory,
             nodes=max(1, _NODES // vertices),
+            looked_at=self.looked_at,
         )
 
     def _solve(self, subset: int, limit: int) -> Iterator[int]:
