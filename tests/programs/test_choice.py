@@ -318,7 +318,7 @@ class TestSparsity:
         ({"entries": coo_array((2, 2))}, r"a matrix of shape \(2, 2\); the derivative of swirl has shape \(12, 5\)"),
         ({"entries": ([1, 1], [2, 2]), "sparse": "csr"}, "names a position twice"),
         ({"entries": ([1], [2]), "rows": [1]}, "and rows or columns"),
-        ({"banded": (1, 1), "sparse": True}, "banded was options together with"),
+        ({"banded": (1, 1), "sparse": True}, "banded was given together with"),
         ({"banded": (1, -1)}, "expected the numbers of diagonals"),
         ({"banded": True}, "expected the numbers of diagonals"),
     ],

@@ -263,15 +263,15 @@ def test_graphs_of_vectors(given_):
 
 
 @pytest.mark.parametrize(
-    ("name", "component", "optimum"),
+    ("name", "panel", "optimum"),
     [
         ("fig:complex-dag-and-complete-path-dag", "a", 5),
         ("fig:complex-dag-and-complete-path-dag", "b", 10),
         ("fig:multi-root-terminal-graph", "a", 40),
     ],
 )
-def test_figures_of_the_notes(name, component, optimum):
-    result = get("exact-face")(figure(name, component), within(objective="fma", time_limit=FOR_EVER))
+def test_figures_of_the_notes(name, panel, optimum):
+    result = get("exact-face")(figure(name, panel), within(objective="fma", time_limit=FOR_EVER))
     assert result.cost("fma") == result.lower_bound == optimum
 
 
