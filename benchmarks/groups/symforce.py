@@ -101,7 +101,7 @@ def pose_residual(a: Any, b: Any, measured: Any) -> Any:
     return np.concatenate([difference(measured[:4], pose[:4]), pose[4:] - measured[4:]])
 
 
-def _cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]]:
+def cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]]:
     """By name: the function that is compiled with options, its arguments, and SymForce's operations."""
     random = np.random.default_rng(0)
     q, p, r = (SO3.exp(random.normal(size=3)) for _ in range(3))
@@ -139,7 +139,7 @@ def _cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]]:
 def table(settings: Settings) -> Table:
     """One row a function, then the means and the worst."""
     rows, ratios, patient = [], {}, {}
-    for name, (prepare, arguments, theirs) in _cases().items():
+    for name, (prepare, arguments, theirs) in cases().items():
         ours, thorough = (
             library.tally(prepare(**options).compile(*arguments).tape).operations
             for options in ({}, {"effort": "thorough", "time_limit": library.PATIENCE})

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from contexts import within
 from exact import exact_values
 from hypothesis import given, settings
 from programs import programs
 
 import accumulus as acc
+from accumulus.resubstitution import optimise as optimiser
+from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.resubstitution.optimise import optimise
-from accumulus.resubstitution.relations import with_sums_of_angles
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.rewriting.running import DOUBLE, operation_with_bounds
@@ -161,3 +164,39 @@ def test_angles_are_exact_where_none_is_a_sum():
     )
     np.testing.assert_allclose(bound, 2.0 * np.abs(size))
     np.testing.assert_allclose(rounded - bound, np.abs(angle * np.cos(angle)), rtol=1e-3)
+
+
+def many_links(links):
+    """Tips of chains of links, in the plane: every sum of consecutive angles, and lengths between all joints."""
+
+    def f(q):
+        results = []
+        for first in range(links):
+            x, y, c, s = 0.0, 0.0, 1.0, 0.0
+            for joint in range(first, links):
+                c, s = c * np.cos(q[joint]) - s * np.sin(q[joint]), s * np.cos(q[joint]) + c * np.sin(q[joint])
+                x, y = x + q[links + joint] * c, y + q[links + joint] * s
+            results += [x * q[-1], y * x, np.sqrt(x * x + y * y + 1.0)]
+        return np.array(results)
+
+    return f, np.linspace(0.2, 0.9, 2 * links + 1)
+
+
+def test_long_jacobians_have_them_by_default(monkeypatch):
+    # by work alone, however busy the machine is
+    monkeypatch.setattr("accumulus.deadline.time", SimpleNamespace(monotonic=lambda: 0.0))
+    f, x = many_links(12)
+    program = acc.value_and_jacobian(f, cache=False).compile(x)
+    monkeypatch.setattr(optimiser, "with_sums_of_angles", lambda *_: None)
+    without = acc.value_and_jacobian(f, cache=False).compile(x)
+    assert program.operations < 0.95 * without.operations
+    for one, other in zip(program(x), without(x), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+def test_they_are_not_taken_where_rounding_forbids_them(monkeypatch):
+    tape = chain(6)
+    context = within(1.0)
+    assert optimiser.turned(tape, context, None) is not tape
+    monkeypatch.setattr(optimiser, "is_more_uncertain", lambda *_, **__: True)
+    assert optimiser.turned(tape, context, None) is tape

@@ -66,7 +66,7 @@ def test_planted_patterns_are_detected(pattern, seed):
 @pytest.mark.parametrize("pattern", ["sum", "product", "quotient"])
 def test_programs_are_cheaper_by_them(pattern):
     base = canonical(planted(pattern))
-    search = Resubstitution(base, [{}], 0, None, 0)
+    search = Resubstitution(base, 0, None, 0)
     without = search.cheapest([base], 10_000, FOREVER, 0)
     helped = search.cheapest([base], 10_000, FOREVER, 0, has_helpers=True)
     assert without.operations == base.operations
@@ -80,7 +80,7 @@ def test_nothing_that_loses_digits_is_made_by_them():
     # (x + y) + z loses what x + (y + z) has where y + z cancels
     tape.outputs = [tape.add(x, tape.add(y, z)), tape.add(y, tape.add(x, w))]
     base = canonical(tape)
-    search = Resubstitution(base, [{}], 0, None, 0)
+    search = Resubstitution(base, 0, None, 0)
     assert search.cheapest([base], 10_000, FOREVER, 0, has_helpers=True).operations == base.operations
 
 

@@ -103,7 +103,7 @@ def test_identities_between_any_two_programs(program):
     """Of a program and what it is by value, as one round leaves it."""
     tape = canonical(program.tape())
     assume(tape.operations)
-    search = Resubstitution(tape, [{}], 0, None, 0)
+    search = Resubstitution(tape, 0, None, 0)
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
         made = search.cheapest([tape, rewritten_by_rules(tape, effort="fast")], 1_000, FOREVER, 0)

@@ -14,15 +14,14 @@ import test_angles
 import test_by_value
 import test_helpers
 import test_identities
-import test_linear_relations
 import test_proofs
 from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no_excess
 
-from accumulus.resubstitution import identities, proofs, relations, resubstitute
+from accumulus.resubstitution import angles, identities, proofs, resubstitute
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.universe import Divisors, Rounding
 from accumulus.resubstitution.values import RealPoints
-from accumulus.rewriting.equivalence import all_choices
+from accumulus.rewriting.equivalence import Verification, all_choices
 
 
 class Mutant(NamedTuple):
@@ -41,6 +40,10 @@ class Mutant(NamedTuple):
 
 def one_way(tape, most):
     return all_choices(tape, most)[:1]
+
+
+def one_way_each_time(tape, seed, *, choices, is_mixed, **options):
+    return Verification(tape, seed, choices=all_choices(tape, 6)[:1] * len(choices), **options)
 
 
 def near_one(tape, point, rng, dtype="float64", *, few=False):
@@ -68,7 +71,7 @@ MUTANTS = {
         (blind_to_excess, blind_to_digits),
     ),
     "values: comparisons come out in one way": Mutant(
-        ((test_by_value, "all_choices", one_way),),
+        ((resubstitute, "Verification", one_way_each_time),),
         partial(test_by_value.test_identities_on_a_part_of_the_domain_are_not_taken, "select"),
         (blind_to_excess, blind_to_digits),
     ),
@@ -89,16 +92,8 @@ MUTANTS = {
         ((resubstitute, "MOST_HELPERS", 0),),
         partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
     ),
-    "relations: what nearly holds does": Mutant(
-        ((relations, "NOTHING", 1e-7),),
-        partial(test_linear_relations.test_nearly_valid_relations_are_not_used, 1e-9),
-    ),
-    "relations: no coefficient is a fraction": Mutant(
-        ((relations, "NEAR", -1.0),),
-        test_linear_relations.test_conservation_laws_are_exact,
-    ),
     "angles: what nearly holds does": Mutant(
-        ((relations, "EQUAL", 1e-6),),
+        ((angles, "EQUAL", 1e-6),),
         test_angles.test_expressions_that_are_no_function_of_a_sum,
     ),
     "extraction: the first choice stays": Mutant(

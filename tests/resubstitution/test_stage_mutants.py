@@ -90,7 +90,7 @@ def unverified(monkeypatch):
 def is_right(text, seed=0):
     """Return True if one round makes a program with the same exact values that costs no more."""
     base = canonical(written(text))
-    result = Resubstitution(base, [{}], 0, None, seed).cheapest([base], 5000, FOREVER, seed)
+    result = Resubstitution(base, 0, None, seed).cheapest([base], 5000, FOREVER, seed)
     assert cost(result) <= cost(base)
     pairs = []
     for point in POINTS:

@@ -39,6 +39,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
+from accumulus.resubstitution.optimise import turned
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
@@ -279,15 +280,22 @@ class Start:
     is_short: bool = False  # True if the differentiated function has been rewritten
 
 
-def shorter_recording(recording: Recording, preparation: Preparation, rounds: Rounds) -> Recording | None:
-    """Return the recording with fewer operations, to be differentiated; None if there is no safe one."""
+def shorter_recording(
+    recording: Recording, preparation: Preparation, rounds: Rounds, *, sums_of_angles: bool = False
+) -> Recording | None:
+    """Return the recording with fewer operations, to be differentiated; None if there is no safe one.
+
+    Sums of angles shorten Jacobians of chains of links, but often lengthen single products of short functions.
+    """
     if not _may_be_rewritten(preparation.options) or not _is_short(recording):
         return None
     tape = recording.scalars
     if not _keeps_derivatives(tape):
         return None
     with preparation.stage("optimise"):
-        made = rewritten(tape, preparation.context.part(_SHARE), rounds, preparation.points).tape
+        context, points = preparation.context.part(_SHARE), preparation.points
+        given = turned(tape, context, points) if sums_of_angles else tape
+        made = rewritten(given, context, rounds, points).tape
     if _with_tangents(made) >= _with_tangents(tape):
         return None
     return recording.computing(made)
@@ -313,7 +321,7 @@ def jacobian_start(
         linearization = linearization or linearized(recording, kind, selection, preparation.name)
     if counts_of(linearization)[0] < LONG:
         return Start(linearization)
-    short = shorter_recording(recording, preparation, BEFORE[1])
+    short = shorter_recording(recording, preparation, BEFORE[1], sums_of_angles=True)
     if short is None:
         return Start(linearization)
     with preparation.stage("linearize"):

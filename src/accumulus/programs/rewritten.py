@@ -19,6 +19,7 @@ from accumulus.elimination.emit import emit
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.native.state import Integers
 from accumulus.programs.sparse import Nonzeros
+from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.resubstitution.optimise import (
     is_more_uncertain,
     looks_at_points,
@@ -27,7 +28,6 @@ from accumulus.resubstitution.optimise import (
     stored_tape,
     tape_key,
 )
-from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.search.find import find_plan
@@ -107,11 +107,10 @@ def alternatives_for(linearization: Linearization, context: Context) -> Iterator
     function = _function(linearization, context)
     # a single place for each entry
     coordinates_of = {entry: coordinates for coordinates, entry in _places(linearization, accumulation).items()}
-    for way in (with_relations, with_sums_of_angles):
-        rewritten = way(function)
-        if rewritten is not None:
-            for method in _REWRITTEN:
-                yield _derivatives(rewritten, linearization, coordinates_of, method, context)
+    rewritten = with_sums_of_angles(function)
+    if rewritten is not None:
+        for method in _REWRITTEN:
+            yield _derivatives(rewritten, linearization, coordinates_of, method, context)
 
 
 def _derivatives(

@@ -27,10 +27,11 @@ from accumulus.cache import digest_of_parts
 from accumulus.context import Context
 from accumulus.errors import VerificationError
 from accumulus.options import Effort, Options
+from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
-from accumulus.rewriting.polynomials import TERMS, multiplied_out
+from accumulus.rewriting.polynomials import multiplied_out
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -55,10 +56,6 @@ STALLED: Final = 3
 #: cut short.
 ROUND: Final = 4e-4
 LAST: Final = 2.0
-#: Largest numbers of terms of the shorter factor of a product that is multiplied out, tried in turn. More terms let
-#: more of a program cancel, but make it longer where nothing cancels; each trial is another program to rewrite. Without
-#: any, thirty functions take 1.001 times the operations (`make bench ARGS=sources`).
-FACTORS: Final = (TERMS, 1)
 #: Number of rounds for which work is reserved while starting programs are made: more rounds leave out starting programs
 #: under short limits, fewer leave no time to combine them.
 KEPT: Final = 2.5
@@ -187,27 +184,19 @@ def rewrite(
         stages.append(("rules", made.operations))
         return made
     with context.paused():
-        from accumulus.resubstitution.proofs import MOST_COMPARISONS
-        from accumulus.resubstitution.relations import with_relations, with_sums_of_angles
         from accumulus.resubstitution.resubstitute import Resubstitution, cost
     best = first = by_default()
     start = canonical(tape, kept_outputs)
-    choices = all_choices(start, MOST_COMPARISONS)
-    if choices is not None and start.operations and context.left > ROUND * tape.operations:
-        related, turned = with_relations(start, kept_outputs), with_sums_of_angles(start, kept_outputs)
-        has_sums = turned is not None
-        by_value = Resubstitution(start, choices, kept_outputs, points, seed, dtype, sums_of_angles=has_sums)
+    if start.operations and context.left > ROUND * tape.operations:
+        of_sums = with_sums_of_angles(start, kept_outputs)
+        by_value = Resubstitution(start, kept_outputs, points, seed, dtype, sums_of_angles=of_sums is not None)
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
-        multiplied = [multiplied_out(start, factors, kept_outputs) for factors in FACTORS]
-        for other in chain(multiplied, (related, turned), alternatives()):
+        for other in chain((of_sums,), alternatives()):
             if context.left < KEPT * ROUND * tape.operations:
                 break
             if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
-                made = rewritten("balanced", other, 1)
-                # a multiplied-out program is a source only if it is shorter at once
-                if other not in multiplied or cost(made) < min(map(cost, pool)):
-                    sources.append(other)
-                    pool.append(made)
+                sources.append(other)
+                pool.append(rewritten("balanced", other, 1))
         # leave out the default effort's program, from which resubstitution finds no other
         programs = [rewritten("balanced", tape, 0), *pool]
         best, moves, turn, misses = min(programs, key=cost), MOVES * tape.operations, 0, 0
@@ -264,23 +253,53 @@ def from_polynomials(tape: Tape, simplified: Tape, context: Context) -> Tape | N
     # later stages remove most changes of sign
     if rough.operations - rough.codes.count(NEGATIVE) >= simplified.operations:
         return None
-    try:
-        verify_by_any(start, rough)
-    except VerificationError:
+    if not is_equal(start, rough):
         return None
     context.spend(ROUNDED)
     made = by_rules(tape, context, begin_with=rough)
     return made if made.operations < simplified.operations else None
 
 
-def is_more_uncertain(start: Tape, rewritten: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
+def is_equal(start: Tape, rewritten: Tape) -> bool:
+    """Return True if a program passes the verification against another one."""
+    try:
+        verify_by_any(start, rewritten)
+    except VerificationError:
+        return False
+    return True
+
+
+def is_more_uncertain(
+    start: Tape,
+    rewritten: Tape,
+    context: Context,
+    points: NDArray[np.float64] | None,
+    *,
+    sums_of_angles: bool = False,
+) -> bool:
     """Return True if rounding makes an output of a program much less accurate than in another one, at some point."""
     with context.paused():
         from accumulus.resubstitution.universe import WORSE, OutputRounding  # only some processes need it
         from accumulus.resubstitution.values import points_of
     options = context.options
     at = points_of(start, points, np.random.default_rng(options.seed), options.dtype, few=True)
+    at = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
     return OutputRounding.of(start, at).is_worse(rewritten, WORSE)
+
+
+def turned(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
+    """Return a tape with sines and cosines of sums of angles, if that is shorter and as accurate; else the given one.
+
+    Args:
+        tape: any tape.
+        context: options and deadline.
+        points: points of the domain, (points, inputs).
+    """
+    start = canonical(tape)
+    made = with_sums_of_angles(start)
+    if made is None or made.operations >= start.operations or not is_equal(start, made):
+        return tape
+    return tape if is_more_uncertain(start, made, context, points, sums_of_angles=True) else made
 
 
 # Once, by default ----------------------------------------------------------------------------------------------------
@@ -290,9 +309,6 @@ def is_more_uncertain(start: Tape, rewritten: Tape, context: Context, points: ND
 BEFORE: Final = 70
 AFTER: Final = 200
 CHOICE: Final = 40
-#: Largest number of comparisons in a program. Each doubles the number of points, and the time; a smaller number leaves
-#: more programs to rules alone.
-COMPARISONS: Final = 2
 #: The time for pairs of values grows with the square of their number. So longer programs run resubstitution only if
 #: rules leave at most this fraction of their operations. A larger size or fraction delays first results, a smaller one
 #: leaves operations.
@@ -312,10 +328,9 @@ def resubstitute_once(tape: Tape, context: Context, points: NDArray[np.float64] 
         from accumulus.resubstitution.resubstitute import Resubstitution  # only some processes need it
     rounds, options = Rounds(), context.options
     start = canonical(tape)
-    choices = all_choices(start, COMPARISONS)
-    if choices is None or not start.operations:
+    if not start.operations:
         return by_rules(tape, context, rounds=rounds)
-    by_value = Resubstitution(start, choices, 0, points, options.seed, options.dtype, few=True)
+    by_value = Resubstitution(start, 0, points, options.seed, options.dtype, few=True)
 
     def finish(program: Tape) -> Tape:
         return tidied(sketch(program, AFTER, context), start)

@@ -10,7 +10,7 @@ cost more than one operation each before, which the selection of definitions dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -58,7 +58,7 @@ OF_LAST: Final = 0.3
 #: Seeds of the points for sampling and for verification, relative to the seed of the search.
 SEEDS: Final = (101, 102)
 SAMPLED, VERIFIED = range(2)
-#: Least number of complex points; and of those at which few values are sampled, one for each scale of points. More take
+#: Number of complex points; and of those at which few values are sampled, one for each scale of points. More take
 #: time for each value and check, fewer propose definitions that hold by chance or on some scales alone.
 FEWEST_POINTS: Final = 8
 FEWEST_SAMPLED: Final = 3
@@ -72,7 +72,6 @@ class Resubstitution:
 
     Args:
         base: the program, in canonical form.
-        choices: combinations of outcomes of its comparisons.
         kept_outputs: number of leading outputs whose operations stay unchanged.
         points: points of the domain, (points, inputs).
         seed: seed of the sampled points.
@@ -84,7 +83,6 @@ class Resubstitution:
     def __init__(
         self,
         base: Tape,
-        choices: Sequence[Mapping[int, bool]],
         kept_outputs: int,
         points: Reals | None,
         seed: int,
@@ -96,8 +94,7 @@ class Resubstitution:
         self._base, self._kept_outputs, self._seed = base, kept_outputs, seed
         at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
         self._points = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
-        fewest = FEWEST_SAMPLED if few else FEWEST_POINTS, FEWEST_POINTS
-        self._choices = [[*choices] * -(-each // len(choices)) for each in fewest]
+        self._counts = FEWEST_SAMPLED if few else FEWEST_POINTS, FEWEST_POINTS
         # stand-ins with laws show identities of functions; those without do not overflow or lose digits
         with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
         has_laws = sums_of_angles or bool(EXPONENTIALS.keys() & set(base.codes))
@@ -112,9 +109,10 @@ class Resubstitution:
                 self._base,
                 self._seed + SEEDS[purpose],
                 kept_outputs=self._kept_outputs,
-                choices=self._choices[purpose],
+                choices=[{}] * self._counts[purpose],
                 reaches=REACHES,
                 functions=self._tables[key[1]],
+                is_mixed=True,
             )
         return self._checks[key]
 

@@ -62,7 +62,9 @@ class OutputRounding:
         self._elsewhere = self._before if elsewhere is None else elsewhere
         self._limits = np.zeros(self._before.shape)
         for at, bounds in taken:
-            self._limits = np.fmax(self._limits, np.fmax(bounds, np.abs(at)))
+            # a bound that is not a number, from 0 · ∞, limits nothing
+            limits = np.where(np.isnan(bounds) & np.isfinite(at), math.inf, np.fmax(bounds, np.abs(at)))
+            self._limits = np.fmax(self._limits, limits)
 
     @classmethod
     def of(cls, tape: Tape, points: RealPoints) -> OutputRounding:

@@ -121,6 +121,7 @@ class Verification:
         choices: for each point, outcomes of comparisons by reference, instead of choices that take every branch once.
         reaches: scales of the points, in turn.
         functions: stand-ins for functions, by the code of the operation.
+        is_mixed: if True, outcomes of comparisons are numbers that mix both branches; see `At`.
 
     Raises:
         OutOfTimeError: if the deadline passes before the constructor is done.
@@ -136,6 +137,7 @@ class Verification:
         choices: Sequence[Mapping[int, bool]] | None = None,
         reaches: Sequence[float] = (1.0,),
         functions: Mapping[int, Function] = FUNCTIONS,
+        is_mixed: bool = False,
     ) -> None:
         self._tape, self._kept_outputs, self._functions = tape, kept_outputs, functions
         rng = random.Random(seed)
@@ -159,7 +161,7 @@ class Verification:
                 (rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
                 for _ in range(tape.inputs)
             ]
-            return At([reach * complex(*each) for each in parts], rng.getrandbits(60), {})
+            return At([reach * complex(*each) for each in parts], rng.getrandbits(60), {}, is_mixed)
 
         waiting, chosen = [], []
         for turn, each in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):

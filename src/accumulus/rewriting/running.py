@@ -86,9 +86,10 @@ _THEMSELVES: Final[dict[str, Function]] = {
     "sin": _sine,
     "cos": _cosine,
     "power": lambda x, y: cmath.exp(y * cmath.log(x)),
-    "logical_and": lambda x, y: bool(x) and bool(y),
-    "logical_or": lambda x, y: bool(x) or bool(y),
-    "logical_not": lambda x: not x,
+    # of outcomes that are mixed, too
+    "logical_and": lambda x, y: x * y,
+    "logical_or": lambda x, y: x + y - x * y,
+    "logical_not": lambda x: 1.0 - x,
     "attach": lambda x, _: x,
 }
 
@@ -175,7 +176,12 @@ def _jump(code: int, arguments: Sequence[Any], seed: int) -> complex:
         if (z.real, z.imag) < (0.0, 0.0):
             arguments, sign = (-z,), -1.0
     mixed = hash((seed, code, *map(_bits, arguments))) * 0x9E3779B97F4A7C15
-    return sign * complex(0.5 + (mixed >> 20 & 0xFFFFF) / 2.0**20, (mixed >> 40 & 0xFFFFF) / 2.0**20 - 0.5)
+    return sign * _spread(mixed)
+
+
+def _spread(bits: int) -> complex:
+    """Return a number near 1 made from random bits."""
+    return complex(0.5 + (bits >> 20 & 0xFFFFF) / 2.0**20, (bits >> 40 & 0xFFFFF) / 2.0**20 - 0.5)
 
 
 # Complex points ------------------------------------------------------------------------------------------------------
@@ -188,11 +194,16 @@ _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
 
 
 class At(NamedTuple):
-    """A complex point: inputs, the seed of arbitrary functions, and known outcomes of comparisons, which accumulate."""
+    """A complex point: inputs, the seed of arbitrary functions, and known outcomes of comparisons, which accumulate.
+
+    If outcomes are mixed, each is a random complex number c, and a select is c·a + (1 - c)·b. What is equal so is equal
+    for all numbers c, and thus for all combinations of outcomes at once.
+    """
 
     inputs: list[complex]
     oracle: int
-    holds: dict[Hashable, bool]
+    holds: dict[Hashable, complex]
+    is_mixed: bool = False
 
 
 class Run:
@@ -268,7 +279,7 @@ class Run:
         index = (reference if reference >= 0 else reference + len(self.is_truth)) * len(self._at) + p
         real, imaginary, errors, _ = self._buffers
         if self.is_truth[reference]:
-            return bool(real[index]), 0.0
+            return complex(real[index], imaginary[index]), 0.0
         return complex(real[index], imaginary[index]), errors[index]
 
     def _operation(
@@ -279,7 +290,7 @@ class Run:
         if code in JUMPS:
             return _jump(code, arguments, self._at[p].oracle), 0.0
         run = self._functions[code]
-        if isinstance(arguments[0], bool):
+        if self.is_truth[r]:
             return run(*arguments), 0.0
         # real up to rounding: the value does not depend on the point
         if all(abs(z.imag) <= SLACK * UNIT * dz for z, dz in zip(arguments, errors, strict=True)):
@@ -295,18 +306,21 @@ class Run:
             by_errors += (_size(moved - v) / (STEP * _size(z)) if z else 1.0) * dz
         return v, by_errors + 4 * _size(v)
 
-    def _compare(self, r: int, code: int, p: int, x: Any, y: Any) -> bool:
+    def _compare(self, r: int, code: int, p: int, x: Any, y: Any) -> complex:
         key, negated = _comparison(code, x, y)
-        holds, oracle = self._at[p].holds, self._at[p].oracle
+        _, oracle, holds, is_mixed = self._at[p]
         if key not in holds:
             if self._chosen is None:
                 raise VerificationError(
                     f"{self.tape.name(r)} of the optimised tape is a comparison that was not there before, to the last "
                     "bit. This is a mistake of the optimiser; please report the function"
                 )
-            by_chance = bool(hash((oracle, key)) * 0x9E3779B97F4A7C15 >> 40 & 1)
-            holds[key] = self._chosen[p].get(r, by_chance) != negated
-        return holds[key] != negated
+            mixed = hash((oracle, key)) * 0x9E3779B97F4A7C15
+            if is_mixed:
+                holds[key] = _spread(mixed)
+            else:
+                holds[key] = float(self._chosen[p].get(r, bool(mixed >> 40 & 1)) != negated)
+        return 1.0 - holds[key] if negated else holds[key]
 
 
 def _complete(state: RunningState, compute: Callable[[int], None]) -> None:

@@ -178,18 +178,25 @@ def _choose(state: RunningState, r: int) -> None:
     """Select one of two values by a condition, at all points."""
     start, condition = _place(state, r), _place(state, state.rows[r, 1])
     first, second = _place(state, state.rows[r, 2]), _place(state, state.rows[r, 3])
-    is_complex = state.mode == COMPLEX
+    real, imaginary, errors, sizes = state.real, state.imaginary, state.errors, state.sizes
     for p in range(state.points):
-        holds = state.real[condition + p] != 0.0
-        if is_complex:
-            holds = holds or state.imaginary[condition + p] != 0.0
-        at, taken = start + p, (first if holds else second) + p
-        state.real[at] = state.real[taken]
-        if is_complex:
-            state.imaginary[at] = state.imaginary[taken]
-            state.sizes[at] = state.sizes[taken]
+        at, i, j, c = start + p, first + p, second + p, real[condition + p]
+        if state.mode == COMPLEX:
+            d = imaginary[condition + p]
+            if d != 0.0:  # outcomes are mixed
+                one, other = magnitude(c, d), magnitude(1.0 - c, d)
+                x = c * real[i] - d * imaginary[i] + (1.0 - c) * real[j] + d * imaginary[j]
+                y = c * imaginary[i] + d * real[i] + (1.0 - c) * imaginary[j] - d * real[j]
+                error = one * (errors[i] + 4.0 * sizes[i]) + other * (errors[j] + 4.0 * sizes[j])
+                _put(state, at, x, y, error, magnitude(x, y))
+                continue
+        taken = i if c != 0.0 else j
+        real[at] = real[taken]
+        if state.mode == COMPLEX:
+            imaginary[at] = imaginary[taken]
+            sizes[at] = sizes[taken]
         if state.mode != PLAIN:
-            state.errors[at] = state.errors[taken]
+            errors[at] = errors[taken]
 
 
 def run_operations(state: RunningState) -> int:
