@@ -7,6 +7,7 @@ import random
 from fractions import Fraction
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from accumulus.rewriting.compiled import signs_kernel
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN
 from accumulus.rewriting.optimise import Network
-from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes
+from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes, with_shared_changes
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, IN_SEARCH, OPERATIONS, UNIT
 from accumulus.tape.tape import Tape
@@ -156,6 +157,55 @@ def test_tapes_without_changes_of_sign_get_none():
     without = [tape for seed in range(300) if NEGATIVE not in (tape := random_tape(random.Random(seed), 9)).codes]
     assert len(without) > 100
     assert all(with_few_changes(tape).operations == tape.operations for tape in without)
+
+
+def test_a_factor_changes_its_sign_for_all_of_its_products():
+    tape = Tape(3)
+    products = [tape.multiply(0, 0), tape.multiply(0, 1), tape.divide(0, 2), tape.multiply(1, 2)]
+    tape.outputs = [tape.negative(each) for each in products]
+    found = with_shared_changes(tape)
+    # of x0 and the last product
+    assert found.codes.count(NEGATIVE) == 2
+    assert found.operations == len(products) + 2
+    assert evaluate(found, [2.0, 3.0, 5.0]) == [-4.0, -6.0, -0.4, -15.0]
+
+
+def test_the_negative_of_a_factor_that_is_there_is_used():
+    tape = Tape(2)
+    tape.outputs = [tape.negative(tape.multiply(0, 1)), tape.negative(0)]
+    assert with_shared_changes(tape).operations == 2
+
+
+def test_a_product_that_is_needed_itself_stays():
+    tape = Tape(2)
+    product = tape.multiply(0, 1)
+    tape.outputs = [product, tape.negative(product), tape.negative(0)]
+    assert with_shared_changes(tape) is tape
+
+
+def test_shared_changes_keep_every_bit():
+    changed = 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        tape = random_tape(rng, 25, ("multiply", "multiply", "divide", "negative", "subtract", "sin", "less", "select"))
+        negatives = [
+            tape.negative(each) for each in range(2, len(tape)) if OPERATIONS[tape.codes[each]].result == "real"
+        ]
+        tape.outputs = [*tape.outputs, *negatives]
+        tape = with_few_changes(tape)
+        found = with_shared_changes(tape)
+        assert found.operations < tape.operations or found is tape
+        changed += found is not tape
+        x = [rng.choice((0.0, -0.0, rng.gauss(0.0, 1.0))) for _ in range(2)]
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(bits_of(found, x), bits_of(tape, x))
+    assert changed > 100
+
+
+def bits_of(tape, x):
+    """Outputs, and signs of those that are zeros."""
+    values = np.array(evaluate(tape, [np.float64(each) for each in x]), float)
+    return np.stack([values, np.where(values == 0.0, np.signbit(values), 0.0)])
 
 
 @pytest.mark.parametrize("seed", range(3))

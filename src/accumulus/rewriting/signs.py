@@ -15,6 +15,7 @@ node get separate nodes.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,6 +63,8 @@ FEWER: Final = 20
 #: colder one stays in a local minimum.
 HOT: Final = 0.8
 COLD: Final = 0.05
+#: Least number of products for which the sign of a common factor is changed instead of theirs; one would win nothing.
+SHARED: Final = 2
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,75 @@ def with_fewest_signs(tape: Tape) -> Tape:
     """
     if NEGATIVE not in tape.codes:
         return tape
-    return min(tape, with_few_changes(tape), key=lambda each: each.operations)
+    return with_shared_changes(min(tape, with_few_changes(tape), key=lambda each: each.operations))
+
+
+def with_shared_changes(tape: Tape) -> Tape:
+    """Return the tape with changes of sign of products moved to factors that several of them share.
+
+    -(a·b) is (-a)·b to the last bit, and one -a serves all products and quotients by a. Factors are chosen greedily,
+    the one of most products first.
+
+    Args:
+        tape: tape without dead operations.
+    """
+    rows = rows_of(tape)
+    codes, first, second = rows[:, :3].T.tolist()
+    taken = np.concatenate([rows[tape.inputs :, 1:][_operands(rows[tape.inputs :])], tape.outputs]).astype(np.int64)
+    uses = np.bincount(taken[taken >= 0], minlength=len(tape)).tolist()
+    changes = [r for r in range(tape.inputs, len(tape)) if codes[r] == NEGATIVE and first[r] >= tape.inputs]
+    waiting = {r: first[r] for r in changes if codes[first[r]] in (MULTIPLY, DIVIDE) and uses[first[r]] == 1}
+    factors = {r: [a for a in (first[m], second[m]) if a >= 0 and codes[a] != NEGATIVE] for r, m in waiting.items()}
+    # factors whose negatives are there
+    shared = {first[r] for r in range(tape.inputs, len(tape)) if codes[r] == NEGATIVE and r not in waiting}
+    by_factor: dict[int, int] = {}
+    while factors:
+        found = {r: next((a for a in each if a in shared), None) for r, each in factors.items()}
+        by_factor |= {r: a for r, a in found.items() if a is not None}
+        factors = {r: each for r, each in factors.items() if found[r] is None}
+        counts = Counter(a for each in factors.values() for a in set(each))
+        ((factor, count),) = counts.most_common(1) or [(-1, 0)]
+        if count < SHARED:
+            break
+        shared.add(factor)
+    if not by_factor:
+        return tape
+    dissolved = {waiting[r] for r in by_factor}
+    written: list[tuple[int, int, int, int]] = []
+    places, negatives = list(range(tape.inputs)), dict[int, int]()
+
+    def write(code: int, *arguments: int) -> int:
+        written.append((code + VERBATIM, *arguments))
+        return tape.inputs + len(written) - 1
+
+    def negative(a: int) -> int:
+        if a not in negatives:
+            negatives[a] = write(NEGATIVE, places[a], 0, 0)
+        return negatives[a]
+
+    for r, (code, *arguments) in enumerate(rows[tape.inputs :].tolist(), tape.inputs):
+        if r in by_factor:
+            m, factor = waiting[r], by_factor[r]
+            others = [places[a] if a >= 0 else a for a in (first[m], second[m])]
+            others[0 if first[m] == factor else 1] = negative(factor)
+            places.append(write(codes[m], *others, 0))
+        elif r in dissolved:
+            places.append(-1)
+        elif code == NEGATIVE and arguments[0] >= 0:
+            places.append(negative(arguments[0]))
+        else:
+            arity = int(_ARITY[code])
+            new = [places[a] if k < arity and a >= 0 else a for k, a in enumerate(arguments)]
+            places.append(write(code, *new))
+    result = tape.emptied()
+    result, values = extended(result, np.array(written, np.int64).reshape(-1, 4))
+    result.outputs = [int(values[places[output]]) if output >= 0 else output for output in tape.outputs]
+    return result
+
+
+def _operands(rows: Integers) -> NDArray[np.bool_]:
+    """Return the mask of the arguments that operations have, (operations, 3)."""
+    return np.arange(3) < _ARITY[rows[:, 0]][:, np.newaxis]
 
 
 def with_few_changes(tape: Tape) -> Tape:
