@@ -15,7 +15,6 @@ node get separate nodes.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -111,34 +110,37 @@ def with_shared_changes(tape: Tape) -> Tape:
     """Return the tape with changes of sign of products moved to factors that several of them share.
 
     -(a·b) is (-a)·b to the last bit, and one -a serves all products and quotients by a. Factors are chosen greedily,
-    the one of most products first.
+    those of most products first.
 
     Args:
         tape: tape without dead operations.
     """
     rows = rows_of(tape)
-    codes, first, second = rows[:, :3].T.tolist()
     taken = np.concatenate([rows[tape.inputs :, 1:][_operands(rows[tape.inputs :])], tape.outputs]).astype(np.int64)
-    uses = np.bincount(taken[taken >= 0], minlength=len(tape)).tolist()
-    changes = [r for r in range(tape.inputs, len(tape)) if codes[r] == NEGATIVE and first[r] >= tape.inputs]
-    waiting = {r: first[r] for r in changes if codes[first[r]] in (MULTIPLY, DIVIDE) and uses[first[r]] == 1}
-    factors = {r: [a for a in (first[m], second[m]) if a >= 0 and codes[a] != NEGATIVE] for r, m in waiting.items()}
-    # factors whose negatives are there
-    shared = {first[r] for r in range(tape.inputs, len(tape)) if codes[r] == NEGATIVE and r not in waiting}
+    uses = np.bincount(taken[taken >= 0], minlength=len(tape))
+    changes = np.flatnonzero((rows[:, 0] == NEGATIVE) & (rows[:, 1] >= tape.inputs))
+    products = rows[changes, 1]
+    may_change = np.isin(rows[products, 0], (MULTIPLY, DIVIDE)) & (uses[products] == 1)
+    waiting = dict(zip(changes[may_change].tolist(), products[may_change].tolist(), strict=True))
+    if not waiting:
+        return tape
+    codes, first, second = rows[:, :3].T.tolist()
+    products_by: dict[int, list[int]] = {}
+    for r, m in waiting.items():
+        for a in {first[m], second[m]}:
+            if a >= 0 and codes[a] != NEGATIVE:
+                products_by.setdefault(a, []).append(r)
+    # factors whose negatives are there come first
+    changed = {first[r] for r in np.flatnonzero(rows[:, 0] == NEGATIVE).tolist() if r not in waiting}
     by_factor: dict[int, int] = {}
-    while factors:
-        found = {r: next((a for a in each if a in shared), None) for r, each in factors.items()}
-        by_factor |= {r: a for r, a in found.items() if a is not None}
-        factors = {r: each for r, each in factors.items() if found[r] is None}
-        counts = Counter(a for each in factors.values() for a in set(each))
-        ((factor, count),) = counts.most_common(1) or [(-1, 0)]
-        if count < SHARED:
-            break
-        shared.add(factor)
+    for factor in sorted(products_by, key=lambda a: (a not in changed, -len(products_by[a]))):
+        alone = [r for r in products_by[factor] if r not in by_factor]
+        if factor in changed or len(alone) >= SHARED:
+            by_factor |= dict.fromkeys(alone, factor)
     if not by_factor:
         return tape
     dissolved = {waiting[r] for r in by_factor}
-    written: list[tuple[int, int, int, int]] = []
+    written: list[tuple[int, ...]] = []
     places, negatives = list(range(tape.inputs)), dict[int, int]()
 
     def write(code: int, *arguments: int) -> int:
