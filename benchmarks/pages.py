@@ -383,10 +383,11 @@ def sources() -> str:
     """Operations without a part of resubstitution."""
     group = Group.of("sources")
     rows = [
-        [row["without"].replace("multiplied out", "programs multiplied out"), *(f"{float(row[name]):.3f}" for name in
-         ("suite", "held out")), row["most"].split(", ")[0]] for row in group.rows
+        [row["without"], row["effort"], *(f"{float(row[name]):.3f}" for name in ("suite", "held out", "SymForce")),
+         row["most"].split("; ")[0]] for row in group.rows
     ]  # fmt: skip
-    return written(["without", "thirty functions", "ten held out", "most"], rows, group.counted())
+    columns = ["without", "effort", "suite and by hand", "ten held out", "SymForce's", "most"]
+    return written(columns, rows, group.counted())
 
 
 def _searched(name: str, unit: str = "") -> Callable[[], str]:

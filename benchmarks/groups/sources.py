@@ -95,4 +95,4 @@ def _row(name: str, effort: str, lost: Mapping[str, Mapping[str, float]]) -> Row
     cells |= {group: f"{geometric_mean(ratios.values()):.4f}" for group, ratios in lost.items()}
     every = {key: ratio for ratios in lost.values() for key, ratio in ratios.items()}
     most = sorted(every, key=lambda key: -every[key])[:2]
-    return Row(cells | {"most": ", ".join(f"{key} {every[key]:.3f}" for key in most)})
+    return Row(cells | {"most": "; ".join(f"{key} {every[key]:.3f}" for key in most)})
