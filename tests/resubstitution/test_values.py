@@ -14,7 +14,7 @@ from slow_values import SlowValues, at_real_points
 import accumulus as acc
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
-from accumulus.resubstitution.universe import Rounding
+from accumulus.resubstitution.universe import WORSE, OutputRounding, Rounding
 from accumulus.resubstitution.values import Definition, RealPoints, Values, points_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
@@ -145,3 +145,15 @@ def test_few_points_are_some_of_all():
     # those in the part of the domain that counts, zeros of intermediate values among them, are all there
     np.testing.assert_array_equal(few.at[few.inside & few.generic], every.at[every.inside & every.generic])
     assert (few.inside & ~few.common & few.generic).any()
+
+
+def test_values_stay_where_their_bounds_are_not_numbers():
+    """x/x·x is no number at 0, where x is 0; the error bound of another program says nothing there."""
+    same, other = Tape(1), Tape(1)
+    same.outputs = [0]
+    other.outputs = [other.multiply(other.divide(0, 0), 0)]
+    points = RealPoints(np.array([[0.0], [1.0]]), *np.ones((3, 2), bool))
+    rounding = OutputRounding(points, [(np.array([[0.0, 1.0]]), np.array([[np.nan, 0.0]]))])
+    with np.errstate(all="ignore"):
+        assert rounding.is_worse(other, WORSE)
+        assert not rounding.is_worse(same, WORSE)

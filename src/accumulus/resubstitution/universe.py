@@ -87,13 +87,15 @@ class OutputRounding:
     def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
         """Return True where an output is another number or its error bound is too large, (outputs, points)."""
         elsewhere, before, limit = self._elsewhere[k], self._before[k], self._limits[k]
-        is_bounded = np.isfinite(limit) & np.isfinite(before)
+        # only the limit is unknown where the original's bound is not a number, its value has to stay
+        is_defined = np.isfinite(before) & (np.isfinite(limit) | np.isnan(self._uncertain[k]))
         undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
         with np.errstate(invalid="ignore"):
             is_wrong: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
             allowed = np.where(self._inside, times, OUTSIDE * times) * limit
             # at single points a bound may come from 0 · ∞
-            is_wrong |= is_bounded & ~(np.isfinite(at) & ((bounds <= allowed) | ~self._generic))
+            is_accurate = (bounds <= allowed) | np.isinf(limit) | ~self._generic
+            is_wrong |= is_defined & ~(np.isfinite(at) & is_accurate)
         return is_wrong
 
 
