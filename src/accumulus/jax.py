@@ -1,10 +1,10 @@
-"""Derivatives as functions of JAX's arrays: within `jax.jit` and `jax.vmap`, as ``acc.jax.jacobian(f)``.
+"""Derivatives that take and return JAX's arrays, inside of `jax.jit` and `jax.vmap`, too: ``acc.jax.jacobian(f)``.
 
 A call prepares the derivative for the shapes of its arguments once, while JAX traces the function around it. Later
 calls run accumulus' own machine code. On the CPU, XLA calls it through its foreign-function interface, directly on its
 buffers, for all points of a `jax.vmap` at once. Programs without a single machine-code function (loops over long
 arrays, very long programs that are not compiled yet) are called in the same way, through a Python function that
-receives the same buffers. On other devices, and where JAX differentiates the results once more, the program is emitted
+receives the same buffers. On other devices, and where JAX differentiates the derivative again, the program is emitted
 in JAX's operations.
 
 The module has `jacobian`, `gradient`, `hessian`, the same with values (`value_and_jacobian`, `value_and_gradient`,
@@ -89,15 +89,15 @@ __all__ = [
 
 P = ParamSpec("P")
 Compute = Callable[..., tuple[Any, ...]]
-#: Options that the arguments determine, or whose results are not arrays of JAX.
-_DECIDED: Final = ("dtype", "guards", "sparse", "target")
+#: Options that JAX's arguments determine, or that return something other than JAX's arrays.
+_EXCLUDED: Final = ("dtype", "guards", "sparse", "target")
 
 
 def _inside(make: Callable[P, Derivative]) -> Callable[P, Callable[..., Any]]:
-    """Return a function of accumulus whose derivatives are functions of JAX's arrays."""
+    """Wrap a function of accumulus so that its derivatives take and return JAX's arrays."""
 
-    def inside(*arguments: P.args, **asked: P.kwargs) -> Callable[..., Any]:
-        options = dict[str, Any](asked)
+    def inside(*arguments: P.args, **keywords: P.kwargs) -> Callable[..., Any]:
+        options = dict[str, Any](keywords)
         if not arguments and "f" not in options:
             make()  # type: ignore[call-arg]  # raises the error that names the missing argument
         return _Inside(make, arguments or (options.pop("f"),), options)
@@ -106,7 +106,7 @@ def _inside(make: Callable[P, Derivative]) -> Callable[P, Callable[..., Any]]:
     parameters = [
         parameter
         for parameter in shown.parameters.values()
-        if parameter.name not in _DECIDED and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+        if parameter.name not in _EXCLUDED and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
     ]
     vars(inside)["__signature__"] = shown.replace(parameters=parameters, return_annotation=Callable[..., Any])
     inside.__name__ = inside.__qualname__ = name_of(make)
@@ -135,7 +135,7 @@ class _Inside:
     """
 
     def __init__(self, make: Callable[..., Derivative], positional: Sequence[Any], keywords: Any) -> None:
-        if wrong := [name for name in _DECIDED if name in keywords]:
+        if wrong := [name for name in _EXCLUDED if name in keywords]:
             raise ArgumentError(
                 f"{wrong[0]} was given for a derivative inside of JAX; leave it out: results are dense arrays in the "
                 "precision of the arguments, and decisions on values are not supported"
@@ -222,11 +222,11 @@ def _in_order(required: Sequence[Any], examples: Sequence[Any], values: Sequence
 def _computed(program: CompiledProgram) -> Compute:
     """Return a function from the numbers that a program takes to the arrays that it writes at one point."""
     kernel, tape = program.kernel, program.tape
-    forms = [jax_library.ShapeDtypeStruct((segment.length,), kernel.dtype) for segment in kernel.segments]
+    result_types = [jax_library.ShapeDtypeStruct((segment.length,), kernel.dtype) for segment in kernel.segments]
     emitted: Compute | None = None
     if tape.scalars is not None:
         emitted = jax_function(tape, kernel.segments, str(kernel.dtype))
-    on_cpu = _called(kernel, forms)
+    on_cpu = _called(kernel, result_types)
 
     def run(*x: Any) -> tuple[Any, ...]:
         if jax_library.default_backend() == "cpu":
@@ -254,30 +254,30 @@ def _computed(program: CompiledProgram) -> Compute:
     return typed
 
 
-def _called(kernel: Kernel, forms: Sequence[Any]) -> Compute:
+def _called(kernel: Kernel, result_types: Sequence[Any]) -> Compute:
     """Return a function that calls a kernel through XLA."""
-    widest = max(range(len(forms)), key=lambda k: int(forms[k].shape[0]), default=None)
-    if widest is None or not forms[widest].shape[0]:
-        return lambda *_: tuple(jnp.zeros(form.shape, form.dtype) for form in forms)
+    longest = max(range(len(result_types)), key=lambda k: int(result_types[k].shape[0]), default=None)
+    if longest is None or not result_types[longest].shape[0]:
+        return lambda *_: tuple(jnp.zeros(form.shape, form.dtype) for form in result_types)
     if isinstance(kernel, LLVMKernel):
         address, owner = kernel.address(), kernel
     else:
         address, owner = _address_of(kernel)
-    _KEPT.append(owner)  # JAX's compiled functions call it, and do not count as references
-    attributes = {RUN: np.int64(address), ENTRIES: np.int64(forms[widest].shape[0])}
-    name = _target(len(kernel.arguments), len(forms), widest)
-    call = jax_library.ffi.ffi_call(name, tuple(forms), vmap_method="broadcast_all")
+    _KEPT_ALIVE.append(owner)  # JAX's compiled functions hold its address, which keeps nothing alive
+    attributes = {RUN: np.int64(address), ENTRIES: np.int64(result_types[longest].shape[0])}
+    name = _target(len(kernel.arguments), len(result_types), longest)
+    call = jax_library.ffi.ffi_call(name, tuple(result_types), vmap_method="broadcast_all")
     return lambda *x: tuple(call(*x, **attributes))
 
 
-_KEPT: Final[list[Any]] = []
+_KEPT_ALIVE: Final[list[Any]] = []
 
 
 @cache
-def _target(arguments: int, results: int, widest: int) -> str:
+def _target(arguments: int, results: int, longest: int) -> str:
     """Return the name under which the XLA handler for these numbers of arguments and results is registered in JAX."""
-    name = f"accumulus_{arguments}_{results}_{widest}"
-    address = ctypes.c_void_p(handler(arguments, results, widest))
+    name = f"accumulus_{arguments}_{results}_{longest}"
+    address = ctypes.c_void_p(handler(arguments, results, longest))
     jax_library.ffi.register_ffi_target(name, jax_library.ffi.pycapsule(address), platform="cpu")
     return name
 

@@ -1,9 +1,9 @@
-"""SciPy's solvers within functions that are recorded, called with traced values or with functions that use them.
+"""Recording of calls of SciPy's solvers that depend on traced values, by arguments or through functions.
 
-Each is recorded as an opaque call of SciPy's own solver on the compiled equations, so values equal SciPy's. Derivatives
-are computed as for `accumulus.odeint`, and by `accumulus.programs.root_finding`. A call is refused if its values would
-differ from SciPy's, or if its derivatives would be less accurate than the solver; the message shows the call to write
-instead.
+Each call is recorded as an opaque call of SciPy's own solver on the compiled equations, so values equal SciPy's.
+Derivatives of solutions of differential equations are those of `accumulus.odeint`; derivatives of roots and integrals
+are those of `accumulus.programs.root_finding`. A call is refused if its values would differ from SciPy's, or if its
+derivatives would be less accurate than the solver; the message shows the call to write instead.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from accumulus.programs.root_finding import Integral, Root, stationary
 from accumulus.tape.tape import from_bytes, to_bytes
 
 #: Number of systems of equations whose programs are cached: more take memory, fewer prepare programs again.
-_KEPT: Final = 64
+_MOST_CACHED: Final = 64
 #: Explicit methods of `solve_ivp`, whose steps need no Jacobian.
 _EXPLICIT: Final = ("RK23", "RK45", "DOP853")
 
 
 def record_solver_call(name: str, tape: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """Record a call of one of SciPy's solvers: its results are traced values.
+    """Record a call of one of SciPy's solvers, and return its results as traced values.
 
     Returns:
         `NotImplemented` if neither the arguments nor the functions among them depend on traced values.
 
     Raises:
-        TraceError: for options that cannot be recorded, and equations that cannot be recorded.
+        TraceError: if an option or the equations cannot be recorded.
     """
     record = _SOLVERS[name]
     try:
@@ -82,18 +82,18 @@ def _equations(
         None if nothing depends on traced values.
     """
     args = _as_tuple(args)
-    before, does = ACTIVE.refusal, _depends([function, *args, *further])
+    earlier_refusal, is_traced = ACTIVE.refusal, _depends([function, *args, *further])
     try:
-        user = decided(function)
+        recorded_function = decided(function)
         body = recorded_equations(
-            lambda y: user(y, *args), function, [(Leaf(), [(shape, False)])], tape, _name(function)
+            lambda y: recorded_function(y, *args), function, [(Leaf(), [(shape, False)])], tape, _name(function)
         )
     except Exception:
-        if does:
+        if is_traced:
             raise
-        ACTIVE.refusal = before  # SciPy calls it on numbers
+        ACTIVE.refusal = earlier_refusal  # nothing is traced: SciPy calls the function on numbers
         return None
-    if not does and not len(body.taken):
+    if not is_traced and not len(body.taken):
         return None
     return (
         _equations_of(to_bytes(body.tape), int(np.prod(shape)) if shape else None, _name(function)),
@@ -103,7 +103,7 @@ def _equations(
 
 
 def _as_tuple(args: Any) -> tuple[Any, ...]:
-    """Return further arguments as a tuple; like SciPy, accept a single argument without one."""
+    """Return further arguments as a tuple; like SciPy, wrap a single argument that is not a tuple."""
     return args if isinstance(args, tuple) else (args,)
 
 
@@ -116,7 +116,7 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MOST_CACHED)
 def _equations_of(rows: bytes, size: int | None, name: str) -> Equations:
     return Equations(from_bytes(rows), (size,), name)
 
@@ -173,12 +173,12 @@ def _result(**values: Any) -> Any:
 def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *further: Any, **options: Any) -> Any:
     """Refuse LSODA, whose steps depend on how it obtains its Jacobian, if the call depends on traced values."""
     args = _as_tuple(args)
-    arguments = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
-    if _equations(tape, arguments, _shape(tape, y0), (), list(args), y0, t) is None:
+    right_side = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
+    if _equations(tape, right_side, _shape(tape, y0), (), list(args), y0, t) is None:
         return NotImplemented
     raise refuse(
         "scipy.integrate.odeint is not recorded: its steps depend on how its Jacobian is computed. Write "
-        f"acc.odeint(f, y0, t{', *args' * bool(args)}), of f(t, y, …), which is the same integrator, with the "
+        f"acc.odeint(f, y0, t{', *args' * bool(args)}) with f(t, y, …): it is the same integrator, with the compiled "
         "Jacobian."
     )
 
@@ -213,7 +213,7 @@ def _quad(
     return make(tape, value), make(tape, error)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MOST_CACHED)
 def _integral(equations: Equations, options: Any) -> Integral:
     return Integral(equations, options)
 
@@ -284,7 +284,7 @@ def _near(
     options: dict[str, Any],
     refusal: str | None = None,
 ) -> Any:
-    """Record a solver's result near a guess: the unknowns, flat, a function that evaluates there, and their shape.
+    """Record the result of a solver that starts from a guess.
 
     Args:
         name: name of SciPy's solver.
@@ -294,9 +294,10 @@ def _near(
         args: further arguments of the function.
         jacobian: True for the compiled Jacobian; else the solver's own argument.
         options: options of the solver.
-        refusal: condition under which the solver can be recorded, if this call violates one, for the error.
+        refusal: conditions of recording that this call violates, for the error message; None if it violates none.
 
     Returns:
+        The flat unknowns, a function that evaluates the equations there, and the shape of the unknowns;
         `NotImplemented` if nothing depends on traced values.
     """
     shape = _shape(tape, x0)
@@ -390,12 +391,12 @@ def _least_squares(
     max_nfev: Any = None,
     args: Any = (),
 ) -> Any:
-    """Record the minimum of half a sum of squares without bounds, where its gradient is zero."""
+    """Record the unbounded minimum of half a sum of squares, as a root of its gradient."""
     options = {"method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev}
     options |= {} if x_scale is None else {"x_scale": x_scale}
     refusal = (
         "without bounds, and with loss='linear': where a bound is active the gradient is not zero. Write the "
-        "conditions that hold at the solution, and acc.implicit of them."
+        "conditions that hold at the solution as a function, and pass it to acc.implicit."
     )
     if loss == "linear" and np.isneginf(bounds[0]).all() and np.isposinf(bounds[1]).all():
         refusal = ""
@@ -406,7 +407,7 @@ def _least_squares(
     return _result(x=solution[0], fun=values, cost=0.5 * np.sum(values**2), status=1)
 
 
-_stationary: Final = lru_cache(maxsize=_KEPT)(stationary)
+_stationary: Final = lru_cache(maxsize=_MOST_CACHED)(stationary)
 
 _SOLVERS: Final[dict[str, Callable[..., Any]]] = {
     "solve_ivp": _solve_ivp,

@@ -1,8 +1,8 @@
 """Derivatives through recurrences, written onto a program: tangents of all columns, or adjoints of all rows.
 
-The first nonzeros of a column are incoming entries, or products of them; all later ones are recurrences. One body
-computes all entries of an instance in a column. Columns in which other terms are zero have other bodies, unless the
-computation is the same on other terms.
+The first nonzeros of a column are incoming entries, or products of them; a recurrence computes all later ones. One body
+computes all entries that an instance has in a column. Columns with different zero terms have different bodies, unless
+the bodies compute the same from their nonzero terms.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_BODIES: Final = 512
 
 
 def through(recurrence: Recurrence, way: Way, entries: Sequence[Entries], products: Products) -> Entries:
-    """Return derivatives of a recurrence's results through all its steps; in reverse, with respect to its results.
+    """Return the derivatives of a recurrence's results; in reverse, the derivatives with respect to its results.
 
     Args:
         recurrence: recurrence that is differentiated.
@@ -56,17 +56,17 @@ def through(recurrence: Recurrence, way: Way, entries: Sequence[Entries], produc
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Pairs with the same terms."""
+    """Pairs of an instance and a column with the same nonzero terms."""
 
     pairs: Integers  # in the order of their instances
-    slots: list[int]  # operands that are terms
+    slots: list[int]  # operands that contribute terms
     body: _Body  # computes the pairs
-    # from_lists, factors: inputs of the body besides operands
+    # inputs of the body besides operands: incoming entries, and local derivatives
     from_lists: list[Column]
     factors: list[Column]
 
 
-def _parted(pairs: Integers, kinds: Integers) -> list[Integers]:
+def _split(pairs: Integers, kinds: Integers) -> list[Integers]:
     """Split pairs by their kinds; keep them together if there are too many kinds."""
     order = np.argsort(kinds, kind="stable")
     parts = np.split(pairs[order], np.flatnonzero(np.diff(kinds[order])) + 1)
@@ -84,7 +84,7 @@ def _joined(parts: Sequence[Column]) -> Column:
 
 
 class _Writer:
-    """Writer of the entries of a way onto a program.
+    """Writer of the entries that a `Way` computes, as operations of a program.
 
     Attributes:
         references: (outputs, pairs), references of the entries.
@@ -99,15 +99,15 @@ class _Writer:
         self.references = np.full((direction.wakes.shape[1], len(way.reached)), self.zero)
         self.results = len(recurrence.outputs)
         instances = self.reached.instances
-        #: Instances in the order of the recurrence itself, as the factors have them.
+        #: Instances as the recurrence itself numbers them; the columns of the factors have this order.
         self.instances = recurrence.count - 1 - instances if way.is_reverse else instances
 
     def write(self) -> None:
         operands = self.reached.operands >= 0
-        births: NDArray[np.bool_] = np.logical_not(operands.any(axis=1))
-        for groups in self._grouped(self._alike(np.flatnonzero(births))):
+        first_nonzeros: NDArray[np.bool_] = np.logical_not(operands.any(axis=1))
+        for groups in self._grouped(self._alike(np.flatnonzero(first_nonzeros))):
             self._write_first(groups)
-        for groups in self._grouped(self._columns_alike(np.flatnonzero(~births))):
+        for groups in self._grouped(self._columns_alike(np.flatnonzero(~first_nonzeros))):
             self._write_rest(groups)
 
     def _alike(self, pairs: Integers) -> Iterator[Integers]:
@@ -119,7 +119,7 @@ class _Writer:
             yield pairs
             return
         _, kinds = np.unique(continuing @ (1 << np.arange(continuing.shape[1])), return_inverse=True)
-        yield from _parted(pairs, kinds)
+        yield from _split(pairs, kinds)
 
     def _columns_alike(self, pairs: Integers) -> Iterator[Integers]:
         """Yield pairs grouped by column, columns with the same kinds of terms together."""
@@ -130,7 +130,7 @@ class _Writer:
         for index, taken in enumerate([*self.reached.operands.T, *self.reached.lists.T]):
             flags[columns[taken[pairs] >= 0], index] = True
         _, kinds = np.unique(flags, axis=0, return_inverse=True)
-        yield from _parted(pairs, kinds.reshape(-1)[columns])
+        yield from _split(pairs, kinds.reshape(-1)[columns])
 
     def _grouped(self, parts: Iterable[Integers]) -> list[list[_Group]]:
         """Return pairs with their bodies; pairs with equal bodies are together, even if their terms differ."""
@@ -147,7 +147,7 @@ class _Writer:
         return list(groups.values())
 
     def _write_first(self, groups: Sequence[_Group]) -> None:
-        """Write entries that become nonzero here: no operand is nonzero yet."""
+        """Write the first nonzeros of columns, which take no earlier entries."""
         computed = len(groups[0].body.computed)
         if computed:
             columns = [_joined(parts) for parts in zip(*([*g.from_lists, *g.factors] for g in groups), strict=True)]
@@ -156,7 +156,7 @@ class _Writer:
         self._follow(groups)
 
     def _write_rest(self, groups: Sequence[_Group]) -> None:
-        """Write a recurrence in which each pair takes earlier ones of its column."""
+        """Write all later nonzeros as a recurrence, in which each pair takes earlier pairs of its column."""
         step = self.direction.step_of[self.reached.instances[np.concatenate([group.pairs for group in groups])]]
         order = np.argsort(step, kind="stable") if len(groups) > 1 else np.arange(len(step))
         inverse = np.empty_like(order)

@@ -33,8 +33,9 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan
 
-#: Relative distances of the points from the first one, in turn; and factors of the first arguments at the last points.
-#: More points take time for each comparison, fewer miss branches; distant points leave the function's domain.
+#: Relative distances of the further points from the first one, used in turn; and factors by which the last points are
+#: multiples of the first. More points take time for each comparison, fewer miss branches; distant points leave the
+#: function's domain.
 REACHES: Final = (1e-6, 0.01, 0.1, 0.5, 1.0)
 SCALES: Final = (-1.0, 0.1, 10.0)
 #: Options that the check sets itself.
@@ -111,7 +112,7 @@ def check(
     findings: list[Finding] = []
     if recording.guards:
 
-        def again(point: Sequence[Any]) -> Recording:
+        def record_at(point: Sequence[Any]) -> Recording:
             try:
                 return recorded(point)
             except MismatchError as error:
@@ -119,9 +120,9 @@ def check(
                 findings.append(Finding("recording, function", 1, 1, math.inf, math.nan, at, str(error)))
                 raise
 
-        cases = by_case([recording], tried, again)
+        cases = by_case([recording], tried, record_at)
         tried += at_borders(cases)
-        cases = by_case([representative for representative, _ in cases], tried, again)
+        cases = by_case([representative for representative, _ in cases], tried, record_at)
     compared = 0
     for case, members in cases:
         if members:
@@ -208,11 +209,11 @@ def _points(arguments: Sequence[Any], shapes: Sequence[tuple[int, ...] | None], 
 #: cases unchecked.
 MOST_CASES: Final = 6
 #: Maximum number of borders to locate, and number of bisections for each. More borders take time, fewer leave
-#: derivatives beside them unchecked; with fewer bisections, points beside a border are less near.
+#: derivatives beside them unchecked; with fewer bisections, points beside a border are farther from it.
 MOST_BORDERS: Final = 4
 HALVINGS: Final = 60
 #: Relative distance from a border, towards a point of the case, at which derivatives are compared with differences: a
-#: smaller one leaves no room for their steps, a larger one misses mistakes near the border.
+#: smaller one leaves no room for the steps of the differences, a larger one misses mistakes near the border.
 BESIDE: Final = 0.02
 
 Point = Sequence[Any]

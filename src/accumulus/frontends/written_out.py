@@ -15,14 +15,14 @@ from accumulus.frontends.location import in_library
 from accumulus.tape.blocks import Block
 from accumulus.tape.program import Program
 
-#: Advice on shortening them.
+#: Advice on how to shorten such programs.
 INSTEAD: Final = "Operations on whole arrays, and loops by acc.map, acc.scan or acc.assemble, are prepared in a moment"
 
 #: Number of operations above which a warning is issued: preparing a program of this length takes half a minute. With
 #: fewer, the warning disturbs preparations that end soon; with more, the user waits without it.
 LONG: Final = 100_000
-#: Seconds between two samples of the position in a function: shorter ones slow the recording down, longer ones see too
-#: few lines of a quick one.
+#: Seconds between two samples of the position in a function: a shorter interval slows the recording down, a longer one
+#: takes too few samples of a quick recording.
 INTERVAL: Final = 0.001
 
 #: File, line and function.
@@ -33,7 +33,7 @@ class BusiestLine:
     """A sampling profiler for a ``with`` block: the line of user code that is on top of the stack most often.
 
     Args:
-        looks: True to start the sampling thread; else nothing is sampled.
+        looks: if False, nothing is sampled.
     """
 
     def __init__(self, looks: bool) -> None:
@@ -63,7 +63,7 @@ class BusiestLine:
         while not self._ended.wait(INTERVAL):
             frame, site = sys._current_frames().get(thread), None
             while frame is not None and frame is not outer:
-                if frame.f_code in _OWN:  # the block has not begun, or has ended
+                if frame.f_code in _OWN:  # the thread enters or leaves the block
                     site = None
                     break
                 if site is None and not in_library(frame):
@@ -74,7 +74,7 @@ class BusiestLine:
 
 
 def site_of(frame: FrameType) -> Line | None:
-    """Return where a frame is; None without a source, or between two lines, where `f_lineno` is None."""
+    """Return the file, line and function of a frame; None without source text, or if `f_lineno` is None."""
     name, line = frame.f_code.co_filename, frame.f_lineno
     return (name, line, frame.f_code.co_name) if line and linecache.getline(name, line) else None
 
@@ -83,7 +83,7 @@ _OWN: Final = {BusiestLine.__enter__.__code__, BusiestLine.__exit__.__code__}
 
 
 def scalar_operations(program: Program) -> int:
-    """Return the number of scalar operations, outside of loops."""
+    """Return the number of scalar operations outside of loops."""
     if program.scalars is not None:
         return program.operations
     return sum(block.operations for block in program.blocks if _is_scalar(block))

@@ -1,6 +1,6 @@
 """Recordings of Taylor coefficients of a function along a path of its arguments.
 
-For recordings with loops, they are loops, too: the recurrences of each body, for all of its instances.
+Loops stay loops: each body becomes the recurrences of its Taylor coefficients, for all of its instances.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _by_derivatives(
 ) -> tuple[Tape, Integers]:
     """Return the tape and the coefficients of its results as repeated derivatives with respect to t.
 
-    This gives solutions of equations derivatives of every order, for any solver.
+    It works at every order for solutions of equations, by any solver.
     """
     scalars, values = recording.scalars, recording.results
     along = Tape(1 + scalars.inputs)
@@ -128,7 +128,7 @@ def _by_derivatives(
     return tape, np.array(coefficients, np.int64).reshape(order, -1)
 
 
-# Of loops ------------------------------------------------------------------------------------------------------------
+# Recordings with loops ------------------------------------------------------------------------------------------------
 
 
 def _of_loops(

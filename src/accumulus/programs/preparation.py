@@ -31,8 +31,8 @@ from accumulus.targets import target_of
 WRITING: Final = 7e-6
 GUARDED: Final = 4e-5
 BYTES: Final = 1000
-#: Seconds above which a warning is issued, too: a larger number leaves the user without an explanation, a smaller one
-#: warns of preparations that end before the warning is read.
+#: Expected seconds above which a warning is issued besides the progress line: a larger number leaves the user without
+#: an explanation, a smaller one warns of preparations that end before the warning is read.
 LONG: Final = 15.0
 #: The stages that search. The clock of the deadline stops during the others, which no time limit can shorten.
 _SEARCHES: Final = ("plan", "optimise")
@@ -66,7 +66,7 @@ class Preparation:
         self._line.__exit__(*error)
 
     def by_default(self) -> Preparation:
-        """Return the same preparation with the default effort and time limit, within this one's work."""
+        """Return this preparation with the default effort and time limit, within its own limit of work."""
         other = copy(self)
         other.context = self.context.within(WORK * Options().time_limit).having(effort="balanced")
         other.options = other.context.options
@@ -96,17 +96,17 @@ class Preparation:
             return
         quick = target_of("llvm").seconds(operations)
         if compiling > max(writing, 2 * quick):
-            instead = f"target='llvm' compiles them in about {max(quick, 1.0):.0f} s"
+            advice = f"target='llvm' compiles them in about {max(quick, 1.0):.0f} s"
         elif not self.options.takes_arrays:
-            instead = "in float64 and without exact_order=True, operations on long arrays stay loops"
+            advice = "in float64 and without exact_order=True, operations on long arrays stay loops"
         else:
-            instead = INSTEAD
+            advice = INSTEAD
         done = "written out one by one" + " and compiled" * compiles
-        said = f"{subject} are {done}, which takes about {seconds:.0f} s. {instead}"
-        self._line.expect(seconds, said)
+        message = f"{subject} are {done}, which takes about {seconds:.0f} s. {advice}"
+        self._line.expect(seconds, message)
         if seconds > LONG and not self._is_warned and self.options.progress is not False:
             self._is_warned = True
-            warn(said)
+            warn(message)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

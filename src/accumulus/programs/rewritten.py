@@ -1,7 +1,7 @@
 """Tapes after rewriting: loaded from the cache, or rewritten with other tapes of the same derivatives as sources.
 
-An effort that makes one program from several takes values from other elimination orders, and from other forms of the
-function. This module also finds the primal operations of programs that keep the function's arithmetic exact.
+The effort "thorough" also takes values from programs in other elimination orders, and of other forms of the function.
+This module also finds the function's own operations, for programs that keep its arithmetic exact.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def alternatives_for(linearization: Linearization, context: Context) -> Iterator
 
     Yields:
         Tapes with the outputs of the tape emitted for the plan. Tapes of rewritten functions have the same values only
-        up to rounding, and up to custom derivatives; users of their values must verify them.
+        up to rounding, and up to custom derivatives, so values taken from them must be verified.
     """
     graph, options = linearization.graph, context.options
     if options.method != "auto" or options.effort != "thorough" or graph.mirror is not None:
@@ -105,12 +105,12 @@ def alternatives_for(linearization: Linearization, context: Context) -> Iterator
     if not graph.wants_all:
         return
     function = _function(linearization, context)
-    # a single place for each entry
+    # one row and column for each entry
     coordinates_of = {entry: coordinates for coordinates, entry in _places(linearization, accumulation).items()}
-    rewritten = with_sums_of_angles(function)
-    if rewritten is not None:
+    reformulated = with_sums_of_angles(function)
+    if reformulated is not None:
         for method in _REWRITTEN:
-            yield _derivatives(rewritten, linearization, coordinates_of, method, context)
+            yield _derivatives(reformulated, linearization, coordinates_of, method, context)
 
 
 def _derivatives(
@@ -142,12 +142,12 @@ def _derivatives(
 
 
 def _accumulation(linearization: Linearization, method: str, context: Context) -> Accumulation:
-    brief = context.having(method=method, effort="fast", executor=None, progress=None)
-    return find_plan(linearization.graph, brief, keep_best=False).accumulation
+    quick = context.having(method=method, effort="fast", executor=None, progress=None)
+    return find_plan(linearization.graph, quick, keep_best=False).accumulation
 
 
 def _function(linearization: Linearization, context: Context) -> Tape:
-    """Return the function rewritten by rules, except values whose rounding affects derivatives, as the sign of |x|."""
+    """Return the function rewritten by rules; values whose rounding decides derivatives stay (the sign of |x|)."""
     tape = linearization.tape.copy()
     is_needed = np.frombuffer(needed(tape), bool)
     outputs = tape.outputs

@@ -1,4 +1,4 @@
-"""Rolling of a tape into blocks of equal operations, where much of it repeats: maps, sums and recurrences."""
+"""Rolling of a repetitive tape into blocks of equal operations: maps, sums and recurrences."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Writing:
         self._cones = cones
         self._made = Program(tape.inputs, signed_zeros=tape.signed_zeros)
         self._constants = np.array(cones.constants, np.float64)
-        #: Reference in the new program of each one in the given program, without constants.
+        #: Reference in the new program of each reference of the tape, except constants.
         self._moved = np.full(cones.length, np.iinfo(np.int64).min)
         self._moved[: tape.inputs] = np.arange(tape.inputs)
         #: True for cones that are outputs or used outside their instance of a recurrence.
@@ -53,7 +53,7 @@ class _Writing:
         return self._made
 
     def _at(self, references: Integers) -> Integers:
-        """Return references of the new program."""
+        """Translate references of the tape to references of the new program."""
         constant = references < 0
         moved = np.where(constant, 0, self._moved[np.where(constant, 0, references)])
         if constant.any():
@@ -74,7 +74,7 @@ class _Writing:
     # Maps and sums -----------------------------------------------------------------------------------------------
 
     def add(self, instances: Integers) -> None:
-        """Add blocks for these cones, which are of one class."""
+        """Add blocks for cones of one class."""
         leaves, offsets = self._cones.leaves
         form = self._form(int(instances[0]))
         begins, ends = offsets[instances], offsets[instances + 1]
@@ -215,18 +215,18 @@ class _Operands:
 
 
 #: Sizes, in operations, below which a tape stays straight-line code: it is prepared quickly enough, and runs faster,
-#: since loops pass results through memory. A recurrence gains more: written out, it is one long chain to plan and
-#: compile. Larger sizes delay first results, smaller ones slow down calls.
+#: since loops pass results through memory. A recurrence is rolled from a smaller size on: written out, it is one long
+#: chain to plan and compile. Larger sizes delay first results, smaller ones slow down calls.
 FEWEST: Final = 40_000
 FEWEST_IN_RECURRENCES: Final = 20_000
-#: Least average number of repetitions of an operation, and largest number of distinct operations. Fewer repetitions and
-#: more distinct operations make loops that take nearly as long to prepare as straight lines, and run slower; the
-#: opposite writes out long programs.
+#: Least average number of repetitions of an operation, and largest number of distinct operations. With fewer
+#: repetitions and more distinct operations, loops take nearly as long to prepare as straight-line code, and run slower;
+#: stricter limits write out long programs.
 REPEATED: Final = 16
 MOST_DISTINCT: Final = 2_000
-#: Least ratio of simplified to remaining operations at which steps of a loop may differ in their operations. A smaller
-#: one records more functions a second time, without simplification; a larger one leaves loops with different steps as
-#: straight lines.
+#: Least ratio of simplified to remaining operations from which simplification is suspected to make the steps of a loop
+#: differ. A smaller ratio records more functions a second time, without simplification; a larger one leaves loops with
+#: different steps as straight-line code.
 SIMPLIFIED: Final = 0.01
 
 
@@ -245,7 +245,7 @@ def rolled(tape: Tape, times: float = 1.0, *, short: bool = False) -> Program | 
 
     Args:
         tape: tape to search for repetition.
-        times: number of operations that each recorded one becomes in all stages of preparation.
+        times: number of operations that preparation makes of each recorded one.
         short: if True, tapes of any length are searched.
 
     >>> tape = Tape(1000)

@@ -4,13 +4,13 @@ Signs are free while a network is rewritten. On a tape they are operations, but 
 taken either way round, a constant takes the sign of its product or sum, products and odd functions pass signs on.
 Changes of sign remain at outputs, at choices between values of different signs, and at arguments of functions that are
 neither odd nor even. `accumulus.rewriting.compiled.signs_kernel` searches for the signs with which nodes are computed.
-This comes last: builders move signs outwards, so a sign that is best changed once, before many products, would be
-changed after each of them.
+It runs last: the tape's builders move signs outwards, so a sign that is best changed once, before many products, would
+otherwise be changed after each of them.
 
-**Signs of zeros.** The search ignores signs of zeros. Operands of arctan2 stay unchanged while a network is rewritten,
-up to rewrites that are exact for unsigned zeros: ``x + 0`` becomes x, and ``b - a`` the negative of ``a - b``. So in
-the end each of these nodes is redefined by the operation of the tape that it was made from, and operations that share a
-node get separate nodes.
+**Signs of zeros.** The search ignores signs of zeros. Rewriting changes operands of arctan2 only in ways that are exact
+except for signs of zeros: ``x + 0`` becomes x, and ``b - a`` the negative of ``a - b``. In the end, therefore, each of
+these nodes is redefined by the operation of the tape that it was made from, and operations that share a node get
+separate nodes.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ THRESHOLDS: Final = thresholds(THRESHOLD_COUNT)
 #: time in proportion, fewer leave changes of sign.
 ROUNDS: Final = 3
 LARGE: Final = 10_000
-#: Visits per node in a round, and least number of visits of a window. Larger networks are annealed in windows of
-#: `WINDOW` nodes, each overlapping half of the one before; and visits per node there. More visits cost time in
-#: proportion, fewer leave changes of sign; larger windows leave the cache, smaller ones see fewer signs together.
+#: A round makes `VISITS` visits per node, and at least `FEWEST` in each window. Networks of more than `WINDOW` nodes
+#: are annealed in windows of that size, each overlapping half of the one before, with `FEWER` visits per node. More
+#: visits cost time in proportion, fewer leave changes of sign; larger windows leave the cache, smaller ones see fewer
+#: signs together.
 VISITS: Final = 40
 FEWEST: Final = 4_000
 WINDOW: Final = 2048
@@ -62,7 +63,8 @@ FEWER: Final = 20
 #: colder one stays in a local minimum.
 HOT: Final = 0.8
 COLD: Final = 0.05
-#: Least number of products for which the sign of a common factor is changed instead of theirs; one would win nothing.
+#: Least number of products whose signs are changed by one change of a common factor's sign. With a single product,
+#: nothing would be saved.
 SHARED: Final = 2
 
 
@@ -90,7 +92,7 @@ class Definitions:
 
 def signed_tape(network: Definitions, tape: Tape) -> Tape:
     """Return the network as a tape with the inputs and constants of another tape, whose operations are ignored."""
-    # an exact sum is computed as defined: x - y where the node is its negative, and not y - x
+    # an exact sum is computed as defined: for a node that is -(x - y), x - y is computed, not y - x
     signs = np.where(network.exact & (network.codes == ADD), network.signs, 1)
     return _emitted(network, _order(network), signs, tape)
 
@@ -107,7 +109,7 @@ def with_fewest_signs(tape: Tape) -> Tape:
 
 
 def with_shared_changes(tape: Tape) -> Tape:
-    """Return the tape with changes of sign of products moved to factors that several of them share.
+    """Return the tape with changes of sign moved from products to factors that several of them share.
 
     -(a·b) is (-a)·b to the last bit, and one -a serves all products and quotients by a. Factors are chosen greedily,
     those of most products first.
@@ -130,7 +132,7 @@ def with_shared_changes(tape: Tape) -> Tape:
         for a in {first[m], second[m]}:
             if a >= 0 and codes[a] != NEGATIVE:
                 products_by.setdefault(a, []).append(r)
-    # factors whose negatives are there come first
+    # factors whose negatives are computed anyway come first
     changed = {first[r] for r in np.flatnonzero(rows[:, 0] == NEGATIVE).tolist() if r not in waiting}
     by_factor: dict[int, int] = {}
     for factor in sorted(products_by, key=lambda a: (a not in changed, -len(products_by[a]))):
@@ -231,9 +233,9 @@ def _order(network: Definitions) -> Integers:
 
 
 def _signs(network: Definitions, order: Integers) -> Integers:
-    """Return 1 for each node that is computed as its value, and -1 for each computed as the negative of that."""
+    """Return the sign with which each node is computed: 1 for its value, -1 for the negative of its value."""
     signs = np.ones(len(network.codes), np.int64)
-    # operations by position, then the outputs, then one node that stands for all inputs and never turns
+    # operations by position, then the outputs, then one node that stands for all inputs and never changes sign
     count, outputs = len(order), len(network.outputs)
     fixed = count + outputs + 1
     places = np.zeros(len(network.codes), np.int64)
@@ -332,27 +334,27 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     nodes, turned = np.abs(rows), np.sign(rows)
     is_number = network.codes[nodes] == CONSTANT
 
-    # sign: factor of each operation; comes: signs of its arguments as computed; by: factors of the arguments; left:
-    # signs that remain to be applied. Numbers take any sign.
+    # sign: factor of each operation; incoming: signs of its arguments as computed; factors: factors that the arguments
+    # need; remaining: signs that are still to be applied. Numbers take any sign.
     sign = signs[order] * network.signs[order]
-    comes = turned * signs[nodes]
-    by = np.ones_like(rows)
-    by[sums, :2] = sign[sums, np.newaxis]
-    by[odd, 0] = sign[odd]
-    by[choices, 1:] = sign[choices, np.newaxis]
-    by[products, 0] = (sign * np.where(is_number[:, 1], 1, comes[:, 1]))[products]
+    incoming = turned * signs[nodes]
+    factors = np.ones_like(rows)
+    factors[sums, :2] = sign[sums, np.newaxis]
+    factors[odd, 0] = sign[odd]
+    factors[choices, 1:] = sign[choices, np.newaxis]
+    factors[products, 0] = (sign * np.where(is_number[:, 1], 1, incoming[:, 1]))[products]
     by_number = products & is_number[:, 1]
-    by[by_number, 1] = np.where(is_number[:, 0], 1, by[:, 0] * comes[:, 0])[by_number]
-    left = np.where(is_number, 1, by * comes)
+    factors[by_number, 1] = np.where(is_number[:, 0], 1, factors[:, 0] * incoming[:, 0])[by_number]
+    remaining = np.where(is_number, 1, factors * incoming)
 
     # the result's own sign, differences, and arguments that have to be changed first
-    negative_sums = (kinds == kind.EXACT_SUM) & (left[:, :2] < 0).all(axis=1)
-    left[negative_sums, 0] = 1
-    alike = left[:, 0] == left[:, 1]
-    result = np.where((sums & alike) | (products & ~by_number) | odd, left[:, 0], 1)
+    negative_sums = (kinds == kind.EXACT_SUM) & (remaining[:, :2] < 0).all(axis=1)
+    remaining[negative_sums, 0] = 1
+    alike = remaining[:, 0] == remaining[:, 1]
+    result = np.where((sums & alike) | (products & ~by_number) | odd, remaining[:, 0], 1)
     result = np.where(even | other, sign, result)
     used = np.arange(3) < _ARITY[codes][:, np.newaxis]
-    changed = (choices | other)[:, np.newaxis] & (left < 0) & used
+    changed = (choices | other)[:, np.newaxis] & (remaining < 0) & used
     changed[negative_sums, 0] = True
 
     # one row for each argument that is changed, the operation, and perhaps its change of sign
@@ -365,14 +367,14 @@ def _emitted(network: Definitions, order: Integers, signs: Integers, tape: Tape,
     base = tape.emptied()
     operands = reference_of[nodes]
     numbers = is_number & used
-    operands[numbers] = _constants(base, (network.numbers[nodes] * turned * by)[numbers])
+    operands[numbers] = _constants(base, (network.numbers[nodes] * turned * factors)[numbers])
     recorded = commands(int(np.count_nonzero(present)))
     for k in range(3):
         chosen = changed[:, k]
         recorded[at[chosen, k]] = commands(int(np.count_nonzero(chosen)), change, operands[chosen, k])
         operands[chosen, k] = tape.inputs + at[chosen, k]
     differences = sums & ~alike
-    backwards = differences & (left[:, 0] < 0)
+    backwards = differences & (remaining[:, 0] < 0)
     operands[backwards, :2] = operands[backwards, 1::-1]
     recorded[at[:, 3]] = np.column_stack(
         [
@@ -416,7 +418,7 @@ def written_tape(network: Definitions, tape: Tape, meanings: Integers) -> Tape |
         meanings: node of each of the tape's references; operands of operations that see signs of zeros still have one.
 
     Returns:
-        The tape; None if two operations differ in the signs of zeros only, since they are one node.
+        The tape; None if two operations that share a node must differ in the signs of zeros.
     """
     seeing = seeing_zero_signs(tape)
     if not len(seeing):

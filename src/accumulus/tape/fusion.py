@@ -3,8 +3,8 @@
 A block and another block that takes its results entry by entry, in order, have the same instances and become one body.
 A block that takes them in any other order, or sums them, waits until all are computed. Each block therefore has a
 level: at least the level of blocks that it takes entry by entry, and at least one more than the level of all other
-operands. Blocks of one length and level form one map, and maps in the order of their levels never wait for a later one.
-Sums, recurrences, matrix operations and calls are separate maps.
+operands. Blocks with the same number of instances and the same level form one map. Maps run in the order of their
+levels, so that none waits for a later one. Sums, recurrences, matrix operations and calls are separate maps.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _ALONE: Final = frozenset((SUM, SCAN, CALL, *OF_MATRICES))
 
 @dataclass(slots=True)
 class Map:
-    """A body that runs for each of `count` instances, maybe step by step; or a block of sums; or a matrix operation."""
+    """A body that runs for `count` instances, in steps for a recurrence; a block of sums; or a matrix operation."""
 
     count: int  # number of instances
     level: int  # maps run in the order of their levels
     is_sum: bool
     blocks: list[int] = field(default_factory=list)  # positions of its blocks
-    # operands of instances from outside, one column each; the inputs of the body
+    # columns of operands from outside of the map, one for each input of the body
     leaves: list[Column] = field(default_factory=list)
     # one instance; its outputs are the results that are used outside, in the order of `results`
     body: Tape = field(default_factory=lambda: Tape(0))
     results: list[int] = field(default_factory=list)  # positions of the blocks whose results are used outside
     starts: list[int] = field(default_factory=list)  # reference of the first result of each output of the body
-    # for a recurrence: position of the first instance of each step, and the end of the last; leaves may be its own
+    # for a recurrence: first instance of each step, then the end of the last step; its leaves may include its own
     # results of earlier steps
     steps: NDArray[np.int64] | None = None
     # number of leading outputs that are computed operation by operation as recorded, since they reach a jump, or an
@@ -67,14 +67,14 @@ class Map:
 
 
 def fuse(tape: Program) -> list[Map]:
-    """Return the maps of a program in an order of computation, without blocks that no output needs."""
+    """Return the maps of a program in the order in which they run; blocks that no output needs are left out."""
     blocks = tape.blocks
     levels: list[int] = []
     used = np.zeros(len(blocks), bool)
     maps: dict[tuple[int, int, int], Map] = {}
     home: list[Map | None] = []
     taken: list[list[tuple[Column, int | None]]] = []
-    #: For recurrences, the outputs of the body whose results other blocks take.
+    #: Outputs of each recurrence's body that are used outside of it, by position of the block.
     outputs: dict[int, set[int]] = {}
     needed = tape.needed()
     for position, block in enumerate(blocks):
@@ -136,7 +136,7 @@ def _note(block: Block, operands: Column, outputs: dict[int, set[int]], position
 
 
 def block_of_results(tape: Program, block: Block, operands: Column) -> int | None:
-    """Return the block whose results a column is, one for each instance in order; None for any other column."""
+    """Return the block whose results, in order, are this column; None if there is no such block."""
     if block.code in _ALONE or not isinstance(operands, Range) or operands.start < 0:
         return None
     sources = tape.owners(operands)
@@ -241,7 +241,7 @@ def _outputs_in(block: Block, operands: Column) -> set[int]:
 
 
 def _applied(body: Tape, code: int, references: list[int]) -> int:
-    """Return an operation; a truth value that was stored as a number between two bodies becomes one again."""
+    """Apply an operation; a number that stores a truth value between two bodies becomes a truth value again."""
     truth, zero = max(references), min(references)
     if code in (_EQUAL, _NOT_EQUAL) and body.is_boolean(truth) and zero < 0 and body.value_of(zero) == 0.0:
         return truth if code == _NOT_EQUAL else body.logical_not(truth)

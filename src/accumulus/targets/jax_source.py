@@ -27,8 +27,8 @@ from accumulus.targets.nests import Nest
 from accumulus.targets.numpy_source import ArrayPrinter, BodyPrinter, function_parameters, wrapped_lines
 from accumulus.targets.target import Target
 
-#: Structural zeros are written separately if at most one entry in this many is stored. With a smaller number, sources
-#: scatter entries that an array could list; with a larger one, sources list many zeros.
+#: Stored entries are scattered into an array of zeros if they are at most one in this many. With a smaller number,
+#: sources scatter entries that an array could list; with a larger one, sources list many zeros.
 SPARSE: Final = 8
 _LINE: Final = 110
 

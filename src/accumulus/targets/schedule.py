@@ -1,7 +1,7 @@
 """Order of operations, and division of long programs: into functions, or into runs of equal operations.
 
-A *group* is `width` neighbouring entries of a result array (fewer at the end of a row): one vector register of a
-point's row. Results are produced group by group, in memory order, and the operations that a group needs come directly
+A *group* is `width` neighbouring entries of a result array, or fewer at the end of a row: the content of one vector
+register. Results are produced group by group, in memory order, and the operations that a group needs come directly
 before it, depth first. So values are used soon after they are computed: half as many are live as in the order of the
 tape, and fewer have to be spilled from registers to memory.
 
@@ -10,14 +10,13 @@ Long programs are cut into functions of bounded length (`cut`), which pass value
 complete.
 
 Programs that wait for chains of slow operations use the order of the critical path instead: the start of the longest
-chain comes first. A processor looks some hundred instructions ahead, and so finds other work meanwhile.
+chain comes first. A processor looks some hundred instructions ahead, and so finds other work while the chain waits.
 
 For programs that are too large for straight-line code, a loop over a table of arguments replaces a thousand
-instructions, and takes no longer to compile for a million operations than for ten. It pays if many operations of one
-kind can run one after the other, because none of them needs another's result: as in dense layers, in grids, in sums
-over many terms. The operations come in the usual order of results, in stretches, so that values are used soon after
-they are computed. Each stretch is sorted by depth, the longest chain of operations before an operation, and then by
-kind. Slots of values that are no longer needed are reused.
+instructions, and takes no longer to compile for a million operations than for ten. It pays off if many operations of
+one kind are independent, as in dense layers, grids, and sums over many terms. The operations come in the usual order of
+results, in stretches, so that values are used soon after they are computed. Each stretch is sorted by depth, the
+longest chain of operations before an operation, and then by kind. Slots of values that are no longer needed are reused.
 """
 
 from __future__ import annotations
@@ -141,8 +140,8 @@ def order_by_registers(
 
     While all live values fit the registers, the operation at the start of the longest chain comes next, as in
     `order_by_critical_path`, so that independent chains begin side by side. Otherwise the next operation is one that
-    does not increase the number of live values: the last use of the most values, and among equals the one with the
-    oldest argument. If there is none, it is the first in the order of `order`.
+    does not increase the number of live values: the last use of the most values, with the oldest argument in a tie. If
+    no operation is a last use, the first in the order of `order` comes next.
 
     This is integrated prepass scheduling: J. R. Goodman and W.-C. Hsu, Code scheduling and register allocation in large
     basic blocks, International Conference on Supercomputing, 1988.
@@ -150,7 +149,7 @@ def order_by_registers(
     Args:
         tape: tape of the program.
         plan: groups of outputs that are stored together.
-        registers: number of live values from which operations that end values are preferred; None for no limit.
+        registers: number of live values from which last uses are preferred; None for no limit.
         partners: for some operations, another one with the same arguments that follows directly.
     """
     partners = {} if partners is None else partners
@@ -164,9 +163,11 @@ def order_by_registers(
     for k, places in enumerate(arguments):
         for a in places:
             users[a].append(k)
-    chain = [0] * count
+    longest_chain = [0] * count
     for k in range(count - 1, -1, -1):
-        chain[k] = LATENCY[tape.codes[references[k]]] + max([chain[user] for user in users[k]], default=0)
+        longest_chain[k] = LATENCY[tape.codes[references[k]]] + max(
+            [longest_chain[user] for user in users[k]], default=0
+        )
 
     # per operation: missing arguments, remaining uses, and values whose last use it is
     missing = [len(places) for places in arguments]
@@ -181,11 +182,11 @@ def order_by_registers(
     ends = [sum([left[a] == 1 for a in places]) for places in arguments]
     done = bytearray(count)
     time = [0] * count  # step at which a value was computed
-    # heaps of integers that end in digits for the operation: its number, or directly its reference. On top are: the
-    # longest chain; the most last uses, with the oldest argument among equals; the first number
+    # heaps of integers whose last digits are the operation's number, or its reference. On top are: of `critical`, the
+    # longest chain; of `ending`, the most last uses, then the oldest argument; of `first`, the lowest number
     size, digits = (len(tape), references) if registers is None else (count, range(count))
     places_of: Mapping[int, int] | range = index_of if registers is None else range(count)
-    critical = [digits[k] - chain[k] * size for k in range(count) if not missing[k]]
+    critical = [digits[k] - longest_chain[k] * size for k in range(count) if not missing[k]]
     ending: list[int] = []
     first = [k for k in range(count) if not missing[k]]
     heapq.heapify(critical)
@@ -246,7 +247,7 @@ def order_by_registers(
             for user in users[k]:
                 missing[user] -= 1
                 if not missing[user]:
-                    push(critical, digits[user] - chain[user] * size)
+                    push(critical, digits[user] - longest_chain[user] * size)
                     offer(user)
                     push(first, user)
 
@@ -300,7 +301,7 @@ def cut(tape: Tape, steps: Iterable[int | ResultGroup], size: int, reach: int) -
         tape: tape of the program.
         steps: operations and groups in order.
         size: largest number of steps of a part.
-        reach: a result is stored before the result `reach` positions after it.
+        reach: largest delay of a store: a result is stored before the one `reach` positions after it.
 
     Returns:
         The parts, and the number of slots that the frame needs.
@@ -387,8 +388,8 @@ def handed_on(tape: Tape, steps: Sequence[int | ResultGroup], size: int) -> int:
 PRODUCT_PLUS, PRODUCT_MINUS, WITHOUT_PRODUCT = range(len(OPERATIONS), len(OPERATIONS) + 3)
 #: Number of arguments by code, fused operations included.
 TAKEN: Final = np.array([*(operation.arity for operation in OPERATIONS), 3, 3, 3])
-#: Number of operations of a stretch, over which depths are counted: operations of one stretch are sorted together.
-#: Longer ones make longer runs, but keep more values in memory between them; shorter ones make shorter runs.
+#: Number of operations of a stretch: consecutive operations that are sorted together, by depth. Longer stretches make
+#: longer runs, but keep more values in memory between them; shorter ones make shorter runs.
 STRETCH: Final = 4096
 
 _ADD, _SUBTRACT, _MULTIPLY = (BY_NAME[name].code for name in ("add", "subtract", "multiply"))
@@ -495,7 +496,7 @@ def fuse_products(rows: Integers, order: Integers, outputs: Integers, exact: Col
 
 
 def _depths(rows: Integers, order: Integers) -> Integers:
-    """Return the depth of each operation: its position on the longest chain; each stretch begins after the last."""
+    """Return the depth of each operation on its longest chain; each stretch begins below the previous one."""
     depth = [0] * len(rows)
     arity, arguments = TAKEN[rows[order, 0]].tolist(), rows[order, 1:].tolist()
     base = highest = 0

@@ -2,7 +2,7 @@
 
 Calls are recorded inline. All branches are recorded, and their results are selected. A loop whose number of steps does
 not depend on the function's arguments is recorded as one step, by `accumulus.scan`. Parts of its state that do not
-depend on the arguments, such as counters, are computed ahead for all steps. If such a counter indexes a loop constant,
+depend on the arguments, such as counters, are computed for all steps first. If such a counter indexes a loop constant,
 the entries are looked up outside of the loop; if it indexes the changing state, the loop is written out step by step.
 """
 
@@ -150,7 +150,7 @@ class _Loop:
     xs: list[Any]  # arrays with an entry for each step
     length: int
     reverse: bool
-    # for each position in the state that is known at each step: its values, in the order of the steps, then the last
+    # values of the state that does not depend on the arguments, by position: before each step, then at the end
     tables: dict[int, list[Any]]
 
     @property
@@ -161,9 +161,9 @@ class _Loop:
 
 @records("scan", folds=False)
 def _scan(call: Equation, *operands: Any) -> Any:
-    shared, handed = call.params["num_consts"], call.params["num_carry"]
+    shared, carried = call.params["num_consts"], call.params["num_carry"]
     closed, length = call.params["jaxpr"], call.params["length"]
-    parts = list(operands[:shared]), list(operands[shared : shared + handed]), list(operands[shared + handed :])
+    parts = list(operands[:shared]), list(operands[shared : shared + carried]), list(operands[shared + carried :])
     loop = _Loop(call, closed.jaxpr, closed.consts, *parts, length, call.params["reverse"], {})
     independent = _independent_state(closed.jaxpr, *parts)
     loop.tables.update(_tables(loop, independent))
@@ -233,11 +233,11 @@ def _continued(holds: Any, following: Any, before: Any) -> Any:
 
 def _independent_state(jaxpr: Any, shared: list[Any], begin: list[Any], xs: list[Any]) -> set[int]:
     """Return the positions in the state that do not depend on the function's arguments at any step."""
-    handed = jaxpr.invars[len(shared) : len(shared) + len(begin)]
+    state_variables = jaxpr.invars[len(shared) : len(shared) + len(begin)]
     independent = {k for k, value in enumerate(begin) if is_constant(value)}
     unknown = _not_constant(jaxpr.invars, shared) | _not_constant(jaxpr.invars[len(shared) + len(begin) :], xs)
     while True:
-        dependent = _dependent(jaxpr, unknown | {v for k, v in enumerate(handed) if k not in independent})
+        dependent = _dependent(jaxpr, unknown | {v for k, v in enumerate(state_variables) if k not in independent})
         left = {k for k in independent if isinstance(jaxpr.outvars[k], Literal) or jaxpr.outvars[k] not in dependent}
         if left == independent:
             return independent
@@ -259,12 +259,12 @@ def _dependent(jaxpr: Any, unknown: set[Any]) -> set[Any]:
 
 
 def _at_step(begin: list[Any], tables: dict[int, list[Any]], step: int) -> list[Any]:
-    """Return the state at a step; parts that are not known have their initial values."""
+    """Return the state before a step; parts without tables have their initial values."""
     return [tables[k][step] if k in tables else value for k, value in enumerate(begin)]
 
 
 def _tables(loop: _Loop, independent: set[int]) -> dict[int, list[Any]]:
-    """Return the values of the known parts of the state at each step and after the last."""
+    """Return the values of the independent parts of the state, before each step and after the last."""
     used = sorted(independent)
     tables: dict[int, list[Any]] = {k: [loop.begin[k]] for k in used}
     changing = []
@@ -302,15 +302,15 @@ def _increment(loop: _Loop, position: int) -> Any:
 
 
 def _run(loop: _Loop) -> list[Any]:
-    jaxpr, handed = loop.jaxpr, len(loop.begin)
+    jaxpr, carried = loop.jaxpr, len(loop.begin)
     if not loop.length:
-        empty = [np.zeros((0, *v.aval.shape), v.aval.dtype) for v in jaxpr.outvars[handed:]]
+        empty = [np.zeros((0, *v.aval.shape), v.aval.dtype) for v in jaxpr.outvars[carried:]]
         return [*loop.begin, *empty]
     inside, outside = _indexed(loop)
     if inside:
         return _written_out(loop)
     taken = _taken_out(loop, outside)
-    unknown = [k for k in range(handed) if k not in loop.tables]
+    unknown = [k for k in range(carried) if k not in loop.tables]
     tabulated = [(k, np.stack(loop.tables[k][:-1])) for k in sorted(loop.tables)]
     if loop.reverse:
         tabulated = [(k, table[::-1]) for k, table in tabulated]
@@ -322,7 +322,7 @@ def _run(loop: _Loop) -> list[Any]:
 
     def step(carry: list[Any], entry: Any) -> Any:
         entries, tables, hoisted = ((), (), ()) if entry is None else entry
-        state: list[Any] = [None] * handed
+        state: list[Any] = [None] * carried
         for k, value in zip(unknown, carry, strict=True):
             state[k] = value
         for (k, _), value in zip(tabulated, tables, strict=True):
@@ -330,7 +330,7 @@ def _run(loop: _Loop) -> list[Any]:
         operands = [*loop.shared, *state, *entries, *hoisted]
         values = [value_of(ACTIVE.tape, value, aval) for value, aval in zip(operands, avals, strict=True)]
         results = evaluated(body, loop.constants, values)
-        return [results[k] for k in unknown], (tuple(results[handed:]) if len(results) > handed else None)
+        return [results[k] for k in unknown], (tuple(results[carried:]) if len(results) > carried else None)
 
     xs = (tuple(loop.xs), tuple(table for _, table in tabulated), tuple(taken))
     given_xs = xs if any(xs) else None
@@ -338,7 +338,7 @@ def _run(loop: _Loop) -> list[Any]:
         carry, outputs = scan(step, [loop.begin[k] for k in unknown], given_xs, loop.length, loop.reverse)
     except LongBodyError:
         return _written_out(loop)
-    last = [loop.tables[k][-1] if k in loop.tables else None for k in range(handed)]
+    last = [loop.tables[k][-1] if k in loop.tables else None for k in range(carried)]
     for k, value in zip(unknown, carry, strict=True):
         last[k] = value
     return [*last, *(outputs or ())]
@@ -348,26 +348,26 @@ def _indexed(loop: _Loop) -> tuple[list[Any], list[Any]]:
     """Return the equations with indices that are known at each step: into changing arrays, and into constant ones."""
     jaxpr, shared = loop.jaxpr, len(loop.shared)
     stays = {*jaxpr.invars[:shared], *jaxpr.constvars}
-    handed = jaxpr.invars[shared : shared + len(loop.begin)]
-    per_step = {v for k, v in enumerate(handed) if k in loop.tables}
+    state_variables = jaxpr.invars[shared : shared + len(loop.begin)]
+    per_step = {v for k, v in enumerate(state_variables) if k in loop.tables}
     of_xs = jaxpr.invars[shared + len(loop.begin) :]
     per_step |= {v for v, x in zip(of_xs, loop.xs, strict=True) if is_constant(x)}
     unknown = _not_constant(jaxpr.invars, loop.shared) | _not_constant(of_xs, loop.xs)
-    unknown |= {v for k, v in enumerate(handed) if k not in loop.tables}
+    unknown |= {v for k, v in enumerate(state_variables) if k not in loop.tables}
     varying, dependent = _dependent(jaxpr, per_step), _dependent(jaxpr, unknown)
     inside: list[Any] = []
     outside: list[Any] = []
     for equation in jaxpr.eqns:
         name = equation.primitive.name
         if name in INDEXED:
-            numbers = [a for a in equation.invars[INDEXED[name] :] if not isinstance(a, Literal)]
+            indices = [a for a in equation.invars[INDEXED[name] :] if not isinstance(a, Literal)]
             if name.startswith("scatter"):
-                numbers = numbers[:1]
-            if not any(a in varying for a in numbers) or any(a in dependent for a in numbers):
+                indices = indices[:1]
+            if not any(a in varying for a in indices) or any(a in dependent for a in indices):
                 continue
             array = equation.invars[0]
-            whole = name in ("dynamic_slice", "gather") and (isinstance(array, Literal) or array in stays)
-            (outside if whole else inside).append(equation)
+            is_hoisted = name in ("dynamic_slice", "gather") and (isinstance(array, Literal) or array in stays)
+            (outside if is_hoisted else inside).append(equation)
         elif _asks_for_numbers(equation) and any(
             not isinstance(a, Literal) and a in varying and a not in dependent for a in equation.invars
         ):
@@ -404,16 +404,16 @@ def _taken_out(loop: _Loop, equations: list[Any]) -> list[Any]:
 
 def _written_out(loop: _Loop) -> list[Any]:
     """Record a loop step by step, with plain numbers where they are known."""
-    handed, shared = len(loop.begin), len(loop.shared)
+    carried, shared = len(loop.begin), len(loop.shared)
     state, outputs = list(loop.begin), []
     for step, entry in enumerate(loop.order):
         operands = _step_arguments(loop, step, entry)
-        for k in range(handed):
+        for k in range(carried):
             if k not in loop.tables:
                 operands[shared + k] = state[k]
         results = evaluated(loop.jaxpr, loop.constants, operands)
-        state = results[:handed]
-        outputs.append(results[handed:])
+        state = results[:carried]
+        outputs.append(results[carried:])
     if loop.reverse:
         outputs.reverse()
     return [*state, *(np.stack(column) for column in zip(*outputs, strict=True))]

@@ -3,7 +3,7 @@
 A value is a `TracedArray` if it depends on the inputs of the tape, else an array of NumPy, or of JAX for random keys.
 Every recorded primitive is one row of `PRIMITIVES`: a function of traced arrays that is composed of recorded NumPy
 functions, so that long arrays become loops here, too. Equations on constants are evaluated at once: by the row on
-numbers, or by JAX if the row cannot fold. Equations with unused results are left out.
+numbers, or by JAX if the row does not fold. Equations with unused results are left out.
 
 Values are real numbers and truth values. Integers that depend on the inputs are reals with exact arithmetic and no
 overflow. Values are not rounded to narrower float types.
@@ -70,7 +70,7 @@ class Equation:
     """One equation of a jaxpr, without the values of its operands."""
 
     tape: Any  # tape of the recording
-    equation: Any  # of the jaxpr
+    equation: Any  # the jaxpr's own equation
     operands: tuple[str, ...]  # kinds of the operands: "f" floats, "b" truth values, "i" or "u" integers
     shapes: tuple[tuple[int, ...], ...]  # shapes of the results
     kinds: tuple[str, ...]  # kinds of the results
@@ -90,8 +90,8 @@ class Equation:
 class PrimitiveRow(NamedTuple):
     """Recording of one primitive.
 
-    `record` takes the call and the values of the operands; it returns the only result, or a list of all. `folds` is
-    True if it also evaluates constants. `reads` returns the operands that are needed; None for all.
+    `record` takes the call and the values of the operands; it returns the result, or a list if there are several.
+    `folds` is True if it also evaluates constants. `reads` selects the operands that `record` takes; None for all.
     """
 
     record: Callable[..., Any]
@@ -219,7 +219,7 @@ def _kind(aval: Any) -> str:
 
 
 def _constant(value: Any) -> Any:
-    """Return a constant as a NumPy array, unless its type is special to JAX, as a random key."""
+    """Return a constant as a NumPy array, unless its type is JAX's own, such as a random key's."""
     if hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.extended):
         return value
     return np.asarray(value)
@@ -270,7 +270,7 @@ def by_jax(equation: Any, operands: Sequence[Any]) -> list[Any]:
 
 
 def narrows(jaxpr: Any) -> bool:
-    """Return True if a jaxpr rounds to floats narrower than double precision; the recording of it does not."""
+    """Return True if a jaxpr rounds to floats narrower than double precision; recordings never do."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "reduce_precision":
             return True

@@ -31,8 +31,8 @@ SCATTERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("scatter-min", "scatter_min"), np.minimum),
     **dict.fromkeys(("scatter-max", "scatter_max"), np.maximum),
 }
-#: Maximum number of positions among which a traced index selects. More take as many selects; with fewer, the index is a
-#: decision, and each of its values another case.
+#: Maximum number of positions among which a traced index selects. A larger number takes as many selects; with a smaller
+#: one, more indices are decisions, and each of their values is a case of its own.
 MOST_PLACES: Final = 64
 
 
@@ -274,7 +274,7 @@ def _positions(
     Args:
         shape: shape of the array.
         indices: array of shape (…, number of named axes).
-        named: axes of the array that the indices name.
+        named: axes of the array that the last axis of `indices` refers to, in order.
         batching: axes of the array → batch axis of the indices.
         windows: axes of the array along which windows extend.
         sizes: extents of the windows along each axis.
@@ -365,8 +365,8 @@ def _changed(call: Equation, x: Any, places: NDArray[np.int64], values: Any, fun
 
 # Sums, extremes, products and sorting ---------------------------------------------------------------------------------
 
-#: Maximum number of entries along an axis that a network of comparisons sorts. The network grows with its square; with
-#: fewer entries, the order is a decision, or several keys are refused.
+#: Maximum number of entries along an axis that a network of comparisons sorts. The network grows with the square of
+#: this number; with a smaller one, the order of more arrays is a decision, and fewer are sorted by several keys.
 MOST_SORTED: Final = 32
 
 REDUCTIONS: Final[dict[str, np.ufunc]] = {
@@ -487,7 +487,7 @@ def _by_order(operands: Any, axis: int) -> list[Any]:
 
 
 def _is_later(keys: Any, k: int) -> Any:
-    """Return a traced truth value: entry k belongs after the next, by the first key, and by later keys for ties."""
+    """Return a traced truth value: entry k belongs after entry k + 1, by the first key, then by later keys in ties."""
     later: Any = False
     for column in reversed(keys):
         tied = np.equal(column[k], column[k + 1])

@@ -93,7 +93,7 @@ def _lengths(operands: Sequence[Labelled]) -> dict[str, int]:
 def _simplified(
     tape: Tape, operands: Sequence[Labelled], position: int, lengths: dict[str, int], result: str
 ) -> Labelled:
-    """Return one operand with each label once and in full length, summed over labels that no other needs."""
+    """Return one operand with each label once and in full length, summed over labels that nothing else needs."""
     references, labels = operands[position]
     full = tuple(lengths[label] for label in labels)
     if references.shape != full:

@@ -64,7 +64,7 @@ class _PieceSelector:
 
 
 def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left: bool = False) -> Any:
-    """Return the values of a piecewise polynomial at each entry of x; the coefficients' further axes follow.
+    """Return the values of a piecewise polynomial at each entry of x; further axes of the coefficients come last.
 
     Args:
         tape: tape to record on.
@@ -122,7 +122,7 @@ def spline(
         raise refuse("A spline of complex values is not recorded: make one of the real and one of the imaginary parts.")
     lengths = np.diff(knots)
     if (lengths < 0).any():
-        raise refuse("A piecewise polynomial with descending knots is not recorded: turn it around.")
+        raise refuse("A piecewise polynomial with descending knots is not recorded: reverse it.")
     point = as_array(tape, x)
     dimensions = point.ndim
     begin, end = period

@@ -1,4 +1,4 @@
-"""Movement of exits to the ends of branches, and replacement of exits from loops by flags."""
+"""Rewriting of early exits: they are moved to the ends of branches, and exits from loops are replaced by flags."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from accumulus.frontends.source.nodes import assigned, constant_tuple, copied_tr
 #: Nodes with a scope of their own.
 SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-#: Maximum number of syntax-tree nodes that are copied into a second branch. More make converted functions longer, fewer
-#: leave more exits as they are, whose decisions are then guards.
+#: Maximum number of syntax-tree nodes that are copied into a second branch. More make converted functions longer; with
+#: fewer, more exits stay as they are, and their conditions become guards.
 MOST_COPIED: Final = 120
 
 Exit = type[ast.stmt] | tuple[type[ast.stmt], ...]
 
 
 def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Yield nodes and their descendants in the same scope; nested functions and classes without their contents."""
+    """Yield nodes and their descendants in the same scope; do not enter nested functions and classes."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
@@ -36,42 +36,42 @@ def in_scope(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-def _leaves(block: Sequence[ast.stmt], kind: Exit) -> bool:
+def _always_exits(block: Sequence[ast.stmt], kind: Exit) -> bool:
     """Return True if every path through a block ends with an exit of this kind."""
     if not block:
         return False
     last = block[-1]
     return isinstance(last, kind) or (
-        isinstance(last, ast.If) and _leaves(last.body, kind) and _leaves(last.orelse, kind)
+        isinstance(last, ast.If) and _always_exits(last.body, kind) and _always_exits(last.orelse, kind)
     )
 
 
 def moved_into_branches(block: list[ast.stmt], kind: Exit) -> list[ast.stmt]:
-    """Return a block in which statements after a branch that exits are moved into the other branch, if possible."""
+    """Return the block with the statements after an exiting branch moved into the other branch, where possible."""
     for index, statement in enumerate(block):
         if not isinstance(statement, ast.If):
             continue
-        if not _exits(statement, kind):
+        if not _has_exit(statement, kind):
             continue
         rest = block[index + 1 :]
         then, other = statement.body, statement.orelse
-        if not _leaves(then, kind):
-            if not _leaves(other, kind) and rest:  # an exit deeper inside: the rest follows both branches
+        if not _always_exits(then, kind):
+            if not _always_exits(other, kind) and rest:  # an exit deeper inside: the rest follows both branches
                 if sum(1 for each in rest for _ in ast.walk(each)) > MOST_COPIED:
                     return block
                 other = other + copied_tree(rest)
             then = then + rest
-        elif not _leaves(other, kind):
+        elif not _always_exits(other, kind):
             other = other + rest
         moved = ast.If(statement.test, moved_into_branches(then, kind), moved_into_branches(other, kind))
         return [*block[:index], ast.copy_location(moved, statement)]
     return block
 
 
-def _exits(statement: ast.If, kind: Exit) -> bool:
+def _has_exit(statement: ast.If, kind: Exit) -> bool:
     """Return True if a branch ends with an exit of this kind."""
     for block in (statement.body, statement.orelse):
-        if block and (isinstance(block[-1], kind) or any(isinstance(s, ast.If) and _exits(s, kind) for s in block)):
+        if block and (isinstance(block[-1], kind) or any(isinstance(s, ast.If) and _has_exit(s, kind) for s in block)):
             return True
     return False
 
@@ -100,7 +100,7 @@ def without_exits(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def exits_outside(nodes: Sequence[ast.AST]) -> bool:
-    """Return True if nodes contain a ``break`` or ``continue`` of a loop outside of them."""
+    """Return True if nodes contain a ``break`` or ``continue`` that belongs to an enclosing loop."""
     for node in nodes:
         if isinstance(node, ast.Break | ast.Continue):
             return True
@@ -175,8 +175,8 @@ def is_temporary(name: str) -> bool:
 
 def _flagged(loop: ast.For, file: str, numbers: Iterator[int]) -> list[ast.stmt]:
     exits = list(_exits_of_loop(loop.body))
-    waits = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in in_scope([loop]))
-    if waits or all(isinstance(n, ast.Continue) for n in exits):
+    suspends = any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in in_scope([loop]))
+    if suspends or all(isinstance(n, ast.Continue) for n in exits):
         return [loop]
     body = moved_into_branches(copied_tree(loop.body), EXITS)
     if not {id(n) for n in _exits_of_loop(body)} <= exits_at_end(body, EXITS):

@@ -104,7 +104,7 @@ def verify_expressions(
 
 
 class _Collecting(SymbolReferences):
-    """Places in which every symbol stands for itself; undefined functions that name an operation are no symbols."""
+    """References in which every symbol stands for itself; undefined functions named like an operation do not count."""
 
     def __init__(self) -> None:
         super().__init__(Model([], []), [])

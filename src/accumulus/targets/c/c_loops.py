@@ -1,12 +1,12 @@
-"""C99 of a program over arrays: its loop nests, one after the other, for one point and for consecutive points.
+"""C99 source of a program over arrays: its loop nests, one after the other, for one point and for consecutive points.
 
-Numbers between loops are in a work space that the caller provides. So there is no allocation, no state, and little
-stack use; several threads may call at the same time, each with its own work space.
+Loops pass numbers to each other in a work space that the caller provides. So there is no allocation, no state, and
+little stack use; several threads may call at the same time, each with its own work space.
 
 Each nest is a function that takes only the arrays that it reads and writes; the operations of a body are written as in
-scalar programs. Sums are added in eight parts, which compilers turn into vectors, and so are products of matrices along
-rows and columns; other products are added row by row. Operands in a few stretches of memory are copied together first;
-tables locate all others.
+scalar programs. Sums have eight partial sums, which compilers vectorise, and so have products of contiguous rows and
+columns; other products of matrices are accumulated row by row. Operands that lie in a few stretches of memory are first
+copied into one; tables locate all others.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ from accumulus.targets.c.c_tables import TableBody, follower, written_size
 from accumulus.targets.kernel import Segment, Unit
 from accumulus.targets.nests import Nest, Nests, Place, check_written
 
-#: Largest number of operations and stores of a function. Bodies of a thousand run twice as fast whole as in parts, and
-#: compile in the same time; that grows with the square of their length, though, so longer functions would take long to
-#: compile.
+#: Largest number of operations and stores of a function. Bodies of a thousand operations run twice as fast in one
+#: function as in several, and compile in the same time. Compile time grows with the square of the length, so longer
+#: functions would compile slowly.
 LOOP_PART: Final = 2000
 #: Number of instances that go through the functions of a long body together. More instances take stack and leave the
 #: cache, fewer make more calls for the same work.
 TILE: Final = 64
-#: Fewer instances than this use a table for operands; recurrences without one have at most `MOST_PIECES` stretches. A
-#: larger number of instances reads more operands through tables, a smaller one writes out loops for few; more stretches
-#: make the text longer and branch more, fewer read through tables.
+#: Operands of fewer than `SHORTEST_TABLE` instances are read through tables; recurrences read an operand without a
+#: table if it lies in at most `MOST_PIECES` stretches. More instances read more operands through tables, fewer write
+#: out loops over few instances. More stretches make the text longer and branch more, fewer read more operands through
+#: tables.
 SHORTEST_TABLE, MOST_PIECES = 64, 4
-#: Least number of operations for which a body becomes a table, if it can. With a larger number, bodies are written out
-#: that run faster but take longer to compile; with a smaller one, short bodies are interpreted.
+#: Least number of operations of a body that is written as a table of operations, where possible. With a larger number,
+#: bodies are written out that run faster but take longer to compile; with a smaller one, short bodies are interpreted.
 LONG_BODY: Final = 300
 #: Steps of recurrences with fewer instances than this are computed one instance after the other. A loop over few
 #: instances costs more than it vectorises; a larger number leaves instances unvectorised.
@@ -227,7 +228,7 @@ class LoopSource(Source):
             self._write_body(nest, loads, stores)
 
     def _copied(self, nest: Nest, source: OperandPlace, result: OperandPlace) -> bool:
-        """Copy a returned result without a table if that would be long; return True if a few stretches suffice."""
+        """Copy a returned result in a few stretches instead of by a long table; return True if that is possible."""
         is_table = not source.array or source.array.startswith(f"{self._name}_values")
         if is_table or nest.count < SHORTEST_TABLE or (nest.positions is None and source.places is None):
             return False
@@ -312,7 +313,7 @@ class LoopSource(Source):
         lines += [
             f"for (ptrdiff_t first = 0; first < {count}; first += {lanes}) {{",
             f"    const ptrdiff_t left = {count} - first, count = left < {lanes} ? left : {lanes};",
-            f"    for (ptrdiff_t k = 0; k < {lanes}; k++) {{  /* lanes behind the last instance compute it again */",
+            f"    for (ptrdiff_t k = 0; k < {lanes}; k++) {{  /* lanes beyond the last instance compute it again */",
             "        const ptrdiff_t i = first + (k < count ? k : count - 1);",
             *(
                 f"        registers[{lanes * (fixed + row)} + k] = {reading.at('i')};"
@@ -337,7 +338,7 @@ class LoopSource(Source):
         self._function(f"{count} instances of {len(table.operations)} operations in a table", arrays, [*lines, "}"])
 
     def _together(self, reading: OperandPlace, nest: Nest, before: list[str]) -> OperandPlace:
-        """Return an operand without a long table if it lies in a few stretches: they are copied together before.
+        """Return an operand without its long table if it lies in a few stretches, which are first copied into one.
 
         Recurrences, which use their own results, read the stretches in place; those with wide steps use a table.
         """
@@ -677,25 +678,25 @@ class LoopSource(Source):
         arrays, sizes = [], []
         for argument in self._arguments:
             shape = " x ".join(map(str, argument.shape)) or "1"
-            arrays.append(f" *   {argument.name}: {shape} numbers, given.")
+            arrays.append(f" *   {argument.name}: {shape} numbers, read.")
         for result in self._results:
             arrays.append(f" *   {result.name}: {result.length} numbers, written.")
         for array in self._arrays:
             sizes.append(f"#define {macro}_{array.name.upper()}_SIZE {array.length}")
         about = [
             f"/* C99; {self.operations} operations in {len(self._calls)} loops. Nothing is allocated, there is",
-            " * no state, threads may call at a time, each with a work space of its own.",
+            " * no state, threads may call at the same time, each with its own work space.",
             " *",
-            f" * {name} computes one point, {name}_batch points that lie one behind the other. After each array",
+            f" * {name} computes one point, {name}_batch consecutive points. After each array,",
             f" * {name}_strided takes the distance, in numbers, from one point to the next, 0 if all points share it.",
             " * Results and the work space overlap no other array.",
             " *",
             *arrays,
-            f" *   {WORK}: {macro}_WORK_SIZE numbers, as {name}_work_size returns, which need not be anything before.",
+            f" *   {WORK}: {macro}_WORK_SIZE numbers, as {name}_work_size returns, whose initial values do not matter.",
             " *",
             *COMPILED,
             " *",
-            f" * {macro}_STACK_BYTES of the stack are taken, at most, roughly. */",
+            f" * At most about {macro}_STACK_BYTES of stack are used. */",
             "",
             "#include <stddef.h>",
             "",
@@ -728,13 +729,13 @@ class LoopSource(Source):
     def _code(self) -> str:
         macro, name, places = self._macro, self._name, self._places
         independent = [
-            "/* turns of the loop behind it do not depend on each other */",
+            "/* iterations of the following loop do not depend on each other */",
             "#if defined(__GNUC__) && !defined(__clang__)",
             f'#define {macro}_LANES _Pragma("GCC ivdep")',
             "#else",
             f"#define {macro}_LANES",
             "#endif",
-            "/* hides what a table holds: gcc 12 copies some tables wrongly where it has AVX-512 */",
+            "/* hides the entries of a table: gcc 12 miscompiles copies of some tables with AVX-512 */",
             "#ifdef __GNUC__",
             f'#define {macro}_HIDDEN(table) __asm__("" : "+r"(table))',
             "#else",
@@ -764,7 +765,7 @@ class LoopSource(Source):
 
 
 def hidden(table: str, macro: str) -> list[str]:
-    """Return lines that rename a table, to hide its numbers from the compiler.
+    """Return lines that rename a table, to hide its entries from the compiler.
 
     With AVX-512, gcc 12.2 copies 1, 1, 1, 0, 0, 0 as 1, 1, 1, 1, 0, 0.
     """

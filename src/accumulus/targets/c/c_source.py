@@ -94,9 +94,9 @@ class CSource(Source):
                     tables.append(f"extern const int {name}_{n}_positions[{stored}]")
             arrays.append(f" *   {n}: {description}.")
         lines = [
-            f"/* C99; {operations} operations. Nothing is allocated, there is no state, threads may call at a time.",
+            f"/* C99; {operations} operations. Nothing is allocated, there is no state, threads may call in parallel.",
             " *",
-            f" * {name} computes one point, {name}_batch points that lie one behind the other.",
+            f" * {name} computes one point, {name}_batch consecutive points.",
             f" * {name}_strided takes them anywhere: after each array come the distances, in numbers, from one point",
             " * to the next (0 if all points share it) and from one entry to the next. Results overlap no other array.",
             *([" *", *arrays] if arrays else []),

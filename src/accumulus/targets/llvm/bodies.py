@@ -1,4 +1,4 @@
-"""Functions that programs over arrays call: a loop for each body, sums, and the drivers that make all calls.
+"""LLVM functions that programs over arrays call: a loop for each body, sums, and the drivers that make all calls.
 
 A body is compiled once for each combination of kinds of columns, for all lengths and places: every call passes the
 addresses of operands, of tables of indices and of results. Lanes of vectors are instances, or, for batches, points.
@@ -40,19 +40,19 @@ SUMS: Final = ("sums_next", "sums_table")
 DRIVER: Final = "run"
 #: Function that makes these calls for several iterations, see `repeating`.
 REPEAT: Final = "repeat"
-#: Words of a row that says what an iteration moves: target, source, numbers, steps of both in bytes, and 1 to add.
+#: Number of words of a row that describes a move: target, source, number of entries, steps of both in bytes, 1 to add.
 MOVE: Final = 6
-#: Numbers that it moves together: more need wider vectors than every processor has, and leave a longer rest; fewer take
-#: more instructions.
+#: Number of entries that one vector instruction moves: more need vectors that not every processor has, and leave a
+#: longer rest; fewer take more instructions.
 MOVED_TOGETHER: Final = 4
 #: Kinds of operands of a body: consecutive for its instances, backwards, the same for all, or located by a table.
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 UNIFORM: Final = "uniform"
 TABLE: Final = "table"
-#: Lines of a body of one instance at a time above which it is compiled quickly, in half of the time or less: compile
-#: time grows faster than the number of lines. A larger number delays first results; a smaller one hardly helps them,
-#: and makes short loops slower.
+#: Number of lines above which a body that computes one instance at a time is compiled without optimisation, in half of
+#: the time or less: compile time grows faster than the number of lines. A larger number delays first results; a smaller
+#: one hardly helps them, and makes short loops slower.
 LONG: Final = 1000
 #: Kind of a result that each instance stores at a position from a table.
 SCATTERED: Final = "scattered"
@@ -134,14 +134,15 @@ class BodyFunction:
 def _attributes(body: Vectors) -> str:
     """Return the attributes of a loop over a body.
 
-    Long bodies of one instance at a time are compiled quickly. Vectors are not: products and sums would not be fused.
+    Long bodies that compute one instance at a time are compiled without optimisation. Bodies over vectors are always
+    optimised; otherwise, products and sums would not be fused.
     """
     is_quick = len(body.lines) > LONG and body.lanes == 1 and host().is_x86
     return UNOPTIMISED if is_quick else 'nounwind "prefer-vector-width"="512"'
 
 
 def _loop(body: BodyFunction, functions: Functions) -> list[str]:
-    """Return a function that computes instances, at least as many as a vector has lanes; the last two may overlap."""
+    """Return a function that computes one vector of instances or more; the last two vectors may overlap."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = body.written(vectors, _load, functions)
     for k, value in enumerate(results):
@@ -370,7 +371,7 @@ def _moved(kind: str, index: str) -> list[str]:
 
 @functools.cache
 def repeating(cache: bool) -> Library:
-    """Return a function that makes the calls of `driver` again and again, and moves numbers before and after these.
+    """Return a function that repeats the calls of `driver`, and moves numbers before and after each repetition.
 
     Each move is a row: target, source, numbers, the steps in bytes to target and source of the next iteration, and 1 if
     numbers are added to the target. The first `%before` rows are moved before the calls, `%after` more after them.
@@ -419,7 +420,7 @@ def repeating(cache: bool) -> Library:
 
 # Batches: lanes are points, and instances are computed one after the other --------------------------------------------
 
-#: Names of the functions that sum for many points, by the name in `SUMS`, and True if these use vectors for one point.
+#: Names of the functions that sum for many points, by the name in `SUMS`, and True if sums for one point use vectors.
 POINT_SUMS: Final = {
     (name, is_wide): f"{name}_{'wide' if is_wide else 'narrow'}" for name in SUMS for is_wide in (True, False)
 }

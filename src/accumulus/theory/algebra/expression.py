@@ -10,9 +10,9 @@ along the path. Equality and hash use a 128-bit digest of the structure, which e
 time for expressions of any size. No function recurses, so only memory bounds the depth.
 
 **Names.** The name of an edge is its symbol, without TeX's braces (e_{10} is e10), or e1, e2, … by number if it has no
-symbol. Several edges may have the same label, as the copies of a split vertex in the notes' drawings. They keep the
-same name if a path is still determined by its names: if no two edges out of one vertex have the same name, or no two
-edges into one vertex, and if there are no unit edges, which expressions may omit. Otherwise the later edges get primes.
+symbol. Several edges may have the same label, such as those of the copies of a split vertex in the notes' drawings.
+They keep the same name if names still determine a path. That needs no unit edges, which expressions may omit, and
+different names for all edges out of one vertex, or for all edges into one vertex. Otherwise the later edges get primes.
 
 **Text.** The parser never evaluates its input. The grammar is:
 
@@ -34,7 +34,7 @@ number of words is exponential in general, so there is a limit. `equivalent` exp
 evaluates both sides at random k×k matrices modulo the prime p = 2³¹ − 1, with 2k greater than the degree. No nonzero
 polynomial of degree below 2k vanishes on all k×k matrices (Amitsur and Levitzki 1950), so two different polynomials
 agree with probability about degree/p in each of three trials (Schwartz and Zippel). Above degree 127 k stays at 64:
-unequal values still prove a difference, but the probability is not bounded.
+unequal values still prove a difference, but the probability of a false agreement is not bounded.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Reference(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Product(Expression):
-    """Product of two or more factors along a path; the factors of factors that are products are spliced in.
+    """Product of two or more factors along a path; nested products are flattened.
 
     Raises:
         ExpressionError: for fewer than two factors; `product_of_factors` accepts any positive number.
@@ -188,7 +188,7 @@ class Product(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Sum(Expression):
-    """Sum of two or more terms between the same two vertices; the terms of terms that are sums are spliced in.
+    """Sum of two or more terms between the same two vertices; nested sums are flattened.
 
     Raises:
         ExpressionError: for fewer than two terms; `sum_of_terms` accepts any positive number.
@@ -457,23 +457,23 @@ def parse(text: str, references: Collection[str] = (), *, start: int = 0, stop: 
     stop = len(text) if stop is None else stop
     # for the whole text and every open parenthesis: its position, its terms so far, the factors of the last term
     levels: list[tuple[int, list[Expression], list[Expression]]] = [(start, [], [])]
-    operand = True
+    expects_operand = True
     for position, token in _tokens(text, start, stop):
         opened, terms, factors = levels[-1]
-        if operand and token == "(":
+        if expects_operand and token == "(":
             levels.append((position, [], []))
-        elif operand:
+        elif expects_operand:
             if token in ("*", "·", "+", ")", _END):
                 fail(text, position, f"expected a name or '(' here, found {_shown_token(token)}")
             name = token.strip("`") if token[0] == "`" else plain_name(token)
             factors.append(Reference(name) if name in references else Symbol(name))
-            operand = False
+            expects_operand = False
         elif token == "+":
             terms.append(product_of_factors(factors))
             factors.clear()
-            operand = True
+            expects_operand = True
         elif token in ("*", "·"):
-            operand = True
+            expects_operand = True
         elif token == ")" and len(levels) > 1:
             levels.pop()
             levels[-1][2].append(sum_of_terms([*terms, product_of_factors(factors)]))
@@ -641,7 +641,7 @@ def equivalent(
     right_references: Definitions | None = None,
     seed: int = 0,
 ) -> bool:
-    """Return True if two expressions are equal as noncommutative polynomials (see the module for the test's error).
+    """Return True if two expressions are equal as noncommutative polynomials; the module's docstring bounds the error.
 
     >>> from accumulus.theory.algebra.expression import parse
     >>> equivalent(parse("(a + b)*c"), parse("a*c + b*c")), equivalent(parse("a*b"), parse("b*a"))

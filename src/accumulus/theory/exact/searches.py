@@ -2,8 +2,8 @@
 
 **Reductions** simplify a graph before the search for a vertex elimination, and preserve an optimum.
 
-* Vertices and edges on no path from a root to a terminal are left out, and parallel edges are merged (`Elimination`
-  does both).
+* Vertices and edges that lie on no path from a root to a terminal are left out, and parallel edges are merged
+  (`Elimination` does both).
 * **Parts.** Intermediates that are not joined by a path through intermediates are independent: each connected part has
   its own optimal order.
 * **Series** (`_is_series`). A vertex v with one predecessor u and one successor w is eliminated, if the sizes allow it.
@@ -11,20 +11,20 @@
   eliminated. If k = i·j is made first, A·i becomes A·k, j·B is not needed, and (A·i)·(j·B) becomes (A·k)·B. The saved
   products pay for k: the order makes some j·B, or multiplies every A·i by j. This needs size(w) ≤ size(v) and
   size(u) = 1, or the same with u and w exchanged. If products with ±1 and of two constants are free, both labels have
-  to be constant, or both variable, and size(u) = size(w) = 1 (a factor ±1 of another size may save less).
+  to be constant, or both variable, and size(u) = size(w) = 1 (with other sizes, a factor ±1 may save less).
 * **Copies** (`_is_copy`). Suppose that products with ±1 are free. A vertex v is eliminated if its only label on one
   side is ±1, to a vertex u that is no larger, and no label on the other side is ±1. Any A·i becomes A, and j·B becomes
-  (i·j)·B, at equal cost. (If there were labels ±1 on both sides, u would get a label ±1. A later sum would make it a
-  constant, whose products are not free, so to wait can be better.)
-* **Ends** (`_is_at_end`). A vertex v whose dependents are all roots is eliminated if its cost cannot decrease (by its
-  disjoint paths, `accumulus.theory.bounds`), and the roots together are no larger than v. After earlier eliminations,
-  any other vertex has the roots in place of v among its predecessors, so it costs no more. If kinds matter, all labels
-  of v on the other side have to be variables, so that the labels of the roots cost no more than the labels of v. The
-  same holds for terminals.
+  (i·j)·B, at equal cost. (If there were labels ±1 on both sides, u would get a label ±1. A later sum could turn it into
+  another constant, whose products are not free, so it can be cheaper to wait.)
+* **Ends** (`_is_at_end`). A vertex v whose dependents are all roots is eliminated if its cost equals its lower bound
+  (from disjoint paths, `accumulus.theory.bounds`), and the roots together are no larger than v. After earlier
+  eliminations, any other vertex has the roots in place of v among its predecessors, so it costs no more. If kinds
+  matter, all labels of v on the other side have to be variables, so that the labels of the roots cost no more than the
+  labels of v. The same holds for terminals.
 * **Twins.** Vertices with the same predecessors and the same successors may be eliminated consecutively (Bentert,
   Crane, Drange, Mizutani and Sullivan, Structural Optimal Jacobian Accumulation and Minimum Edge Count are NP-Complete
-  Under Vertex Elimination, 2025). So they are merged into one vertex with the sum of their sizes. The same is evident
-  for roots and terminals with equal neighbours. If kinds matter, the labels have to be equal, and none may be ±1.
+  Under Vertex Elimination, 2025). So they are merged into one vertex with the sum of their sizes. Roots, and terminals,
+  with equal neighbours are merged likewise. If kinds matter, the labels have to be equal, and none may be ±1.
 
 The tests compare each reduction with all orders, on all graphs of up to three intermediates with one or two roots or
 terminals, and on many larger graphs, with kinds and sizes. The reductions hold for vertex elimination; only parts,
@@ -263,7 +263,7 @@ _TABLE_BITS: Final = 20
 _MOVES: Final = 5_000
 _MOVE_SECONDS: Final = 4e-6
 #: Largest number of steps in which the limit increases to the best known cost. More steps raise the proven bound more
-#: often, but each searches again what the last one has; with fewer, the bound stays low for longer.
+#: often, but each repeats the search of the previous one; with fewer, the bound stays low for longer.
 _STEPS: Final = 32
 
 
