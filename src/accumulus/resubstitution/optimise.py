@@ -148,6 +148,8 @@ def rewrite(
     notes = {} if notes is None else notes
     stages: list[tuple[str, int]] = notes.setdefault("stages", [])
     effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
+    # values with infinite numbers have no digits to be compared by: inf // x is infinite at 0, and no number elsewhere
+    is_finite = isinstance(tape, Tape) and bool(np.isfinite(tape.constants).all())
 
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
         within = context.having(effort=effort, seed=seed + turn)
@@ -155,7 +157,7 @@ def rewrite(
 
     def by_default() -> Tape:
         # kept outputs are differentiated afterwards, and tapes with special rounds have little to gain
-        is_usual = isinstance(tape, Tape) and not kept_outputs and rounds in (None, Rounds())
+        is_usual = is_finite and not kept_outputs and rounds in (None, Rounds())
         # resubstitution must not delay the first results
         is_brief = is_usual and BRIEF[0] <= tape.operations <= BRIEF[1]
         if is_brief and context.left > ROUND * tape.operations:
@@ -187,7 +189,7 @@ def rewrite(
         from accumulus.resubstitution.resubstitute import Resubstitution, cost
     best = first = by_default()
     start = canonical(tape, kept_outputs)
-    if start.operations and context.left > ROUND * tape.operations:
+    if is_finite and start.operations and context.left > ROUND * tape.operations:
         of_sums = with_sums_of_angles(start, kept_outputs)
         by_value = Resubstitution(start, kept_outputs, points, seed, dtype, sums_of_angles=of_sums is not None)
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
