@@ -381,6 +381,20 @@ def fits() -> str:
     return written(["problem", "unknowns", *systems], rows, group.measured())
 
 
+def explorer() -> str:
+    """Sizes of explorer pages, times to open them, and times of a step."""
+    group, rows = Group.of("explorer"), []
+    for page in dict.fromkeys(row["page"] for row in group.rows):
+        size, opens, *steps = (
+            group.row(page=page, measured=what) for what in ("size", "opens", "step by vertex", "step by face")
+        )
+        times = [rounded(step[name]) for step in steps for name in ("median", "90 %", "main thread")]
+        first = [page, f"{size['vertices']:,}", f"{size['operations']:,}", f"{size['median']:.2f} MB"]
+        rows.append([*first, f"{opens['median']:.2f} s", *times])
+    kinds = [f"{kind}: {name}" for kind in ("by vertex", "by face") for name in ("ms", "90 %", "main thread")]
+    return written(["plan of", "vertices", "operations", "page", "opens in", *kinds], rows, group.measured())
+
+
 def sources() -> str:
     """Operations without a part of resubstitution."""
     group = Group.of("sources")
@@ -428,6 +442,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "symforce": symforce,
     "solvers": solvers,
     "fits": fits,
+    "explorer": explorer,
     "sources": sources,
     "search-small": _searched("search-small"),
     "search-public": _searched("search-public"),

@@ -563,14 +563,26 @@
           this.of.get(v).push(k);
         }
       });
+      this.due = [];
       this.watch = new IntersectionObserver((entries) => {
-        const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
-        for (const item of seen) this.render(Number(item.dataset.line));
-        // each that scrolls costs time in every step
-        const wide = seen.filter((item) => item.scrollWidth > item.clientWidth);
-        for (const item of wide) item.classList.add("wide");
+        for (const entry of entries) if (entry.isIntersecting) this.due.push(entry.target);
+        this.renderDue(this.marks.size ? 8 : Infinity);
       }, { root: this.element, rootMargin: "200px" });
       this.items.forEach((item) => this.watch.observe(item));
+    }
+    /** Renders lines that came into view, for some milliseconds, and the rest later: all at once would delay a step. */
+    renderDue(most) {
+      const start = performance.now(), seen = [];
+      this.due.sort((a, b) => b.classList.contains("here") - a.classList.contains("here"));
+      while (this.due.length && performance.now() - start < most) {
+        seen.push(this.due.shift());
+        this.render(Number(seen.at(-1).dataset.line));
+      }
+      // each that scrolls costs time in every step
+      const wide = seen.filter((item) => item.scrollWidth > item.clientWidth);
+      for (const item of wide) item.classList.add("wide");
+      clearTimeout(this.timer);
+      if (this.due.length) this.timer = setTimeout(() => this.renderDue(8), 16);
     }
     render(k) {
       const item = this.items[k];
