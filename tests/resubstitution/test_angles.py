@@ -197,6 +197,6 @@ def test_long_jacobians_have_them_by_default(monkeypatch):
 def test_they_are_not_taken_where_rounding_forbids_them(monkeypatch):
     tape = chain(6)
     context = within(1.0)
-    assert optimiser.turned(tape, context, None) is not tape
+    assert optimiser.shorter_by_angles(tape, context, None) is not tape
     monkeypatch.setattr(optimiser, "is_more_uncertain", lambda *_, **__: True)
-    assert optimiser.turned(tape, context, None) is tape
+    assert optimiser.shorter_by_angles(tape, context, None) is tape

@@ -39,7 +39,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import turned
+from accumulus.resubstitution.optimise import shorter_by_angles
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
@@ -294,8 +294,8 @@ def shorter_recording(
         return None
     with preparation.stage("optimise"):
         context, points = preparation.context.part(_SHARE), preparation.points
-        given = turned(tape, context, points) if sums_of_angles else tape
-        made = rewritten(given, context, rounds, points).tape
+        tape_to_rewrite = shorter_by_angles(tape, context, points) if sums_of_angles else tape
+        made = rewritten(tape_to_rewrite, context, rounds, points).tape
     if _with_tangents(made) >= _with_tangents(tape):
         return None
     return recording.computing(made)

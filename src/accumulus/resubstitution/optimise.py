@@ -289,7 +289,7 @@ def is_more_uncertain(
     return OutputRounding.of(start, at).is_worse(rewritten, WORSE)
 
 
-def turned(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
+def shorter_by_angles(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
     """Return a tape with sines and cosines of sums of angles, if that is shorter and as accurate; else the given one.
 
     Args:
