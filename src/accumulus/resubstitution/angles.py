@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import outputs_at
+from accumulus.tape.interpreter import Copy, outputs_at
 from accumulus.tape.live import as_written, seeing_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, MULTIPLY, SUBTRACT, Tape
@@ -137,25 +137,21 @@ def _are_equal(ones: Reals, two: Reals) -> NDArray[np.bool_]:
 def _with_functions(tape: Tape, angles: list[_Angle], functions: dict[int, _Function]) -> Tape:
     """Return the program with these values computed as functions of sums."""
     written = Tape(tape.inputs)
-    moved = list(range(tape.inputs))
-
-    def new_reference(reference: int) -> int:
-        return moved[reference] if reference >= 0 else written.constant(tape.value_of(reference))
+    copy = Copy(tape, written, {k: k for k in range(tape.inputs)})
 
     def angle(number: int) -> int:
         terms = angles[number].terms
         if terms is None:
-            return moved[angles[number].last]
+            return copy[angles[number].last]
         one, two = angle(terms[0]), angle(terms[1])
         return written.add(one, two) if terms[2] > 0 else written.subtract(one, two)
 
     for reference in range(tape.inputs, len(tape)):
         function = functions.get(reference)
         if function is None:
-            made = written.apply_code(tape.codes[reference], [new_reference(a) for a in tape.arguments(reference)])
+            copy.record(reference)
         else:
             made = written.apply_code(function.code, [angle(function.angle)])
-            made = made if function.sign > 0 else written.negative(made)
-        moved.append(made)
-    written.outputs = [new_reference(output) for output in tape.outputs]
+            copy.values[reference] = made if function.sign > 0 else written.negative(made)
+    written.outputs = [copy[output] for output in tape.outputs]
     return written
