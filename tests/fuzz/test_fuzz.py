@@ -88,8 +88,8 @@ def test_a_log_goes_on_where_it_was_stopped(tmp_path, capsys, monkeypatch):
 
 def test_processes_are_replaced():
     """CPython's own way to replace them may wait for ever, after so many tasks."""
-    options = argparse.Namespace(log={}, jobs=1, refresh=1)
-    assert dict(driver._done(abs, [-1, -2, -3], options)) == {-1: 1, -2: 2, -3: 3}
+    options = argparse.Namespace(log={}, jobs=1, refresh=2)  # after one task each, it replaces them
+    assert dict(driver._done(abs, [*range(-6, 0)], options)) == {-k: k for k in range(1, 7)}
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
