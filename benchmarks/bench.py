@@ -53,6 +53,7 @@ from groups import (
     matrices,
     memory_use,
     methods,
+    on_gpu,
     operations,
     optimal_control,
     optimised,
@@ -128,6 +129,7 @@ GROUPS: dict[str, Callable[[Settings], Table]] = {
     "nlpsol": optimal_control.table,
     "accuracy": accuracy.table,
     "rounding": accuracy.rounding,
+    "gpu": on_gpu.table,
 }
 #: What the search reaches; takes minutes, so these are run if they are asked for, all together as "search".
 SEARCH: dict[str, Callable[[Settings], Table]] = {

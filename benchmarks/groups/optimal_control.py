@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import accumulus as acc
-from accumulus.casadi import QUICKLY
 from accumulus.errors import CompileError
 from accumulus.targets.c.c_target import shared_library
 from groups import Settings
@@ -97,6 +96,8 @@ def _of_casadi(ca: Any, folder: Path) -> Any:
     solver.generate_dependencies("nlp.c", {"with_header": False})
     text = Path("nlp.c").read_text()
     Path("nlp.c").unlink()
+    from accumulus.casadi import QUICKLY  # needs CasADi
+
     shared_library(text, folder / "casadi.so", QUICKLY)
     return ca.nlpsol("solver", "ipopt", str(folder / "casadi.so"), OPTIONS)
 

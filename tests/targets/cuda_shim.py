@@ -1,4 +1,7 @@
-"""CUDA source as C++ for this processor, and a stand-in for CuPy that launches it so: threads are turns of loops."""
+"""CUDA source as C++ for this processor, and a stand-in for CuPy that launches it so.
+
+The threads of a warp are coroutines: each runs until the warp synchronises or until its end, then the next one does.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,56 @@ import numpy as np
 #: What C++ has to be told to take a kernel as a function.
 SHIM = """
 #include <cmath>
+#include <vector>
+#include <ucontext.h>
 using namespace std;
 #define __global__
 #define __device__
 #define __forceinline__ inline
 #define __noinline__
+#define __shared__ static
 static struct { unsigned x; } blockIdx, blockDim, threadIdx, gridDim;
+static ucontext_t warp, lanes[32];
+static void __syncwarp() {
+    const unsigned thread = threadIdx.x;
+    swapcontext(&lanes[thread % 32], &warp);
+    threadIdx.x = thread;
+}
 """
 LAUNCH = """
+static struct { MEMBERS } given;
+static unsigned running;
+static bool ended[32];
+static void lane() {
+    f(PASSED);
+    ended[running] = true;
+}
 extern "C" void launch(unsigned blocks, unsigned threads, PARAMETERS) {
+    given = { NAMES };
+    static vector<char> stacks(32 << 18);
     gridDim.x = blocks;
     blockDim.x = threads;
     for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++) f(NAMES);
+        for (unsigned first = 0; first < threads; first += 32) {
+            const unsigned count = threads - first < 32 ? threads - first : 32;
+            for (unsigned k = 0; k < count; k++) {
+                getcontext(&lanes[k]);
+                lanes[k].uc_stack.ss_sp = &stacks[k << 18];
+                lanes[k].uc_stack.ss_size = 1 << 18;
+                lanes[k].uc_link = &warp;
+                makecontext(&lanes[k], lane, 0);
+                ended[k] = false;
+            }
+            for (bool more = true; more;) {
+                more = false;
+                for (running = 0; running < count; running++) {
+                    if (ended[running]) continue;
+                    threadIdx.x = first + running;
+                    swapcontext(&warp, &lanes[running]);
+                    more |= !ended[running];
+                }
+            }
+        }
 }
 """
 #: Compiled kernels by their text.
@@ -36,14 +76,18 @@ _KNOWN: dict[str, Any] = {}
 _FOLDER = tempfile.TemporaryDirectory()
 
 
-def compiled(text):
-    """The launch of the kernel f: blocks, threads, arguments."""
-    if text not in _KNOWN:
+def compiled(text, *defined):
+    """The launch of the kernel f, with some macros defined: blocks, threads, arguments."""
+    key = (text, defined)
+    if key not in _KNOWN:
         head = re.search(r'extern "C" __global__ void f\((.*?)\) \{', text, re.S).group(1)
-        parameters = re.sub(r"\s+", " ", head)
-        names = ", ".join(re.findall(r"(\w+)(?:,|$)", parameters))
-        whole = SHIM + text + LAUNCH.replace("PARAMETERS", parameters).replace("NAMES", names)
-        path = Path(_FOLDER.name, hashlib.sha256(text.encode()).hexdigest()[:20])
+        parameters = re.sub(r"\s+", " ", head.replace("__restrict__", ""))
+        names = re.findall(r"(\w+)(?:,|$)", parameters)
+        launch = LAUNCH.replace("PARAMETERS", parameters).replace("NAMES", ", ".join(names))
+        launch = launch.replace("MEMBERS", parameters.replace(",", ";") + ";")
+        launch = launch.replace("PASSED", ", ".join(f"given.{name}" for name in names))
+        whole = "".join(f"#define {name}\n" for name in defined) + SHIM + text + launch
+        path = Path(_FOLDER.name, hashlib.sha256(whole.encode()).hexdigest()[:20])
         path.with_suffix(".cpp").write_text(whole)
         # later standards' cmath has special functions, which take longer to read than a kernel to compile
         command = [
@@ -62,8 +106,29 @@ def compiled(text):
         kinds = [ctypes.c_void_p if "*" in each else ctypes.c_longlong for each in parameters.split(",")]
         function = ctypes.CDLL(str(path)).launch
         function.argtypes = [ctypes.c_uint, ctypes.c_uint, *kinds]
-        _KNOWN[text] = function
-    return _KNOWN[text]
+        _KNOWN[key] = function
+    return _KNOWN[key]
+
+
+def gpu():
+    """CuPy, if there is a GPU."""
+    try:
+        import cupy
+    except ImportError:
+        return None
+    try:
+        return cupy if cupy.cuda.runtime.getDeviceCount() else None
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return None
+
+
+#: What kernels run on: the processor, and a GPU if there is one.
+MACHINES = ("processor", *(["gpu"] if gpu() else []))
+
+
+def cupy_for(machine):
+    """CuPy for a GPU, or a stand-in for the processor."""
+    return fake() if machine == "processor" else gpu()
 
 
 class ndarray:  # as CuPy calls it
@@ -74,6 +139,7 @@ class ndarray:  # as CuPy calls it
 
     shape = property(lambda self: self._memory.shape)
     dtype = property(lambda self: self._memory.dtype)
+    ndim = property(lambda self: self._memory.ndim)
     T = property(lambda self: ndarray(self._memory.T))
 
     def __getitem__(self, index):
@@ -107,14 +173,14 @@ def fake(devices=1, free=1 << 30):
 
     class RawModule:
         def __init__(self, code, options=()):
-            assert options == ("--fmad=false",)
-            self._code = code
+            assert options[0] == "--fmad=false"
+            self._code, self._defined = code, [option.removeprefix("-D") for option in options[1:]]
 
         def get_function(self, name):
             assert name == "f"
-            return lambda grid, block, args: launch(self._code, grid, block, args)
+            return lambda grid, block, args: launch(self._code, self._defined, grid, block, args)
 
-    def launch(code, grid, block, args):
+    def launch(code, defined, grid, block, args):
         assert len(grid) == len(block) == 1
         assert grid[0] > 0
         for each in args:
@@ -123,7 +189,7 @@ def fake(devices=1, free=1 << 30):
             else:
                 assert type(each) is np.int64
         module.launches.append((grid[0], block[0], args))
-        compiled(code)(
+        compiled(code, *defined)(
             *(grid[0], block[0]), *(x._memory.ctypes.data if isinstance(x, ndarray) else int(x) for x in args)
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_shim import compiled
+from cuda_shim import MACHINES, compiled, gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels import assert_same, expected, whole
@@ -22,15 +22,26 @@ from accumulus.errors import ArgumentError
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, languages, targets
+from accumulus.targets.c import cuda_target
 
 
-def launched(tape, segments, X, transposed):
-    """Results of the kernel, compiled for this processor."""
+def launched(tape, segments, X, transposed, machine="processor"):
+    """Results of the kernel on the GPU, or compiled for this processor."""
     arrays = [np.ascontiguousarray(X.T if transposed else X)]
     arrays += [np.full((s.length, len(X)) if transposed else (len(X), s.length), 7.0, X.dtype) for s in segments]
     layout = [((1, len(X)) if transposed else (array.shape[1], 1)) for array in arrays]
-    parameters = [each for array, strides in zip(arrays, layout, strict=True) for each in (array.ctypes.data, *strides)]
-    compiled(emit_source(tape, segments, "cuda", dtype=str(X.dtype)))(len(X) // 32 + 1, 32, len(X), *parameters)
+    text, grid = emit_source(tape, segments, "cuda", dtype=str(X.dtype)), (len(X) // 64 + 1, 64)
+    if machine == "processor":
+        placed = [array.ctypes.data for array in arrays]
+        run = compiled(text, *([] if transposed else ["F_ROWS"]))
+        run(*grid, len(X), *(each for pair in zip(placed, layout, strict=True) for each in (pair[0], *pair[1])))
+    else:
+        options = ("--fmad=false", *([] if transposed else ["-DF_ROWS"]))
+        placed = [gpu().asarray(array) for array in arrays]
+        parameters = [each for pair in zip(placed, layout, strict=True) for each in (pair[0], *map(np.int64, pair[1]))]
+        run = gpu().RawModule(code=text, options=options).get_function("f")
+        run((grid[0],), (grid[1],), (np.int64(len(X)), *parameters))
+        arrays = [gpu().asnumpy(array) for array in placed]
     return [array.T if transposed else array for array in arrays[1:]]
 
 
@@ -38,12 +49,18 @@ needs_a_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs
 
 
 @needs_a_compiler
-@settings(max_examples=3)
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("longest", [None, 7])
+@settings(max_examples=4)
 @given(data=st.data())
-def test_a_thread_computes_a_point(data):
+def test_a_thread_computes_a_point(data, machine, longest):
     program = data.draw(programs(names=EXACT - {"multiply"}))
     X = data.draw(points(37, program.tape.inputs, data.draw(st.sampled_from(["float64", "float32"]))))
-    actual = launched(program.tape, program.segments, X, data.draw(st.booleans()))
+    with pytest.MonkeyPatch.context() as patch:
+        if longest:  # a function for so many operations
+            patch.setattr(cuda_target, "LONGEST", longest)
+            patch.setattr(cuda_target, "LONGEST_WHOLE", 0)
+        actual = launched(program.tape, program.segments, X, data.draw(st.booleans()), machine)
     for one, other in zip(actual, expected(program.tape, program.segments, X), strict=True):
         assert_same(one, other)
 
@@ -60,11 +77,16 @@ def everything():
 
 
 @needs_a_compiler
-def test_every_operation_is_that_of_llvm():
+@pytest.mark.parametrize("longest", [None, 7])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_operation_is_that_of_llvm(machine, longest, monkeypatch):
+    if longest:
+        monkeypatch.setattr(cuda_target, "LONGEST", longest)
+        monkeypatch.setattr(cuda_target, "LONGEST_WHOLE", 0)
     tape, segments = everything()
     X = np.array([[0.3, 0.7], [1.5, 2.5], [0.9, 9.0], [np.nan, 1.0]])
     expected = compile_tape(tape, segments).batch(X)[0]
-    (actual,) = launched(tape, segments, X, False)
+    (actual,) = launched(tape, segments, X, False, machine)
     np.testing.assert_allclose(actual, expected, rtol=1e-13, atol=1e-14)
 
 
@@ -78,11 +100,12 @@ class NVRTC:
         (folder, *_) = result.submodule_search_locations
         self.library = ctypes.CDLL(str(Path(folder, "lib", "libnvrtc.so.12")))
 
-    def ptx(self, text):
+    def ptx(self, text, *defined):
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
-        options = (ctypes.c_char_p * 2)(b"--fmad=false", b"--gpu-architecture=compute_80")
+        listed = ["--fmad=false", "--gpu-architecture=compute_80", *(f"-D{name}" for name in defined)]
+        options = (ctypes.c_char_p * len(listed))(*map(str.encode, listed))
         assert not self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"f.cu", 0, None, None)
-        failed = self.library.nvrtcCompileProgram(program, 2, options)
+        failed = self.library.nvrtcCompileProgram(program, len(listed), options)
         self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
         self.library.nvrtcGetProgramLog(program, log)
@@ -100,17 +123,23 @@ def nvrtc():
     return NVRTC()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_nvidias_compiler_takes_every_operation(nvrtc, dtype):
+@pytest.mark.parametrize("defined", [(), ("F_ROWS",)])
+@pytest.mark.parametrize(("dtype", "longest"), [("float64", None), ("float32", None), ("float64", 100)])
+def test_nvidias_compiler_takes_every_operation(nvrtc, dtype, longest, defined, monkeypatch):
+    if longest:
+        monkeypatch.setattr(cuda_target, "LONGEST", longest)
+        monkeypatch.setattr(cuda_target, "LONGEST_WHOLE", 0)
     tape, segments = everything()
-    assert ".entry f(" in nvrtc.ptx(emit_source(tape, segments, "cuda", dtype=dtype))
+    assert ".entry f(" in nvrtc.ptx(emit_source(tape, segments, "cuda", dtype=dtype), *defined)
 
 
 def test_values_are_in_registers_and_rounded_as_they_are_to_be(nvrtc):
     tape = Tape(3)
     product = tape.multiply(0, 1)
     tape.outputs = [tape.add(product, 2), tape.apply("floor", tape.add(tape.multiply(0, 2), 1)), tape.constant(np.inf)]
-    ptx = nvrtc.ptx(emit_source(tape, (Segment(9, (0, 1, 2), (1, 5, 6)),), "cuda"))
+    text = emit_source(tape, (Segment(9, (0, 1, 2), (1, 5, 6)),), "cuda")
+    ptx = nvrtc.ptx(text)
+    assert ".local" not in nvrtc.ptx(text, "F_ROWS")
     assert ptx.count("fma.rn.f64") == 1  # the other product reaches a jump
     assert ptx.count("mul.f64") + ptx.count("mul.rn.f64") == 1
     assert ".local" not in ptx

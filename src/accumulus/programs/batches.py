@@ -237,6 +237,7 @@ def moved_to_device(
         x, axis = cupy.asarray(arguments[k]), axes[k]
         if axis is not None:
             points = x.shape[axis]
-            x = cupy.moveaxis(x, axis, -1 if transposed else 0)
+            if axis % x.ndim != (x.ndim - 1 if transposed else 0):
+                x = cupy.moveaxis(x, axis, -1 if transposed else 0)
         arrays.append(x)
     return arrays, points

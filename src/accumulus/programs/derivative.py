@@ -345,6 +345,13 @@ class Derivative:
         shapes = self._shapes(operands)
         compiled_shapes = [cases.argument_shapes for cases in [*self._programs.values()]]
         axes = axes_of_points(in_axes, shapes, compiled_shapes, transposed, name)
+        if on_device and not lazy:  # numbers of the first point are needed to record the function, not to find it
+            key = key_of_examples(
+                [*map(first_point, operands, axes)], static_positions(self._static, len(shapes)), name
+            )
+            cases = self._programs.get(key)
+            if cases is not None and not cases.is_guarded:
+                return cases.programs[0].batch_on_device(axes, arguments, transposed)
         point = tuple(map(first_point, arguments, axes))
         shared = tuple([axis is None for axis, shape in zip(axes, shapes, strict=True) if shape is not None])
         call: Call = "transposed" if transposed else "batch"

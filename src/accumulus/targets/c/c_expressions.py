@@ -179,12 +179,20 @@ class WrittenBody:
         all_parts, self.slots = cut(tape, steps, longest, 1)
         self.parts = [part for part in all_parts if part.steps]
 
-    def statements(self, part: Stretch, at: Callable[[str, int], str]) -> tuple[list[str], set[str]]:
+    def statements(
+        self,
+        part: Stretch,
+        at: Callable[[str, int], str],
+        store: Callable[[Result, int, str], Iterable[str]] | None = None,
+    ) -> tuple[list[str], set[str]]:
         """Return the statements of a part, and the arrays that they need.
 
         Args:
             part: part of the program.
             at: function that returns the position of a row in an array, or in the frame.
+            store: function that returns the statements that store an entry, given the array, the number of the entry
+                among the stored ones, and the value. Entries come in the order of the array, one array after the
+                other. By default the value is assigned to the position of its row.
         """
         tape, slots, mathematics = self._tape, part.slots, self._mathematics
         here = {step for step in part.steps if not isinstance(step, ResultGroup)}
@@ -192,6 +200,11 @@ class WrittenBody:
         left_out = {f.product for f in within.values()}
         write = Expressions(tape, mathematics, within)
         zero, one = literal(0.0, mathematics.dtype), literal(1.0, mathematics.dtype)
+        angles = {
+            (tape.first[step], OPERATIONS[tape.codes[step]].name): step
+            for step in here
+            if mathematics.sincos and OPERATIONS[tape.codes[step]].name in ("sin", "cos")
+        }
         lines: list[str] = []
         declared: set[int] = set()
         used: set[str] = set()
@@ -200,6 +213,18 @@ class WrittenBody:
             kind = mathematics.truth if tape.is_boolean(reference) else mathematics.real
             lines.append(f"const {kind} {write.value(reference)} = {text};")
             declared.add(reference)
+
+        def declare_both(step: int) -> bool:
+            """Declare the sine and cosine of one angle by one call, if there is a function for both."""
+            name = OPERATIONS[tape.codes[step]].name
+            other = angles.get((tape.first[step], {"sin": "cos", "cos": "sin"}.get(name, "")))
+            if other is None:
+                return False
+            sine, cosine = map(write.value, (step, other) if name == "sin" else (other, step))
+            lines.append(f"{mathematics.real} {sine}, {cosine};")
+            lines.append(f"{mathematics.sincos}({write.value(tape.first[step])}, &{sine}, &{cosine});")
+            declared.update((step, other))
+            return True
 
         def need(reference: int) -> None:
             """Load an input, or a value of another part, at its first use; truth values are stored as numbers."""
@@ -216,7 +241,10 @@ class WrittenBody:
                 need(reference)
                 result = self._results[step.segment]
                 used.add(result.name)
-                lines.append(f"{at(result.name, result.row(step.start))} = {write.value(reference)};")
+                if store is None:
+                    lines.append(f"{at(result.name, result.row(step.start))} = {write.value(reference)};")
+                else:
+                    lines += store(result, step.start, write.value(reference))
             elif step not in left_out:
                 arguments = tape.arguments(step)
                 if step in within:
@@ -224,7 +252,8 @@ class WrittenBody:
                     arguments = (*(a for a in arguments if a != product), *tape.arguments(product))
                 for argument in arguments:
                     need(argument)
-                declare(step, write.operation(step))
+                if step not in declared and not declare_both(step):
+                    declare(step, write.operation(step))
                 if step in slots:
                     used.add("frame")
                     value = f"t{step} ? {one} : {zero}" if tape.is_boolean(step) else f"t{step}"
@@ -462,6 +491,8 @@ class Mathematics:
     #: Qualifiers of special functions, and conversion of a single-precision argument for a function of doubles.
     qualifier = "static inline"
     widened = "(double){}"
+    #: Function that computes the sine and the cosine of an angle; empty if there is none.
+    sincos = ""
 
     def __init__(self, name: str, dtype: str, *, in_tiles: bool = False) -> None:
         self._in_tiles = in_tiles and dtype == "float64"
