@@ -32,12 +32,13 @@ class Group:
     commit: str | None
     machine: dict[str, str] | None
     load: float | None
+    notes: list[str]
 
     @classmethod
     def of(cls, name: str) -> Group:
         """Read a group by the name of its table."""
         stored = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))
-        return cls(*(stored[field] for field in ("rows", "date", "commit", "machine", "load")))
+        return cls(*(stored[field] for field in ("rows", "date", "commit", "machine", "load", "notes")))
 
     def row(self, **cells: Any) -> Cells:
         """Return the only row with these cells."""
@@ -423,6 +424,39 @@ def _searched(name: str, unit: str = "") -> Callable[[], str]:
 
 
 #: By the name of their place in a page.
+def gpu() -> str:
+    """Times of batches on a GPU beside JAX's, by layout and type."""
+    group, rows = Group.of("gpu"), []
+    cases = {(row["function"], row["layout"]): None for row in group.rows if "layout" in row}
+    for name, layout in cases:
+        cells = [name, layout]
+        for dtype in ("float64", "float32"):
+            row = group.row(function=name, layout=layout, type=dtype, points=10_000_000)
+            cells += [rounded(row["ns"], 2), rounded(row["JAX ns"], 2), rounded(1.0 / row["reached"])]
+            cells += [f"{100 * row['of memory']:.0f} %"] if dtype == "float64" else []
+        rows.append(cells)
+    for points in (10_000_000, 1_000_000):
+        for layout in ("rows", "columns"):
+            cells = [f"**geometric mean, {points:,} points**", layout]
+            for dtype in ("float64", "float32"):
+                mean = group.row(function=f"mean of 8, {dtype}, {points:,} {layout}")["reached"]
+                cells += ["", "", f"**{rounded(1.0 / mean)}**", *([""] if dtype == "float64" else [])]
+            rows.append(cells)
+    columns = [
+        "function",
+        "points are",
+        "float64",
+        "JAX",
+        "times as fast",
+        "of memory",
+        "float32",
+        "JAX",
+        "times as fast",
+    ]
+    note = f"Nanoseconds a point. {group.notes[0]}. {group.measured()}"
+    return written(columns, rows, note, texts=2)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "overview": overview,
     "symforce-code": symforce_code,
@@ -444,6 +478,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fits": fits,
     "explorer": explorer,
     "sources": sources,
+    "gpu": gpu,
     "search-small": _searched("search-small"),
     "search-public": _searched("search-public"),
     "search-start": _searched("search-start", " s"),

@@ -45,7 +45,7 @@ static void lane() {
 }
 extern "C" void launch(unsigned blocks, unsigned threads, PARAMETERS) {
     given = { NAMES };
-    static vector<char> stacks(32 << 18);
+    static vector<char> stacks(32 << 20);
     gridDim.x = blocks;
     blockDim.x = threads;
     for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
@@ -53,8 +53,8 @@ extern "C" void launch(unsigned blocks, unsigned threads, PARAMETERS) {
             const unsigned count = threads - first < 32 ? threads - first : 32;
             for (unsigned k = 0; k < count; k++) {
                 getcontext(&lanes[k]);
-                lanes[k].uc_stack.ss_sp = &stacks[k << 18];
-                lanes[k].uc_stack.ss_size = 1 << 18;
+                lanes[k].uc_stack.ss_sp = &stacks[k << 20];
+                lanes[k].uc_stack.ss_size = 1 << 20;
                 lanes[k].uc_link = &warp;
                 makecontext(&lanes[k], lane, 0);
                 ended[k] = false;
@@ -81,8 +81,9 @@ def compiled(text, *defined):
     key = (text, defined)
     if key not in _KNOWN:
         head = re.search(r'extern "C" __global__ void f\((.*?)\) \{', text, re.S).group(1)
-        parameters = re.sub(r"\s+", " ", head.replace("__restrict__", ""))
-        names = re.findall(r"(\w+)(?:,|$)", parameters)
+        head = re.sub(r"#ifdef (\w+)(.*?)#endif", lambda m: m[2] if m[1] in defined else "", head, flags=re.S)
+        parameters = re.sub(r"\s+", " ", head.replace("__restrict__", "")).strip()
+        names = re.findall(r"(\w+) ?(?:,|$)", parameters)
         launch = LAUNCH.replace("PARAMETERS", parameters).replace("NAMES", ", ".join(names))
         launch = launch.replace("MEMBERS", parameters.replace(",", ";") + ";")
         launch = launch.replace("PASSED", ", ".join(f"given.{name}" for name in names))
@@ -156,12 +157,17 @@ class _Error(RuntimeError):
     pass
 
 
-def fake(devices=1, free=1 << 30):
+class _CompileError(Exception):
+    pass
+
+
+def fake(devices=1, free=1 << 30, longest=10**9):
     """A module that does what CuPy does, as far as kernels are launched.
 
     Args:
         devices: how many GPUs there are; an error of CUDA for None.
         free: bytes of memory.
+        longest: largest number of lines that are compiled.
     """
     module: Any = ModuleType("cupy")
     module.launches = []
@@ -173,6 +179,8 @@ def fake(devices=1, free=1 << 30):
 
     class RawModule:
         def __init__(self, code, options=()):
+            if code.count("\n") > longest:
+                raise _CompileError("too much local data")
             assert options[0] == "--fmad=false"
             self._code, self._defined = code, [option.removeprefix("-D") for option in options[1:]]
 
@@ -203,6 +211,12 @@ def fake(devices=1, free=1 << 30):
     module.empty = lambda shape, dtype: ndarray(np.full(shape, 7.25, dtype))
     module.asnumpy = lambda x: x._memory.copy()
     module.moveaxis = lambda x, one, other: ndarray(np.moveaxis(x._memory, one, other))
-    runtime = SimpleNamespace(getDeviceCount=count, CUDARuntimeError=_Error, memGetInfo=lambda: (free, 2 * free))
-    module.cuda = SimpleNamespace(runtime=runtime)
+    runtime = SimpleNamespace(
+        getDevice=lambda: 0,
+        getDeviceCount=count,
+        getDeviceProperties=lambda k: {"multiProcessorCount": 8, "maxThreadsPerMultiProcessor": 1024},
+        CUDARuntimeError=_Error,
+        memGetInfo=lambda: (free, 2 * free),
+    )
+    module.cuda = SimpleNamespace(runtime=runtime, compiler=SimpleNamespace(CompileException=_CompileError))
     return module

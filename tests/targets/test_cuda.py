@@ -22,7 +22,7 @@ from accumulus.errors import ArgumentError
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, languages, targets
-from accumulus.targets.c import cuda_target
+from accumulus.targets.c import cuda_source
 
 
 def launched(tape, segments, X, transposed, machine="processor"):
@@ -58,8 +58,8 @@ def test_a_thread_computes_a_point(data, machine, longest):
     X = data.draw(points(37, program.tape.inputs, data.draw(st.sampled_from(["float64", "float32"]))))
     with pytest.MonkeyPatch.context() as patch:
         if longest:  # a function for so many operations
-            patch.setattr(cuda_target, "LONGEST", longest)
-            patch.setattr(cuda_target, "LONGEST_WHOLE", 0)
+            patch.setattr(cuda_source, "LONGEST", longest)
+            patch.setattr(cuda_source, "LONGEST_WHOLE", 0)
         actual = launched(program.tape, program.segments, X, data.draw(st.booleans()), machine)
     for one, other in zip(actual, expected(program.tape, program.segments, X), strict=True):
         assert_same(one, other)
@@ -81,8 +81,8 @@ def everything():
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_operation_is_that_of_llvm(machine, longest, monkeypatch):
     if longest:
-        monkeypatch.setattr(cuda_target, "LONGEST", longest)
-        monkeypatch.setattr(cuda_target, "LONGEST_WHOLE", 0)
+        monkeypatch.setattr(cuda_source, "LONGEST", longest)
+        monkeypatch.setattr(cuda_source, "LONGEST_WHOLE", 0)
     tape, segments = everything()
     X = np.array([[0.3, 0.7], [1.5, 2.5], [0.9, 9.0], [np.nan, 1.0]])
     expected = compile_tape(tape, segments).batch(X)[0]
@@ -127,8 +127,8 @@ def nvrtc():
 @pytest.mark.parametrize(("dtype", "longest"), [("float64", None), ("float32", None), ("float64", 100)])
 def test_nvidias_compiler_takes_every_operation(nvrtc, dtype, longest, defined, monkeypatch):
     if longest:
-        monkeypatch.setattr(cuda_target, "LONGEST", longest)
-        monkeypatch.setattr(cuda_target, "LONGEST_WHOLE", 0)
+        monkeypatch.setattr(cuda_source, "LONGEST", longest)
+        monkeypatch.setattr(cuda_source, "LONGEST_WHOLE", 0)
     tape, segments = everything()
     assert ".entry f(" in nvrtc.ptx(emit_source(tape, segments, "cuda", dtype=dtype), *defined)
 
@@ -151,6 +151,7 @@ def test_nvidias_compiler_takes_loops_of_every_kind(nvrtc, function):
         made = acc.value_and_jacobian(function, (0, 1), cache=False, effort="fast").compile(np.ones(24), 1.3)
     text = made.source("cuda")
     assert ".entry f(" in nvrtc.ptx(text)
+    assert ".entry f(" in nvrtc.ptx(text, "F_WORK")
     assert "fma(" in text
 
 

@@ -253,3 +253,10 @@ def test_without_cupy_or_a_gpu_an_error_gives_advice(monkeypatch, module, said):
     with pytest.raises(CompileError, match=said) as caught:
         made(X[0], 1.0)
     assert "target='llvm'" in str(caught.value)
+
+
+def test_kernels_that_are_too_long(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", fake(longest=10))
+    with pytest.raises(CompileError, match="too much local data") as caught:
+        of(field, "cuda")(X[0], 1.0)
+    assert "acc.scan" in str(caught.value)
