@@ -441,8 +441,9 @@ class Run:
             self._append(result, self.nothing, result, False)
             return
         value = row.value(*values)
-        if name == "atan2" and 0 in values:  # whose sign these numbers do not have
-            value = mpf(float(np.arctan2(*known))) if certain else mp.nan
+        if name == "atan2" and values[0] == 0:  # whose sign these numbers do not have
+            angle = mp.pi if certain and np.signbit(known[1]) else mpf(0)
+            value = mp.nan if not certain else -angle if np.signbit(known[0]) else angle
         factors = [
             partial(*values) if self.active[k] else None for partial, k in zip(row.partials, arguments, strict=True)
         ]

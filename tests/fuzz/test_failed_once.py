@@ -43,6 +43,16 @@ def f(t, y):
         {"target": "llvm", "optimise": False, "sparse": "coo", "seed": 64},
         [[172.0, np.array([0.0, 7.0])], [4.0, np.array([49.0, -377.0])]],
     ),
+    # the oracle rounded the angle at the point, and not beside it: a second difference of that is anything
+    "an angle beside a zero": (
+        """
+def f(t, y):
+    t31 = np.arctan2(-0.25, y[1])
+    return np.array([10.0 + y[0], t - y[1], t31])
+""",
+        {"effort": "fast", "time_limit": 0.02, "seed": 18},
+        [[-289.0, np.array([-462.0, -0.0])], [2.0, np.array([3.0, 0.5])]],
+    ),
     "more constants than values that are rolled": (
         """
 def f(x):
