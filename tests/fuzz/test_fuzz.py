@@ -21,7 +21,7 @@ import scalars
 import stress
 import sweep
 import with_jax
-from exact import mpf
+from exact import mp, mpf
 
 import accumulus as acc
 
@@ -210,6 +210,16 @@ def test_the_oracle_takes_the_size_of_what_is_rounded():
     program.outputs = [first + 2]
     result = scalars.truth(program, [2.0], exact_order=False, dtype="float64", samples=4, seed=0)
     assert result.values == [0]
+
+
+def test_the_oracle_keeps_all_digits_of_an_angle_beside_a_zero():
+    program = scalars.Scalars(("x",), ((1,),), ["x[0]"])
+    quarter = 1 + scalars.CONSTANTS.index(-0.25)
+    program.steps = [("atan2", (quarter, 0)), ("atan2", (0, quarter))]
+    program.outputs = [1 + len(program.constants), 2 + len(program.constants)]
+    for zero in (0.0, -0.0):
+        result = scalars.truth(program, [zero], exact_order=False, dtype="float64", samples=4, seed=0)
+        assert result.values == [-mp.pi / 2, -mp.pi if np.signbit(zero) else mp.pi]
 
 
 def test_the_oracle_knows_its_limits():
