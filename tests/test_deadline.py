@@ -102,6 +102,22 @@ def test_paused_time_is_not_counted_by_any_of_them():
     assert not whole.passed
 
 
+def test_a_search_within_a_pause_is_counted():
+    clock = Clock()
+    deadline = Deadline(4.0, clock)
+    with deadline.running():
+        clock.time += 1.0
+    with deadline.paused():
+        clock.time += 10.0
+        with deadline.running():
+            clock.time += 1.0
+            assert deadline.clock_left == 2.0
+        clock.time += 10.0
+        assert deadline.clock_left == 2.0
+    clock.time += 1.0
+    assert deadline.clock_left == 1.0
+
+
 def test_the_clock_goes_on_after_an_error():
     clock = Clock()
     deadline = Deadline(1.0, clock)

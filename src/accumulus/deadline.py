@@ -73,6 +73,18 @@ class _Account:
             since, self._stopped = self._stopped, None
             self._waited += self._read() - since
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        if self._stopped is None:
+            yield
+            return
+        since, self._stopped = self._stopped, None
+        self._waited += self._read() - since
+        try:
+            yield
+        finally:
+            self._stopped = self._read()
+
 
 class Deadline:
     """Limit of the work of a search, and the time at which the clock cuts the search short.
@@ -186,6 +198,12 @@ class Deadline:
     def paused(self) -> Iterator[None]:
         """Stop the clock during work that every call has to do, such as compiling."""
         with self._account.stopped():
+            yield
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the clock run during a search within work that every call has to do."""
+        with self._account.running():
             yield
 
 

@@ -12,7 +12,9 @@ from accumulus.arrays import verification
 from accumulus.arrays.compiled.residues_kernel import PRIME
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.residues import of_numbers
-from accumulus.tape.program import column, references_in
+from accumulus.context import Context
+from accumulus.options import Options
+from accumulus.tape.program import Program, column, references_in
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 
@@ -201,3 +203,28 @@ def test_residues_of_numbers_are_exact(number, whole, power):
 
 def test_infinite_constants_have_residues():
     assert len(of_numbers(np.array([np.inf, -np.inf, np.nan, 5e-324]))) == 4
+
+
+def test_the_clock_of_searches_runs_while_bodies_are_planned_only(monkeypatch):
+    clock, searches = [0.0], []
+
+    def slow(function, seconds):
+        def run(*arguments, **options):
+            clock[0] += seconds
+            return function(*arguments, **options)
+
+        return run
+
+    def search(graph, context):
+        searches.append(context)
+        return slow(between_plan, 1.0)(graph, context)
+
+    between_plan = between.find_plan
+    monkeypatch.setattr(between, "find_plan", search)
+    monkeypatch.setattr(between, "verify_derivatives", slow(between.verify_derivatives, 1000.0))
+    tape = Program(inputs=48)
+    tape.outputs = tape.apply("sin", np.arange(48))
+    context = Context(Options(), 100.0, lambda: clock[0])
+    between.differentiate(tape, range(48), context)
+    assert len(searches) == 1
+    assert context.clock_left == 99.0

@@ -148,7 +148,8 @@ def differentiate(
         SizeError: if the products between arrays do not fit into memory, or a `ManyBlocksError`.
         VerificationError: if the result differs from the Jacobian in the exact check.
     """
-    return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners, by_products).result()
+    with context.paused():  # except while bodies are planned
+        return _Accumulating(tape, np.asarray(inputs, np.int64), context, directions, owners, by_products).result()
 
 
 class _Accumulating:
@@ -570,7 +571,8 @@ class _Accumulating:
         body, key = each.body, (to_bytes(each.body), active)
         if key not in self._accumulated:
             linearization = linearize(body, active, keeping=not self._by_products)
-            plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
+            with self.context.running():
+                plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
             tape = emit(plan.accumulation)
             of_root: dict[int, list[tuple[int, int]]] = {}
             for position, (root, terminal) in enumerate(sorted(plan.accumulation.entries), len(body.outputs)):
