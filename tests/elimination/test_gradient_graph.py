@@ -175,9 +175,9 @@ def test_mirrors_are_checked():
     with pytest.raises(GraphError, match="no mirror among the edges"):
         DifferentiationGraph.from_tape(Tape(1), [0], "gavx", [0], [3], [0], [1], mirror=[3, 2, 1, 0])
     with pytest.raises(GraphError, match="outside of 1 × 1"):
-        graph_with([3, 2, 1, 0], wanted=[(0, 1)])
+        graph_with([3, 2, 1, 0], selected=[(0, 1)])
     with pytest.raises(GraphError, match="pairs of positions"):
-        graph_with([3, 2, 1, 0], wanted=[0])
+        graph_with([3, 2, 1, 0], selected=[0])
 
 
 def pivoted(x):

@@ -34,8 +34,8 @@ def partly_linear(x):
     return np.sin(a) * (a - b * x[0])
 
 
-def graph_of(f, count=3, wanted=None):
-    return linearize_gradient(acc.trace(f, np.full(count, 0.7)).tape, wanted=wanted).graph
+def graph_of(f, count=3, selected=None):
+    return linearize_gradient(acc.trace(f, np.full(count, 0.7)).tape, selected=selected).graph
 
 
 FUNCTIONS = (chained, separable, partly_linear)
@@ -141,7 +141,7 @@ def test_only_selected_entries_are_computed():
     whole = graph_of(chained)
     full = acc.plan(whole, cache=False)
     for expected in ([(0, 0)], [(1, 0), (2, 2)], [(2, 1)]):
-        graph = graph_of(chained, wanted=expected)
+        graph = graph_of(chained, selected=expected)
         for method in ("symmetric", "edge-pushing", "vertex"):
             plan = acc.plan(graph, method, cache=False)
             plan.verify()

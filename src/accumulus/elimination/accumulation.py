@@ -342,7 +342,7 @@ def _verify(graph: DifferentiationGraph, steps: Steps, entries: Mapping[tuple[in
     positions, references = columns_of(entries)
     _check_references(graph, steps, positions, references)
     _check_sizes(graph, steps, positions, references)
-    if graph.mirror is not None and graph.wanted is None:
+    if graph.mirror is not None and graph.selected is None:
         above = positions[:, 0] != positions[:, 1]
         positions = np.concatenate([positions, positions[above][:, ::-1]])
         references = np.concatenate([references, references[above]])
@@ -373,7 +373,7 @@ def _check_references(graph: DifferentiationGraph, steps: Steps, positions: Inte
     if unwanted.any():
         raise VerificationError(
             f"entry {tuple(positions[unwanted.argmax()].tolist())} was not requested; expected only the entries that "
-            "the graph lists as wanted"
+            "the graph lists as selected"
         )
 
 
@@ -452,11 +452,11 @@ def _check_rows(
 def _probes(graph: DifferentiationGraph) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Yield masks of rows with the same selected columns, each with the mask of these columns."""
     rows, columns = len(graph.roots), len(graph.terminals)
-    if graph.wanted is None:
+    if graph.selected is None:
         yield np.ones(rows, bool), np.ones(columns, bool)
         return
     of_row: dict[int, list[int]] = {}
-    for row, column in graph.wanted.tolist():
+    for row, column in graph.selected.tolist():
         of_row.setdefault(row, []).append(column)
     rows_by_selection: dict[tuple[int, ...], list[int]] = {}
     for row, selected in of_row.items():

@@ -47,7 +47,7 @@ from accumulus.tape.tape import Tape
 
 
 def linearize_gradient(
-    tape: Tape, inputs: Sequence[int] | None = None, name: str = "", wanted: Sequence[Sequence[int]] | None = None
+    tape: Tape, inputs: Sequence[int] | None = None, name: str = "", selected: Sequence[Sequence[int]] | None = None
 ) -> Linearization:
     """Return the graph, with its mirror, of the gradient of a tape's first output with respect to `inputs`.
 
@@ -59,7 +59,7 @@ def linearize_gradient(
         tape: tape whose first output is differentiated.
         inputs: inputs to differentiate with respect to; by default all.
         name: name of the graph for display.
-        wanted: selected entries of the Hessian, positions (row, column) on or below the diagonal; None for all of
+        selected: selected entries of the Hessian, positions (row, column) on or below the diagonal; None for all of
             these.
 
     Raises:
@@ -132,7 +132,7 @@ def linearize_gradient(
         targets,
         name=name,
         mirror=[*range(count, 2 * count), *range(count)],
-        wanted=wanted,
+        selected=selected,
     )
     return Linearization(graph, (*(-1,) * output_count, *range(len(columns))), columns)
 

@@ -11,7 +11,7 @@ other text, as a symbol. ``about`` is a comment.
 *By numbers*, inside the file of a plan, which refers to vertices, edges and labels by number: ``vertices`` is the list
 of names, ``sizes`` the list of sizes, and ``labels`` a list parallel to ``edges``, in which a symbol is an object
 {"symbol": text}. If there is a ``tape``, the operations of the function, labels are references to it. Then there may
-also be a ``mirror``, a list of vertices, and ``wanted``, a list of [root, terminal] by position.
+also be a ``mirror``, a list of vertices, and ``selected``, a list of [root, terminal] by position.
 
 **All formats:**
 
@@ -48,8 +48,8 @@ from accumulus.tape.tape import Tape
 
 _KINDS: Final = {kind.name.lower(): kind for kind in Kind if kind is not Kind.ABSENT}
 _KEYS: Final = ("name", "about", "roots", "terminals", "edges", "sizes")
-_CHOSEN: Final = ("mirror", "wanted")
-NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", *_CHOSEN, "tape")
+_SELECTION: Final = ("mirror", "selected")
+NUMBERED_KEYS: Final = ("name", "vertices", "roots", "terminals", "edges", "labels", "sizes", *_SELECTION, "tape")
 _TAPE_KEYS: Final = ("inputs", "constants", "operations", "outputs")
 #: Largest number of inputs of a tape: a short file could otherwise request any amount of memory, and a smaller number
 #: refuses large tapes.
@@ -177,8 +177,8 @@ def graph_as_data(graph: DifferentiationGraph) -> dict[str, Any]:
         data["sizes"] = graph.sizes.tolist()
     if graph.mirror is not None:
         data["mirror"] = graph.mirror.tolist()
-    if graph.wanted is not None:
-        data["wanted"] = graph.wanted.tolist()
+    if graph.selected is not None:
+        data["selected"] = graph.selected.tolist()
     if tape is not None:
         data["tape"] = {
             "inputs": tape.inputs,
@@ -251,15 +251,16 @@ def graph_from_data(data: Any) -> DifferentiationGraph:
 
 
 def _read_chosen(data: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the arguments `mirror` and `wanted` of the graph, if the file has them."""
+    """Return the arguments `mirror` and `selected` of the graph, if the file has them."""
     selection: dict[str, Any] = {}
     if "mirror" in data:
         selection["mirror"] = whole_numbers(data["mirror"], "mirror", count, GraphError, length=count)
-    if "wanted" in data:
-        if not isinstance(data["wanted"], list):
-            raise GraphError(f"'wanted' is {shortened(data['wanted'])}; expected a list of [root, terminal]")
-        selection["wanted"] = [
-            whole_numbers(pair, f"wanted[{k}]", count, GraphError, length=2) for k, pair in enumerate(data["wanted"])
+    if "selected" in data:
+        if not isinstance(data["selected"], list):
+            raise GraphError(f"'selected' is {shortened(data['selected'])}; expected a list of [root, terminal]")
+        selection["selected"] = [
+            whole_numbers(pair, f"selected[{k}]", count, GraphError, length=2)
+            for k, pair in enumerate(data["selected"])
         ]
     return selection
 

@@ -177,7 +177,7 @@ class DifferentiationGraph:
         name: str = "",
         *,
         mirror: Sequence[int] | NDArray[Any] | None = None,
-        wanted: Sequence[Sequence[int]] | NDArray[Any] | None = None,
+        selected: Sequence[Sequence[int]] | NDArray[Any] | None = None,
     ) -> DifferentiationGraph:
         """Return the graph whose edge k carries the value at reference ``labels[k]`` of `tape`.
 
@@ -191,10 +191,10 @@ class DifferentiationGraph:
             targets: target of each edge, by number, shape (edges,).
             name: name of the graph for display.
             mirror: mirror of each vertex, shape (vertices,); see the attribute `mirror`.
-            wanted: selected entries, shape (n, 2); see the attribute `wanted`.
+            selected: selected entries, shape (n, 2); see the attribute `selected`.
 
         Raises:
-            GraphError: if `mirror` is not a symmetry of the graph, or `wanted` names an entry outside the Jacobian.
+            GraphError: if `mirror` is not a symmetry of the graph, or `selected` names an entry outside the Jacobian.
 
         >>> tape = Tape(inputs=1)
         >>> labels = [tape.apply("cos", 0), tape.constant(2.0)]  # of y = 2 sin(x)
@@ -217,8 +217,8 @@ class DifferentiationGraph:
         if mirror is not None:
             graph.mirror = _fixed(_whole("mirror", mirror, len(vertices), 0, len(vertices) - 1), np.int32)
             check_mirror(graph)
-        if wanted is not None:
-            graph.wanted = _fixed(sorted_places(wanted, len(graph.roots), len(graph.terminals)), np.int64)
+        if selected is not None:
+            graph.selected = _fixed(sorted_places(selected, len(graph.roots), len(graph.terminals)), np.int64)
         return graph
 
     @classmethod
@@ -312,7 +312,7 @@ class DifferentiationGraph:
         #: with a mirror selects only entries on and below the diagonal. None if no symmetry is known.
         self.mirror: NDArray[np.int32] | None = None
         #: Selected entries, (n, 2) positions in `roots` and `terminals` in row-major order; None for all.
-        self.wanted: NDArray[np.int64] | None = None
+        self.selected: NDArray[np.int64] | None = None
         self._check()
 
     def _check(self) -> None:
@@ -405,7 +405,7 @@ class DifferentiationGraph:
         above[list(self.roots)] = True
         below, above = spread(below, targets, sources), spread(above, sources[::-1], targets[::-1])
         live: NDArray[np.bool_] = above[self.sources] & below[self.targets]
-        if self.wanted is not None:
+        if self.selected is not None:
             live[live] = on_selected_paths(self, np.flatnonzero(live))
         return live
 
@@ -436,7 +436,7 @@ class DifferentiationGraph:
     @property
     def wants_all(self) -> bool:
         """Return True if all entries of the Jacobian are selected."""
-        return self.mirror is None and self.wanted is None
+        return self.mirror is None and self.selected is None
 
     def show(self, path: str | PathLike[str] | None = None) -> Any:
         """Show the graph, its line graph, and the steps of the plan that `accumulus.plan` finds for it.
@@ -586,9 +586,9 @@ def sorted_places(entries: Sequence[Sequence[int]] | NDArray[Any], rows: int, co
     if places.size == 0:
         return np.zeros((0, 2), np.int64)
     if places.ndim != 2 or places.shape[1] != 2 or places.dtype.kind not in "iu":
-        raise GraphError(f"wanted is {entries!r:.60}; expected pairs of positions, of a root and a terminal")
+        raise GraphError(f"selected is {entries!r:.60}; expected pairs of positions, of a root and a terminal")
     if places.min() < 0 or (places.max(axis=0) >= (rows, columns)).any():
-        raise GraphError(f"wanted names an entry outside of {rows} × {columns}; expected positions from 0 on")
+        raise GraphError(f"selected names an entry outside of {rows} × {columns}; expected positions from 0 on")
     return np.unique(places.astype(np.int64), axis=0)
 
 
@@ -597,9 +597,9 @@ def are_selected(graph: DifferentiationGraph, places: Integers) -> NDArray[np.bo
     selected = np.ones(len(places), bool)
     if graph.mirror is not None:
         selected &= places[:, 0] >= places[:, 1]
-    if graph.wanted is not None:
+    if graph.selected is not None:
         columns = max(1, len(graph.terminals))
-        keys = graph.wanted[:, 0] * columns + graph.wanted[:, 1]
+        keys = graph.selected[:, 0] * columns + graph.selected[:, 1]
         selected &= np.isin(places[:, 0] * columns + places[:, 1], keys)
     return selected
 
@@ -609,8 +609,8 @@ def on_selected_paths(graph: DifferentiationGraph, edges: Integers) -> NDArray[n
 
     Time: O(edges + selected entries) operations on bit sets with one bit for each terminal.
     """
-    assert graph.wanted is not None
-    places = graph.wanted
+    assert graph.selected is not None
+    places = graph.selected
     if graph.mirror is not None:  # symmetric elimination removes a path together with its mirror
         places = np.concatenate([places, places[:, ::-1]])
     # for each vertex the bit set of terminals selected with a root above it, and of terminals below it

@@ -57,7 +57,7 @@ def linearize(
     tape: Tape,
     inputs: Sequence[int] | None = None,
     name: str = "",
-    wanted: Sequence[Sequence[int]] | NDArray[Any] | None = None,
+    selected: Sequence[Sequence[int]] | NDArray[Any] | None = None,
     *,
     keeping: bool = False,
 ) -> Linearization:
@@ -67,28 +67,28 @@ def linearize(
         tape: tape to differentiate.
         inputs: inputs to differentiate with respect to; by default all.
         name: name of the graph for display.
-        wanted: selected derivatives, (n, 2) positions in ``tape.outputs`` and `inputs`; None for all. An output without
-            selected derivatives has no root, and plans make no product that only unselected derivatives need. Equal
-            outputs share their selections.
+        selected: selected derivatives, (n, 2) positions in ``tape.outputs`` and `inputs`; None for all. An output
+            without selected derivatives has no root, and plans make no product that only unselected derivatives need.
+            Equal outputs share their selections.
         keeping: if True, keep attached derivatives that last (`accumulus.tape.live.lasting`), so that the tape can be
             differentiated again.
 
     Raises:
-        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; or if `wanted` names an
+        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; or if `selected` names an
             output or an input that does not exist.
     """
     columns = tuple(range(tape.inputs) if inputs is None else inputs)
     if len(set(columns)) < len(columns) or not set(columns) <= set(range(tape.inputs)):
         raise ArgumentError(f"inputs = {columns}: expected each once, out of 0 … {tape.inputs - 1}")
     outputs = np.array(tape.outputs, np.int64)
-    if wanted is not None:
+    if selected is not None:
         try:
-            wanted = sorted_places(wanted, len(outputs), len(columns))
+            selected = sorted_places(selected, len(outputs), len(columns))
         except GraphError as error:
             raise ArgumentError(str(error)) from None
         # an output without selected derivatives counts as constant
         constant = np.ones(len(outputs), bool)
-        constant[wanted[:, 0]] = False
+        constant[selected[:, 0]] = False
         outputs[constant] = _NONE
     differentiated = np.array(columns, np.int64)
     recorded, edges = local_partials(tape, differentiated, keeping=keeping)
@@ -127,9 +127,9 @@ def linearize(
 
     recorded, references = unattached(recorded, keeping=keeping)
     root_by_output = root_of[rows]
-    if wanted is not None:
-        wanted = np.stack([root_by_output[wanted[:, 0]], wanted[:, 1]], axis=1)
-        wanted = wanted[wanted[:, 0] >= 0]
+    if selected is not None:
+        selected = np.stack([root_by_output[selected[:, 0]], selected[:, 1]], axis=1)
+        selected = selected[selected[:, 0] >= 0]
     graph = DifferentiationGraph.from_tape(
         recorded,
         moved(labels, references),
@@ -139,7 +139,7 @@ def linearize(
         sources,
         targets,
         name=name,
-        wanted=wanted,
+        selected=selected,
     )
     return Linearization(graph, tuple(root_by_output.tolist()), columns)
 

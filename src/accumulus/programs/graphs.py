@@ -111,7 +111,7 @@ def linearize_arguments(
                 [places.pairs[:, 0] + skipped, np.searchsorted(places.columns, places.pairs[:, 1])], axis=1
             )
     if not recording.guards and len(rows) == recording.results:
-        return linearize(recording.scalars, columns.tolist(), name=name, wanted=selected, keeping=keeping)
+        return linearize(recording.scalars, columns.tolist(), name=name, selected=selected, keeping=keeping)
     tape, results = recording.scalars.copy(), recording.results
     guards = tape.outputs[results:]
     if guards and joined:
@@ -124,7 +124,7 @@ def linearize_arguments(
         for r, root in zip(tape.outputs[:results], is_root.tolist(), strict=True)
     ]
     tape.outputs = [*values, *guards]
-    linearization = linearize(tape, columns.tolist(), name=name, wanted=selected, keeping=keeping)
+    linearization = linearize(tape, columns.tolist(), name=name, selected=selected, keeping=keeping)
     return replace(linearization, rows=linearization.rows[:results])
 
 

@@ -248,7 +248,7 @@ def sweep_counts(graph: DifferentiationGraph) -> tuple[dict[str, Priced], bool]:
         created = entries - len(pairs) + int((degree + reach)[inner].sum())
         # an upper bound if entries are selected, since products for all other entries count, too
         counts[name] = Priced((widest * products, products), products, max(0, products - created))
-    varies = not (graph.kinds[live] != Kind.VARIABLE).any() and graph.wanted is None
+    varies = not (graph.kinds[live] != Kind.VARIABLE).any() and graph.selected is None
     return counts, varies and widest == 1 and len(pairs) == int(live.sum())
 
 

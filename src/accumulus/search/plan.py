@@ -424,7 +424,7 @@ def _moved(plan: Plan, graph: DifferentiationGraph) -> Plan:
         ("kinds of the labels", mine.kinds.tolist(), graph.kinds.tolist()),
         ("sizes", mine.sizes.tolist(), graph.sizes.tolist()),
         ("mirrors", _listed(mine.mirror), _listed(graph.mirror)),
-        ("wanted entries", _listed(mine.wanted), _listed(graph.wanted)),
+        ("selected entries", _listed(mine.selected), _listed(graph.selected)),
     ):
         if a != b:
             raise PlanError(
@@ -485,7 +485,7 @@ def graph_hash(graph: DifferentiationGraph) -> str:
     if graph.tape is not None:
         parts += [array("q", graph.labels), to_bytes(graph.tape)]
     if not graph.wants_all:
-        for chosen in (graph.mirror, graph.wanted):
+        for chosen in (graph.mirror, graph.selected):
             parts += [b"all"] if chosen is None else [b"chosen", np.ascontiguousarray(chosen, "<i8")]
     return digest_of_parts(map(bytes, parts))
 

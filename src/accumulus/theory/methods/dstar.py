@@ -367,14 +367,14 @@ class _Derivatives:
         graph, ones = self.graph, [1] * len(self.graph.vertices)
         ranges = index_ranges(graph) if self.rows else ones
         domains = index_domains(graph) if self.terminals else ones
-        if graph.wanted is None:
+        if graph.selected is None:
             spread = {rows: self._spread(rows) for rows in set(ranges)}
             return lambda j, i: spread[ranges[j]] * domains[i]
         # also check the side that is not distinguished: each edge of a row leads to a selected terminal of the row
         all_rows, all_terminals = index_ranges(graph), index_domains(graph)
         requested = [
             (1 << (r if self.rows else 0) * self.columns + (t if self.terminals else 0), 1 << r, 1 << t)
-            for r, t in graph.wanted.tolist()
+            for r, t in graph.selected.tolist()
         ]
 
         @cache

@@ -1,4 +1,4 @@
-"""Entries that are wanted: the edges on their paths, the plans that make no more, and their verification."""
+"""Entries that are selected: the edges on their paths, the plans that make no more, and their verification."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_plans_compute_selected_entries_only(method):
     tape = dense(4)
     whole = acc.plan(linearize(tape).graph, method, cache=False)
     for expected in ([(1, 2)], [(0, 0), (1, 1), (2, 2), (3, 3)], list(itertools.product(range(4), [0, 3]))):
-        actual = linearize(tape, wanted=expected)
+        actual = linearize(tape, selected=expected)
         plan = acc.plan(actual.graph, method, cache=False)
         plan.verify()
         rows = [k for k, row in enumerate(actual.rows) if row >= 0]
@@ -51,10 +51,10 @@ def test_plans_compute_selected_entries_only(method):
 @given(programs(RATIONAL, inputs=3, steps=25), st.data())
 @settings(max_examples=40)
 def test_factors_of_selected_entries_alone(sides, program, data):
-    """D* tells entries apart: those that are not wanted have parts of paths, which are no entries."""
+    """D* tells entries apart: those that are not selected have parts of paths, which are no entries."""
     tape = program.tape()
     entries = list(itertools.product(range(len(tape.outputs)), range(3)))
-    graph = linearize(tape, wanted=data.draw(st.lists(st.sampled_from(entries), unique=True))).graph
+    graph = linearize(tape, selected=data.draw(st.lists(st.sampled_from(entries), unique=True))).graph
     result = dstar(graph, sides=sides)
     result.verify()
     assert set(result.entries) == set(acc.plan(graph, "forward", cache=False).accumulation.entries)
@@ -68,7 +68,7 @@ def test_factors_of_selected_entries_of_a_solution():
 
     tape = acc.trace(f, np.arange(9.0).reshape(3, 3)).tape
     for expected in ([(0, 0)], [(8, 0), (2, 2)]):
-        graph = linearize(tape, wanted=expected).graph
+        graph = linearize(tape, selected=expected).graph
         for method in ("dstar", "auto"):
             acc.plan(graph, method, effort="thorough", cache=False).verify()
 
@@ -79,7 +79,7 @@ def test_selected_entries_are_those_of_the_whole_jacobian(program, data):
     tape = program.tape()
     entries = list(itertools.product(range(len(tape.outputs)), range(3)))
     reference = data.draw(st.lists(st.sampled_from(entries), unique=True))
-    actual = linearize(tape, wanted=reference)
+    actual = linearize(tape, selected=reference)
     plan = acc.plan(actual.graph, "vertex", iterations=50, cache=False)
     values = exact_values(emit(plan.accumulation), [0.5, -1.25, 3.0])[len(tape.outputs) :]
     expected = exact_jacobian(tape, [0.5, -1.25, 3.0])
@@ -88,7 +88,7 @@ def test_selected_entries_are_those_of_the_whole_jacobian(program, data):
 
 
 def test_wrong_and_unwanted_entries_are_noticed():
-    graph = linearize(dense(3), wanted=[(0, 0), (1, 2), (2, 2)]).graph
+    graph = linearize(dense(3), selected=[(0, 0), (1, 2), (2, 2)]).graph
     made = acc.plan(graph, "reverse", cache=False).accumulation
     entries = dict(made.entries)
     first, second, third = entries
@@ -105,16 +105,16 @@ def test_wrong_and_unwanted_entries_are_noticed():
 
 def test_plans_of_selected_entries_are_separate_files(tmp_path):
     tape = dense(3)
-    graph, other = (linearize(tape, wanted=[(0, 0), (1, column)]).graph for column in (0, 1))
+    graph, other = (linearize(tape, selected=[(0, 0), (1, column)]).graph for column in (0, 1))
     assert graph_hash(graph) != graph_hash(other)
     plan = acc.plan(graph, cache=False)
     save_plan(plan, tmp_path / "plan.json")
     assert load_plan(tmp_path / "plan.json", graph).accumulation.entries == plan.accumulation.entries
-    with pytest.raises(acc.errors.PlanError, match="wanted entries differ"):
+    with pytest.raises(acc.errors.PlanError, match="selected entries differ"):
         load_plan(tmp_path / "plan.json", other)
 
 
 def test_entries_that_are_not_there_are_refused():
     for expected in ([(3, 0)], [(0, -1)], [(0, 0, 0)]):
-        with pytest.raises(ArgumentError, match="wanted"):
-            linearize(dense(3), wanted=expected)
+        with pytest.raises(ArgumentError, match="selected"):
+            linearize(dense(3), selected=expected)
