@@ -169,7 +169,9 @@ def main(arguments: list[str] | None = None) -> int:
         table.show(console)
         console.print()
         tables.append(table)
-        if options.store:
+        if options.store and all(row.goal is not None and row.goal.met is None for row in table.rows):
+            console.print(f"{table.name} is not stored: nothing of it was measured")
+        elif options.store:
             text = json.dumps(where | table.as_json(), indent=1, default=str, ensure_ascii=False)
             (MEASURED / f"{table.name}.json").write_text(f"{text}\n", encoding="utf-8", newline="\n")
 

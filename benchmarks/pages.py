@@ -190,19 +190,23 @@ def readme() -> str:
     large = Group.of("structure").row(case="reaction–diffusion 10⁶")
     first = Group.of("first")
     milliseconds = [row["accumulus ms"] for row in first.rows if isinstance(row.get("accumulus ms"), int | float)]
-    spread = f"{rounded(min(milliseconds))} to {rounded(max(milliseconds))} ms"
     errors = [row["accumulus"] for row in Group.of("accuracy").rows]
     few = f"at most {math.ceil(sorted(errors)[-2])} on {len(errors) - 1} of {len(errors)} functions"
     ours, casadi = (f"{_first(large, peer)}, {_call(large, peer)}" for peer in ("", "CasADi "))
+    on_gpu = Group.of("gpu")
+    layouts = [on_gpu.row(function=f"mean of 8, float64, 10,000,000 {layout}") for layout in ("rows", "columns")]
+    quotients = " / ".join(rounded(1.0 / row["reached"]) for row in layouts)
     rows = [
         ("one Jacobian called from Python, against JAX / finite differences",
          f"{faster('one point', 'JAX', 'finite differences')} times as fast", "overview"),
         ("per point of a batch, against CasADi's generated C (gcc -O3) / JAX",
          f"{faster('batch', 'CasADi', 'JAX')} times as fast", "overview"),
+        ("per point of a batch on a GPU (NVIDIA H200), rows / columns, against JAX there", f"{quotients} times as fast",
+         "gpu"),
         ("operations of value and Jacobian of thirty functions, against CasADi with `cse`",
          f"{Group.of('operations').mean():.2f} times as many", "operations"),
-        ("from a function to its first Jacobian, against `jax.jit`", f"{first.mean():.2f} times as long, {spread}",
-         "first"),
+        ("from a function to its first Jacobian, against `jax.jit`",
+         f"{first.mean():.2f} times as long, {spread(milliseconds)} ms", "first"),
         ("sparse Jacobian of 10⁶ unknowns: first, then each", f"{ours} (CasADi: {casadi})", "structure"),
         ("error (ulp, scaled by the condition number)", few, "accuracy"),
     ]  # fmt: skip
@@ -210,14 +214,43 @@ def readme() -> str:
     return written(["measured", "result", "command"], cells, "", texts=3).rstrip("\n") + "\n\n"
 
 
+def preparation() -> str:
+    """Times of first results and calls, and what calls leave behind."""
+    first, second, uses, calls = (Group.of(name) for name in ("first", "second", "first-use", "overview"))
+    (use,), imports = uses.rows, 1e-3 * second.row(function="imports of accumulus")["ms"]
+    warm = spread(row["ms"] for row in second.rows if "met" in row)
+    left = max(row["MiB"] for row in Group.of("memory").rows)
+    ratios = sorted((row["reached"], row["function"]) for row in first.rows if "jacfwd ms" in row)
+    milliseconds = [row["accumulus ms"] for row in first.rows if isinstance(row.get("accumulus ms"), int | float)]
+    points = [row["accumulus"] for row in calls.rows if row["call"] == "one point" and "mean" not in row["function"]]
+    rows = [
+        ("from a function to its first Jacobian, empty cache, against JAX's `jit(jacfwd or jacrev)`",
+         f"{first.mean():.2f} of the time in the geometric mean of {len(ratios)} functions, {spread(milliseconds)} ms; "
+         f"at most {ratios[-1][0]:.2f} ({ratios[-1][1]}), then {ratios[-2][0]:.2f}", "first"),
+        ("the same in a second process, from the disk cache",
+         f"{warm} ms, after {imports:.2f} s of imports", "second"),
+        ("the very first use on a machine, with an empty cache",
+         f"{use['empty cache s'] - use['later s']:.1f} s of processor time more", "first-use"),
+        ("a call at one point from Python",
+         f"{spread(points)} µs for the eight functions of the chart ([table](compared.md#measured))", "overview"),
+        ("memory left behind by a million calls of any kind", f"at most {max(left, 0.01):.2f} MiB", "memory"),
+    ]  # fmt: skip
+    cells = [[what, result, f"`make bench ARGS={command}`"] for what, result, command in rows]
+    return written(["measured", "result", "command"], cells, first.measured(), texts=3)
+
+
+def spread(values: Iterable[float]) -> str:
+    """Return the least and the largest number, with two digits."""
+    values = [*values]
+    return f"{rounded(min(values))} to {rounded(max(values))}"
+
+
 def time() -> str:
     """Times per point of batches."""
     group, rows = Group.of("time"), []
     for name in dict.fromkeys(row["example"] for row in group.rows):
-        sparse, dense, jax = (
-            group.row(example=name, output=output, peer=peer)
-            for output, peer in (("sparse", "CasADi C"), ("dense", "CasADi C"), ("dense", "JAX"))
-        )
+        of_function = {(row["output"], row["peer"].split()[0]): row for row in group.rows if row["example"] == name}
+        sparse, dense, jax = (of_function[key] for key in (("sparse", "CasADi"), ("dense", "CasADi"), ("dense", "JAX")))
         times = [rounded(each["ns"]) if "ns" in each else "" for each in (sparse, dense)]
         ratios = [f"{rounded(each['reached'])} ×" for each in (sparse, dense, jax)]
         rows.append([name, times[0], ratios[0], times[1], *ratios[1:]])
@@ -461,6 +494,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "overview": overview,
     "symforce-code": symforce_code,
     "readme": readme,
+    "preparation": preparation,
     "time": time,
     "transposed": transposed,
     "beyond": beyond,
