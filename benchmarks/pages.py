@@ -457,6 +457,16 @@ def _searched(name: str, unit: str = "") -> Callable[[], str]:
 
 
 #: By the name of their place in a page.
+def special() -> str:
+    """Times of special functions and splines in batches, beside SciPy's."""
+    group = Group.of("special")
+    rows = [
+        [f"`{row['function']}`" if row["function"].islower() else row["function"],
+         *(rounded(row[of]) for of in ("with value", "SciPy's value"))] for row in group.rows
+    ]  # fmt: skip
+    return written(["function", "value and derivative: ns", "SciPy, the value alone: ns"], rows, group.measured())
+
+
 def gpu() -> str:
     """Times of batches on a GPU beside JAX's, by layout and type."""
     group, rows = Group.of("gpu"), []
@@ -513,6 +523,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "explorer": explorer,
     "sources": sources,
     "gpu": gpu,
+    "special": special,
     "search-small": _searched("search-small"),
     "search-public": _searched("search-public"),
     "search-start": _searched("search-start", " s"),
