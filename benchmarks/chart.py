@@ -44,8 +44,9 @@ def drawn() -> str:
             y += LINE
         y += 26
     functions = sum(row["call"] == "batch" for row in group.rows) - 1
-    note = f"Geometric means over {functions} functions, logarithmic scale. {group.measured()}"
-    lines.append(_text(0, y - 8, note, size=11))
+    for note in (f"Geometric means over {functions} functions, logarithmic scale.", group.measured()):
+        lines.append(_text(0, y - 8, note, size=11))
+        y += 16
     title = "Time per Jacobian: accumulus beside CasADi, JAX, autograd and finite differences"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}"'
     font = 'font-family="Helvetica, Arial, DejaVu Sans, sans-serif"'
