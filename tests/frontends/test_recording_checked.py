@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from looped import unrolled
 
 import accumulus as acc
 from accumulus.errors import MismatchError, TraceError
@@ -284,3 +285,36 @@ def test_all_undefined_values_are_reported(make):
     assert "raises MismatchError" not in str(caught.value)
     assert "singular" in str(caught.value)
     assert np.isnan(acc.gradient(singular, cache=False, check=False)(x)).any()
+
+
+GRADED = np.array(
+    [
+        [473.735849, 9.91803399, 49.2040399],
+        [9.96524758e-02, 5.04442719e-01, 5.90659920e-01],
+        [-111.709645, 7.04177234, -352.588489],
+    ]
+)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("most", [0, 10**9])
+def test_rounding_of_a_library_in_small_entries_is_not_a_mismatch(stacked, most):
+    """A solution with entries of 1 and 4e-6: those of the recording are right to 2e-15, LAPACK's to 2e-14."""
+
+    def solution(A):
+        A = np.where(A > 0.5, A, A * A)
+        matrix = A + 5.0 * np.eye(3)
+        return np.linalg.solve(matrix[None] if stacked else matrix, A)
+
+    with unrolled(most):
+        actual = acc.compile(solution, cache=False)(GRADED)
+    np.testing.assert_allclose(actual, solution(GRADED), atol=1e-12)
+
+
+def test_small_mistakes_beside_linear_algebra_are_found():
+    def wrong(A):
+        x = np.linalg.solve(A, np.ones(3))
+        return x, (1.0 + 1e-9 * (type(A) is np.ndarray)) * A[0]
+
+    with pytest.raises(MismatchError):
+        acc.compile(wrong, cache=False)(GRADED)

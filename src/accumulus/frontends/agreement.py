@@ -16,6 +16,7 @@ The comparison skips
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -48,6 +49,9 @@ NARROW: Final = 64.0
 #: accepts wrong recordings, a smaller one refuses right ones.
 NEARBY: Final = 4
 MAGNIFIED: Final = 16.0
+#: Rounding of a library's linear algebra, in roundings of the largest entry of a result; 9e-13. A larger number accepts
+#: wrong recordings of small entries, a smaller one refuses right ones at condition numbers of 10,000.
+LIBRARY: Final = 512.0
 _ATTACH: Final = BY_NAME["attach"].code
 #: Exceptions that functions raise for the values of numbers. Traced values raise none of them.
 NUMERICAL: Final = (ArithmeticError, np.linalg.LinAlgError)
@@ -235,10 +239,12 @@ def verify_recording(
         if repeats:
             noise = _noise(function, arguments, shapes, outcome)
             apart = agreement.values[:, position] - agreement.expected[:, position]
-            # changes of the last bits do not show the rounding inside a library: LAPACK's error in a small eigenvalue
-            # is as large as in the largest one
+            # changes of the last bits do not show the rounding inside a library: LAPACK's error in a small eigenvalue,
+            # or a small entry of a solution, is as large as in the largest one, and grows with the condition number
             hidden = _is_implicit(recording.program) | (agreement.values[:, position] == 0)
             small = UNIT * np.abs(outcome.entries).max(initial=0.0) * hidden
+            if recording.program.has_linear_algebra:
+                small = np.maximum(small, LIBRARY * UNIT * _largest(outcome.entries, shapes=recording.result_shapes))
             differs = differs & ~(np.abs(apart) <= agreement.allowed[:, position] + noise + small)
         if differs.any():
             entry = int(np.flatnonzero(differs)[0])
@@ -253,6 +259,13 @@ def verify_recording(
                 f"{why}"
             )
     return agreement.is_complete
+
+
+def _largest(entries: Floats, shapes: Sequence[tuple[int, ...]]) -> Floats:
+    """Return, for each entry of the results, the largest magnitude in its array."""
+    sizes = [math.prod(shape) for shape in shapes]
+    arrays = np.split(np.abs(entries), np.cumsum(sizes)[:-1])
+    return np.repeat([array.max(initial=0.0) for array in arrays], sizes)
 
 
 def _is_implicit(program: Program) -> bool:

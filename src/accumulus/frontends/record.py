@@ -246,6 +246,7 @@ def _recorded(
     # traced values that the function has stored refer to `tape`, which ends
     program = copy(tape) if straight is None else Program.of(copy(straight))
     program.folded_zero_signs |= tape.folded_zero_signs
+    program.has_linear_algebra |= tape.has_linear_algebra
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
     remaining = tuple(guards.values())
     return Recording(program, shapes, slices, result_shapes, structure, guards=remaining), caught

@@ -155,6 +155,7 @@ def _nested(function: Callable[..., Any], taken: _Taken, outer: Any) -> tuple[Re
         raise LongBodyError
     inner.outputs = outputs.tolist()
     outer.folded_zero_signs |= inner.folded_zero_signs
+    outer.has_linear_algebra |= inner.has_linear_algebra
     tape, further = inner.closed()
     return Recording(Program.of(tape), taken.shapes, taken.slices, shapes, structure), np.concatenate(
         [outer_references, further]

@@ -287,6 +287,8 @@ class Program(MatrixOperations):
         self.signed_zeros = signed_zeros
         #: True if builders have folded an operation that depends on the signs of zeros.
         self.folded_zero_signs = False
+        #: True if linear algebra has been recorded, which a library rounds relative to the largest entry of a result.
+        self.has_linear_algebra = False
         self._outputs: References = np.empty(0, np.int64)
         #: Number of copies of arguments that derivatives within the program have made.
         self.copies = 0
@@ -413,8 +415,9 @@ class Program(MatrixOperations):
 
     @contextmanager
     def unsigned_zeros(self) -> Iterator[None]:
-        """Let builders ignore signs of zeros within the context; source lines of the caller are looked up once."""
+        """Record linear algebra within the context: builders ignore signs of zeros, and look up source lines once."""
         before, locate = self.signed_zeros, self.locate
+        self.has_linear_algebra = True
         if locate is not None:
             lines = locate()
             self.locate = lambda: lines

@@ -95,6 +95,7 @@ class Tape:
         "constants",
         "first",
         "folded_zero_signs",
+        "has_linear_algebra",
         "inputs",
         "literal",
         "outputs",
@@ -115,6 +116,8 @@ class Tape:
         self.signed_zeros = signed_zeros
         #: True if builders have folded an operation that depends on the signs of zeros.
         self.folded_zero_signs = False
+        #: True if linear algebra has been recorded; see `Program`.
+        self.has_linear_algebra = False
         #: Operation code of each reference; inputs have code 0.
         self.codes = bytearray(inputs)
         #: First, second and third argument of each operation; 0 where it takes fewer.
@@ -142,7 +145,7 @@ class Tape:
         """
         tape = cls.__new__(cls)
         tape.inputs = inputs
-        tape.signed_zeros = tape.folded_zero_signs = tape.literal = False
+        tape.signed_zeros = tape.folded_zero_signs = tape.has_linear_algebra = tape.literal = False
         tape.simplified = 0
         tape.codes = bytearray(rows[:, 0].astype(np.uint8).tobytes())
         tape.first, tape.second = (array("i", rows[:, k].astype(np.intc).tobytes()) for k in (1, 2))
@@ -235,7 +238,7 @@ class Tape:
         """Return an independent tape with the same references."""
         other = Tape.__new__(Tape)
         other.inputs = self.inputs
-        other.signed_zeros = other.folded_zero_signs = other.literal = False
+        other.signed_zeros = other.folded_zero_signs = other.has_linear_algebra = other.literal = False
         other.simplified = self.simplified
         other.codes = self.codes[:]
         other.first, other.second, other.third = self.first[:], self.second[:], self.third.copy()
@@ -255,6 +258,7 @@ class Tape:
     def unsigned_zeros(self) -> Iterator[None]:
         """Let builders ignore signs of zeros within the context, for functions whose order of operations is NumPy's."""
         before, self.signed_zeros = self.signed_zeros, False
+        self.has_linear_algebra = True
         try:
             yield
         finally:

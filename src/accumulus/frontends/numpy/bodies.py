@@ -100,6 +100,7 @@ def recorded_body(
     inner.outputs = outputs
     if outer is not None:
         outer.folded_zero_signs |= inner.folded_zero_signs
+        outer.has_linear_algebra |= inner.has_linear_algebra
     tape, taken = inner.closed()
     return Body(tape, taken, structure, tuple(places), frozenset(inner.lines))
 
