@@ -104,12 +104,14 @@ class _Mathematics(Mathematics):
 #: Bytes of a line of memory. Parts of lines would be read before they are written.
 LINE: Final = 128
 #: Largest number of operations and stores of a function. A program of 19,000 operations was compiled in 12 s with this,
-#: 18 s with twice as many, and 31 s (94 s by rows) as one function; shorter ones pass more values through memory.
+#: 18 s with twice as many, and 31 s (94 s by rows) as one function (NVRTC 12.9; no command measures this); shorter ones
+#: pass more values through memory.
 LONGEST: Final = 500
 #: Number of operations up to which a program is one function nevertheless, with all values in registers, and number of
-#: operations that a function of many instructions counts for there. A recurrence of 864 operations and 60 sines takes
-#: half the time as one function, one of 1,704 and 120 the same (H200).
-LONGEST_WHOLE: Final = 2000
+#: operations that a function of many instructions counts for there. A recurrence of 1,704 operations and 60 sines and
+#: cosines took half the time as one function, one of 3,454 and 120 the same (H200; no command measures this). A larger
+#: number makes longer compilations, a smaller one passes values of short programs through memory.
+LONGEST_WHOLE: Final = 5000
 WEIGHT: Final = 20
 #: Names that no result may have.
 _TAKEN: Final = ("rows", "tile", "tiles")
@@ -235,7 +237,7 @@ class CudaSource:
         bodies = [written.statements(part, at, store)[0] for part in written.parts]
         empty = [self._give(r, 0, 0, r.length) for r in self._results if r.length and not r.positions]
         is_cut = len(bodies) > 1
-        functions, statements = self._parts(bodies, written.slots) if is_cut else ([], *(bodies or [[]]))
+        functions, statements = self._parts(bodies, written.slots) if is_cut else ([], bodies[0] if bodies else [])
         numbers = {"name": name, "macro": macro, "real": self._real, "warp": WARP, "width": width}
         numbers |= {"ring": 2 * width, "pitch": 2 * width + 1}
         stores = {line.partition("(")[0] for lines in (empty, *bodies) for line in lines}
