@@ -129,7 +129,9 @@ def test_ctrl_c_hands_back_the_best_so_far(method, calls, objective):
     graph = DifferentiationGraph(BAT)
     made = plan(graph, method, objective, progress=interrupt, time_limit=1e9)
     assert len(costs) == calls
-    assert costs[-1] <= made.cost <= plan(graph, objective=objective, time_limit=0).cost
+    assert made.cost <= plan(graph, objective=objective, time_limit=0).cost
+    # operations of edges and faces are counted at the end
+    assert made.cost == costs[-1] if objective == "fma" else made.cost <= costs[-1]
 
 
 @pytest.mark.parametrize("method", METHODS)

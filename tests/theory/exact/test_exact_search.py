@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from contexts import within
 from figures import figure
@@ -30,12 +31,15 @@ from accumulus.search.elimination import Elimination, forward_order
 from accumulus.search.find import plan
 from accumulus.search.plan import _moved
 from accumulus.search.registry import get
-from accumulus.theory.bounds import bracketing_bound, chosen_paths, least_costs, lower_bound, unmerged
+from accumulus.theory import bounds
+from accumulus.theory.bounds import Brackets, all_paths, lower_bound, paths_to_bracket, unmerged
 from accumulus.theory.compiled import faces_kernel
 from accumulus.theory.exact import eliminations, searches
 from accumulus.theory.exact.eliminations import OptimumProof
 from accumulus.theory.exact.orders import LARGE_BLOCK
-from accumulus.theory.exact.searches import LineSearch, independent_parts
+from accumulus.theory.exact.searches import LineSearch
+from accumulus.theory.flows import least_costs
+from accumulus.theory.reductions import independent_parts
 
 DATA = Path(__file__).parents[2] / "data"
 COUNTED = st.sampled_from([Objective.FMA, Objective.MULTIPLICATIONS])
@@ -57,6 +61,13 @@ def searched(graph, objective, level, moves=10**9):
     accumulation.verify()
     assert count(accumulation, objective) == proof.cost(level)
     return proof
+
+
+def bracketed(state, part, columns=10**6):
+    """The bracketing bound of a part."""
+    brackets = Brackets(state, part, columns)
+    list(brackets.improve(lambda: FOR_EVER))
+    return brackets.bound
 
 
 @given(graph=graphs(sized=True), objective=COUNTED)
@@ -125,21 +136,18 @@ def test_optima_and_bounds_of_small_graphs(objective):
         assert searched(graph, objective, "vertex").cost("vertex") == vertex
         proof = OptimumProof(graph, objective, forward_order(graph))
         for columns in (10, 10**5):
-            for _ in proof.bracket("vertex", lambda: FOR_EVER, columns, partial=True):
+            for _ in proof.bracket("vertex", lambda: FOR_EVER, columns):
                 pass
             assert proof.bound("face") <= proof.bound("vertex") <= vertex
-            for _ in proof.bracket("face", lambda: FOR_EVER, columns, partial=True):
+            for _ in proof.bracket("face", lambda: FOR_EVER, columns):
                 pass
             assert proof.bound("face") <= face
         assert searched(graph, objective, "edge").cost("edge") == edge
         assert searched(graph, objective, "face").cost("face") == face
         assert lower_bound(graph, objective, flow_work=0) <= lower_bound(graph, objective) <= face
         apart = unmerged(graph, objective)
-        assert sum(bracketing_bound(apart, component, FOR_EVER) for component in independent_parts(apart)) <= face
-        assert (
-            sum(bracketing_bound(apart, component, FOR_EVER, columns=10) for component in independent_parts(apart))
-            <= face
-        )
+        assert sum(bracketed(apart, component) for component in independent_parts(apart)) <= face
+        assert sum(bracketed(apart, component, 10) for component in independent_parts(apart)) <= face
     assert looked_at > 8
 
 
@@ -174,7 +182,7 @@ def test_searches_and_bounds_count_known_numbers_by_their_sum():
             assert face == SlowFaces(graph, "multiplications", 400).least()
         bound = lower_bound(graph, Objective.MULTIPLICATIONS)
         apart = unmerged(graph, Objective.MULTIPLICATIONS)
-        brackets = sum(bracketing_bound(apart, component, FOR_EVER) for component in independent_parts(apart))
+        brackets = sum(bracketed(apart, component) for component in independent_parts(apart))
         assert max(bound, brackets) <= face
         for method in ("edge", "dstar", "pages", "forward-factorization", "local-jacobians"):
             assert plan(graph, method, "multiplications", iterations=50, cache=False).cost >= max(bound, brackets)
@@ -225,12 +233,47 @@ def test_nothing_is_proven_about_operations():
 
 def test_paths_of_a_bracketing_are_paths_and_no_more_than_fit():
     state = Elimination.of(bat(), Objective.FMA)
-    everything = chosen_paths(state, state.intermediates, 10**6)
+    everything = all_paths(state, state.intermediates, 10**6)
     assert len(everything) == len(set(everything)) == 20
-    for columns in (0, 5, 20):
-        few = chosen_paths(state, state.intermediates, columns)
-        assert set(few) <= set(everything)
-        assert sum(len(path) * (len(path) - 1) * (len(path) - 2) // 6 for path in few) <= columns
+    first, others = paths_to_bracket(state, state.intermediates, 10**6)
+    assert {*first, *others} == {*everything}
+    for splits in (0, 5, 20):
+        first, others = paths_to_bracket(state, state.intermediates, splits)
+        few = [*first, *others]
+        assert len(few) == len(set(few)) < 20
+        assert {*few} <= {*everything}
+        assert sum(len(path) * (len(path) - 1) * (len(path) - 2) // 6 for path in few) <= splits
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 6])
+def test_the_cheapest_bracketing_is_that_of_all(length):
+    """Against an enumeration of all binary trees."""
+
+    def trees(a, b):
+        if b - a == 1:
+            return [()]
+        return [((a, m, b), *x, *y) for m in range(a + 1, b) for x in trees(a, m) for y in trees(m, b)]
+
+    splits = bounds._splits(length)
+    costs = np.random.default_rng(length).random((5, len(splits)))
+    for row, cheapest in zip(costs, bounds.cheapest(costs, length), strict=True):
+        price = dict(zip(splits, row, strict=True))
+        assert cheapest == pytest.approx(min(sum(price[split] for split in tree) for tree in trees(0, length)))
+
+
+def test_a_bound_does_not_depend_on_the_solver(monkeypatch):
+    """Whatever prices a solver hands back, the bound that they prove is valid."""
+    state = Elimination.of(bat(), Objective.FMA)
+    proven = bounds._Program._proven
+    rng = np.random.default_rng(3)
+    for scale in (0.0, 0.1, 1.0, 10.0):
+        monkeypatch.setattr(
+            bounds._Program,
+            "_proven",
+            lambda self, prices, scale=scale: proven(self, prices + scale * rng.normal(size=prices.shape)),
+        )
+        monkeypatch.setattr(bounds, "_MOST_WHOLE", 0)
+        assert bracketed(state, state.intermediates) <= 22
 
 
 @pytest.mark.parametrize(
@@ -354,7 +397,7 @@ def test_large_graphs_get_the_bound_that_flows_give(monkeypatch, graph_folder):
     graph = load_graph(graph_folder / "RoeFlux_1d.json")
     monkeypatch.setattr(eliminations, "_LARGEST", 100)
     made = plan(graph, "exact-face", "fma", time_limit=FOR_EVER, iterations=100, cache=False)
-    assert made.lower_bound == lower_bound(graph, Objective.FMA) == 223
+    assert made.lower_bound == lower_bound(graph, Objective.FMA) == 277
     assert made.cost >= 295
     assert plan(graph, "exact-face", "fma", time_limit=1e-3, cache=False).lower_bound is None
 

@@ -7,16 +7,31 @@ from collections.abc import Iterator
 from itertools import permutations, product
 
 import pytest
+from contexts import within
 from graph_strategies import graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_costs import SlowCosts
+from slow_sequences import SlowFaces, TooMany
 
 from accumulus.elimination import vertex
+from accumulus.elimination.emit import count
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
-from accumulus.theory.exact.searches import ReducedPart, independent_parts, reduced_part
+from accumulus.search.registry import get
+from accumulus.theory import reductions
+from accumulus.theory.bounds import Brackets, lower_bound, unmerged
+from accumulus.theory.reductions import (
+    ReducedPart,
+    SmallerGraph,
+    in_order,
+    independent_parts,
+    reduced_part,
+    without_bridges,
+)
+from accumulus.theory.research.minimum import true_minimum
+from accumulus.theory.research.survey import reduced_graphs
 
 COUNTED = (Objective.FMA, Objective.MULTIPLICATIONS)
 LABELS = (None, 1.0, 2.5, "a")
@@ -148,3 +163,98 @@ def test_independent_parts():
         [{"b", "c"}, {"a"}],
     )
     assert independent_parts(Elimination.of(DifferentiationGraph([("y", "x")]), Objective.FMA)) == []
+
+
+# For programs --------------------------------------------------------------------------------------------------------
+
+
+def random_graph(seed: int) -> DifferentiationGraph | None:
+    """A graph of two to five intermediates, with kinds of labels in half of the cases, and sizes in a third."""
+    rng = random.Random(seed)
+    roots, inner, terminals = rng.randint(1, 3), rng.randint(2, 5), rng.randint(1, 3)
+    units, chance = rng.choice([0.0, 0.0, 0.3, 0.6]), rng.choice([0.3, 0.4, 0.5])
+    edges = [
+        (j, i, rng.choice([1, -1, 2.5]) if rng.random() < units else None)
+        for j in range(roots + inner)
+        for i in range(max(j + 1, roots), roots + inner + terminals)
+        if (j >= roots or i < roots + inner) and rng.random() < chance
+    ]
+    sizes = {v: rng.randint(1, 3) for edge in edges for v in edge[:2]} if seed % 3 == 0 else None
+    if sizes:  # numbers join vertices of one size
+        edges = [(j, i, label if sizes[j] == sizes[i] else None) for j, i, label in edges]
+    vertices = {v for edge in edges for v in edge[:2]}
+    terminal = vertices & set(range(roots + inner, roots + inner + terminals))
+    made = DifferentiationGraph(edges, vertices & set(range(roots)), terminal, sizes=sizes) if edges else None
+    return made if made is not None and Elimination.of(made, Objective.FMA).intermediates else None
+
+
+def proven_by_reduction(graph: DifferentiationGraph, objective: Objective) -> tuple[int, int]:
+    """The bound by brackets of what bridges leave, and the number of vertices that were behind them."""
+    smaller, costs = without_bridges(unmerged(graph, objective))
+    bounds = []
+    for part in independent_parts(smaller):
+        brackets = Brackets(smaller, part)
+        list(brackets.improve(lambda: 1e9))
+        bounds.append(brackets.bound)
+    return sum(costs.values()) + sum(bounds), len(costs)
+
+
+def excesses(objective: Objective, seeds: range) -> Iterator[int]:
+    """By how much bounds exceed the best face elimination, of graphs with vertices behind bridges."""
+    for seed in seeds:
+        graph = random_graph(seed)
+        if graph is None:
+            continue
+        try:
+            optimum = SlowFaces(graph, objective, 100).least()
+        except TooMany:
+            continue
+        bound, eliminated = proven_by_reduction(graph, objective)
+        if eliminated:
+            yield max(bound, lower_bound(graph, objective)) - optimum
+
+
+@pytest.mark.parametrize("objective", COUNTED)
+def test_no_face_elimination_is_cheaper_than_what_bridges_leave(objective):
+    actual = list(excesses(objective, range(200)))
+    assert max(actual) == 0
+    assert len(actual) > 60
+    assert actual.count(0) > 0.8 * len(actual)
+
+
+@pytest.mark.parametrize("objective", COUNTED)
+def test_a_bridge_too_many_is_noticed(monkeypatch, objective):
+    monkeypatch.setattr(reductions, "_paths", lambda *arguments: 1 << 30)
+    assert any(excess > 0 for excess in excesses(objective, range(200)))
+
+
+def test_the_smallest_programs_begin_behind_bridges():
+    """All graphs of the census up to seven edges, and some with eight, against an exhaustive search of programs."""
+    smaller = 0
+    for edges in range(3, 9):
+        for k, each in enumerate(reduced_graphs(edges)):
+            if edges == 8 and k % 10:
+                continue
+            graph = each.graph()
+            left = SmallerGraph(graph, Objective.FMA)
+            smaller += bool(left.cost)
+            assert true_minimum(graph).upper == left.cost + true_minimum(left.graph).upper
+    assert smaller > 20
+
+
+@given(graph=graphs(sized=True), objective=st.sampled_from(COUNTED), method=st.sampled_from(("markowitz", "face")))
+def test_an_accumulation_of_what_is_left_is_one_of_the_whole(graph, objective, method):
+    left = SmallerGraph(graph, objective)
+    result = get(method)(left.graph, within(objective=objective))
+    whole = left.extended(result.accumulation)
+    whole.verify()
+    assert count(whole, objective) == left.cost + count(result.accumulation, objective)
+    assert not SmallerGraph(left.graph, objective).cost
+
+
+def test_parts_of_equal_form_are_equal():
+    two = [(f"{a}{k}", f"{b}{k}") for k in (1, 2) for a, b in ("rv", "sv", "vw", "vx", "wx", "wy", "sw")]
+    state = Elimination.of(DifferentiationGraph(two), Objective.FMA)
+    first, second = (in_order(state, part) for part in independent_parts(state))
+    assert first.state.successors == second.state.successors
+    assert first.members != second.members

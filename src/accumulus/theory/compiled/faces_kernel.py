@@ -4,7 +4,7 @@ State. The line graph as in `accumulus.theory.compiled.line_state`, with rows of
 the same states: front elimination takes all faces into a label, back elimination all faces out of it.
 
 Bound. For every intermediate vertex v of the graph, pairs of disjoint paths have been chosen that need one product at v
-each (`accumulus.theory.bounds`). They are tracked: each label knows, as bits, which of these paths go through it. A
+each (`accumulus.theory.flows`). They are tracked: each label knows, as bits, which of these paths go through it. A
 product at v pays for those tracked pairs of v that go through both of its factors; what is not paid for is still to
 come. So the bound falls by at most what a move costs.
 

@@ -11,7 +11,9 @@ wider classes, and a lower bound for one class holds for all narrower classes. B
 docs/proofs.md proves the bounds. To find the best order is NP-complete (Bentert, Crane, Drange, Mizutani and Sullivan,
 2025).
 
-Independent parts of the graph are searched separately. Every search is a generator that yields the best total cost from
+Independent parts of the graph are searched separately. Searches for edges and faces also begin with the eliminations
+after which some cheapest program goes on (`accumulus.theory.reductions`): such plans are often found sooner, and are
+cheaper. Every search is a generator that yields the best total cost from
 time to time, and may be closed at any yield.
 
 **Methods.** Each method starts from the plan of the heuristic method of its class, and then proves it optimal or finds
@@ -55,14 +57,58 @@ from accumulus.options import Objective
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import SearchResult, register_method
 from accumulus.search.vertex_orders import DEAREST, OrderAnnealing, vertex
-from accumulus.theory.bounds import MOST_COLUMNS, bracketing_bound, least_costs, lower_bound, unmerged
+from accumulus.theory.bounds import MOST_COLUMNS, Brackets, lower_bound, unmerged
 from accumulus.theory.exact.orders import LARGE_BLOCK, MOST_VERTICES, SMALL_BLOCK, OrderSearch
-from accumulus.theory.exact.searches import LineSearch, ReducedPart, independent_parts, reduced_part
+from accumulus.theory.exact.searches import LineSearch
+from accumulus.theory.flows import least_costs
 from accumulus.theory.methods.edges_and_faces import edge, face
+from accumulus.theory.reductions import (
+    ReducedPart,
+    SmallerGraph,
+    in_order,
+    independent_parts,
+    reduced_part,
+    without_bridges,
+)
 
 Level = Literal["vertex", "edge", "face"]
 #: From the narrowest to the widest class of eliminations.
 LEVELS: Final[tuple[Level, ...]] = ("vertex", "edge", "face")
+
+
+@dataclass(slots=True)
+class _Brackets:
+    """Bounds of what the reductions for programs leave of an independent part, by its own independent parts.
+
+    Attributes:
+        cost: cost of the eliminations of the reductions.
+        state: what they leave.
+        parts: vertices of each part of it.
+        bounds: bound of each of these parts.
+    """
+
+    cost: int
+    state: Elimination
+    parts: list[tuple[int, ...]]
+    bounds: list[int]
+
+    @property
+    def bound(self) -> int:
+        return self.cost + sum(self.bounds)
+
+    def improve(self, columns: int, work: Callable[[], float]) -> Iterator[int]:
+        """Raise the bounds of all parts; yield their sum after each program."""
+        forms: dict[object, int] = {}
+        for k, part in enumerate(self.parts):
+            if len(part) > 1:  # the flow bound of a single vertex is its cost
+                alone = in_order(self.state, part)
+                if alone.form not in forms:
+                    for bound in Brackets(alone.state, alone.state.intermediates, columns).improve(work):
+                        self.bounds[k] = max(self.bounds[k], bound)
+                        yield self.bound
+                    forms[alone.form] = self.bounds[k]
+                self.bounds[k] = max(self.bounds[k], forms[alone.form])
+                yield self.bound
 
 
 @dataclass(slots=True)
@@ -73,12 +119,14 @@ class _KnownPart:
         order: vertices of the part in the best known order.
         cost: cost of the best known elimination by level; it does not increase from a class to a wider one.
         bound: lower bound by level; it does not increase from a class to a wider one.
+        brackets: bounds that hold for every program.
         edges: the best known edge elimination, if it is better than the order.
         faces: search that found a face elimination better than `order` and `edges`.
     """
 
     order: tuple[int, ...]
     cost: dict[Level, int]
+    brackets: _Brackets
     bound: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(LEVELS, 0))
     edges: list[tuple[int, int, Side]] | None = None
     faces: LineSearch | None = None
@@ -111,22 +159,23 @@ class OptimumProof:
         assert not objective.on_tape
         self.graph = graph
         self._state = Elimination.of(graph, objective, deadline)
-        #: Graph with the levels of unmerged parallel edges, on which bounds hold for every program.
-        self._unmerged = unmerged(graph, objective, deadline)
-        #: Sum of the bounds of the last integer programs.
-        self.bracketed = 0
         self._parts: list[_KnownPart] = []
         position = {v: t for t, v in enumerate(order)}
         costs = np.zeros(len(order), np.int64)
         VertexElimination(graph, objective, deadline=deadline).follow(np.array(order, np.int64), costs=costs)
         prices = dict(zip(order, costs.tolist(), strict=True))
+        # with the levels of unmerged parallel edges, bounds hold for every program
+        smaller, first = without_bridges(unmerged(graph, objective, deadline))
+        least, left = least_costs(smaller), independent_parts(smaller)
         for vertices in independent_parts(self._state):
             cost = sum(prices[v] for v in vertices)
             in_order = tuple(sorted(vertices, key=position.__getitem__))
-            self._parts.append(_KnownPart(in_order, dict.fromkeys(LEVELS, cost)))
-        vertex_costs = least_costs(self._unmerged)
-        for part in self._parts:
-            part.raise_bound("face", sum(vertex_costs[v] for v in part.order))
+            inner = set(vertices)
+            parts = [part for part in left if part[0] in inner]
+            bounds = [sum(least[v] for v in part) for part in parts]
+            brackets = _Brackets(sum(first.get(v, 0) for v in vertices), smaller, parts, bounds)
+            self._parts.append(_KnownPart(in_order, dict.fromkeys(LEVELS, cost), brackets))
+            self._parts[-1].raise_bound("face", brackets.bound)
 
     def cost(self, level: Level) -> int:
         """Return the cost of the best known elimination."""
@@ -146,28 +195,40 @@ class OptimumProof:
             # the other parts cost at most their known costs
             part.raise_bound(level, bound - self.cost(level) + part.cost[level])
 
-    def bracket(self, level: Level, work: Callable[[], float], columns: int, *, partial: bool) -> Iterator[int]:
-        """Raise the bounds of a level and of narrower ones by the bracketing bound of each part.
+    def bracket(self, level: Level, work: Callable[[], float], columns: int) -> Iterator[int]:
+        """Raise the bounds by the bracketing bounds of each part.
 
         Args:
-            level: class of eliminations, whose reductions come first, so that fewer paths are left.
-            work: function that returns the largest number of seconds of work for the next integer program.
-            columns: largest number of columns of the integer program of a part.
-            partial: if True, leave out paths of parts with too many paths; if False, skip these parts.
+            level: class of eliminations whose cost is to be proven.
+            work: function that returns the largest number of seconds of work for the next linear program.
+            columns: largest number of columns of a linear program.
         """
-        self.bracketed = 0
         for part in self._parts:
-            if part.proven(level):
-                self.bracketed += part.bound[level]
-                continue
-            orders = level == "vertex"
-            smaller = reduced_part(self._state if orders else self._unmerged, part.order, programs=not orders)
-            bound, vertices = smaller.cost, smaller.state.intermediates
-            if vertices:
-                bound += bracketing_bound(smaller.state, vertices, work(), columns, partial=partial)
-            self.bracketed += bound
-            part.raise_bound("vertex" if orders else "face", bound)
-            yield self.cost(level)
+            if not part.proven(level):
+                for bound in part.brackets.improve(columns, work):
+                    part.raise_bound("face", bound)
+                    yield self.cost(level)
+                    if part.proven(level):
+                        break
+            if level == "vertex" and not part.proven(level):
+                # the reductions for orders leave fewer paths
+                smaller = reduced_part(self._state, part.order)
+                if smaller.state.intermediates:
+                    brackets = Brackets(smaller.state, smaller.state.intermediates, columns)
+                    for bound in brackets.improve(work):
+                        part.raise_bound("vertex", smaller.cost + bound)
+                        yield self.cost(level)
+
+    def take_brackets(self, other: OptimumProof, smaller: SmallerGraph) -> None:
+        """Take the bounds that hold for every program from a proof for a graph of which this graph is what is left."""
+        known = {
+            frozenset(smaller.number[v] for v in vertices): bound
+            for part in other._parts
+            for vertices, bound in zip(part.brackets.parts, part.brackets.bounds, strict=True)
+            if smaller.number.keys() >= {*vertices}
+        }
+        for part in self._parts:
+            part.raise_bound("face", known.get(frozenset(part.order), 0))
 
     def search_orders(
         self, nodes: int, block: int, most: int = MOST_VERTICES, *, improve: bool = False
@@ -230,16 +291,20 @@ class OptimumProof:
             moves: largest number of eliminations that are tried for each part.
             best_cost: cost of the best known elimination of the graph in this class, which need not be known by parts.
         """
-        for part in self._parts:
+        for k, part in enumerate(self._parts):
             # the other parts cost at least their bounds, so the known elimination spends at most the rest on this one
             most = min(part.cost[level], best_cost - self.bound(level) + part.bound[level])
             if part.bound[level] >= most:
                 continue
+            left = sum(not each.proven(level) for each in self._parts[k:])
+            share = self._state.deadline.part(1 / max(1, left))
             search = LineSearch(self._state, part.order, most, part.bound[level], edges=level == "edge", moves=moves)
             try:
                 for _ in search.run():
                     if search.steps is not None:
                         part.improve(level, search.cost)
+                    if share.passed:
+                        break
                     yield self.cost(level)
             finally:
                 if search.steps is not None:
@@ -308,7 +373,7 @@ class Patience(NamedTuple):
 
 #: Limits of brief proofs, which take some tens of milliseconds. Larger ones delay each plan, smaller ones prove fewer
 #: plans.
-BRIEF: Final = Patience(vertices=24, nodes=1_000, block=SMALL_BLOCK, columns=4_000, moves=20_000)
+BRIEF: Final = Patience(vertices=24, nodes=1_000, block=SMALL_BLOCK, columns=1_500, moves=20_000)
 #: Largest number of sets of vertices in a search for orders that precedes searches for edges or faces: more take work
 #: from these, fewer miss cheap orders that they could start from.
 _ON_THE_WAY: Final = 50_000
@@ -332,12 +397,9 @@ _SHARE: Final = 0.4
 #: search would soon end.
 _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
-#: Fraction of the remaining work for an integer program. A larger one leaves less for the search if the program is not
-#: solved, a smaller one solves fewer programs.
-_BRACKETS: Final = 0.5
-#: Fraction of the level's bound that an integer program has to reach, so that larger ones are solved. A larger fraction
-#: gives up bounds, a smaller one spends time on programs that prove less than the bound so far.
-_PROMISING: Final = 0.9
+#: Fraction of the remaining work for a linear program. A larger one leaves less for the search if the program proves
+#: nothing, a smaller one solves fewer programs.
+_BRACKETS: Final = 0.3
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
@@ -479,28 +541,21 @@ class _Run:
         """Run the searches within the limits, until the best known plan is proven optimal."""
         first = Patience(*map(min, BRIEF, patience))
         searches = [self._searches(first), self._searches(patience)]
-        brackets = [self._brackets(first, partial=False), self._brackets(patience, partial=True)]
+        brackets = [self._brackets(first), self._brackets(patience)]
         if self.level == "vertex":
-            # a search either ends soon or takes all the time, and the bound of an integer program can make it needless
+            # a search either ends soon or takes all the time, and the bound of a linear program can make it needless
             until = self._context.left - min(_FIRST * self._context.left, _FIRST_SECONDS)
             soon = takewhile(lambda _: self._context.left > until, searches[1])
-            in_turn = [searches[0], soon, *brackets, searches[1]]
+            in_turn = [searches[0], brackets[0], soon, brackets[1], searches[1]]
         else:
-            in_turn = [searches[0], *brackets, self._repairs(patience), searches[1]]
+            in_turn = [searches[0], brackets[0], self._smaller(patience), brackets[1], searches[1]]
         for steps in in_turn:
             if not self.done():
                 yield from steps
 
-    def _brackets(self, patience: Patience, *, partial: bool) -> Generator[None]:
-        if patience == BRIEF and partial:
-            return
-        columns = patience.columns
-        sizes = [columns // 12, columns // 3, columns] if partial else [columns]
-        for size in sizes:  # large programs may not be solved in time, and then give weaker bounds than small ones
-            promising = self.proof.bracketed >= _PROMISING * self.proof.bound(self.level)
-            if not self.done() and (promising or size == sizes[0]):
-                for _ in self.proof.bracket(self.level, lambda: _BRACKETS * self._context.left, size, partial=partial):
-                    yield
+    def _brackets(self, patience: Patience) -> Generator[None]:
+        for _ in self.proof.bracket(self.level, lambda: _BRACKETS * self._context.left, patience.columns):
+            yield
 
     def _searches(self, patience: Patience) -> Generator[None]:
         for level in LEVELS[: LEVELS.index(self.level) + 1]:
@@ -518,16 +573,44 @@ class _Run:
             for _ in search:
                 yield
 
-    def _repairs(self, patience: Patience) -> Generator[None]:
-        """Run the level's heuristic method again with thorough effort, which may find plans that the search misses."""
-        if patience == Patience():
-            repaired = _BASES[self.level](self.best.graph, self._context.having(effort="thorough").part(_SHARE))
-            cost = repaired.cost(self._context.options.objective)
-            if cost < self.cost:
-                self.best, self.cost = repaired, cost
-            if repaired.interrupted:
-                raise KeyboardInterrupt
-            yield
+    def _smaller(self, patience: Patience) -> Generator[None]:
+        """Search what the reductions for programs leave, where better plans are found sooner; first by annealing."""
+        if patience != Patience():
+            return
+        graph, options = self.best.graph, self._context.options
+        annealed = _BASES[self.level](graph, self._context.having(effort="thorough").part(_SHARE))
+        self._keep(annealed)
+        if annealed.interrupted:
+            raise KeyboardInterrupt
+        yield
+        smaller = SmallerGraph(graph, options.objective, self._context)
+        if self.done() or not smaller.cost:
+            return
+        until = self._context.part(_SHARE)
+        first = vertex(smaller.graph, until.having(effort="fast", executor=None, progress=None))
+        if first.interrupted:
+            raise KeyboardInterrupt
+        order = first.order
+        assert order is not None
+        self._prepare("theory.faces")
+        assert self.level != "vertex"
+        inner = OptimumProof(smaller.graph, options.objective, order, until)
+        inner.take_brackets(self.proof, smaller)
+        try:
+            for _ in inner.search_sequences(self.level, patience.moves, self.cost - smaller.cost):
+                if until.passed:
+                    break
+                yield
+        finally:
+            if smaller.cost + inner.cost(self.level) < self.cost:
+                accumulation = smaller.extended(inner.accumulation(self.level))
+                self._keep(SearchResult(graph, f"exact-{self.level}", _accumulation=accumulation))
+
+    def _keep(self, result: SearchResult) -> None:
+        """Keep a result of the whole graph if it is the best one."""
+        cost = result.cost(self._context.options.objective)
+        if cost < self.cost:
+            self.best, self.cost = result, cost
 
     def _prepare(self, *kernels: str) -> None:
         """Prepare the kernels with the clock paused: their first use on a machine compiles them."""

@@ -1,7 +1,7 @@
 """The best order of vertices: a lower bound from blocks, and a search from the last vertex to the first.
 
 **Block bound.** Let B be a set of vertices, the block. Let κ(v | S), for S ⊆ B and v in B∖S, be the lower bound of
-`accumulus.theory.bounds` on the cost of v in the graph after exactly S is eliminated, where the vertices of B∖S are
+`accumulus.theory.flows` on the cost of v in the graph after exactly S is eliminated, where the vertices of B∖S are
 ends of paths, as roots and terminals are: size(v) times the maximum flows from v up and down to any end, without pairs
 of labels whose product is free.
 
@@ -48,10 +48,10 @@ from accumulus.native.machine import kernel
 from accumulus.native.state import Records, zeros
 from accumulus.search.compiled.order_kernel import SIDE
 from accumulus.search.elimination import BitRows, Elimination
-from accumulus.theory.bounds import least_costs
 from accumulus.theory.compiled import orders_kernel as orders
 from accumulus.theory.compiled.orders_kernel import FLOW, UNREACHED, BlocksState, OrdersState
 from accumulus.theory.exact.searches import PartSearch
+from accumulus.theory.flows import least_costs
 from accumulus.theory.graphs.traversal import topological_order
 
 #: Largest number of vertices of a part, for memory; the sum of all sizes has to be smaller than `_WIDEST`. More

@@ -6,6 +6,9 @@ Its result is an edge elimination, or a sequence of faces.
 Every vertex order is equivalent to an edge sequence, and every edge sequence to a face sequence. So both methods start
 from the best order of the method `vertex`, `face` also runs `edge`, and neither is ever worse than its start.
 
+Both methods first eliminate the vertices that are [behind bridges](`accumulus.theory.reductions`), as some cheapest
+program does. Independent parts of what is left are annealed one after the other.
+
 `MixedAnnealing` anneals sequences that mix vertices, edges and faces. Every second run starts from the order, the
 others from the best sequence so far, until the search stalls. Under objectives that are counted on the tape it anneals
 the multiplications, and only the best sequence is emitted and counted.
@@ -26,7 +29,7 @@ import random
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +52,7 @@ from accumulus.tape.columns import in_shapes
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled import mixed_kernel as mixed
 from accumulus.theory.compiled.line_state import INNER, ROOT, TERMINAL
+from accumulus.theory.reductions import SmallerGraph, in_order, independent_parts
 
 
 class Lines:
@@ -84,12 +88,18 @@ class Lines:
             [INNER if v in inner else TERMINAL if state.predecessors[v] else ROOT for v in self.vertices], np.int64
         )
 
-    def faces(self, elimination: FaceElimination, steps: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    def faces(
+        self,
+        elimination: FaceElimination,
+        steps: Iterable[tuple[int, int, int]],
+        members: Sequence[int] | None = None,
+    ) -> list[tuple[int, int]]:
         """Eliminate the faces of a kernel's result.
 
         Args:
             elimination: face elimination of the whole graph, in which no face of the part is eliminated.
             steps: triples of two labels and their product, which is −1 if it is not used again.
+            members: vertices of that graph, by the number of the vertex in the state; the numbers themselves if None.
 
         Returns:
             The faces, for `accumulus.elimination.edges_and_faces.eliminate_faces`.
@@ -97,7 +107,8 @@ class Lines:
         graph, resolve = elimination.graph, elimination.resolve
         ends = zip(graph.sources.tolist(), graph.targets.tolist(), graph.live_edges.tolist(), strict=True)
         vertex = {(j, i): resolve(e) for e, (j, i, live) in enumerate(ends) if live}
-        number = {k: vertex[edge] for k, edge in enumerate(self.edges)}
+        names = range(len(graph.vertices)) if members is None else members
+        number = {k: vertex[names[j], names[i]] for k, (j, i) in enumerate(self.edges)}
         taken = []
         for i, j, k in steps:
             face = resolve(number[i]), resolve(number[j])
@@ -166,17 +177,17 @@ _SIDES: Final[dict[int, Side]] = {mixed.FRONT: "front", mixed.BACK: "back"}
 
 
 class MixedAnnealing(Annealing):
-    """Annealing of the edge or face eliminations of one graph; a visit tries a move, and runs start from items.
+    """Annealing of the edge or face eliminations of one part; a visit tries a move, and runs start from items.
 
     The unit of temperature is the average cost of a product, but at least 1.
 
     Args:
-        state: graph before any elimination, with at least one intermediate and at most `MOST_EDGES` edges at
-            intermediates.
+        state: a part before any elimination, with at least one intermediate and at most `MOST_EDGES` edges.
         order: initial order of the intermediates.
 
     Attributes:
         count: number of items of a sequence.
+        products: number of products of the sequence that a run has started from.
     """
 
     HOT, COLD = 0.2, 0.05
@@ -209,7 +220,7 @@ class MixedAnnealing(Annealing):
             tie=_TIE,
         )
         self._run = kernel("theory.mixed")
-        self._products = 0
+        self.products = 0
         # the other items are distributed evenly between the vertices
         start = [mixed.NOTHING] * length
         for t, v in enumerate(ordered):
@@ -241,8 +252,8 @@ class MixedAnnealing(Annealing):
         state.items[:] = start
         state.started = state.moves = state.work = 0
         self._run(state.address)
-        self._products = -state.work
-        return max(1.0, (state.total >> mixed.SHIFT) / max(1, self._products))
+        self.products = -state.work
+        return max(1.0, (state.total >> mixed.SHIFT) / max(1, self.products))
 
     def _visit(self, visits: int) -> int:
         state = self._state
@@ -252,39 +263,78 @@ class MixedAnnealing(Annealing):
 
     def sweeps_in(self, seconds: float) -> float:
         """Return the number of sweeps that fit into a time in seconds on a current machine."""
-        return seconds / (_PRODUCT * self.count * (self._products + 10))
+        return seconds / (_PRODUCT * self.count * (self.products + 10))
 
-    def accumulation(self, graph: DifferentiationGraph) -> Accumulation:
-        """Return the accumulation of the best sequence so far: an edge elimination if no item is a face."""
-        by_faces = any(_parts(item)[0] == mixed.FACE for item in self.best[1])
-        return self._by_faces(graph) if by_faces else self._by_edges(graph)
+    @property
+    def by_faces(self) -> bool:
+        """Return True if an item of the best sequence so far is a face."""
+        return any(_parts(item)[0] == mixed.FACE for item in self.best[1])
 
-    def _by_edges(self, graph: DifferentiationGraph) -> Accumulation:
-        elimination = EdgeElimination(graph)
+    def eliminate_edges(self, elimination: EdgeElimination, members: Sequence[int]) -> None:
+        """Follow the best sequence so far, which has no faces.
+
+        Args:
+            elimination: elimination of a graph with the part, of which no edge has been eliminated.
+            members: the part's vertices as vertices of that graph.
+        """
+        names = [members[v] for v in self._lines.vertices]
         for item in self.best[1]:
             kind, v, p, s = _parts(item)
             if kind == mixed.VERTEX:
-                steps = edges_of_vertex(elimination, self._lines.vertices[v])
+                steps = edges_of_vertex(elimination, names[v])
             elif kind in _SIDES:
-                ends = (v, s) if kind == mixed.FRONT else (p, v)
-                j, i = (self._lines.vertices[end] for end in ends)
+                j, i = (names[end] for end in ((v, s) if kind == mixed.FRONT else (p, v)))
                 steps = [(j, i, _SIDES[kind])] if i in elimination.successors[j] else []
             else:
                 steps = []
             for step in steps:
                 elimination.eliminate(*step)
-        return elimination.finish()
 
-    def _by_faces(self, graph: DifferentiationGraph) -> Accumulation:
+    def eliminate_faces(self, elimination: FaceElimination, members: Sequence[int]) -> None:
+        """Follow the best sequence so far, as `eliminate_edges` does."""
         state = self._state
         self._begin(self.best[1])
-        state.log, state.logged = np.zeros((self._products, 3), np.int64), 0
+        state.log, state.logged = np.zeros((self.products, 3), np.int64), 0
         self._begin(self.best[1])
         taken = state.log[: state.logged].tolist()
         state.logged = -1
-        elimination = FaceElimination(graph)
-        self._lines.faces(elimination, taken)
-        return elimination.finish()
+        self._lines.faces(elimination, taken, members)
+
+
+class _Copies(NamedTuple):
+    """Independent parts of equal form: the annealing of one, and the vertices of each."""
+
+    annealing: MixedAnnealing
+    members: list[list[int]]
+
+
+def _parts_to_anneal(graph: DifferentiationGraph, objective: Objective, order: Sequence[int]) -> list[_Copies]:
+    """Return the independent parts of a graph, with the beginning of their annealing at an order."""
+    state = Elimination.of(graph, objective)
+    position = {v: k for k, v in enumerate(order)}
+    copies: dict[object, _Copies] = {}
+    for vertices in independent_parts(state):
+        part = in_order(state, vertices)
+        members = [v for (v,) in part.members]
+        if part.form not in copies:
+            start = sorted(part.state.intermediates, key=[position[v] for v in members[: len(vertices)]].__getitem__)
+            copies[part.form] = _Copies(MixedAnnealing(part.state, start), [])
+        copies[part.form].members.append(members)
+    return list(copies.values())
+
+
+def _accumulation(graph: DifferentiationGraph, parts: Sequence[_Copies]) -> Accumulation:
+    """Return the accumulation of the best sequences of all parts: an edge elimination if no item is a face."""
+    in_turn = [(part.annealing, members) for part in parts for members in part.members]
+    if any(part.annealing.by_faces for part in parts):
+        faces = FaceElimination(graph)
+        for annealing, members in in_turn:
+            annealing.eliminate_faces(faces, members)
+        return faces.finish()
+    edges = EdgeElimination(graph)
+    for annealing, members in in_turn:
+        annealing.eliminate_edges(edges, members)
+    return edges.finish()
 
 
 def _parts(item: int) -> tuple[int, int, int, int]:
@@ -340,35 +390,51 @@ def face(graph: DifferentiationGraph, context: Context) -> SearchResult:
 
 
 def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, ...]) -> SearchResult:
-    options = context.options
+    options, counted = context.options, context.options.objective.of_eliminations
     start = best = vertex(graph, context.part(_ORDERS) if options.effort == "thorough" else context)
     if best.interrupted or not options.searches or context.passed:
         return best
-    products = best.accumulation.steps.is_product.count(1)
-    if products > _EFFORTS[options.effort].most or _meets_lower_bound(best, options.objective, context):
+    if not 0 < start.cost(Objective.FMA) < DEAREST or _meets_lower_bound(best, options.objective, context):
         return best
-    if graph.live_edges.sum() > MOST_EDGES or not 0 < start.cost(Objective.FMA) < DEAREST:
+    try:
+        smaller = SmallerGraph(graph, counted, context)
+    except OutOfTimeError:
+        return best
+    # the order of what is left is searched anew: the best order of the graph need not begin with what was eliminated
+    first = vertex(smaller.graph, context.having(objective=counted, executor=None, progress=None))
+    if first.interrupted:
+        return replace(best, interrupted=True)
+    products = first.accumulation.steps.is_product.count(1)
+    if products > _EFFORTS[options.effort].most or smaller.graph.live_edges.sum() > MOST_EDGES:
         return best
     with context.paused():
         prepare("theory.mixed")
-    assert start.order is not None
-    annealing = MixedAnnealing(Elimination.of(graph, options.objective), start.order)
+    assert first.order is not None
+    candidate = SearchResult(graph, "vertex", smaller.extended_order(first.order))
+    if candidate.cost(options.objective) < best.cost(options.objective):
+        best = candidate
+    parts = _parts_to_anneal(smaller.graph, options.objective, first.order)
     # runs also start from the items of the order, since the best sequence may be a local minimum
-    items, schedule = annealing.best[1], _EFFORTS[options.effort].annealing
+    starts, schedule = [part.annealing.best[1] for part in parts], _EFFORTS[options.effort].annealing
     # the search of faces starts from the best edge sequence
     for level in levels:
         until = context.part(_EDGES) if level == "edge" and "face" in levels else context
-        annealing.faces = level == "face"
-        sweeps, interrupted = annealing.sweeps_in(until.seconds), False
+        interrupted = False
         try:
-            for cost in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, items, until):
-                lowest = best.cost(options.objective)
-                context.report("plan", lowest if options.objective.on_tape else min(cost, lowest))
-                if until.passed:
-                    break
+            for k, (part, items) in enumerate(zip(parts, starts, strict=True)):
+                annealing = part.annealing
+                annealing.faces = level == "face"
+                share = until.part(annealing.products / sum(each.annealing.products for each in parts[k:]))
+                sweeps = annealing.sweeps_in(share.seconds)
+                for _ in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, items, share):
+                    lowest = best.cost(options.objective)
+                    cost = smaller.cost + sum(each.annealing.best_cost * len(each.members) for each in parts)
+                    context.report("plan", lowest if options.objective.on_tape else min(cost, lowest))
+                    if until.passed:
+                        break
         except KeyboardInterrupt:
             interrupted = True
-        accumulation = annealing.accumulation(graph)
+        accumulation = smaller.extended(_accumulation(smaller.graph, parts))
         candidate = SearchResult(graph, level, _accumulation=accumulation, first_order=start.order)
         if candidate.cost(options.objective) < best.cost(options.objective):
             best = candidate

@@ -36,7 +36,7 @@ from accumulus.search.find import plan
 from accumulus.search.plan import Plan, plan_as_data, plan_from_data
 from accumulus.theory.exact.eliminations import LEVELS, Level
 from accumulus.theory.exact.orders import OrderSearch
-from accumulus.theory.exact.searches import independent_parts, reduced_part
+from accumulus.theory.reductions import independent_parts, reduced_part
 
 FORMAT: Final = "accumulus corpus"
 #: Version of the file format; raised by every change that an older reader would misread.
