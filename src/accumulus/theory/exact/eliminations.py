@@ -397,9 +397,9 @@ _SHARE: Final = 0.4
 #: search would soon end.
 _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
-#: Fraction of the remaining work for a linear program. A larger one leaves less for the search if the program proves
-#: nothing, a smaller one solves fewer programs.
-_BRACKETS: Final = 0.3
+#: Fraction of the remaining work for linear programs. A larger one leaves less for the search if these prove nothing, a
+#: smaller one solves fewer of them.
+_BRACKETS: Final = 0.5
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 
 
@@ -554,7 +554,8 @@ class _Run:
                 yield from steps
 
     def _brackets(self, patience: Patience) -> Generator[None]:
-        for _ in self.proof.bracket(self.level, lambda: _BRACKETS * self._context.left, patience.columns):
+        rest = (1 - _BRACKETS) * self._context.left
+        for _ in self.proof.bracket(self.level, lambda: self._context.left - rest, patience.columns):
             yield
 
     def _searches(self, patience: Patience) -> Generator[None]:
