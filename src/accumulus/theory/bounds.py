@@ -119,7 +119,7 @@ def _has_unit_sum(values: Sequence[float]) -> bool:
 MOST_COLUMNS: Final = 40_000
 #: Seconds of work for each column, and for each pair of columns. Estimates above the true time give up programs,
 #: estimates below exceed the work.
-_COLUMN: Final = (2e-5, 4.5e-8)
+_COLUMN: Final = (1.5e-5, 4e-8)
 #: Largest number of columns of the integer program, whose first relaxation is solved by the simplex method, and of its
 #: nodes. More take time, fewer give up bounds of a part that are not integers.
 _MOST_WHOLE: Final = 6_000

@@ -22,8 +22,8 @@ from accumulus.context import Context
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.files import load_graph
-from accumulus.graph.generators import bat, lion
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus.graph.generators import bat, layered, lion, random_dag
+from accumulus.graph.graph import LARGEST_SIZE, DifferentiationGraph, Kind
 from accumulus.methods import methods
 from accumulus.native.state import interpret
 from accumulus.options import Objective, Options
@@ -449,3 +449,19 @@ def test_dense_graphs_are_proven_in_compiled_code(objective):
             state.eliminate(v)
         assert proof.cost("vertex") == sum(costs) == optimum
         assert middle or proof.bound("face") == optimum
+
+
+@pytest.mark.parametrize("time_limit", [1e-3, 0.05])
+@pytest.mark.parametrize("method", ["exact-vertex", "exact-edge", "exact-face", "auto"])
+def test_long_searches_hand_back_a_plan_and_a_bound_in_time(method, time_limit):
+    """Graphs that no search finishes: large ones, wide ones, and some with the largest sizes."""
+    largest = dict.fromkeys("yabcx", LARGEST_SIZE)
+    for graph in (
+        random_dag(2_000, 6_000),
+        layered(layers=20, width=5, degree=2),
+        DifferentiationGraph([(f"y{k}", "v") for k in range(300)] + [("v", f"x{k}") for k in range(300)]),
+        DifferentiationGraph([("y", "a"), ("y", "b"), ("a", "c"), ("b", "c"), ("c", "x"), ("a", "x")], sizes=largest),
+    ):
+        made = plan(graph, method, "fma", time_limit=time_limit, cache=False)
+        made.verify()
+        assert made.lower_bound is None or 0 < made.lower_bound <= made.cost

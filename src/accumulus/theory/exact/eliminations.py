@@ -548,7 +548,7 @@ class _Run:
             soon = takewhile(lambda _: self._context.left > until, searches[1])
             in_turn = [searches[0], brackets[0], soon, brackets[1], searches[1]]
         else:
-            in_turn = [searches[0], brackets[0], self._smaller(patience), brackets[1], searches[1]]
+            in_turn = [searches[0], *brackets, self._smaller(patience), searches[1]]
         for steps in in_turn:
             if not self.done():
                 yield from steps

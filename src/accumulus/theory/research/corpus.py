@@ -180,12 +180,19 @@ class CorpusGraph:
     def __str__(self) -> str:
         cells = [f"{self.name[:60]:60} {self.intermediates:6,} {self.edges:7,}"]
         for objective, results in self.results.items():
-            cost, bound = results.cost(), results.bound()
-            relation = "proven" if results.proven() else f"≥ {bound:,}"
-            wider = results.cost("face")
-            faces = f", faces {wider:,}" if cost is not None and wider is not None and wider < cost else ""
-            cells.append(f"{objective} {'none' if cost is None else f'{cost:,}'} {relation}{faces}")
+            cost, wider = results.cost(), results.cost("face")
+            cell = f"{objective} {'none' if cost is None else f'{cost:,}'} {_relation(results, 'vertex')}"
+            if cost is not None and wider is not None and wider < cost:
+                cell += f", faces {wider:,} {_relation(results, 'face')}"
+            elif results.proven("face"):
+                cell += ", faces too"
+            cells.append(cell)
         return "  ".join(cells)
+
+
+def _relation(results: CorpusResults, level: Level) -> str:
+    """Return whether the cost of a class is proven, or its lower bound."""
+    return "proven" if results.proven(level) else f"≥ {results.bound(level):,}"
 
 
 def corpus(path: str | PathLike[str] | None = None) -> dict[str, CorpusGraph]:
