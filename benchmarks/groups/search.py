@@ -207,10 +207,12 @@ def _seconds_to(graph: acc.DifferentiationGraph, objective: str, count: int, see
     reached: list[float] = []
     began = time.perf_counter()
 
-    def watch(cost: int) -> None:
-        if cost <= count and not reached:
+    def watch(cost: int | None) -> None:
+        if cost is not None and cost <= count and not reached:
             reached.append(time.perf_counter() - began)
 
-    plan = acc.plan(graph, "auto", objective, time_limit=START, seed=seed, progress=watch)
+    plan = acc.plan(
+        graph, "auto", objective, time_limit=START, seed=seed, progress=lambda progress: watch(progress.cost)
+    )
     watch(plan.cost)
     return (reached[0] if reached else math.inf), plan.cost

@@ -397,7 +397,7 @@ _SHARE: Final = 0.4
 #: search would soon end.
 _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
-#: Fraction of the remaining work for linear programs. A larger one leaves less for the search if these prove nothing, a
+#: Fraction of the remaining work for large linear programs. A larger one leaves less for the search if these prove nothing, a
 #: smaller one solves fewer of them.
 _BRACKETS: Final = 0.5
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
@@ -541,20 +541,21 @@ class _Run:
         """Run the searches within the limits, until the best known plan is proven optimal."""
         first = Patience(*map(min, BRIEF, patience))
         searches = [self._searches(first), self._searches(patience)]
-        brackets = [self._brackets(first), self._brackets(patience)]
+        more = patience.columns > first.columns
+        brackets = [self._brackets(first, 1.0), self._brackets(patience, _BRACKETS) if more else ()]
         if self.level == "vertex":
             # a search either ends soon or takes all the time, and the bound of a linear program can make it needless
             until = self._context.left - min(_FIRST * self._context.left, _FIRST_SECONDS)
             soon = takewhile(lambda _: self._context.left > until, searches[1])
             in_turn = [searches[0], brackets[0], soon, brackets[1], searches[1]]
         else:
-            in_turn = [searches[0], *brackets, self._smaller(patience), searches[1]]
+            in_turn = [brackets[0], searches[0], brackets[1], self._smaller(patience), searches[1]]
         for steps in in_turn:
             if not self.done():
                 yield from steps
 
-    def _brackets(self, patience: Patience) -> Generator[None]:
-        rest = (1 - _BRACKETS) * self._context.left
+    def _brackets(self, patience: Patience, share: float) -> Generator[None]:
+        rest = (1 - share) * self._context.left
         for _ in self.proof.bracket(self.level, lambda: self._context.left - rest, patience.columns):
             yield
 
