@@ -140,8 +140,12 @@ class ErrorBounds(Domain):
         return np.where((slip > 0) & across, 2.0 * (period + dy), slip)
 
     def log_ndtr(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
-        """Bound log Φ(x), of which a library that takes the logarithm of Φ(x) rounds a number near 1 if x > 0."""
-        return self.function(BY_NAME["log_ndtr"], v, xs, dxs) + self._rounding.unit
+        """Bound log Φ(x) as JAX computes it: for x > 0 as the logarithm of a rounded number near 1.
+
+        Below -20 JAX takes four terms of the asymptotic series of Φ(x)·√(2π)·|x|·exp(x²/2), 1 - x⁻² + 3 x⁻⁴ - 15 x⁻⁶.
+        """
+        series = np.where(xs[0] < -20.0, 105.0 / np.square(np.square(np.square(xs[0]))), self._rounding.unit)
+        return self.function(BY_NAME["log_ndtr"], v, xs, dxs) + series
 
     def function(self, row: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
         """Bound any other operation by its change when its arguments change by their errors."""
