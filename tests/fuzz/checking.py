@@ -505,7 +505,7 @@ def _agrees_with_jax(
             true, spread = jacobian(program, point, JAX_SAMPLES, seed)
         except Unavailable:
             return False
-        size = 1.0 + np.max(np.abs(true), axis=1, keepdims=True)
+        size = 1.0 + np.max(np.abs(true), axis=1, keepdims=True, initial=0.0, where=np.isfinite(true))
         allowed = BY_JAX * coarser * (spread + size * 1e-15)
         for name, got, places in (("value", results[0].values, [0]), ("slope", results[0].slopes, 1 + columns)):
             if got is None:

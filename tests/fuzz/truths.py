@@ -192,7 +192,7 @@ class Differences:
 
     def _told(self, f: Callable[..., Any], at: Any, direction: Any) -> tuple[Floats, Floats]:
         best, error = along(f, [at], [direction])
-        return best, error * 10 + 1e-6 * (1 + np.abs(best).max(initial=0.0))
+        return best, error * 10 + 1e-6 * (1 + _largest(best))
 
     def _columns(self, f: Callable[..., Any]) -> tuple[Floats, Floats]:
         pairs = [self._told(f, self.x, unit) for unit in np.eye(self.inputs)]
@@ -202,7 +202,7 @@ class Differences:
         value, draw = self._at(self.x), np.random.default_rng(0)
         moved = [self._at(self.x * (1 + 1e-15 * draw.normal(size=self.inputs))) for _ in range(SAMPLES)]
         spread = np.max([np.abs(each - value) for each in moved], axis=0, initial=0.0)
-        return value, spread + 1e-9 * (1 + np.abs(value).max(initial=0.0))
+        return value, spread + 1e-9 * (1 + _largest(value))
 
     def jacobian(self) -> tuple[Floats, Floats]:
         return self._columns(self._at)
@@ -212,7 +212,7 @@ class Differences:
         units = np.eye(self.inputs)
         pairs = along_many(lambda X: self._in_batch(gradient, X), self.x, units)
         best, error = np.stack([a for a, _ in pairs], axis=-1), np.stack([b for _, b in pairs], axis=-1)
-        return best, error * 10 + 1e-6 * (1 + np.abs(best).max(axis=0, initial=0.0))
+        return best, error * 10 + 1e-6 * (1 + _largest(best))
 
     def _in_batch(self, gradient: Any, X: Floats) -> Floats:
         """Gradients at many points, one a row."""
@@ -232,6 +232,11 @@ class Differences:
         found = [self._told(self._at, self.x, a), self._told(slope, np.array(0.0), np.array(1.0))]
         found[1] = found[1][0] / 2, found[1][1] / 2
         return np.array([each for each, _ in found[: len(series)]]), np.array([off for _, off in found[: len(series)]])
+
+
+def _largest(x: Floats) -> Any:
+    """The largest magnitude of numbers, or of each column; what is not finite beside them says nothing of them."""
+    return np.abs(x).max(axis=0, initial=0.0, where=np.isfinite(x))
 
 
 def parted(x: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
