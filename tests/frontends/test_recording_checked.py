@@ -210,6 +210,30 @@ def test_functions_that_only_round_otherwise_pass(f, arguments):
     acc.trace(f, *arguments)
 
 
+@pytest.mark.parametrize("other", [np.nan, np.inf])
+def test_rounding_beside_an_entry_that_is_not_finite_is_not_a_mismatch(other):
+    """A hyperbolic sine as JAX computes it, with a rounded argument of the exponential."""
+
+    def f(x):
+        large = np.exp(x - np.log(2.0)) if type(x) is np.ndarray else np.sinh(x)
+        return np.stack([large[0], x[0] * other])
+
+    acc.trace(f, np.array([600.0]))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("other", [np.nan, np.inf])
+@pytest.mark.parametrize("factor", [0.0, 3.0])
+def test_mistakes_beside_an_entry_that_is_not_finite_are_found(dtype, other, factor):
+    def f(x):
+        if type(x) is np.ndarray:
+            return np.stack([2.0 * x[0], x[0] * other]).astype(dtype)
+        return np.stack([factor * x[0], x[0] * other])
+
+    with pytest.raises(MismatchError):
+        acc.trace(f, POINT)
+
+
 def test_nearby_points_reveal_hidden_differences():
     def f(x):
         try:

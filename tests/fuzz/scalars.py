@@ -445,7 +445,8 @@ class Run:
             angle = mp.pi if certain and np.signbit(known[1]) else mpf(0)
             value = mp.nan if not certain else -angle if np.signbit(known[0]) else angle
         factors = [
-            partial(*values) if self.active[k] else None for partial, k in zip(row.partials, arguments, strict=True)
+            self.factor(name, partial, values) if self.active[k] else None
+            for partial, k in zip(row.partials, arguments, strict=True)
         ]
         double = self._rounded(name, known, value) if certain else None
         if not self._in_range(value):
@@ -454,8 +455,16 @@ class Run:
         for factor, k in zip(factors, arguments, strict=True):
             if self.active[k]:
                 finite = factor if self._in_range(factor) else mp.nan
-                slope = [a + finite * b for a, b in zip(slope, self.slopes[k], strict=True)]
+                slope = [a + self.product(finite, b) for a, b in zip(slope, self.slopes[k], strict=True)]
         self._append(value, slope if mp.isfinite(value) else [mp.nan] * len(slope), double, active)
+
+    def factor(self, name: str, partial: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """The partial derivative of an operation."""
+        return partial(*values)
+
+    def product(self, factor: Any, slope: Any) -> Any:
+        """The product of a partial derivative and a slope."""
+        return factor * slope
 
     def _in_range(self, value: Any) -> bool:
         return bool(mp.isfinite(value) and (value == 0 or 1 / self.limit < abs(value) < self.limit))
@@ -477,7 +486,8 @@ def _noise(run: Run, samples: int, seed: int) -> np.ndarray[Any, Any]:
     n, first = program.inputs, program.inputs + len(program.constants)
 
     def moved(array: Any) -> Any:
-        return array * (1.0 + unit * draw.choice((-1.0, 1.0), size=np.shape(array)))
+        # some stay: expit(49) is 1, whose logarithm something is divided by
+        return array * (1.0 + unit * draw.choice((-1.0, 0.0, 1.0), size=np.shape(array)))
 
     runs: list[Any] = []
     tangents: list[Any] = []

@@ -5,7 +5,9 @@ Each is held against NumPy's values, and against differences where these tell an
 
 from __future__ import annotations
 
+import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +16,18 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parent))
 
 import arrays
+import calls
 import checking
+import kinds
+import scalars
+import ways
 import with_jax
 from looped import PLAIN, unrolled
 from rolling import rolling
 from scalars import Scalars
 
 import accumulus as acc
+from accumulus.targets.llvm.host import host
 
 PROGRAMS = {
     # JAX's exp2(7) is 127.99999999999997, of which it takes the ceiling; NumPy's is 128
@@ -321,3 +328,144 @@ def test_jax_decides_nothing_by_functions_that_it_rounds():
             raise
         return
     assert spread[0, 0] >= 1.0
+
+
+def scalars_of(inputs, outputs, **steps):
+    """A program of scalars: operands are inputs x0, x1, …, numbers, or values before."""
+    numbers = [operand for _, *operands in steps.values() for operand in operands if isinstance(operand, float)]
+    constants = tuple(dict.fromkeys(numbers))
+    names = [f"x{k}" for k in range(inputs)]
+    place = {name: k for k, name in enumerate([*names, *constants, *steps])}
+    texts = [
+        f"{target} = {scalars.TABLE[name].text.format(*operands)}\n    " for target, (name, *operands) in steps.items()
+    ]
+    return Scalars(
+        tuple(names),
+        ((),) * inputs,
+        names,
+        constants,
+        [(name, tuple(place[operand] for operand in operands)) for name, *operands in steps.values()],
+        [place[name] for name in outputs],
+        f"def f({', '.join(names)}):\n    {''.join(texts)}return np.array([{', '.join(outputs)}])\n",
+    )
+
+
+#: Programs whose derivatives are right, and were not as the oracle of a kind had them.
+IN_KINDS = {
+    # differences along a path left a fourth power of their step, times 4e90
+    "a coefficient that is zero beside a large value": (
+        scalars_of(
+            1,
+            ["y", "t"],
+            **{"t": ("multiply", "x0", "x0"), "u": ("multiply", "t", "x0"), "v": ("add", "t", "u")},
+            **{"w": ("add", "v", 301.0), "y": ("exp2", "w")},
+        ),
+        ["taylor"],
+        [0.0],
+    ),
+    "an angle that turns fast": (scalars_of(1, ["t"], t=("atan2", 1e-3, "x0")), ["taylor"], [0.0]),
+    # a slope that is the difference of two numbers was moved, and these were not
+    "a quotient of itself": (
+        scalars_of(1, ["u"], t=("divide", "x0", "x0"), u=("divide", "t", 1e-3)),
+        ["hessian", "gradient_of_product", "taylor"],
+        [0.019],
+    ),
+    # its derivative is that of a number that rounds to -1, times 1e7
+    "a hyperbolic tangent beside its limit": (
+        scalars_of(1, ["u"], t=("fmod", 0.5, "x0"), q=("divide", -0.25, "t"), u=("tanh", "q")),
+        ["hessian", "value_gradient_hessian", "taylor"],
+        [0.2445473],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_KINDS)
+def test_programs_in_kinds_that_failed_once(name):
+    program, all_kinds, point = IN_KINDS[name]
+    options = {"cache": False, "time_limit": 0.0, "optimise": False, "target": "numpy", "dtype": "float64"}
+    for kind in all_kinds:
+        told = []
+        for seed in range(6):
+            posed = kinds.KINDS[kind](kinds.Drawn(program, point, options, random.Random(seed), seed))
+            told.append(kinds.judged(posed.claims(posed.derivative(*posed.arguments)), "float64"))
+        assert {outcome for outcome, _ in told} <= {"right", "undecided"}, told
+        assert any(outcome == "right" for outcome, _ in told)
+
+
+@pytest.mark.skipif(not host().fused, reason="no processor that rounds a product and a sum at once")
+def test_products_that_llvm_rounds_with_a_sum_are_no_disagreement():
+    program = scalars_of(1, ["r"], n=("negative", "x0"), t=("multiply", "n", 1e-3), r=("fmod", "x0", "t"))
+    options = {"time_limit": 0.0, "objective": "operations", "dtype": "float32", "cache": False, "sparse": None}
+    call = calls.Call("value_and_jacobian", (0,), {**options, "target": "llvm"}, 1, False, 1, ("C",))
+    one = checking._Jacobian(program, call, [[-2.09086013], [-1.84005249]], 0, False, False, False)
+    (found, _), (others, _) = one.results(call), one.results(calls.on_target(call, "numpy"))
+    with pytest.raises(calls.Disagreement, match="targets"):
+        checking._demand_same_targets(program, found, others, True)
+    one.compare_targets(found, others)
+    others[0][0].values[0] = np.nan
+    with pytest.raises(calls.Disagreement, match="targets"):
+        one.compare_targets(found, others)
+
+
+def test_what_the_clock_leaves_is_no_disagreement():
+    """A quotient of itself is 1 once it is rewritten, also where it has no value."""
+    program = scalars_of(1, ["u"], t=("log", "x0"), u=("divide", "t", "t"))
+    options = {"time_limit": 0.01, "objective": "operations", "dtype": "float64", "cache": False, "sparse": None}
+    call = calls.Call("value_and_jacobian", (0,), {**options, "target": "llvm"}, 1, False, 1, ("C",))
+    one = checking._Jacobian(program, call, [[-2.0], [2.0]], 0, False, False, False)
+    (found, _), (others, _) = one.results(call), one.results(calls.on_target(call, "numpy"))
+    found[0][0].values[0], others[0][0].values[0] = 1.0, np.nan
+    one.compare_targets(found, others)
+    one.call = replace(call, options={**call.options, "time_limit": 0.0})
+    with pytest.raises(calls.Disagreement, match="targets"):
+        one.compare_targets(found, others)
+
+
+def test_a_function_that_rounds_to_a_number_without_a_logarithm_tells_nothing():
+    """expit(49) is 1: the sine of its logarithm, divided by that, is 0/0."""
+    program = scalars_of(1, ["q"], t=("expit", "x0"), u=("log", "t"), v=("sin", "u"), q=("divide", "v", "u"))
+    result = scalars.truth(program, [49.0], exact_order=True, dtype="float64", samples=checking.MORE_SAMPLES, seed=0)
+    assert not np.isfinite(result.spread[0, 0])
+    result = scalars.truth(program, [0.5], exact_order=True, dtype="float64", samples=checking.MORE_SAMPLES, seed=0)
+    assert result.spread[0, 0] < 1e-14
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1e100, scalars.Undecided), (1.0, calls.Disagreement)])
+def test_a_source_may_differ_where_the_next_number_does(factor, outcome, monkeypatch):
+    derivative = acc.compile(lambda x: np.sin(factor * x), cache=False, time_limit=0.0, target="numpy")
+    monkeypatch.setattr(ways, "_run_source", lambda *_: [np.array(0.3)])
+    with pytest.raises(outcome):
+        ways.in_another_way(derivative, (190.0,), "numpy", derivative(190.0), "float64")
+
+
+@pytest.mark.parametrize(("mistake", "outcome"), [(0.0, "undecided"), (1.0, "wrong")])
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [("_of_symmetric(np.maximum(A, 5.0))", "linear_operator"), ("np.ptp(np.exp(-A * A), axis=0)", "taylor")],
+)
+def test_ties_tell_nothing(case, kind, mistake, outcome, monkeypatch):
+    """Eigenvectors of equal eigenvalues have no derivative; a maximum of equal numbers has several."""
+
+    def spoiled(drawn):
+        posed = getattr(kinds, kind)(drawn)
+        claims = posed.claims
+        return replace(posed, claims=lambda result: [(name, found + mistake, at) for name, found, at in claims(result)])
+
+    program = arrays.Arrays((), None, (case,), "return y")
+    point = [np.ones(3), np.diag([20.0, 10.0], 1)[:3] + np.diag([3.0, 0.0, 0.0]), np.ones((2, 4)), 0.5]
+    monkeypatch.setattr(kinds, "random_program", lambda *_: program)
+    monkeypatch.setattr(kinds, "random_point", lambda *_: point)
+    monkeypatch.setattr(kinds, "KINDS", {kind: spoiled})
+    monkeypatch.setattr(kinds, "IN_TURN", {})
+    outcomes = {kinds.check_kind(seed).kind for seed in range(6)}
+    assert outcome in outcomes
+    assert ("wrong" in outcomes) == (outcome == "wrong")
+
+
+@pytest.mark.skipif(with_jax.MISSING is not None, reason="needs JAX")
+@pytest.mark.parametrize(("point", "outcome"), [(-2.0, "undecided"), (2.0, "right")])
+def test_what_xla_simplifies_away_tells_nothing(point, outcome, monkeypatch):
+    program = scalars_of(1, ["u"], p=("power", "x0", 0.5), u=("log2", "p"))
+    monkeypatch.setattr(kinds, "random_scalars", lambda _: program)
+    monkeypatch.setattr(kinds, "random_point", lambda *_: [point])
+    assert kinds.check_form(4).kind == outcome

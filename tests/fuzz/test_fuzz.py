@@ -20,6 +20,8 @@ import pytest
 import scalars
 import stress
 import sweep
+import truths
+import ways
 import with_jax
 from exact import mp, mpf
 
@@ -311,6 +313,24 @@ def test_differences_see_kinks():
         best, error = arrays.along(f, [smooth], [np.ones(1)])
         assert abs(best[0] - slope) <= error[0] < 1e-6
     assert arrays.along(np.abs, [kinked], [np.ones(1)])[1][0] > 1.0
+
+
+def test_differences_tell_beside_what_is_not_finite():
+    program = arrays.Arrays((), None, ("np.log(v)",), "return y")
+    point = [np.array([-1.0, 0.5, 2.0]), *(np.ones(shape) for shape in program.shapes[1:])]
+    with np.errstate(all="ignore"):
+        oracle = truths.Differences(program, point)
+        value, slopes, taylor = oracle.value(), oracle.jacobian(), oracle.taylor(np.ones((2, oracle.inputs)))
+    for want, off in (value, (slopes[0].sum(axis=1), slopes[1].sum(axis=1)), (taylor[0].T, taylor[1].T)):
+        assert np.isnan(want[0]).any()
+        assert np.isfinite(want[1:]).all()
+        assert (off[1:] < 1e-4).all()
+
+
+def test_sources_are_compared_beside_what_is_infinite():
+    with pytest.raises(calls.Disagreement, match="source"):
+        ways.demand_close(np.array([np.inf, 1.0]), np.array([np.inf, 2.0]), "source for numpy", "float64")
+    ways.demand_close(np.array([np.inf, 1e16]), np.array([np.inf, 2e16]), "source for numpy", "float64")
 
 
 @pytest.mark.parametrize("piece", ["threads", "forks"])

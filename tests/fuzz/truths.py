@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from arrays import Arrays, along, along_many, flat, scope
 from calls import function
-from exact import mpf
-from scalars import Run, Scalars
+from exact import mp, mpf
+from scalars import FROM_VALUE, TABLE, Run, Scalars
 
 import accumulus as acc
 
@@ -62,7 +62,11 @@ class Once:
 
 
 class Moved(Run):
-    """A run in 50 digits in which each value and each slope is moved by up to a unit in the last place.
+    """A run in 50 digits in which each value, product and slope is moved by up to a unit in the last place.
+
+    Products are moved one by one, since their sum may be 0: y/y is 1, and its slope is the difference of two numbers.
+    A partial derivative that is computed from a value is off by what the value's last place is worth, and so is its
+    own derivative: that of tanh is 1 - tanh², or 0 where tanh rounds to 1.
 
     Then values are `rounded`, so that they are where a function has no derivative as often as doubles are: arccos of an
     expit that is 1, say. Runs of which differences are taken are not: their steps are smaller than what doubles show.
@@ -72,6 +76,16 @@ class Moved(Run):
         super().__init__(program, number, False)
         self.draw = random.Random(seed)
         self.unit, self.rounded = float(np.finfo(number).eps) if seed is not None else 0.0, rounded
+
+    def factor(self, name: str, partial: Callable[..., Any], values: Sequence[Any]) -> Any:
+        true = partial(*values)
+        if not self.unit or name not in FROM_VALUE:
+            return true
+        size = 2 * self.unit * self.draw.uniform(-1, 1) * TABLE[name].value(*values)
+        return true + size * mp.cos(values[0] + self.draw.uniform(0, 6))
+
+    def product(self, factor: Any, slope: Any) -> Any:
+        return super().product(factor, slope) * (1 + mpf(self.unit * self.draw.uniform(-1, 1)))
 
     def _append(self, value: Any, slope: list[Any], known: Any, active: bool) -> None:
         first = len(self.values) < self.program.inputs  # inputs are what they are
@@ -132,26 +146,35 @@ class Exact:
         return self._told(rows)
 
     def taylor(self, series: Floats) -> tuple[Floats, Floats]:
-        h = mpf(10) ** -9
+        h, truncated = STEP, [mpf(0)]
 
         def coefficients(sample: int | None) -> Any:
-            def at(t: Any) -> Any:
+            def slopes(t: Any) -> Any:
+                """Of the outputs by t."""
                 powers = [t ** (k + 1) for k in range(len(series))]
                 moved = [
                     mpf(x) + sum(mpf(float(series[k, j])) * p for k, p in enumerate(powers))
                     for j, x in enumerate(self.point)
                 ]
-                return self._at(moved, sample, False)[0]
+                along = [
+                    sum((k + 1) * mpf(float(series[k, j])) * t**k for k in range(len(series)))
+                    for j in range(self.inputs)
+                ]
+                return (self._at(moved, sample, False)[1].reshape(self.outputs, self.inputs) * along).sum(axis=1)
 
-            two, one, zero, minus, below = (at(k * h) for k in (2, 1, 0, -1, -2))
-            zero = zero + (self._at(self.point, sample)[1] * 0).sum(axis=1)
-            first = (8 * (one - minus) - (two - below)) / (12 * h)
-            second = (one - 2 * zero + minus) / (2 * h**2)
-            third = (two - 2 * one + 2 * minus - below) / (12 * h**3)
-            first, third = first + 0 * zero, third + 0 * zero
-            return np.array([first, second, third][: len(series)], object)
+            two, one, zero, minus, below = (slopes(k * h) for k in (2, 1, 0, -1, -2))
+            # NaN where slopes are no numbers, and beside them they are
+            first = (self._at(self.point, sample)[1].reshape(self.outputs, self.inputs) * series[0]).sum(axis=1)
+            second, coarse = (8 * (one - minus) - (two - below)) / (12 * h), (one - minus) / (2 * h)
+            third = (16 * (one + minus) - (two + below) - 30 * zero) / (12 * h**2)
+            coarser = (one + minus - 2 * zero) / h**2
+            if sample is None:
+                truncated[:] = [0 * first, abs(second - coarse) / 2, abs(third - coarser) / 6]
+            found = [first, second / 2 + 0 * first, third / 6 + 0 * first]
+            return np.array(found[: len(series)], object)
 
-        return self._told(coefficients)
+        true, spread = self._told(coefficients)
+        return true, spread + np.array(truncated[: len(series)], object).astype(float)
 
 
 class Differences:
@@ -169,7 +192,7 @@ class Differences:
 
     def _told(self, f: Callable[..., Any], at: Any, direction: Any) -> tuple[Floats, Floats]:
         best, error = along(f, [at], [direction])
-        return best, error * 10 + 1e-6 * (1 + np.abs(best).max(initial=0.0))
+        return best, error * 10 + 1e-6 * (1 + _largest(best))
 
     def _columns(self, f: Callable[..., Any]) -> tuple[Floats, Floats]:
         pairs = [self._told(f, self.x, unit) for unit in np.eye(self.inputs)]
@@ -179,7 +202,7 @@ class Differences:
         value, draw = self._at(self.x), np.random.default_rng(0)
         moved = [self._at(self.x * (1 + 1e-15 * draw.normal(size=self.inputs))) for _ in range(SAMPLES)]
         spread = np.max([np.abs(each - value) for each in moved], axis=0, initial=0.0)
-        return value, spread + 1e-9 * (1 + np.abs(value).max(initial=0.0))
+        return value, spread + 1e-9 * (1 + _largest(value))
 
     def jacobian(self) -> tuple[Floats, Floats]:
         return self._columns(self._at)
@@ -189,7 +212,7 @@ class Differences:
         units = np.eye(self.inputs)
         pairs = along_many(lambda X: self._in_batch(gradient, X), self.x, units)
         best, error = np.stack([a for a, _ in pairs], axis=-1), np.stack([b for _, b in pairs], axis=-1)
-        return best, error * 10 + 1e-6 * (1 + np.abs(best).max(axis=0, initial=0.0))
+        return best, error * 10 + 1e-6 * (1 + _largest(best))
 
     def _in_batch(self, gradient: Any, X: Floats) -> Floats:
         """Gradients at many points, one a row."""
@@ -209,6 +232,11 @@ class Differences:
         found = [self._told(self._at, self.x, a), self._told(slope, np.array(0.0), np.array(1.0))]
         found[1] = found[1][0] / 2, found[1][1] / 2
         return np.array([each for each, _ in found[: len(series)]]), np.array([off for _, off in found[: len(series)]])
+
+
+def _largest(x: Floats) -> Any:
+    """The largest magnitude of numbers, or of each column; what is not finite beside them says nothing of them."""
+    return np.abs(x).max(axis=0, initial=0.0, where=np.isfinite(x))
 
 
 def parted(x: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Any]:

@@ -21,7 +21,7 @@ from accumulus.tape.columns import in_shapes
 from accumulus.tape.factorisations import Factorisation
 from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
 from accumulus.tape.moving import narrowed
-from accumulus.tape.operations import Operation
+from accumulus.tape.operations import BY_NAME, Operation
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape
@@ -33,13 +33,14 @@ class _Rounding(NamedTuple):
     # relative error that one operation may add; elementary functions of good libraries stay within four roundings; the
     # rest is for reordered sums of as many terms as people write
     unit: float
-    smallest: float  # absolute error for results that are too small for relative rounding
+    # absolute error for results that are too small for relative rounding; in double precision XLA takes them for zero
+    smallest: float
     whole: float  # largest integer up to which all integers are representable
 
 
 #: Rounding by dtype.
 ROUNDING: Final = {
-    "float64": _Rounding(16.0 * 2.0**-53, 16.0 * 2.0**-1074, 2.0**53),
+    "float64": _Rounding(16.0 * 2.0**-53, 2.0**-1022, 2.0**53),
     "float32": _Rounding(16.0 * 2.0**-24, 16.0 * 2.0**-149, 2.0**24),
 }
 #: Relative error of one operation in double precision.
@@ -137,6 +138,14 @@ class ErrorBounds(Domain):
         slip = dx + (n + 1.0) * dy
         across = ((n > 0) & ~(abs(v) > slip)) | ~(period - abs(v) > slip)
         return np.where((slip > 0) & across, 2.0 * (period + dy), slip)
+
+    def log_ndtr(self, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
+        """Bound log Φ(x) as JAX computes it: for x > 0 as the logarithm of a rounded number near 1.
+
+        Below -20 JAX takes four terms of the asymptotic series of Φ(x)·√(2π)·|x|·exp(x²/2), 1 - x⁻² + 3 x⁻⁴ - 15 x⁻⁶.
+        """
+        series = np.where(xs[0] < -20.0, 105.0 / np.square(np.square(np.square(xs[0]))), self._rounding.unit)
+        return self.function(BY_NAME["log_ndtr"], v, xs, dxs) + series
 
     def function(self, row: Operation, v: Values, xs: Sequence[Values], dxs: Sequence[Values]) -> Values:
         """Bound any other operation by its change when its arguments change by their errors."""

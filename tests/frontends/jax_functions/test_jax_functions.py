@@ -198,3 +198,24 @@ def test_compositions(steps, point):
         return values[-1]
 
     agree(f, np.array(point) + np.array([0.013, 0.021, 0.034, 0.055]), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        # XLA takes numbers below 2.2e-308 for zero
+        (jnp.exp, -737.7),
+        (jax.nn.silu, -737.7),
+        (lambda x: 1e300 * jnp.exp(x), -737.7),
+        # JAX takes the logarithm of a number near 1
+        (jax.scipy.special.log_ndtr, 5.7),
+        (jax.scipy.special.log_ndtr, 3.1),
+        # JAX takes four terms of an asymptotic series
+        (jax.scipy.special.log_ndtr, -20.1),
+        (jax.scipy.special.log_ndtr, -30.0),
+        # its logarithm loses three digits here
+        (lambda x: jnp.stack([jnp.log1p(x), jnp.log(x)]), -0.41),
+    ],
+)
+def test_what_jax_rounds_otherwise_is_no_mismatch(f, x):
+    acc.compile(jax.jit(f), cache=False)(x)
