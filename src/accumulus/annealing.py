@@ -114,7 +114,7 @@ class Annealing(ABC):
         seed: int,
         most_sweeps: float,
         iterations: int | None = None,
-        anew: Sequence[int] | None = None,
+        anew: Sequence[Sequence[int]] = (),
         deadline: Deadline = FOREVER,
     ) -> Iterator[int]:
         """Run annealing repeatedly, each time from the best solution so far; yield the best cost after each slice.
@@ -124,7 +124,7 @@ class Annealing(ABC):
             seed: seed of all runs.
             most_sweeps: limit of the sweeps of one run, so that further runs fit before the deadline.
             iterations: total number of visits; replaces the end that the schedule defines.
-            anew: solution that every second run begins with instead, including the first.
+            anew: solutions that every second run begins with instead, in turn, including the first run.
             deadline: deadline after which no run begins.
         """
         for number in rounds(schedule.stalls if iterations is None else math.inf, lambda: self.best_cost):
@@ -136,7 +136,7 @@ class Annealing(ABC):
                 visits = min(visits, iterations)
                 iterations -= visits
             before = self.best_cost
-            start = self.best[1] if anew is None or number % 2 else anew
+            start = self.best[1] if not anew or number % 2 else anew[number // 2 % len(anew)]
             heat = min(1.0, sweeps / FEW_SWEEPS) * schedule.heats[number % len(schedule.heats)]
             for cost in self.run(start, visits, (seed, number), heat, deadline):
                 yield cost

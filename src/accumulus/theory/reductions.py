@@ -379,6 +379,10 @@ class SmallerGraph:
         )
         self.graph.selected = graph.selected
 
+    def restricted(self, order: Iterable[int]) -> tuple[int, ...]:
+        """Return an order of the original's intermediates as one of those that are left."""
+        return tuple(self.number[v] for v in order if v in self.number)
+
     def extended_order(self, order: Iterable[int]) -> tuple[int, ...]:
         """Return the order of all intermediates of the original that goes on with one of the smaller graph."""
         names = {k: v for v, k in self.number.items()}

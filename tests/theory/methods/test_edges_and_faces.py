@@ -32,7 +32,7 @@ def annealing(graph: DifferentiationGraph, objective: str, faces: bool) -> Mixed
 
 
 def accumulated(search: MixedAnnealing, graph: DifferentiationGraph) -> Accumulation:
-    copies = edges_and_faces._Copies(search, [list(range(len(graph.vertices)))])
+    copies = edges_and_faces._Copies(search, [], [list(range(len(graph.vertices)))])
     return edges_and_faces._accumulation(graph, [copies])
 
 

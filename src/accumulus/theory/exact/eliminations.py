@@ -397,8 +397,8 @@ _SHARE: Final = 0.4
 #: search would soon end.
 _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
-#: Fraction of the remaining work for large linear programs. A larger one leaves less for the search if these prove nothing, a
-#: smaller one solves fewer of them.
+#: Fraction of the remaining work for large linear programs. A larger one leaves less for the search if these prove
+#: nothing, a smaller one solves fewer of them.
 _BRACKETS: Final = 0.5
 _BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
 

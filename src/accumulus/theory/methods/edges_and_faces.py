@@ -195,10 +195,9 @@ class MixedAnnealing(Annealing):
 
     def __init__(self, state: Elimination, order: Sequence[int]) -> None:
         lines = self._lines = Lines(state, state.intermediates)
-        ordered = [lines.numbers[v] for v in order if v in lines.numbers and lines.kinds[lines.numbers[v]] == INNER]
         assert len(lines.edges) <= MOST_EDGES
-        refinements = int(_REFINEMENTS[0] * len(ordered)) + _REFINEMENTS[1]
-        length = self.count = len(ordered) + refinements
+        inner = int((lines.kinds == INNER).sum())
+        length = self.count = inner + int(_REFINEMENTS[0] * inner) + _REFINEMENTS[1]
         count = -(-int(len(lines.edges) * (1 + _ROOM[0]) + _ROOM[1]) // 64)
         fields = lines.encoded(count)
         steps = -(-length // mixed.STEP)
@@ -221,11 +220,16 @@ class MixedAnnealing(Annealing):
         )
         self._run = kernel("theory.mixed")
         self.products = 0
-        # the other items are distributed evenly between the vertices
-        start = [mixed.NOTHING] * length
+        self._begin(self.items_of(order))
+
+    def items_of(self, order: Sequence[int]) -> list[int]:
+        """Return an order of the intermediates as items; the other items are distributed evenly between them."""
+        numbers, kinds = self._lines.numbers, self._lines.kinds
+        ordered = [numbers[v] for v in order if v in numbers and kinds[numbers[v]] == INNER]
+        items = [mixed.NOTHING] * self.count
         for t, v in enumerate(ordered):
-            start[t * length // len(ordered)] = mixed.VERTEX | v << mixed.KIND_BITS
-        self._begin(start)
+            items[t * self.count // len(ordered)] = mixed.VERTEX | v << mixed.KIND_BITS
+        return items
 
     @property
     def faces(self) -> bool:
@@ -302,23 +306,28 @@ class MixedAnnealing(Annealing):
 
 
 class _Copies(NamedTuple):
-    """Independent parts of equal form: the annealing of one, and the vertices of each."""
+    """Independent parts of equal form: the annealing of one, the starts of its runs, and the vertices of each."""
 
     annealing: MixedAnnealing
+    starts: list[list[int]]
     members: list[list[int]]
 
 
-def _parts_to_anneal(graph: DifferentiationGraph, objective: Objective, order: Sequence[int]) -> list[_Copies]:
-    """Return the independent parts of a graph, with the beginning of their annealing at an order."""
+def _parts_to_anneal(
+    graph: DifferentiationGraph, objective: Objective, orders: Sequence[Sequence[int]]
+) -> list[_Copies]:
+    """Return the independent parts of a graph, with the annealing of each and its starts at some orders."""
     state = Elimination.of(graph, objective)
-    position = {v: k for k, v in enumerate(order)}
+    positions = [{v: k for k, v in enumerate(order)} for order in orders]
     copies: dict[object, _Copies] = {}
     for vertices in independent_parts(state):
         part = in_order(state, vertices)
         members = [v for (v,) in part.members]
         if part.form not in copies:
-            start = sorted(part.state.intermediates, key=[position[v] for v in members[: len(vertices)]].__getitem__)
-            copies[part.form] = _Copies(MixedAnnealing(part.state, start), [])
+            ranks = [[position[v] for v in members[: len(vertices)]] for position in positions]
+            in_turn = [sorted(part.state.intermediates, key=rank.__getitem__) for rank in ranks]
+            annealing = MixedAnnealing(part.state, in_turn[0])
+            copies[part.form] = _Copies(annealing, [annealing.items_of(order) for order in in_turn], [])
         copies[part.form].members.append(members)
     return list(copies.values())
 
@@ -410,23 +419,25 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
     with context.paused():
         prepare("theory.mixed")
     assert first.order is not None
+    assert start.order is not None
     candidate = SearchResult(graph, "vertex", smaller.extended_order(first.order))
     if candidate.cost(options.objective) < best.cost(options.objective):
         best = candidate
-    parts = _parts_to_anneal(smaller.graph, options.objective, first.order)
-    # runs also start from the items of the order, since the best sequence may be a local minimum
-    starts, schedule = [part.annealing.best[1] for part in parts], _EFFORTS[options.effort].annealing
+    # runs also start from both orders, since the best sequence may be a local minimum
+    parts = _parts_to_anneal(smaller.graph, options.objective, (first.order, smaller.restricted(start.order)))
+    schedule = _EFFORTS[options.effort].annealing
     # the search of faces starts from the best edge sequence
     for level in levels:
         until = context.part(_EDGES) if level == "edge" and "face" in levels else context
         interrupted = False
         try:
-            for k, (part, items) in enumerate(zip(parts, starts, strict=True)):
+            for k, part in enumerate(parts):
                 annealing = part.annealing
                 annealing.faces = level == "face"
                 share = until.part(annealing.products / sum(each.annealing.products for each in parts[k:]))
                 sweeps = annealing.sweeps_in(share.seconds)
-                for _ in annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, items, share):
+                runs = annealing.until_stalled(schedule, options.seed, sweeps, options.iterations, part.starts, share)
+                for _ in runs:
                     lowest = best.cost(options.objective)
                     cost = smaller.cost + sum(each.annealing.best_cost * len(each.members) for each in parts)
                     context.report("plan", lowest if options.objective.on_tape else min(cost, lowest))
