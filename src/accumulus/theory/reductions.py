@@ -36,8 +36,8 @@ Only parts, series and copies also hold for edge and face eliminations (`accumul
   a root. u is no larger than v. If kinds matter, only paths count whose first edges make a product with e cost, and no
   label out of v is of a lower level than e, unless e is ±1. The same holds with roots and terminals exchanged.
 
-So the least number of products of any program is that of the reduced graph, and those of the eliminations. But the best
-vertex order, or edge or face elimination, of the graph need not begin with them.
+So the least number of products of any program is that of the reduced graph, and those of the eliminations. Whether
+some best vertex order, edge elimination and face elimination of the graph begin with them is not known.
 
 The tests compare each reduction with all orders, or with the smallest programs, of all small graphs, and of many larger
 ones, with kinds and sizes.

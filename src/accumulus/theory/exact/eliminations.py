@@ -547,7 +547,7 @@ class _Run:
             # a search either ends soon or takes all the time, and the bound of a linear program can make it needless
             until = self._context.left - min(_FIRST * self._context.left, _FIRST_SECONDS)
             soon = takewhile(lambda _: self._context.left > until, searches[1])
-            in_turn = [searches[0], brackets[0], soon, brackets[1], searches[1]]
+            in_turn = [searches[0], soon, *brackets, searches[1]]
         else:
             in_turn = [brackets[0], searches[0], brackets[1], self._smaller(patience), searches[1]]
         for steps in in_turn:
