@@ -61,7 +61,7 @@ from accumulus.theory.bounds import MOST_COLUMNS, Brackets, lower_bound, unmerge
 from accumulus.theory.exact.orders import LARGE_BLOCK, MOST_VERTICES, SMALL_BLOCK, OrderSearch
 from accumulus.theory.exact.searches import LineSearch
 from accumulus.theory.flows import least_costs
-from accumulus.theory.methods.edges_and_faces import edge, face
+from accumulus.theory.methods.edges_and_faces import edge, face, order_through_bridges
 from accumulus.theory.reductions import (
     ReducedPart,
     SmallerGraph,
@@ -400,7 +400,21 @@ _FIRST_SECONDS: Final = 3.0
 #: Fraction of the remaining work for large linear programs. A larger one leaves less for the search if these prove
 #: nothing, a smaller one solves fewer of them.
 _BRACKETS: Final = 0.5
-_BASES: Final = {"vertex": vertex, "edge": edge, "face": face}
+
+
+def _order(graph: DifferentiationGraph, context: Context) -> SearchResult:
+    """Search for an order, and for one of what bridges leave."""
+    best = vertex(graph, context)
+    if best.interrupted or context.options.objective.on_tape or not context.options.searches or context.passed:
+        return best
+    try:
+        smaller = SmallerGraph(graph, context.options.objective, context)
+    except OutOfTimeError:
+        return best
+    return order_through_bridges(smaller, context, best)[1] if smaller.cost else best
+
+
+_BASES: Final = {"vertex": _order, "edge": edge, "face": face}
 
 
 def _register(level: Level) -> None:

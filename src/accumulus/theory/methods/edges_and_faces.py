@@ -409,10 +409,9 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
         smaller = SmallerGraph(graph, counted, context)
     except OutOfTimeError:
         return best
-    # the order of what is left is searched anew: the best order of the graph need not begin with what was eliminated
-    first = vertex(smaller.graph, context.having(objective=counted, executor=None, progress=None))
+    first, best = order_through_bridges(smaller, context, best)
     if first.interrupted:
-        return replace(best, interrupted=True)
+        return best
     products = first.accumulation.steps.is_product.count(1)
     if products > _EFFORTS[options.effort].most or smaller.graph.live_edges.sum() > MOST_EDGES:
         return best
@@ -420,9 +419,6 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
         prepare("theory.mixed")
     assert first.order is not None
     assert start.order is not None
-    candidate = SearchResult(graph, "vertex", smaller.extended_order(first.order))
-    if candidate.cost(options.objective) < best.cost(options.objective):
-        best = candidate
     # runs also start from both orders, since the best sequence may be a local minimum
     parts = _parts_to_anneal(smaller.graph, options.objective, (first.order, smaller.restricted(start.order)))
     schedule = _EFFORTS[options.effort].annealing
@@ -454,6 +450,28 @@ def _search(graph: DifferentiationGraph, context: Context, levels: tuple[Level, 
         if context.passed or _meets_lower_bound(best, options.objective, context):
             break
     return best
+
+
+def order_through_bridges(
+    smaller: SmallerGraph, context: Context, best: SearchResult
+) -> tuple[SearchResult, SearchResult]:
+    """Search for an order of what bridges leave, which is often closer to the best one.
+
+    Args:
+        smaller: what bridges leave of a graph.
+        context: options and deadline.
+        best: plan of the whole graph.
+
+    Returns:
+        The result for the smaller graph, and the cheaper one of `best` and the order that goes on with it.
+    """
+    objective = context.options.objective
+    first = vertex(smaller.graph, context.having(objective=objective.of_eliminations, executor=None, progress=None))
+    assert first.order is not None
+    candidate = SearchResult(best.graph, "vertex", smaller.extended_order(first.order))
+    if candidate.cost(objective) < best.cost(objective):
+        best = candidate
+    return first, replace(best, interrupted=first.interrupted)
 
 
 def _meets_lower_bound(result: SearchResult, objective: Objective, deadline: Deadline) -> bool:
