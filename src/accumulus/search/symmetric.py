@@ -251,7 +251,7 @@ def _orders(pairs: SymmetricGraph, context: Context) -> list[tuple[str, tuple[in
         sweeps = annealing.sweeps_in(min(context.seconds, _RUN[options.effort]))
         seed = seed_of(options.seed, number) if number else options.seed
         with suppress(OutOfTimeError):
-            for _ in annealing.until_stalled(_SCHEDULE[options.effort], seed, sweeps, iterations, start, context):
+            for _ in annealing.until_stalled(_SCHEDULE[options.effort], seed, sweeps, iterations, [start], context):
                 pass
         cost, order = annealing.best
         costs[order] = cost
