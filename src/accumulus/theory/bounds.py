@@ -245,7 +245,7 @@ class Brackets:
         """Add those paths to the program that the triples in x bracket worst; return False if there are none."""
         lacking = []
         for number, group in enumerate(self._groups):
-            deficits = cheapest(1.0 - x[group.triples], group.length)
+            deficits = least_bracketings(1.0 - x[group.triples], group.length)
             deficits[group.chosen] = 0.0
             lacking += [(-deficits[k], number, k) for k in np.flatnonzero(deficits > _DEFICIT).tolist()]
         most = max(_ADDED[1], int(_ADDED[0] * sum(int(group.chosen.sum()) for group in self._groups)))
@@ -371,7 +371,7 @@ class _Program:
         of_all[self._priced] = prices
         ends = np.cumsum([triples.size for _, triples in self._groups])
         groups = zip(self._groups, np.split(of_all, ends[:-1]), strict=True)
-        return [cheapest(prices.reshape(triples.shape), length) for (length, triples), prices in groups]
+        return [least_bracketings(prices.reshape(triples.shape), length) for (length, triples), prices in groups]
 
 
 @cache
@@ -402,7 +402,7 @@ def _ends(length: int) -> NDArray[np.bool_]:
     return parts
 
 
-def cheapest(costs: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+def least_bracketings(costs: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     """Return the cost of the cheapest bracketing of each path.
 
     Args:

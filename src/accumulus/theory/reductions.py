@@ -107,7 +107,7 @@ def independent_parts(state: Elimination) -> list[tuple[int, ...]]:
     return list(map(tuple, groups.values()))
 
 
-def in_order(state: Elimination, part: Collection[int]) -> ReducedPart:
+def on_its_own(state: Elimination, part: Collection[int]) -> ReducedPart:
     """Return a part with its own numbers, in the order of the graph's; so parts of equal form are equal."""
     inner = sorted(part)
     near = {u for v in inner for rows in (state.predecessors, state.successors) for u in rows[v]}
@@ -334,7 +334,7 @@ def _paths(state: Elimination, v: int, near: Sequence[Mapping[int, int]], least:
 
 
 class SmallerGraph:
-    """What is left of a graph after the eliminations behind bridges, as a graph of its own.
+    """The rest of a graph after the eliminations behind bridges, as a graph of its own.
 
     Args:
         graph: graph without a mirror.

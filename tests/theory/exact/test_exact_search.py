@@ -256,7 +256,7 @@ def test_the_cheapest_bracketing_is_that_of_all(length):
 
     splits = bounds._splits(length)
     costs = np.random.default_rng(length).random((5, len(splits)))
-    for row, cheapest in zip(costs, bounds.cheapest(costs, length), strict=True):
+    for row, cheapest in zip(costs, bounds.least_bracketings(costs, length), strict=True):
         price = dict(zip(splits, row, strict=True))
         assert cheapest == pytest.approx(min(sum(price[split] for split in tree) for tree in trees(0, length)))
 

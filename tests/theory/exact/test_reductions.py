@@ -25,8 +25,8 @@ from accumulus.theory.bounds import Brackets, lower_bound, unmerged
 from accumulus.theory.reductions import (
     ReducedPart,
     SmallerGraph,
-    in_order,
     independent_parts,
+    on_its_own,
     reduced_part,
     without_bridges,
 )
@@ -255,7 +255,7 @@ def test_an_accumulation_of_what_is_left_is_one_of_the_whole(graph, objective, m
 def test_parts_of_equal_form_are_equal():
     two = [(f"{a}{k}", f"{b}{k}") for k in (1, 2) for a, b in ("rv", "sv", "vw", "vx", "wx", "wy", "sw")]
     state = Elimination.of(DifferentiationGraph(two), Objective.FMA)
-    first, second = (in_order(state, part) for part in independent_parts(state))
+    first, second = (on_its_own(state, part) for part in independent_parts(state))
     assert first.state.successors == second.state.successors
     assert first.members != second.members
 

@@ -65,8 +65,8 @@ from accumulus.theory.methods.edges_and_faces import edge, face, order_through_b
 from accumulus.theory.reductions import (
     ReducedPart,
     SmallerGraph,
-    in_order,
     independent_parts,
+    on_its_own,
     reduced_part,
     without_bridges,
 )
@@ -101,7 +101,7 @@ class _Brackets:
         forms: dict[object, int] = {}
         for k, part in enumerate(self.parts):
             if len(part) > 1:  # the flow bound of a single vertex is its cost
-                alone = in_order(self.state, part)
+                alone = on_its_own(self.state, part)
                 if alone.form not in forms:
                     for bound in Brackets(alone.state, alone.state.intermediates, columns).improve(work):
                         self.bounds[k] = max(self.bounds[k], bound)

@@ -52,7 +52,7 @@ from accumulus.tape.columns import in_shapes
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.compiled import mixed_kernel as mixed
 from accumulus.theory.compiled.line_state import INNER, ROOT, TERMINAL
-from accumulus.theory.reductions import SmallerGraph, in_order, independent_parts
+from accumulus.theory.reductions import SmallerGraph, independent_parts, on_its_own
 
 
 class Lines:
@@ -321,7 +321,7 @@ def _parts_to_anneal(
     positions = [{v: k for k, v in enumerate(order)} for order in orders]
     copies: dict[object, _Copies] = {}
     for vertices in independent_parts(state):
-        part = in_order(state, vertices)
+        part = on_its_own(state, vertices)
         members = [v for (v,) in part.members]
         if part.form not in copies:
             ranks = [[position[v] for v in members[: len(vertices)]] for position in positions]
