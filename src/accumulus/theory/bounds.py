@@ -202,6 +202,8 @@ class Brackets:
         deadline = self._state.deadline
         while any(group.chosen.any() for group in self._groups):
             deadline.check()
+            if sum(int(group.chosen.sum()) * group.triples.shape[1] for group in self._groups) > self._most:
+                return  # its matrices alone would take longer than a brief proof
             program = _Program(self._groups, self._costs)
             seconds = _COLUMN[0] * program.columns + _COLUMN[1] * program.columns**2
             if program.columns > self._most or seconds > work():

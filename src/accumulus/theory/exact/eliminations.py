@@ -392,7 +392,7 @@ _REDUCING: Final = 2e-5
 #: Fraction of the time for the heuristic method. A larger one finds cheaper plans, which shorten the proof, but leaves
 #: less time for it.
 _SHARE: Final = 0.4
-#: Fraction of the remaining work, and largest number of seconds, for the search for orders before integer programs.
+#: Fraction of the remaining work, and largest number of seconds, for the search for orders before linear programs.
 #: Larger ones delay programs whose bound could make the search needless, smaller ones solve programs for graphs whose
 #: search would soon end.
 _FIRST: Final = 0.25
