@@ -511,7 +511,8 @@ def _agrees_with_jax(
             if got is None:
                 continue
             want, limit = true[:, places], allowed[:, places]
-            clear = np.isfinite(want) & (limit < LOST * size)
+            # outside the domain of a function JAX has a finite slope for some
+            clear = np.isfinite(want) & np.isfinite(true[:, [0]]) & (limit < LOST * size)
             told |= bool(clear.any())
             off = clear & ~(np.abs(got.reshape(want.shape) - want) <= limit)
             if off.any():

@@ -266,7 +266,7 @@ def _programs(
     kinds: Counter[str] = Counter()
     options.saw = Counter()
     seconds = 0.0
-    last, size = numbers.stop, {"thorough": 1, "sweep": 20 * CHUNK}.get(how, CHUNK)
+    last, size = numbers.stop, {"thorough": 8, "sweep": 20 * CHUNK}.get(how, CHUNK)
     chunks = [(a, min(a + size, last), how) for a in range(numbers.start, last, size)]
     for _, (outcomes, taken) in _done(_chunk, chunks, options):
         seconds += taken

@@ -254,6 +254,20 @@ def test_jax_notices_mistakes():
             checking._agrees_with_jax(case, call, [point], wrong, 0)
 
 
+def test_slopes_of_jax_outside_a_domain_tell_nothing():
+    pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
+    program = scalars.Scalars(("x",), ((1,),), ["x[0]"])
+    program.steps, program.outputs = [("acosh", (0,))], [1 + len(program.constants)]
+    program.source = scalars._written(program, random.Random(0))
+    call = calls.Call("jacobian", 0, {"dtype": "float64"}, 1, False, 1, ("C",))
+    for x, told in ((-1.38, False), (1.38, True)):
+        point = [np.array([x])]
+        true, _ = with_jax.jacobian(program, point, 2, 0)
+        assert np.isfinite(true[0]).tolist() == [told, True]
+        results = [[calls.Results(true[:, 0], np.where(told, true[:, 1:], np.nan))]]
+        assert checking._agrees_with_jax(program, call, [point], results, 0) == told
+
+
 def test_ties_that_no_difference_shows_are_checked_by_jax():
     pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
     program = arrays.Arrays((("A", "np.maximum(A, s)"),), None, ("np.min(A)",), "return y")
