@@ -53,6 +53,14 @@ TINY: Final = {"float64": 1e-290, "float32": 1e-36}
 REFUSED: Final = (ValueError, np.linalg.LinAlgError, TypeError, IndexError, ArithmeticError)
 #: What has no derivative where numbers are equal, even if nothing moves them apart: 0 · ∞ is NaN.
 NONE_AT_TIES: Final = ("std(", "_of_symmetric(")
+#: What has several slopes where numbers are equal: of these each library, and each way to write them, takes another.
+TIES: Final = (
+    *("max", "min", "Max", "Min", "abs", "Abs", "ptp", "sort", "median", "percentile", "quantile", "clip", "norm"),
+    *("cond(", "where", "interp"),
+)
+#: How far points are moved to find out, and how many.
+ASIDE: Final = 1e-2
+TRIED_ASIDE: Final = 3
 #: Operations whose results are those of NumPy bit for bit where the order is kept.
 BIT_BY_BIT: Final = frozenset(
     (
@@ -457,6 +465,8 @@ def _check_arrays(
                             raise Undecided("ties: slopes along two directions do not add up")
                         if _is_that_of_jax(program, call, point, result, seed):
                             raise Undecided("ties, at which no difference shows how slopes are shared")
+                        if any(text in program.source for text in TIES) and _is_right_aside(program, call, point, draw):
+                            raise Undecided("ties, beside which derivatives are right")
                     return "wrong", f"{name} {k}: {got[k]!r} instead of {want[k]!r} ± {allowed[k]:.1e}"
     return ("right", "") if decided else ("undecided", "not smooth, or not finite")
 
@@ -532,6 +542,32 @@ def _is_that_of_jax(program: Arrays, call: Call, point: Sequence[Any], result: R
         return False
     wanted = true[:, 1 + _columns(program, call)]
     return bool((np.isclose(result.slopes, wanted, rtol=1e-9, atol=1e-12) | np.isnan(wanted)).all())
+
+
+def moved_aside(point: Sequence[Any], draw: np.random.Generator) -> list[Any]:
+    """A point beside another, where no numbers are equal."""
+    moved = [np.asarray(a) + ASIDE * (1 + np.abs(a)) * draw.normal(size=np.shape(a)) for a in point]
+    return [a if a.ndim else float(a) for a in moved]
+
+
+def _is_right_aside(program: Arrays, call: Call, point: Sequence[Any], draw: np.random.Generator) -> bool:
+    """Whether Jacobians with the same options have the slopes that differences show, at points aside."""
+    options = {**call.options, "sparse": None}
+    plain = Call("jacobian", call.argnums, options, 1, False, 1, ("C",) * len(program.shapes))
+    points = [moved_aside(point, draw) for _ in range(2)]
+    found, _ = called(program, plain, points)
+    told = False
+    for (result, *_), at in zip(found, points, strict=True):
+        directions = [
+            draw.normal(size=np.shape(a)) if k in call.positions else 0.0 * np.asarray(a) for k, a in enumerate(at)
+        ]
+        slopes, error = along(function(program), at, directions)
+        got = result.slopes @ np.concatenate([np.ravel(directions[k]) for k in call.positions])
+        clear = np.isfinite(slopes) & np.isfinite(error)
+        told |= bool(clear.any())
+        if (clear & ~(np.abs(got - slopes) <= 100 * error + 1e-7 * (1 + np.abs(slopes)))).any():
+            return False
+    return told
 
 
 def _columns(program: Scalars | Arrays, call: Call) -> np.ndarray[Any, Any]:

@@ -25,10 +25,13 @@ from checking import (
     LOOPS,
     NONE_AT_TIES,
     REFUSED,
+    TIES,
+    TRIED_ASIDE,
     Outcome,
     Steps,
     Turn,
     at_once,
+    moved_aside,
     random_point,
     random_program,
     recorded_as,
@@ -52,14 +55,6 @@ ALLOWED: Final = 400.0
 UNITS: Final = 4000.0
 LOST: Final = 1e-2
 ORDER: Final = 3
-#: What has several slopes where numbers are equal: of these each library, and each way to write them, takes another.
-TIES: Final = (
-    *("max", "min", "Max", "Min", "abs", "Abs", "ptp", "sort", "median", "percentile", "quantile", "clip", "norm"),
-    *("cond(", "where", "interp"),
-)
-#: How far points are moved to find out, and how many.
-ASIDE: Final = 1e-2
-TRIED_ASIDE: Final = 3
 
 
 # The kinds -------------------------------------------------------------------------------------------------------
@@ -461,8 +456,7 @@ def _leave_ties(text: str, point: Sequence[Any], posed: Callable[[list[Any]], Po
     draw = np.random.default_rng(seed)
     outcomes = []
     for _ in range(TRIED_ASIDE):
-        moved = [np.asarray(a) + ASIDE * (1 + np.abs(a)) * draw.normal(size=np.shape(a)) for a in point]
-        each = posed([a if a.ndim else float(a) for a in moved])
+        each = posed(moved_aside(point, draw))
         outcomes.append(judged(each.claims(each.derivative(*each.arguments)), "float64")[0])
     if "right" in outcomes and "wrong" not in outcomes:
         raise Undecided("ties, of whose slopes each library takes another")

@@ -469,3 +469,27 @@ def test_what_xla_simplifies_away_tells_nothing(point, outcome, monkeypatch):
     monkeypatch.setattr(kinds, "random_scalars", lambda _: program)
     monkeypatch.setattr(kinds, "random_point", lambda *_: [point])
     assert kinds.check_form(4).kind == outcome
+
+
+@pytest.mark.parametrize(("mistake", "outcome"), [(0.0, "ties, beside which"), (1e-3, "wrong")])
+def test_a_maximum_that_moves_out_of_the_way_tells_nothing(mistake, outcome, monkeypatch):
+    """max(e(max(a, s)), e(s)) with a decreasing e does not depend on a; at a tie, a has half of half a slope."""
+    program = arrays.Arrays(
+        (("A", "np.maximum(A, 0.5)"), ("A", "np.exp(-A * A)")), None, ("np.max(A, axis=1)",), "return y"
+    )
+    call = calls.Call("jacobian", 1, {"dtype": "float64", "cache": False}, 1, False, 1, ("C",) * len(program.shapes))
+    point = [np.ones(3), np.array([[2.0, 3.0, 0.7], [0.5, 0.25, 4.0], [2.0, 1.5, 3.0]]), np.ones((3, 4)), 0.5]
+    monkeypatch.setattr(checking, "_is_that_of_jax", lambda *_: False)  # as if it had no such function
+    slopes = acc.jacobian(calls.function(program), 1, cache=False)(*point).reshape(3, 9)
+    made = checking.called
+    monkeypatch.setattr(
+        checking,
+        "called",
+        lambda *args: ([[replace(r, slopes=r.slopes + mistake) for r in row] for row in made(*args)[0]], None),
+    )
+    found = [[calls.Results(None, slopes)] * 2]
+    try:
+        told = checking._check_arrays(program, call, [point], found, 0)[0]
+    except scalars.Undecided as why:
+        told = str(why)
+    assert told.startswith(outcome)
