@@ -493,3 +493,17 @@ def test_a_maximum_that_moves_out_of_the_way_tells_nothing(mistake, outcome, mon
     except scalars.Undecided as why:
         told = str(why)
     assert told.startswith(outcome)
+
+
+@pytest.mark.parametrize("loops", [(0, 1), (10**9, 2)])
+def test_a_truth_value_among_loops_is_saved(loops):
+    """A Hessian as a sum of loops had a weight times a truth value in one, which no file may have."""
+
+    def f(v, A, s):
+        A = np.sqrt(A * A + 1)
+        return np.sum(A.T) + np.sum(np.where(np.tanh(s) * 2 > 0, v, A))
+
+    arguments = np.array([-0.5, 2.0, -2.0]), np.array([[-1.9, 0.6, 3.0], [-1.7, 2.5, -1.3], [-0.6, 2.0, 2.3]]), 2.1
+    with checking.recorded_as(loops, False, False):
+        derivative = acc.value_gradient_hessian(f, (0, 1, 2), effort="fast", optimise=False, cache=False)
+        assert ways.in_another_way(derivative, arguments, "file", derivative(*arguments), "float64")

@@ -206,7 +206,8 @@ class _Sweep:
         for row, start in enumerate(each.starts):
             if self.active[start : start + each.count].any():
                 adjoints = self._taken(start, each.count)
-                if adjoints is not None:
+                # truth values have no derivatives
+                if adjoints is not None and not each.body.is_boolean(each.body.outputs[row]):
                     weights.append((row, column(adjoints)))
         return not weights or self._add_body(each, weights)
 
