@@ -45,7 +45,7 @@ from with_jax import hessian as hessian_by_jax
 
 import accumulus as acc
 from accumulus import deadline
-from accumulus.errors import ArgumentError, MismatchError
+from accumulus.errors import ArgumentError, MismatchError, TraceError
 
 #: Of the options of a call, those that every kind takes.
 OPTIONS: Final = ("method", "effort", "time_limit", "objective", "dtype", "optimise", "exact_order", "seed", "cache")
@@ -487,7 +487,10 @@ def form_steps(seed: int) -> Steps:
 
     def first() -> tuple[str, str]:
         nonlocal source
-        f, source = OTHERS[form](program, rng)
+        try:
+            f, source = OTHERS[form](program, rng)
+        except RecursionError as why:  # in SymPy's Piecewise, which evaluates itself for ever
+            raise Undecided(f"{form}: {why}") from why
 
         def posed(target: str, at: list[Any]) -> Posed:
             oracle = Once(Exact(program, at, "float64", seed))
@@ -531,6 +534,8 @@ def form_steps(seed: int) -> Steps:
                 except Undecided as why:
                     return "undecided", str(why)
             return "crash", f"{type(error).__name__}: {error}"
+        except TraceError as error:  # SymPy has the root of -2 as a number
+            return ("undecided" if "I, which is not a real number" in str(error) else "crash"), str(error)
         except Exception as error:
             return "crash", f"{type(error).__name__}: {error}"
 

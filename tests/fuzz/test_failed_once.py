@@ -507,3 +507,24 @@ def test_a_truth_value_among_loops_is_saved(loops):
     with checking.recorded_as(loops, False, False):
         derivative = acc.value_gradient_hessian(f, (0, 1, 2), effort="fast", optimise=False, cache=False)
         assert ways.in_another_way(derivative, arguments, "file", derivative(*arguments), "float64")
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"t": ("divide", "x0", "x0"), "u": ("add", "t", "t"), "v": ("negative", "u"), "w": ("sqrt", "v")},
+        {
+            "t": ("multiply", "x0", -0.25),
+            "c": ("less", "t", "x0"),
+            "s": ("select", "c", 0.5, "x0"),
+            "w": ("fmax", "t", "s"),
+        },
+    ],
+)
+def test_what_sympy_cannot_write_tells_nothing(steps, monkeypatch):
+    """The root of -2 is imaginary to SymPy; some of its cases evaluate themselves for ever."""
+    program = scalars_of(1, ["w"], **steps)
+    monkeypatch.setattr(kinds, "random_scalars", lambda _: program)
+    monkeypatch.setattr(kinds, "random_point", lambda *_: [1.2])
+    number = next(k for k in range(400) if checking.Turn.of(k).kind == "sympy")
+    assert kinds.check_form(number).kind in ("undecided", "right")

@@ -538,7 +538,7 @@ class Mathematics:
             "#pragma STDC FP_CONTRACT OFF",
             "#endif",
             "",
-            "/* gcc takes some permutations of eight doubles for others, where it joins operations to vectors itself */",
+            "/* gcc takes some permutations of eight doubles for others, where it forms vectors of operations */",
             "#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)",
             '#pragma GCC optimize("no-tree-slp-vectorize")',
             "#endif",
