@@ -528,3 +528,17 @@ def test_what_sympy_cannot_write_tells_nothing(steps, monkeypatch):
     monkeypatch.setattr(kinds, "random_point", lambda *_: [1.2])
     number = next(k for k in range(400) if checking.Turn.of(k).kind == "sympy")
     assert kinds.check_form(number).kind in ("undecided", "right")
+
+
+def test_powers_of_two_that_jax_rounds_tell_nothing():
+    """exp2(316) of JAX is 35 units off, of which the cosine is any number."""
+    jnp = pytest.importorskip("jax.numpy", reason="the function is one of JAX, which is not installed")
+
+    def f(x):
+        return jnp.cos(jnp.exp2(x))
+
+    with with_jax._jax()[0].enable_x64(True):
+        posed = kinds.Posed(acc.value_and_jacobian(f, cache=False, target="numpy"), (316.0,), lambda _: [])
+        with pytest.raises(scalars.Undecided, match="powers of 2"):
+            kinds._leave_rounded_powers(f, posed)
+        kinds._leave_rounded_powers(lambda x: f(x) + 1e-3, posed)
