@@ -357,6 +357,14 @@ def hand() -> str:
     return written(["function", "default", "thorough", "by hand"], rows, group.counted())
 
 
+def rotations() -> str:
+    """Operations of derivatives by rotation vectors."""
+    group = Group.of("rotations")
+    columns = ["default", "default without", "thorough", "thorough without"]
+    rows = [[row["function"], *(row[column] for column in columns)] for row in group.rows]
+    return written(["function", *columns], rows, group.counted())
+
+
 def hessian() -> str:
     """Operations of value, gradient and Hessian."""
     group = Group.of("hessian")
@@ -514,6 +522,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "operations": some,
     "resubstitution": rewritten,
     "hand": hand,
+    "rotations": rotations,
     "hessian": hessian,
     "ratio": ratio,
     "matrices": matrices,

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import accumulus as acc
 import library
-from accumulus.programs import derivation, rewritten
+from accumulus.programs import derivation, graphs, rewritten
 from accumulus.resubstitution import optimise, resubstitute
 from accumulus.resubstitution.values import Values
 from functions import Example, held_out
@@ -44,6 +44,7 @@ WITHOUT: Mapping[str, tuple[tuple[str, ...], list[tuple[Any, str, Any]]]] = {
         ("thorough",),
         [(optimise, "with_sums_of_angles", _none), (rewritten, "with_sums_of_angles", _none)],
     ),
+    "rotations": (("balanced", "thorough"), [(graphs, "with_rotations", lambda *_: [])]),
     "other orders": (("thorough",), [(derivation, "alternatives_for", lambda *_: ())]),
 }
 

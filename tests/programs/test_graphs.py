@@ -181,7 +181,7 @@ class TestLongJacobians:
             return y
 
         x = np.linspace(0.1, 1.0, 100)
-        with mock.patch.object(choice, "jacobian_start", wraps=choice.jacobian_start) as start:
+        with mock.patch.object(choice, "jacobian_starts", wraps=choice.jacobian_starts) as start:
             program = acc.jacobian(f, cache=False).compile(x)
         ((*_, counted),) = (call.args for call in start.call_args_list)
         assert len(program.facts.linearization.graph.sources) < len(counted.graph.sources)

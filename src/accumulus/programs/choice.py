@@ -24,7 +24,7 @@ from accumulus.programs.graphs import (
     Start,
     along_seeds,
     in_directions,
-    jacobian_start,
+    jacobian_starts,
     linearize_arguments,
     linearized,
     shorter_recording,
@@ -131,8 +131,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     def written_out(preparation: Preparation) -> Derivation:
         if starts or not kind.derivatives or kind.first is not None:
             return straight_line(straight, kind, selection, preparation, planned=planned, starts=starts)
-        start = jacobian_start(recording, kind, selection, preparation, planned and planned[0])
-        return straight_line(straight, kind, selection, preparation, starts=[start])
+        jacobians = jacobian_starts(recording, kind, selection, preparation, planned and planned[0])
+        return straight_line(straight, kind, selection, preparation, starts=jacobians)
 
     options, made = preparation.options, []
     is_thorough = options.effort == "thorough" and options.counts_rewritten and options.searches

@@ -27,6 +27,7 @@ from accumulus.programs.graphs import (
     cheapest,
     counts_of,
     entries_of_seeds,
+    has_derivatives_of,
     inputs_of,
     linearized,
     plan_of,
@@ -45,7 +46,7 @@ from accumulus.tape.live import needed
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import OpenIndicesError, Program
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import SELECT, Tape
 from accumulus.targets.target import Compilable, LoopNest, StraightLine
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Accumulated:
     plan: Plan  # verified plan of their accumulation
     by_value: ByValue | None = None  # record of resubstitution, if it ran
     stages: tuple[tuple[str, int], ...] = ()  # names of the stages of rewriting, and the operations that each left
+    theorem: str = ""  # theorem that gives some derivatives of the graph, or empty
 
     def report(self, program: Any) -> Report:
         """Return the report: counts by method, operations by kind, time of each stage."""
@@ -147,11 +149,19 @@ def straight_line(
     preparation.expect(int(operations.max()), int(guarded.sum()))
     emitted = [_emitted(start, preparation) for start in starts]
     with preparation.stage("optimise"):
-        chosen = 0
+        chosen, original = 0, emitted[0][1].copy()
+        agreeing = [
+            k
+            for k, (start, (_, tape)) in enumerate(zip(starts, emitted, strict=True))
+            if not start.theorem or has_derivatives_of(tape, original, preparation.context, preparation.points)
+        ]
+        starts, emitted = [starts[k] for k in agreeing], [emitted[k] for k in agreeing]
         if len(starts) > 1:
             skipped = 0 if kind.values else values
             chosen = cheapest([_without(tape, skipped) for _, tape in emitted], preparation.context)
     start, (plan, tape) = starts[chosen], emitted[chosen]
+    # a function that is defined by cases, with a series in one of them, satisfies a theorem at real points alone
+    original = original if start.theorem and SELECT not in original.codes else tape.copy()
     nonzeros = Nonzeros.of(start.linearization, sorted(plan.accumulation.entries))
     if kind.symmetric:
         nonzeros = _halved(tape, nonzeros, start.linearization, plan, recording, selection)
@@ -172,14 +182,16 @@ def straight_line(
 
     with preparation.stage("optimise"):
         rounds = rounds_of(start, kind)
-        code, recalled, by_value, stages = _optimised(arranged(tape), kind, values, preparation, rounds, alternatives)
+        code, recalled, by_value, stages = _optimised(
+            arranged(tape), arranged(original), kind, values, preparation, rounds, alternatives
+        )
     return Derivation(
         recording,
         kind,
         selection,
         code,
         nonzeros,
-        Accumulated(start.linearization, plan, by_value, stages),
+        Accumulated(start.linearization, plan, by_value, stages, start.theorem),
         ["plan"] * plan.recalled + ["optimise"] * recalled,
         preparation.context.cut_short or "plan" * plan.cut_short,
     )
@@ -222,13 +234,17 @@ def _halved(
 
 def _optimised(
     emitted: Tape,
+    original: Tape,
     kind: DerivativeKind,
     values: int,
     preparation: Preparation,
     rounds: Rounds,
     sources: Callable[[], Iterable[Tape]],
 ) -> tuple[StraightLine, bool, ByValue | None, tuple[tuple[str, int], ...]]:
-    """Return the code of a tape, True if it was in the cache, the record of resubstitution, and the stages."""
+    """Return the code of a tape, True if it was in the cache, the record of resubstitution, and the stages.
+
+    The record compares the code with the tape `original`, which has the same outputs.
+    """
     options = preparation.options
     exact = values if options.exact_order else 0
     recalled, by_value = False, None
@@ -236,7 +252,7 @@ def _optimised(
     if options.rewrites:
         tape, recalled, stages = rewritten(emitted, preparation.context, rounds, preparation.points, exact, sources)
         if is_by_value(emitted, options.effort):
-            by_value = ByValue(emitted, tape, exact)
+            by_value = ByValue(original, tape, exact)
     else:
         tape = canonical(emitted, exact)
     primal: frozenset[int] = frozenset()

@@ -16,6 +16,10 @@ Jacobian first, which is shorter if the entries of the Jacobian share most of th
 to cover a long program, and operations that it removes from the function first need not be differentiated. If a result
 no longer depends on an argument after rewriting, the Jacobian would have fewer nonzeros than its pattern; then the
 function is differentiated as recorded.
+
+**Starts by a theorem.** Rotations by vectors have short derivatives that no elimination order of their operations finds
+(`accumulus.graph.rotations`). A function with rotations has one more start, whose derivatives are compared with those
+of the first.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph, are_selected
 from accumulus.graph.linearize import Linearization, linearize
+from accumulus.graph.rotations import with_rotations
 from accumulus.native.machine import prepare
 from accumulus.options import Options
 from accumulus.programs.kinds import DerivativeKind, Seeds
@@ -39,12 +44,14 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import shorter_by_angles
+from accumulus.resubstitution.optimise import is_equal, is_more_uncertain, shorter_by_angles
+from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
 from accumulus.search.plan import Plan
 from accumulus.search.vertex_orders import greedy_orders
+from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of
@@ -254,6 +261,8 @@ LOOKS: Final = 60
 #: Starts with more operations than this multiple of the fewest are not compared. Comparing more of them takes time,
 #: comparing fewer misses starts that rewriting shortens most.
 _MORE: Final = 1.15
+#: Name of the theorem on rotated vectors, for reports.
+ROTATIONS: Final = "left Jacobian of rotations by vectors"
 #: The sweep for one direction, or one row of weights.
 _SWEEPS: Final = {Seeds.TANGENTS: "forward", Seeds.COTANGENTS: "reverse"}
 #: Operations whose derivatives may depend on the rounding of their arguments or of the values they select from. A value
@@ -278,6 +287,8 @@ class Start:
     linearization: Linearization  # the tape has the same outputs for all starts
     plan: Plan | None = None  # plan for the graph; None if it is still to be found
     is_short: bool = False  # True if the differentiated function has been rewritten
+    # theorem that gives some derivatives, so that the emitted ones are to be compared with those of the first start
+    theorem: str = ""
 
 
 def shorter_recording(
@@ -301,14 +312,16 @@ def shorter_recording(
     return recording.computing(made)
 
 
-def jacobian_start(
+def jacobian_starts(
     recording: Recording,
     kind: DerivativeKind,
     selection: Selection,
     preparation: Preparation,
     linearization: Linearization | None,
-) -> Start:
-    """Return the graph of a Jacobian; a long one is derived from the shortened function if the pattern stays the same.
+) -> list[Start]:
+    """Return the graphs of a Jacobian to choose from; a long one is derived from the shortened function.
+
+    All have the same pattern of nonzeros.
 
     Args:
         recording: recording of the function.
@@ -319,16 +332,50 @@ def jacobian_start(
     """
     with preparation.stage("linearize"):
         linearization = linearization or linearized(recording, kind, selection, preparation.name)
-    if counts_of(linearization)[0] < LONG:
-        return Start(linearization)
-    short = shorter_recording(recording, preparation, BEFORE[1], sums_of_angles=True)
-    if short is None:
-        return Start(linearization)
+    if counts_of(linearization)[0] >= LONG:
+        short = shorter_recording(recording, preparation, BEFORE[1], sums_of_angles=True)
+        if short is not None:
+            with preparation.stage("linearize"):
+                shorter = linearized(short, kind, selection, preparation.name)
+            linearization = shorter if _have_same_pattern(linearization, shorter) else linearization
+        return [Start(linearization)]
+    others = _by_theorems(recording, kind, selection, preparation, linearization)
+    return [Start(linearization), *(Start(other, theorem=ROTATIONS) for other in others)]
+
+
+def has_derivatives_of(tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
+    """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely."""
+    start = canonical(other)
+    if not is_equal(start, tape) or is_more_uncertain(start, tape, context, points, by_theorem=True):
+        return False
+    # where a vector is zero, cases may define what no theorem does
+    zeros = [np.zeros(tape.inputs)]
+    if points is not None and len(points):
+        zeros += [np.where((np.arange(tape.inputs) - k) % tape.inputs < 3, 0.0, points[0]) for k in range(tape.inputs)]
+    before, after = (outputs_at(each, np.array(zeros)) for each in (start, tape))
+    return bool((np.isfinite(after) | ~np.isfinite(before)).all())
+
+
+def _by_theorems(
+    recording: Recording,
+    kind: DerivativeKind,
+    selection: Selection,
+    preparation: Preparation,
+    linearization: Linearization,
+) -> list[Linearization]:
+    """Return graphs with the same pattern as that of a recording, in which theorems give derivatives."""
+    if not _may_be_rewritten(preparation.options) or recording.scalars.operations > MOST:
+        return []
     with preparation.stage("linearize"):
-        shorter = linearized(short, kind, selection, preparation.name)
-        one, other = (Nonzeros.of(each, connected(each)) for each in (linearization, shorter))
-    is_same = np.array_equal(one.rows, other.rows) and np.array_equal(one.columns, other.columns)
-    return Start(shorter if is_same else linearization)
+        made = with_rotations(recording.scalars, recording.results)
+        graphs = [linearized(recording.computing(tape), kind, selection, preparation.name) for tape in made]
+        return [graph for graph in graphs if _have_same_pattern(linearization, graph)]
+
+
+def _have_same_pattern(one: Linearization, other: Linearization) -> bool:
+    """Return True if two graphs have the same nonzeros, in the same order."""
+    first, second = (Nonzeros.of(each, connected(each)) for each in (one, other))
+    return all(np.array_equal(getattr(first, name), getattr(second, name)) for name in ("rows", "columns", "outputs"))
 
 
 def connected(linearization: Linearization) -> list[tuple[int, int]]:
@@ -357,7 +404,13 @@ def starts_of(
     formed = (
         _formed(recording, linearization, selection, preparation) if _may_be_rewritten(preparation.options) else None
     )
-    return [start] if formed is None else [start, Start(linearization, formed, is_short)]
+    others = _by_theorems(recording, kind, selection, preparation, linearization)
+    along = [along_seeds(other, kind, selection, preparation, is_short) for other in others]
+    return [
+        start,
+        *([] if formed is None else [Start(linearization, formed, is_short)]),
+        *(replace(each, theorem=ROTATIONS) for each in along),
+    ]
 
 
 def along_seeds(

@@ -278,15 +278,26 @@ def is_more_uncertain(
     points: NDArray[np.float64] | None,
     *,
     sums_of_angles: bool = False,
+    by_theorem: bool = False,
 ) -> bool:
-    """Return True if rounding makes an output of a program much less accurate than in another one, at some point."""
+    """Return True if rounding makes an output of a program much less accurate than in another one, at some point.
+
+    Args:
+        start: the other program.
+        rewritten: the program.
+        context: options and deadline.
+        points: points of the domain, (points, inputs).
+        sums_of_angles: if True, angles are known to one unit in the last place.
+        by_theorem: if True, the formulas of the program are known to be as accurate as others: larger bounds are
+            allowed, since bounds of long formulas exceed their errors.
+    """
     with context.paused():
-        from accumulus.resubstitution.universe import WORSE, OutputRounding  # only some processes need it
+        from accumulus.resubstitution.universe import OVERSTATED, WORSE, OutputRounding  # only some processes need it
         from accumulus.resubstitution.values import points_of
     options = context.options
     at = points_of(start, points, np.random.default_rng(options.seed), options.dtype, few=True)
     at = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
-    return OutputRounding.of(start, at).is_worse(rewritten, WORSE)
+    return OutputRounding.of(start, at).is_worse(rewritten, OVERSTATED if by_theorem else WORSE)
 
 
 def shorter_by_angles(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:

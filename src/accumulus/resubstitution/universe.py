@@ -318,6 +318,9 @@ class Divisors:
 #: Largest factor for the growth of a result's error bound. A larger one accepts less accurate programs, a smaller one
 #: refuses shorter programs. `make bench ARGS=rounding` measures the errors of results.
 WORSE: Final = 4.0
+#: The same for formulas that are known to be as accurate: bounds of long formulas exceed their errors. A larger one
+#: admits formulas that are not, a smaller one refuses formulas for their bounds alone.
+OVERSTATED: Final = 64.0
 #: Further factors for definitions of given programs, if a value has no others. Smaller steps find the more accurate
 #: definition first, but take more passes; without the last, a value might have no definition.
 MORE: Final = (4.0, 16.0, math.inf)

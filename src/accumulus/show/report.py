@@ -586,6 +586,7 @@ class Report(Shown):
             describe the last one.
         written_out: reason why a long loop in Python was unrolled, and code to use instead.
         stages: names of the stages of rewriting, and the operations that each left.
+        theorem: theorem that gives derivatives of some values, so that the graph is another one; or empty.
         order_bound: multiplications that every order of the graph takes at least; None if the plan is no order or has
             a lower bound of its own, or if the bound would take more than a tenth of the preparation.
         measured: measured speed; None if the report was made without example arguments.
@@ -616,6 +617,7 @@ class Report(Shown):
     cases: tuple[CaseFacts, ...] = ()
     written_out: str = ""
     stages: tuple[tuple[str, int], ...] = ()
+    theorem: str = ""
     order_bound: int | None = None
     measured: Speed | None = None
     subject: Subject | None = field(default=None, compare=False)
@@ -650,6 +652,7 @@ class Report(Shown):
             cases=(CaseFacts.of(program),) if program.recording.guards else (),
             written_out=program.recording.why_written,
             stages=program.facts.stages,
+            theorem=program.facts.theorem,
         )
 
     @classmethod
@@ -718,6 +721,7 @@ class Report(Shown):
         share = f", {percent(self.nonzeros, rows * columns)}" if rows * columns else ""
         facts = [
             ("graph", str(self.graph)),
+            *([("by theorem", self.theorem)] if self.theorem else []),
             ("Jacobian", f"{rows}×{columns}, structural nonzeros: {amount(self.nonzeros)}{share}"),
         ]
         return facts if self.function is None else [*self.function.rows(), *facts]
