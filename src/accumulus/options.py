@@ -213,6 +213,12 @@ class Options:
         return self.rewrites and self.objective.on_tape
 
     @property
+    def compares_rewritten(self) -> bool:
+        """Return True if several programs of the same derivatives may be rewritten, of which the shortest is taken."""
+        plain = self.counts_rewritten and self.method == "auto" and not self.exact_order
+        return plain and self.effort != "fast" and self.searches
+
+    @property
     def alone(self) -> Options:
         """Return these options without objects of this process: the executor and the progress callback."""
         return replace(self, executor=None, progress=None if callable(self.progress) else self.progress)

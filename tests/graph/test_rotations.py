@@ -298,3 +298,39 @@ def test_programs_of_rotations(data):
     exact = np.array(exact_jacobian(acc.trace(f, q).tape, q), float)
     result = acc.jacobian(f, cache=False)(q)
     np.testing.assert_allclose(result, exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max())
+
+
+class TestLoops:
+    @staticmethod
+    def images(w, x):
+        """Images of the points (n, 3) at rotation vectors (n, 3), with operations on whole arrays."""
+        angle = np.sqrt(np.sum(w**2, axis=-1, keepdims=True))
+        axis = w / angle
+        along = np.sum(axis * x, axis=-1, keepdims=True)
+        y = np.cos(angle) * x + np.sin(angle) * np.cross(axis, x) + (1.0 - np.cos(angle)) * along * axis
+        return y[:, :2] / y[:, 2:]
+
+    def test_bodies_of_loops_are_shorter(self, monkeypatch):
+        w, x = np.random.default_rng(0).normal(size=(2, 3000, 3))
+        found, reports = [], []
+        for _ in range(2):
+            images = acc.jacobian(self.images, (0, 1), sparse="csr", cache=False)
+            found.append([each.toarray()[:100] for each in images(w, x)])
+            reports.append(images.report())
+            monkeypatch.setattr("accumulus.arrays.jacobian.with_rotations", lambda *_: [])
+        shorter, before = (report.operations for report in reports)
+        assert shorter < 0.9 * before
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+    def test_second_derivatives_are_those_of_the_operations(self):
+        w, x = np.random.default_rng(0).normal(size=(2, 2000, 3))
+        w, x = 0.3 * w, x + np.array([0.0, 0.0, 9.0])
+
+        def f(w):
+            return np.sum(self.images(w, x) ** 2)
+
+        (found,) = acc.hvp(f, cache=False)((w,), (np.ones_like(w),))
+        gradient, step = acc.gradient(f, cache=False), 1e-5
+        difference = (gradient(w + step) - gradient(w - step)) / (2.0 * step)
+        np.testing.assert_allclose(found, difference, rtol=1e-6, atol=1e-6 * np.abs(difference).max())

@@ -38,6 +38,9 @@ from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
+from accumulus.graph.rotations import with_rotations
+from accumulus.resubstitution.optimise import has_derivatives_of
+from accumulus.rewriting.optimise import preview
 from accumulus.search.find import find_plan
 from accumulus.search.plan import BodyPlan, Plan
 from accumulus.tape.blocks import (
@@ -570,23 +573,36 @@ class _Accumulating:
         """Return a tape of a body's values and derivatives, with (result, leaf, output position) of each derivative."""
         body, key = each.body, (to_bytes(each.body), active)
         if key not in self._accumulated:
-            linearization = linearize(body, active, keeping=not self._by_products)
-            with self.context.running():
-                plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
-            tape = emit(plan.accumulation)
-            of_root: dict[int, list[tuple[int, int]]] = {}
-            for position, (root, terminal) in enumerate(sorted(plan.accumulation.entries), len(body.outputs)):
-                of_root.setdefault(root, []).append((linearization.columns[terminal], position))
-            entries = [
-                (row, leaf, position)
-                for row, root in enumerate(linearization.rows)
-                for leaf, position in of_root.get(root, [])
-            ]
-            self._accumulated[key] = tape, entries, plan
+            first = self._planned(body, active)
+            made = [first]
+            if self._by_products and self.context.options.compares_rewritten:  # derivatives by a theorem are first ones
+                others = [self._planned(turned, active) for turned in with_rotations(body)]
+                made += [
+                    each
+                    for each in others
+                    if each[1] == first[1] and has_derivatives_of(each[0], first[0], self.context, None)
+                ]
+            costs = [preview(tape, self.context) for tape, _, _ in made] if len(made) > 1 else [0]
+            self._accumulated[key] = made[int(np.argmin(costs))]
         tape, entries, plan = self._accumulated[key]
         lines = frozenset(self.original.lines_of(each.blocks))
         self.bodies.append(BodyPlan(each.count, key[0], plan, lines))
         return tape, entries
+
+    def _planned(self, body: Tape, active: tuple[int, ...]) -> tuple[Tape, list[tuple[int, int, int]], Plan]:
+        """Return a tape of a body's values and derivatives, the places of the derivatives, and the plan."""
+        linearization = linearize(body, active, keeping=not self._by_products)
+        with self.context.running():
+            plan = find_plan(linearization.graph, self.context.planning(len(linearization.graph.sources)))
+        of_root: dict[int, list[tuple[int, int]]] = {}
+        for position, (root, terminal) in enumerate(sorted(plan.accumulation.entries), len(body.outputs)):
+            of_root.setdefault(root, []).append((linearization.columns[terminal], position))
+        entries = [
+            (row, leaf, position)
+            for row, root in enumerate(linearization.rows)
+            for leaf, position in of_root.get(root, [])
+        ]
+        return emit(plan.accumulation), entries, plan
 
     def _heads(self, vertices: Sequence[int]) -> list[Heads]:
         """Return the current derivatives of arrays with respect to the arrays that they depend on."""

@@ -27,7 +27,6 @@ from accumulus.programs.graphs import (
     cheapest,
     counts_of,
     entries_of_seeds,
-    has_derivatives_of,
     inputs_of,
     linearized,
     plan_of,
@@ -38,7 +37,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import ByValue, is_by_value
+from accumulus.resubstitution.optimise import ByValue, has_derivatives_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import BodyPlan, Plan

@@ -38,20 +38,17 @@ from accumulus.graph.graph import DifferentiationGraph, are_selected
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.graph.rotations import with_rotations
 from accumulus.native.machine import prepare
-from accumulus.options import Options
 from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import is_equal, is_more_uncertain, shorter_by_angles
-from accumulus.rewriting.canonical import canonical
+from accumulus.resubstitution.optimise import shorter_by_angles
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
 from accumulus.search.plan import Plan
 from accumulus.search.vertex_orders import greedy_orders
-from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import rows_of
@@ -298,7 +295,7 @@ def shorter_recording(
 
     Sums of angles shorten Jacobians of chains of links, but often lengthen single products of short functions.
     """
-    if not _may_be_rewritten(preparation.options) or not _is_short(recording):
+    if not preparation.options.compares_rewritten or not _is_short(recording):
         return None
     tape = recording.scalars
     if not _keeps_derivatives(tape):
@@ -343,19 +340,6 @@ def jacobian_starts(
     return [Start(linearization), *(Start(other, theorem=ROTATIONS) for other in others)]
 
 
-def has_derivatives_of(tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
-    """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely."""
-    start = canonical(other)
-    if not is_equal(start, tape) or is_more_uncertain(start, tape, context, points, by_theorem=True):
-        return False
-    # where a vector is zero, cases may define what no theorem does
-    zeros = [np.zeros(tape.inputs)]
-    if points is not None and len(points):
-        zeros += [np.where((np.arange(tape.inputs) - k) % tape.inputs < 3, 0.0, points[0]) for k in range(tape.inputs)]
-    before, after = (outputs_at(each, np.array(zeros)) for each in (start, tape))
-    return bool((np.isfinite(after) | ~np.isfinite(before)).all())
-
-
 def _by_theorems(
     recording: Recording,
     kind: DerivativeKind,
@@ -364,7 +348,7 @@ def _by_theorems(
     linearization: Linearization,
 ) -> list[Linearization]:
     """Return graphs with the same pattern as that of a recording, in which theorems give derivatives."""
-    if not _may_be_rewritten(preparation.options) or recording.scalars.operations > MOST:
+    if not preparation.options.compares_rewritten or recording.scalars.operations > MOST:
         return []
     with preparation.stage("linearize"):
         made = with_rotations(recording.scalars, recording.results)
@@ -402,7 +386,7 @@ def starts_of(
     preparation.expect(*counts_of(linearization))
     start = along_seeds(linearization, kind, selection, preparation, is_short)
     formed = (
-        _formed(recording, linearization, selection, preparation) if _may_be_rewritten(preparation.options) else None
+        _formed(recording, linearization, selection, preparation) if preparation.options.compares_rewritten else None
     )
     others = _by_theorems(recording, kind, selection, preparation, linearization)
     along = [along_seeds(other, kind, selection, preparation, is_short) for other in others]
@@ -418,7 +402,7 @@ def along_seeds(
 ) -> Start:
     """Return the start of a product along the seeds: a sweep for one seed; for several, the plan is found later."""
     options = preparation.options
-    if selection.seed_count > 1 or not _may_be_rewritten(options):
+    if selection.seed_count > 1 or not options.compares_rewritten:
         return Start(linearization, None, is_short)
     with preparation.stage("plan"):
         sweep = replace(options, method=_SWEEPS[kind.seeds], executor=None)
@@ -458,12 +442,6 @@ def _formed(
 def _is_short(recording: Recording) -> bool:
     """Return True for straight-line code of few operations without guards."""
     return recording.loops is None and recording.scalars.operations <= MOST and not recording.guards
-
-
-def _may_be_rewritten(options: Options) -> bool:
-    """Return True if options minimise operations of rewritten programs, by the default method, and allow a search."""
-    plain = options.counts_rewritten and options.method == "auto" and not options.exact_order
-    return plain and options.effort != "fast" and options.searches
 
 
 def _with_tangents(tape: Tape) -> int:

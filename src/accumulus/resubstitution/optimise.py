@@ -32,6 +32,7 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
 from accumulus.rewriting.polynomials import multiplied_out
+from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -224,6 +225,28 @@ def rewrite(
     best = best if best.operations <= start.operations else first
     stages.append(("rules at the end", best.operations))
     return best
+
+
+# By a theorem --------------------------------------------------------------------------------------------------------
+
+#: Consecutive inputs that are zero at points where a theorem's derivatives must be defined, and the largest number
+#: of such points: more take time, fewer miss points at which only the other program is defined.
+LENGTH: Final = 3
+MOST_ZEROS: Final = 64
+
+
+def has_derivatives_of(tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
+    """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely."""
+    start = canonical(other)
+    if not is_equal(start, tape) or is_more_uncertain(start, tape, context, points, by_theorem=True):
+        return False
+    # where a vector is zero, cases may define what no theorem does
+    at = points[0] if points is not None and len(points) else np.ones(tape.inputs)
+    shifts = np.arange(min(tape.inputs, MOST_ZEROS))[:, np.newaxis]
+    zeros = np.where((np.arange(tape.inputs) - shifts) % tape.inputs < LENGTH, 0.0, at)
+    with np.errstate(all="ignore"):
+        before, after = (outputs_at(each, np.concatenate([zeros, 0.0 * zeros[:1]])) for each in (start, tape))
+    return bool((np.isfinite(after) | ~np.isfinite(before)).all())
 
 
 # Multiplied out, by default ------------------------------------------------------------------------------------------
