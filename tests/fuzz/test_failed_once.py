@@ -27,6 +27,7 @@ from rolling import rolling
 from scalars import Scalars
 
 import accumulus as acc
+from accumulus.targets.c import c_target
 from accumulus.targets.llvm.host import host
 
 PROGRAMS = {
@@ -542,3 +543,22 @@ def test_powers_of_two_that_jax_rounds_tell_nothing():
         with pytest.raises(scalars.Undecided, match="powers of 2"):
             kinds._leave_rounded_powers(f, posed)
         kinds._leave_rounded_powers(lambda x: f(x) + 1e-3, posed)
+
+
+@pytest.mark.parametrize("loops", [(0, 1), (10**9, 2)])
+def test_gcc_does_not_warn_of_short_tables(loops, monkeypatch):
+    """Sums of fewer than eight entries of a table, in loops that eight of them would overrun."""
+    monkeypatch.setattr(c_target, "FLAGS", ("-O3", "-march=native", "-Wall", "-Wextra", "-Werror"))
+
+    def f(v, A):
+        v = np.sin(np.flip(v)) + 1.0
+        return np.sum(np.gradient(v)) * np.prod(v) + np.sum(A)
+
+    arguments, tangents = ((np.array([2.0, 1.5, 1.6]), np.ones((2, 4))) for _ in range(2))
+    with checking.recorded_as(loops, False, False):
+        one, other = (
+            acc.jvp(f, target=target, method="lowest-fill-in-edge", effort="fast", optimise=False, cache=False)
+            for target in ("c", "numpy")
+        )
+        for mine, its in zip(one(arguments, tangents), other(arguments, tangents), strict=True):
+            np.testing.assert_allclose(mine, its, rtol=1e-13)

@@ -67,6 +67,14 @@ NAME_INLINE double name_sum_KIND(PARAMETERS, ptrdiff_t count) {
     return total;
 }
 """
+#: The same for tables of fewer than eight entries: gcc warns that eight of them would be too many.
+_SHORT_SUM: Final = """\
+NAME_INLINE double name_sum_KIND(PARAMETERS, ptrdiff_t count) {
+    double total = 0.0;
+    for (ptrdiff_t k = 0; k < count; k++) total += TERM(k);
+    return total;
+}
+"""
 _DOT: Final = """\
 NAME_INLINE double name_dot(const double *a, const double *b, ptrdiff_t count) {
     double part[8] = {0.0};
@@ -462,8 +470,10 @@ class LoopSource(Source):
         if terms.table is not None:
             table, kind = terms.table
             suffix = INDEX_TYPES[kind]
-            self._help(f"sum_{suffix}", f"const double *from, const {kind} *table", "from[table[AT]]")
-            return f"{self._name}_sum_{suffix}({terms.array}, {table} + {first}, {length})"
+            is_short = terms.places is not None and len(terms.places) < 8
+            which = f"sum_few_{suffix}" if is_short else f"sum_{suffix}"
+            self._help(which, f"const double *from, const {kind} *table", "from[table[AT]]", is_short=is_short)
+            return f"{self._name}_{which}({terms.array}, {table} + {first}, {length})"
         if terms.step == 1:
             self._help("sum_next", "const double *terms", "terms[AT]")
             return f"{self._name}_sum_next({terms.array} + {terms.start} + {first}, {length})"
@@ -471,8 +481,8 @@ class LoopSource(Source):
         at = f"{terms.array} + {terms.start} + {terms.step} * ({first})"
         return f"{self._name}_sum_apart({at}, {terms.step}, {length})"
 
-    def _help(self, which: str, parameters: str, term: str) -> None:
-        text = _SUM.replace("sum_KIND", which).replace("PARAMETERS", parameters)
+    def _help(self, which: str, parameters: str, term: str, *, is_short: bool = False) -> None:
+        text = (_SHORT_SUM if is_short else _SUM).replace("sum_KIND", which).replace("PARAMETERS", parameters)
         for turn in ("k + j", "k"):
             text = text.replace(f"TERM({turn})", term.replace("AT", turn))
         self._helpers[which] = text.replace("NAME", self._macro).replace("name_", f"{self._name}_")
