@@ -29,10 +29,9 @@ from accumulus.errors import VerificationError
 from accumulus.options import Effort, Options
 from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Verification, all_choices, verify_by_any
+from accumulus.rewriting.equivalence import Definedness, Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
 from accumulus.rewriting.polynomials import multiplied_out
-from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -60,6 +59,10 @@ LAST: Final = 2.0
 #: Number of rounds for which work is reserved while starting programs are made: more rounds leave out starting programs
 #: under short limits, fewer leave no time to combine them.
 KEPT: Final = 2.5
+#: Number of further seeds of rules if a program is not defined where the given one is, and their distance. More take
+#: time before the given program is kept, fewer keep it more often.
+TRIED_AGAIN: Final = 2
+SPREAD: Final = 1000
 #: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain; above,
 #: it delays the first results.
 BRIEF: Final = (280, 1200)
@@ -152,19 +155,29 @@ def rewrite(
     # values with infinite numbers have no digits to be compared by: inf // x is infinite at 0, and no number elsewhere
     is_finite = isinstance(tape, Tape) and bool(np.isfinite(tape.constants).all())
 
+    defined = Definedness(tape, points) if isinstance(tape, Tape) else None
+
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
         within = context.having(effort=effort, seed=seed + turn)
-        return by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
+        made = by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
+        if defined is None or defined.includes(made) or not defined.includes(tape):
+            return made
+        for again in range(1, TRIED_AGAIN + 1):
+            made = by_rules(tape, within.having(seed=seed + turn + SPREAD * again), kept_outputs=kept_outputs)
+            if defined.includes(made):
+                return made
+        return canonical(tape, kept_outputs)
 
     def by_default() -> Tape:
         # kept outputs are differentiated afterwards, and tapes with special rounds have little to gain
         is_usual = is_finite and not kept_outputs and rounds in (None, Rounds())
         # resubstitution must not delay the first results
         is_brief = is_usual and BRIEF[0] <= tape.operations <= BRIEF[1]
+        result = None
         if is_brief and context.left > ROUND * tape.operations:
             result = resubstitute_once(tape, context.having(effort="balanced"), points)
             stages.append(("rules and resubstitution", result.operations))
-        else:
+        if result is None or not (defined is None or defined.includes(result)):
             result = rewritten("balanced", tape, 0)
             stages.append(("rules", result.operations))
         # terms of short programs, and of polynomials like rotations and poses, cancel when they are multiplied out
@@ -174,6 +187,7 @@ def rewrite(
             multiplied = from_polynomials(tape, result, context.having(effort="balanced"))
             if multiplied is not None:
                 is_refused = is_more_uncertain(canonical(tape), multiplied, context, points)
+                is_refused |= not (defined is None or defined.includes(multiplied))
                 if effort == "balanced":
                     notes["multiplied"] = not is_refused
                 result = result if is_refused else multiplied
@@ -211,6 +225,7 @@ def rewrite(
             cheapest = by_value.cheapest(
                 programs, moves, context, seed + turn, is_last=is_last, has_helpers=has_helpers
             )
+            cheapest = best if defined is None or not defined.includes(cheapest) else cheapest
             again = rewritten("balanced", cheapest, turn)
             best = min(best, cheapest, again, key=cost)
             pool[turn % len(pool)] = rewritten("balanced", sources[turn % len(pool)], turn + 2)
@@ -229,24 +244,13 @@ def rewrite(
 
 # By a theorem --------------------------------------------------------------------------------------------------------
 
-#: Consecutive inputs that are zero at points where a theorem's derivatives must be defined, and the largest number
-#: of such points: more take time, fewer miss points at which only the other program is defined.
-LENGTH: Final = 3
-MOST_ZEROS: Final = 64
-
 
 def has_derivatives_of(tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
     """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely."""
     start = canonical(other)
     if not is_equal(start, tape) or is_more_uncertain(start, tape, context, points, by_theorem=True):
         return False
-    # where a vector is zero, cases may define what no theorem does
-    at = points[0] if points is not None and len(points) else np.ones(tape.inputs)
-    shifts = np.arange(min(tape.inputs, MOST_ZEROS))[:, np.newaxis]
-    zeros = np.where((np.arange(tape.inputs) - shifts) % tape.inputs < LENGTH, 0.0, at)
-    with np.errstate(all="ignore"):
-        before, after = (outputs_at(each, np.concatenate([zeros, 0.0 * zeros[:1]])) for each in (start, tape))
-    return bool((np.isfinite(after) | ~np.isfinite(before)).all())
+    return Definedness(start, points).includes(tape)
 
 
 # Multiplied out, by default ------------------------------------------------------------------------------------------

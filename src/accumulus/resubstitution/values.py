@@ -38,7 +38,7 @@ from accumulus.resubstitution.compiled.reading_kernel import (
     Made,
     ReadingState,
 )
-from accumulus.rewriting.equivalence import Verification
+from accumulus.rewriting.equivalence import Verification, points_of_cases
 from accumulus.rewriting.running import (
     DOUBLE,
     LOST,
@@ -57,7 +57,7 @@ from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import IN_SEARCH, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.passes import rows_of
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 
 # Definitions ---------------------------------------------------------------------------------------------------------
 
@@ -459,6 +459,8 @@ def points_of(
             (anywhere, "inside common generic"),
             (near, "inside generic"),
         ]
+    if SELECT in tape.codes:
+        parts.append((points_of_cases(tape.inputs, points), ""))
     parts += [(_rare(tape.inputs, span, rng, MOST_FAR // 2 if few else MOST_FAR), "generic"), (whole, "")]
     at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)
     kinds = ("inside", "common", "generic")

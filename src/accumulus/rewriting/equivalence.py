@@ -42,7 +42,7 @@ from accumulus.rewriting.running import (
     Reals,
     Run,
 )
-from accumulus.tape.interpreter import copied
+from accumulus.tape.interpreter import copied, outputs_at
 from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import SELECT, Tape
@@ -378,3 +378,58 @@ class UntakenBranches:
         if code == SELECT:  # a choice between truth values
             return outcome
         return chosen.setdefault(condition, outcome)
+
+
+# Defined by cases ----------------------------------------------------------------------------------------------------
+
+#: Largest number of inputs that are zero or far alone, and of triples of inputs, such as vectors, that are zero. More
+#: points take time, fewer miss points at which a case alone is defined.
+SINGLE: Final = 8
+TRIPLES: Final = 16
+#: Value of an input where exponentials overflow.
+OVERFLOWING: Final = 1000.0
+
+
+def points_of_cases(inputs: int, points: Reals | None) -> Reals:
+    """Return points at which functions are often defined by a case alone, (points, inputs): zeros, and far ones.
+
+    Args:
+        inputs: number of inputs.
+        points: points of the domain, (points, inputs), or None.
+    """
+    is_given = points is not None and len(points) and points.shape[1:] == (inputs,)
+    at = points[0] if points is not None and is_given else np.ones(inputs)
+    all_of_them = np.ones((1, inputs), bool)
+    single = np.eye(inputs, dtype=bool)[:SINGLE]
+    starts = np.arange(0, max(inputs - 2, 1), 1 if inputs <= TRIPLES else len("xyz"))[:TRIPLES]
+    triples = (np.arange(inputs) >= starts[:, np.newaxis]) & (np.arange(inputs) < starts[:, np.newaxis] + len("xyz"))
+    zeros = np.where(np.concatenate([all_of_them, single, triples]), 0.0, at)
+    far = [np.where(np.concatenate([all_of_them, single]), side * OVERFLOWING, at) for side in (1.0, -1.0)]
+    return np.concatenate([zeros, *far])
+
+
+class Definedness:
+    """Where the outputs of a program with cases are finite, among `points_of_cases`.
+
+    Select has the value of a branch where the other one is undefined. Rewriting may move operations out of a branch,
+    and verification at random points does not notice.
+
+    Args:
+        tape: the program.
+        points: points of the domain, (points, inputs), or None.
+    """
+
+    def __init__(self, tape: Tape, points: Reals | None) -> None:
+        self._at = points_of_cases(tape.inputs, points) if tape.inputs and SELECT in tape.codes else None
+        self._is_defined = self._finite(tape)
+
+    def includes(self, tape: Tape) -> bool:
+        """Return True if a program with the same outputs is finite wherever this one is."""
+        return self._at is None or bool((self._finite(tape) | ~self._is_defined).all())
+
+    def _finite(self, tape: Tape) -> NDArray[np.bool_]:
+        if self._at is None:
+            return np.zeros(0, bool)
+        with np.errstate(all="ignore"):
+            finite: NDArray[np.bool_] = np.isfinite(outputs_at(tape, self._at))
+        return finite
