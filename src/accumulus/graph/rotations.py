@@ -161,22 +161,25 @@ class _Search:
         targets = np.flatnonzero(depends)
         targets = targets[np.argsort(np.abs(values[targets, 0]), kind="stable")]
         factors = sorted(self._factors(square, depends).difference(entries))[:MOST_FACTORS]
-        triples = [*itertools.permutations(factors, 3), *set(itertools.permutations((_ONE, _ZERO, _ZERO)))]
+        units = np.where(np.eye(3, dtype=bool), _ONE, _ZERO)
+        triples = np.concatenate([np.array(factors, np.int64)[_permutations(len(factors))], units])
         # the last two rows are those of _ZERO and _ONE
-        before = np.concatenate([values, np.zeros((1, POINTS)), np.ones((1, POINTS))])[np.array(triples)]
+        values_of = np.concatenate([values, np.zeros((1, POINTS)), np.ones((1, POINTS))])
         for scale in (sign * size for size in _ANGLES for sign in (1.0, -1.0)):
             vector = _Vector(entries, square, scale, scale * values[list(entries)], targets, by_cases)
             has_smooth = all(self.find(vector, wanted, by_cases=True) for wanted in vector.of_half())
-            after = np.einsum("ijp,njp->nip", _matrices(vector.at), before)
+            matrices = _matrices(vector.at)
             # most triples have no entry of the right size at the first point
-            sizes, near = np.abs(values[targets, 0]), np.abs(after[:, :, 0])
+            sizes, near = np.abs(values[targets, 0]), np.abs(values_of[triples, 0] @ matrices[:, :, 0].T)
             begins, ends = (np.searchsorted(sizes, near * (1.0 + side * EQUAL)) for side in (-1, 1))
             for k in np.flatnonzero((begins < ends).all(axis=1)).tolist():
-                found = [each for entry in after[k] if (each := self.find(vector, entry)) is not None]
+                before = tuple(triples[k].tolist())
+                after = np.einsum("ijp,jp->ip", matrices, values_of[triples[k]])
+                found = [each for entry in after if (each := self.find(vector, entry)) is not None]
                 is_smooth = any(by_cases[reference] for reference, _ in found)
-                is_after = all(reference > max(triples[k]) for reference, _ in found)
-                if len(found) == len(after[k]) and is_after and (has_smooth or not is_smooth):
-                    yield _Turned(vector, triples[k], tuple(found), is_smooth)
+                is_after = all(reference > max(before) for reference, _ in found)
+                if len(found) == len(after) and is_after and (has_smooth or not is_smooth):
+                    yield _Turned(vector, before, tuple(found), is_smooth)
 
     def _depending(self, square: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return True for needed values that depend on a value, and for those that depend on it by cases.
@@ -206,6 +209,13 @@ class _Search:
             for one, other in itertools.permutations(tape.arguments(k))
             if min(one, other) >= 0 and depends[one] and not depends[other]
         }
+
+
+def _permutations(count: int) -> NDArray[np.int64]:
+    """Return all triples of different numbers below a count, (triples, 3)."""
+    first, second, third = triples = np.indices((count,) * 3).reshape(3, -1)
+    permutations: NDArray[np.int64] = triples[:, (first != second) & (second != third) & (third != first)].T
+    return permutations
 
 
 def _squares(tape: Tape, reference: int) -> tuple[int, ...] | None:
