@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies import points, tapes
 
 from accumulus.errors import ArgumentError
-from accumulus.tape.error_bounds import UNIT, evaluate_with_bounds
+from accumulus.tape.error_bounds import UNIT, compare, evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
@@ -101,3 +101,13 @@ def test_a_choice_counts_where_rounding_may_turn_the_condition():
 def test_the_number_of_inputs_is_checked():
     with pytest.raises(ArgumentError, match="2 inputs, 1 values"):
         evaluate_with_bounds(Tape(2), [np.zeros(1)])
+
+
+@pytest.mark.parametrize(
+    ("number", "other", "differs"), [(49.0, 49.0 + 1e-13, True), (np.cosh(49.0), 9.5367328624754806e20, False)]
+)
+def test_constants_above_all_fractions_may_be_rounded(number, other, differs):
+    """cosh(49), folded, is a whole number, and XLA's is 17 units off."""
+    tape = Tape(1)
+    tape.outputs = [tape.constant(number)]
+    assert compare(tape, np.zeros((1, 1)), np.array([[other]])).differs.any() == differs

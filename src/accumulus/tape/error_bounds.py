@@ -69,10 +69,10 @@ class ErrorBounds(Domain):
     def number(self, number: Any) -> tuple[Any, Any]:
         """Return constants and bounds on their errors.
 
-        Integers are exact; other numbers may be rounded results.
+        Integers are exact; other numbers may be rounded results, and so may those above 2⁵³, all of which are integers.
         """
         unit, _, whole = self._rounding
-        is_whole = (number == np.trunc(number)) & ((abs(number) <= whole) | (unit == UNIT))
+        is_whole = (number == np.trunc(number)) & (abs(number) <= whole)
         return number, np.where(is_whole, 0.0, unit * abs(number))
 
     def numbers(self, numbers: Sequence[float]) -> Iterable[tuple[Any, Any]]:
