@@ -23,6 +23,8 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.graphs import (
+    ROTATIONS,
+    WAVES,
     Start,
     cheapest,
     counts_of,
@@ -152,7 +154,8 @@ def straight_line(
         agreeing = [
             k
             for k, (start, (_, tape)) in enumerate(zip(starts, emitted, strict=True))
-            if not start.theorem or has_derivatives_of(tape, original, preparation.context, preparation.points)
+            if not start.theorem
+            or has_derivatives_of(tape, original, preparation.context, preparation.points, real=start.theorem == WAVES)
         ]
         starts, emitted = [starts[k] for k in agreeing], [emitted[k] for k in agreeing]
         if len(starts) > 1:
@@ -160,7 +163,8 @@ def straight_line(
             chosen = cheapest([_without(tape, skipped) for _, tape in emitted], preparation.context)
     start, (plan, tape) = starts[chosen], emitted[chosen]
     # a function that is defined by cases, with a series in one of them, satisfies a theorem at real points alone
-    original = original if start.theorem and SELECT not in original.codes else tape.copy()
+    is_comparable = start.theorem == ROTATIONS and SELECT not in original.codes
+    original = original if is_comparable else tape.copy()
     nonzeros = Nonzeros.of(start.linearization, sorted(plan.accumulation.entries))
     if kind.symmetric:
         nonzeros = _halved(tape, nonzeros, start.linearization, plan, recording, selection)

@@ -44,6 +44,7 @@ from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import shorter_by_angles
+from accumulus.resubstitution.waves import with_sums_of_waves
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
@@ -258,8 +259,9 @@ LOOKS: Final = 60
 #: Starts with more operations than this multiple of the fewest are not compared. Comparing more of them takes time,
 #: comparing fewer misses starts that rewriting shortens most.
 _MORE: Final = 1.15
-#: Name of the theorem on rotated vectors, for reports.
+#: Names of theorems, for reports.
 ROTATIONS: Final = "left Jacobian of rotations by vectors"
+WAVES: Final = "Roe's property: strengths of waves that add up to a jump"
 #: The sweep for one direction, or one row of weights.
 _SWEEPS: Final = {Seeds.TANGENTS: "forward", Seeds.COTANGENTS: "reverse"}
 #: Operations whose derivatives may depend on the rounding of their arguments or of the values they select from. A value
@@ -336,8 +338,7 @@ def jacobian_starts(
                 shorter = linearized(short, kind, selection, preparation.name)
             linearization = shorter if _have_same_pattern(linearization, shorter) else linearization
         return [Start(linearization)]
-    others = _by_theorems(recording, kind, selection, preparation, linearization)
-    return [Start(linearization), *(Start(other, theorem=ROTATIONS) for other in others)]
+    return [Start(linearization), *_by_theorems(recording, kind, selection, preparation, linearization)]
 
 
 def _by_theorems(
@@ -346,14 +347,22 @@ def _by_theorems(
     selection: Selection,
     preparation: Preparation,
     linearization: Linearization,
-) -> list[Linearization]:
-    """Return graphs with the same pattern as that of a recording, in which theorems give derivatives."""
-    if not preparation.options.compares_rewritten or recording.scalars.operations > MOST:
+) -> list[Start]:
+    """Return starts with the same pattern as the graph of a recording, in which theorems give values or derivatives."""
+    options, points = preparation.options, preparation.points
+    if not options.compares_rewritten or recording.scalars.operations > MOST:
         return []
     with preparation.stage("linearize"):
-        made = with_rotations(recording.scalars, recording.results)
-        graphs = [linearized(recording.computing(tape), kind, selection, preparation.name) for tape in made]
-        return [graph for graph in graphs if _have_same_pattern(linearization, graph)]
+        made = [(recording.computing(tape), ROTATIONS) for tape in with_rotations(recording.scalars, recording.results)]
+        waves = None if recording.guards else with_sums_of_waves(recording.scalars, preparation.context, points)
+    if waves is not None:
+        by_waves = recording.computing(waves)
+        made.append((shorter_recording(by_waves, preparation, BEFORE[1]) or by_waves, WAVES))
+    with preparation.stage("linearize"):
+        starts = [
+            Start(linearized(other, kind, selection, preparation.name), theorem=theorem) for other, theorem in made
+        ]
+        return [start for start in starts if _have_same_pattern(linearization, start.linearization)]
 
 
 def _have_same_pattern(one: Linearization, other: Linearization) -> bool:
@@ -389,11 +398,13 @@ def starts_of(
         _formed(recording, linearization, selection, preparation) if preparation.options.compares_rewritten else None
     )
     others = _by_theorems(recording, kind, selection, preparation, linearization)
-    along = [along_seeds(other, kind, selection, preparation, is_short) for other in others]
     return [
         start,
         *([] if formed is None else [Start(linearization, formed, is_short)]),
-        *(replace(each, theorem=ROTATIONS) for each in along),
+        *(
+            replace(along_seeds(each.linearization, kind, selection, preparation, is_short), theorem=each.theorem)
+            for each in others
+        ),
     ]
 
 

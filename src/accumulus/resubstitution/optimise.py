@@ -245,10 +245,20 @@ def rewrite(
 # By a theorem --------------------------------------------------------------------------------------------------------
 
 
-def has_derivatives_of(tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
-    """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely."""
+def has_derivatives_of(
+    tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None, *, real: bool = False
+) -> bool:
+    """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely.
+
+    Args:
+        tape: emitted derivatives by a theorem.
+        other: the other tape.
+        context: options and deadline.
+        points: points of the domain, (points, inputs).
+        real: if True, the theorem holds for real numbers alone, since it has roots of products.
+    """
     start = canonical(other)
-    if not is_equal(start, tape) or is_more_uncertain(start, tape, context, points, by_theorem=True):
+    if not (real or is_equal(start, tape)) or is_more_uncertain(start, tape, context, points, by_theorem=True):
         return False
     return Definedness(start, points).includes(tape)
 
