@@ -70,6 +70,22 @@ def bracketed(state, part, columns=10**6):
     return brackets.bound
 
 
+@pytest.mark.parametrize("label", [1, 2.0])
+def test_parts_whose_products_are_all_free(label):
+    """Products of ones and of constants cost nothing: the bound is 0, and nothing is divided by it."""
+    edges = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 5), (4, 5), (3, 6), (4, 6)]
+    graph = DifferentiationGraph([(*edge, label) for edge in edges], {0}, {5, 6})
+    state = unmerged(graph, Objective.MULTIPLICATIONS)
+    assert bracketed(state, [1, 2, 3, 4]) == 0
+    for level in ("vertex", "edge", "face"):
+        proof = searched(graph, Objective.MULTIPLICATIONS, level)
+        assert proof.cost(level) == proof.bound(level) == 0
+    for method in ("exact-vertex", "exact-edge", "exact-face"):
+        found = plan(graph, method, "multiplications", cache=False)
+        assert found.is_optimal
+        assert found.cost == 0
+
+
 @given(graph=graphs(sized=True), objective=COUNTED)
 def test_vertex_optima(graph, objective):
     proof = searched(graph, objective, "vertex")
