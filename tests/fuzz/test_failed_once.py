@@ -562,3 +562,13 @@ def test_gcc_does_not_warn_of_short_tables(loops, monkeypatch):
         )
         for mine, its in zip(one(arguments, tangents), other(arguments, tangents), strict=True):
             np.testing.assert_allclose(mine, its, rtol=1e-13)
+
+
+def test_half_powers_of_infinity_tell_jax_nothing():
+    program = scalars_of(1, ["p"], t=("log", "x0"), p=("power", "t", -0.5))
+    call = calls.Call("value_and_jacobian", 0, {"dtype": "float64"}, 1, False, 1, ("C",))
+    pytest.importorskip("jax", reason="one of the oracles is JAX, which is not installed")
+    results = [[calls.Results(np.array([np.nan]), np.array([[np.nan]]))]]
+    checking._agrees_with_jax(program, call, [[0.0]], results, 0)
+    with pytest.raises(calls.Disagreement):
+        checking._agrees_with_jax(program, call, [[2.0]], [[calls.Results(np.array([0.1]), np.array([[np.nan]]))]], 0)
