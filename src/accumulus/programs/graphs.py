@@ -43,8 +43,8 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
+from accumulus.programs.waves import with_sums_of_waves
 from accumulus.resubstitution.optimise import shorter_by_angles
-from accumulus.resubstitution.waves import with_sums_of_waves
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan

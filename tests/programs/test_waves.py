@@ -8,9 +8,8 @@ from contexts import within
 from exact import exact_jacobian, exact_values
 
 import accumulus as acc
-from accumulus.programs import derivation
-from accumulus.resubstitution import waves
-from accumulus.resubstitution.waves import with_sums_of_waves
+from accumulus.programs import derivation, waves
+from accumulus.programs.waves import with_sums_of_waves
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import evaluate
 
