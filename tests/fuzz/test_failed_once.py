@@ -480,7 +480,7 @@ def test_a_maximum_that_moves_out_of_the_way_tells_nothing(mistake, outcome, mon
     )
     call = calls.Call("jacobian", 1, {"dtype": "float64", "cache": False}, 1, False, 1, ("C",) * len(program.shapes))
     point = [np.ones(3), np.array([[2.0, 3.0, 0.7], [0.5, 0.25, 4.0], [2.0, 1.5, 3.0]]), np.ones((3, 4)), 0.5]
-    monkeypatch.setattr(checking, "_is_that_of_jax", lambda *_: False)  # as if it had no such function
+    monkeypatch.setattr(checking, "_is_that_of_jax", lambda *_: None)  # as if it had no such function
     slopes = acc.jacobian(calls.function(program), 1, cache=False)(*point).reshape(3, 9)
     made = checking.called
     monkeypatch.setattr(

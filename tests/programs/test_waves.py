@@ -61,6 +61,10 @@ OTHERS = {
     "a wave that counts twice": lambda q: by_waves(q, turns=2.0),
     "one speed": lambda q: np.abs(q[0] + q[1]) * (q[2] - q[3]) * np.ones(2),
     "products of speeds": lambda q: np.abs(q[0] + q[1]) * np.abs(q[2] - q[3]) * (q[4] - q[5]) * np.ones(2),
+    "truth values": lambda q: (
+        np.where(q[0] > 0.5, q[1] > 0.3, q[2] > 0.1) * q[3]
+        + np.where(q[4] > 0.2, q[5] > 0.3, q[2] > 0.1) * (q[0] - q[3]) * np.ones(2)
+    ),
     "strengths without a short sum": lambda q: (
         np.abs(q[0]) * q[1] * q[2] ** 2 + np.abs(q[3]) * np.exp(q[4]) * np.ones(2)
     ),
@@ -100,8 +104,8 @@ def test_derivatives_are_right_and_shorter(name, monkeypatch):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_sums_stay(name):
     f = OTHERS[name]
-    # the strengths of mass add up to its jump by any averages
-    assert found(f) is None or name == "arithmetic averages"
+    # the strengths of mass add up to its jump by any averages, and those of truth values to an input
+    assert found(f) is None or name in ("arithmetic averages", "truth values")
     exact = np.array(exact_jacobian(acc.trace(f, Q).tape, Q), float)
     np.testing.assert_allclose(acc.jacobian(f, cache=False)(Q), exact, rtol=1e-11, atol=1e-12)
 

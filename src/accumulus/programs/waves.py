@@ -72,8 +72,12 @@ def with_sums_of_waves(tape: Tape, context: Context, points: Reals | None) -> Ta
 
 def _waves(tape: Tape, context: Context) -> _Waves | None:
     """Return the waves of a program; None if no output is a sum of several."""
-    is_needed = needed(tape)
-    speeds = [k for k in range(tape.inputs, len(tape)) if is_needed[k] and tape.codes[k] in SPEEDS]
+    is_needed, is_truth = needed(tape), [tape.is_boolean(k) for k in range(len(tape))]
+    for k in range(tape.inputs, len(tape)):
+        if tape.codes[k] == SELECT:
+            is_truth[k] = any(a >= 0 and is_truth[a] for a in tape.arguments(k)[1:])
+    numbers = (k for k in range(tape.inputs, len(tape)) if is_needed[k] and not is_truth[k])
+    speeds = [k for k in numbers if tape.codes[k] in SPEEDS]
     if not 1 < len(speeds) <= MOST_SPEEDS:
         return None
     inputs = tape.inputs
@@ -135,15 +139,19 @@ def _with_sums(tape: Tape, waves: _Waves, first: int, points: Reals | None) -> T
 
 
 def _simple(tape: Tape) -> list[int]:
-    """Return inputs and values of few operations."""
+    """Return inputs and numbers of few operations, without cases."""
     sizes = [1] * tape.inputs
     for k in range(tape.inputs, len(tape)):
         sizes.append(1 + sum(sizes[a] for a in tape.arguments(k) if a >= 0))
-    return [k for k, size in enumerate(sizes) if size <= SIMPLE][:MOST_VALUES]
+    is_number = [not tape.is_boolean(k) and tape.codes[k] != SELECT for k in range(len(tape))]
+    return [k for k, size in enumerate(sizes) if size <= SIMPLE and is_number[k]][:MOST_VALUES]
 
 
 def _short(tape: Tape, value: int, simple: Sequence[int], near: Reals) -> int | None:
-    """Return a multiple of the sum or difference of two simple values, recorded on the tape, that equals a value."""
+    """Return a multiple of the sum or difference of two simple values, recorded on the tape, that equals a value.
+
+    A sum with itself is twice a simple value.
+    """
     run = tape.copy()
     run.outputs = [*simple, value]
     found = outputs_at(run, near)
