@@ -72,6 +72,8 @@ def with_sums_of_waves(tape: Tape, context: Context, points: Reals | None) -> Ta
 
 def _waves(tape: Tape, context: Context) -> _Waves | None:
     """Return the waves of a program; None if no output is a sum of several."""
+    if sum(map(tape.codes.count, SPEEDS)) < 2:  # the usual case
+        return None
     is_needed, is_truth = needed(tape), [tape.is_boolean(k) for k in range(len(tape))]
     for k in range(tape.inputs, len(tape)):
         if tape.codes[k] == SELECT:
