@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
@@ -63,6 +63,9 @@ class Derivative:
     >>> jac(np.array([1.0, 2.0])).tolist(), jac(2.0).tolist()  # one program for each shape
     ([[3.0, 0.0], [0.0, 12.0]], 12.0)
     """
+
+    #: The compiled program is rewritten: it rounds otherwise than its recording, see `verify_recording`.
+    is_rewritten: Final = True
 
     def __init__(
         self,
