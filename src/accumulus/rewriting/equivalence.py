@@ -88,6 +88,21 @@ class IncomparableError(VerificationError):
         self.outputs = tuple(outputs)
 
 
+class InaccurateError(VerificationError):
+    """Error for outputs that equal the original's, but whose bounds on rounding are much larger.
+
+    Attributes:
+        outputs: positions of outputs of this kind; there may be more.
+    """
+
+    def __init__(self, outputs: Sequence[int]) -> None:
+        super().__init__(
+            f"output {outputs[0]} of the optimised tape is less accurate than it was: its bound on rounding grows more "
+            f"than {FAR:g} times"
+        )
+        self.outputs = tuple(outputs)
+
+
 def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Verification:
     """Verify two tapes, with identities of exponentials, logarithms and angles if needed; return the verification.
 
@@ -195,6 +210,7 @@ class Verification:
 
         Raises:
             VerificationError: if an output differs; the message names the first one.
+            InaccurateError: if none differs so far, but some are much less accurate.
             IncomparableError: if none differs, but some cannot be compared.
         """
         tape = self._tape
@@ -235,9 +251,12 @@ class Verification:
             unbounded = informative & ~(np.isfinite(other_sizes) & (other_errors <= most))
             off = np.hypot((a - b).real, (a - b).imag)
             different = informative & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
+            inaccurate = unbounded & np.isfinite(other_sizes) & (off <= SLACK * UNIT * (errors + other_errors))
         wrong = changed | unbounded | different
+        if inaccurate.any() and not (wrong & ~inaccurate).any():
+            raise InaccurateError(np.flatnonzero(inaccurate.any(axis=0)).tolist())
         if wrong.any():
-            p, k = np.argwhere(wrong)[0].tolist()
+            p, k = np.argwhere(wrong & ~inaccurate)[0].tolist()
             how = "which rounding does not explain"
             if unbounded[p, k]:
                 how = "and its rounding error, which was bounded, is not any more"

@@ -37,7 +37,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     RewriteState,
     TreeEntry,
 )
-from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
+from accumulus.rewriting.equivalence import InaccurateError, IncomparableError, Verification, with_expressions_of
 from accumulus.rewriting.scaling import with_scaled_forms, with_short_constants
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
@@ -217,6 +217,9 @@ class Network:
 SWEEPS: Final = 40
 STALLS: Final = 5
 MINIMUM_GAIN: Final = 2e-4
+#: Number of verifications; after each that fails for lost digits alone, outputs that lost them are restored. More take
+#: time, fewer leave whole programs unchanged.
+RESTORED: Final = 3
 #: Random moves per node: in a round, and in a preview. More cost preparation time in proportion, fewer leave
 #: operations, and previews compare starts less reliably.
 MOVES: Final = 520
@@ -334,7 +337,15 @@ def by_rules(
     if best is start:
         return start
     try:
-        verification.check(best)
+        for _ in range(RESTORED):
+            try:
+                verification.check(best)
+                break
+            except InaccurateError as error:
+                # outputs that lose digits keep their original expressions
+                best = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
+        else:
+            return start
     except IncomparableError as error:
         # outputs that cannot be compared keep their original expressions
         restored = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
@@ -342,7 +353,7 @@ def by_rules(
     except VerificationError as error:
         warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
         return start
-    return best
+    return best if best.operations <= start.operations else start
 
 
 class _Search:
