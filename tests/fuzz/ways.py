@@ -15,7 +15,7 @@ from truths import Floats
 from with_jax import MISSING
 
 import accumulus as acc
-from accumulus.errors import CompileError
+from accumulus.errors import ArgumentError, CompileError, TraceError
 
 LARGE: Final = 1e15
 #: XLA takes minutes and gigabytes for programs of many operations.
@@ -89,9 +89,20 @@ def in_another_way(
         except Disagreement:
             if _is_of_last_places(derivative, arguments, result, way, dtype):
                 raise Undecided("the last places of arguments decide") from None
+            if _is_saturated(derivative, arguments):
+                raise Undecided("a function of a rounded limit, as log1p(tanh(-59))") from None
             raise
         raise Undecided(f"the source for {way} rounds what decides") from None
     return True
+
+
+def _is_saturated(derivative: acc.Derivative, arguments: Any) -> bool:
+    """Whether the derivative, as written, is not finite: XLA simplifies quotients that are 0/0."""
+    plain = acc.jacobian(derivative.__wrapped__, optimise=False, cache=False, check=False, target="numpy")
+    try:
+        return not all(np.isfinite(each).all() for each in arrays_of(plain(*arguments)))
+    except (ArgumentError, TraceError):
+        return False
 
 
 def _is_of_last_places(derivative: Any, arguments: Any, result: Any, way: str, dtype: str) -> bool:
