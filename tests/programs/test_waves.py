@@ -59,6 +59,9 @@ FLUXES = {"absolute values": by_waves, "entropy fix": lambda q: by_waves(q, fixe
 OTHERS = {
     "arithmetic averages": lambda q: by_waves(q, weights=lambda r: 1.0 + 0.0 * r),
     "a wave that counts twice": lambda q: by_waves(q, turns=2.0),
+    "a sum for small numbers alone": lambda q: (
+        np.abs(q[0]) * (np.minimum(q[1], 1e6) - q[2] ** 2) + np.abs(q[3]) * q[2] ** 2 * np.ones(2)
+    ),
     "one speed": lambda q: np.abs(q[0] + q[1]) * (q[2] - q[3]) * np.ones(2),
     "products of speeds": lambda q: np.abs(q[0] + q[1]) * np.abs(q[2] - q[3]) * (q[4] - q[5]) * np.ones(2),
     "truth values": lambda q: (

@@ -25,11 +25,17 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
 from accumulus.tape.interpreter import Copy, copied, outputs_at
 from accumulus.tape.live import depending, needed
-from accumulus.tape.operations import BY_NAME
+from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import SELECT, Tape
 
 #: Operations whose results may be speeds: absolute values, and those with an entropy fix.
 SPEEDS: Final = frozenset((BY_NAME["abs"].code, SELECT))
+#: Operations with cases that no point near the given one may show.
+CASES: Final = frozenset(
+    row.code
+    for row in OPERATIONS
+    if row.jumps or row.result == "boolean" or row.name in ("select", "minimum", "maximum", "abs", "sign")
+)
 #: Largest number of speeds, and of values whose sums and differences are compared with a sum of strengths. Larger ones
 #: take time in proportion, and to the square; smaller ones miss waves.
 MOST_SPEEDS: Final = 8
@@ -92,9 +98,12 @@ def _waves(tape: Tape, context: Context) -> _Waves | None:
     strengths = emit(plan.accumulation)
     entries = sorted(plan.accumulation.entries)
     places = strengths.outputs[len(tape.outputs) :]
-    # products of speeds are no sums of waves
+    # products of speeds are no sums of waves; and by cases, sums of strengths may be others than near the given point
     by_speeds = depending(strengths, range(inputs, inputs + len(speeds)))
     if any(place >= 0 and by_speeds[place] for place in places):
+        return None
+    is_needed = needed(strengths, places)
+    if any(is_needed[k] and strengths.codes[k] in CASES for k in range(strengths.inputs, len(strengths))):
         return None
     of = {
         (row, terminal): place

@@ -163,7 +163,8 @@ def rewrite(
         if defined is None or defined.includes(made) or not defined.includes(tape):
             return made
         for again in range(1, TRIED_AGAIN + 1):
-            made = by_rules(tape, within.having(seed=seed + turn + SPREAD * again), kept_outputs=kept_outputs)
+            within = context.having(effort=effort, seed=seed + turn + SPREAD * again)
+            made = by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
             if defined.includes(made):
                 return made
         return canonical(tape, kept_outputs)
@@ -258,6 +259,9 @@ def has_derivatives_of(
         real: if True, the theorem holds for real numbers alone, since it has roots of products.
     """
     start = canonical(other)
+    if real and points is not None and len(points):
+        # a root of a square is its base for one sign alone
+        points = np.concatenate([points, points[0] * (1.0 - 2.0 * np.eye(points.shape[1])), -points[:1]])
     if not (real or is_equal(start, tape)) or is_more_uncertain(start, tape, context, points, by_theorem=True):
         return False
     return Definedness(start, points).includes(tape)
