@@ -165,6 +165,11 @@ def by_rodrigues_at(angle, w, x):
     return np.cos(angle) * x + np.sin(angle) * np.cross(axis, x) + (1.0 - np.cos(angle)) * (axis @ x) * axis
 
 
+def by_rodrigues_over(angle, w, x):
+    axis = w / angle
+    return np.cos(angle) * x + np.sin(angle) * np.cross(axis, x) + (1.0 - np.cos(angle)) * (axis @ x) * axis
+
+
 def in_a_rare_case(w, x):
     return np.where(w @ w > 1e-12, by_rodrigues(w, x), x + np.cross(w, x))
 
@@ -215,6 +220,7 @@ class TestAtAngleZero:
 NO_ROTATIONS = {
     "smoothed angle": lambda w, x: by_rodrigues_at(np.sqrt(w @ w + 1e-6), w, x),
     "other angle": lambda w, x: by_rodrigues_at(1.5 * np.sqrt(w @ w), w, x),
+    "largest of the angle and a number": lambda w, x: by_rodrigues_over(np.maximum(np.sqrt(w @ w), 1e-3), w, x),
     "two squares": lambda w, x: by_rodrigues(np.array([w[0], w[1], 0.0]), x),
     "another rotation in a rare case": lambda w, x: by_rodrigues_at(
         np.where(w @ w > 1e-3, np.sqrt(w @ w), 2.0 * np.sqrt(w @ w)), w, x
@@ -223,7 +229,7 @@ NO_ROTATIONS = {
 
 
 @pytest.mark.parametrize("name", NO_ROTATIONS)
-@pytest.mark.parametrize("scale", [1.0, 1e-2])
+@pytest.mark.parametrize("scale", [1.0, 1e-2, 1e-4])
 def test_what_is_no_rotation_has_its_own_derivatives(name, scale):
     rotate = NO_ROTATIONS[name]
     tape = acc.trace(lambda q: rotate(q[:3], q[3:]), np.concatenate([W, X])).tape

@@ -47,6 +47,8 @@ _ANGLES: Final = (1.0, 2.0)
 _NEAR: Final = 4.0
 _SERIES: Final = [(-1.0) ** k / math.factorial(2 * k + 3) for k in range(12)]
 _SINE, _COSINE, _ROOT = (BY_NAME[name].code for name in ("sin", "cos", "sqrt"))
+#: Operations with cases that are not looked at: a value that depends on the length by one of them does not count.
+_OTHER_CASES: Final = frozenset(BY_NAME[name].code for name in ("minimum", "maximum", "floor", "ceil", "sign", "fmod"))
 #: Entries of triples that are the numbers 1 and 0 instead of values of the program.
 _ONE, _ZERO = -1, -2
 
@@ -195,6 +197,7 @@ class _Search:
             if tape.codes[k] == SELECT and depends[arguments[0]]:
                 met, by_cases[k] = values[arguments[0]] != 0.0, True
                 unmet[k] = met.all() or not met.any()
+            unmet[k] |= tape.codes[k] in _OTHER_CASES
             by_cases[k] |= by_cases[arguments].any()
             unmet[k] |= unmet[arguments].any()
         return depends & ~unmet, by_cases
