@@ -129,7 +129,7 @@ def test_unsuitable_programs_are_rewritten_by_rules_alone():
     assert str(optimise(tape, rounds=half, points=points)) == str(rules(tape, rounds=half))
     assert str(optimise(tape, effort="fast", points=points)) == str(rules(tape, within(effort="fast")))
     assert str(optimise(tape, kept_outputs=3, points=points)) == str(rules(tape, kept_outputs=3))
-    short, at = emitted("cyclic")
+    short, at = emitted("transistor_amplifier")
     assert short.operations < BRIEF[0]
     assert str(optimise(short, points=at[np.newaxis])) == str(rules(short))
 

@@ -211,6 +211,7 @@ def test_more_uncertain_programs_are_left_to_rules(monkeypatch):
 def test_rounding_is_looked_at_where_a_program_is_recalled(tmp_path, monkeypatch):
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
     monkeypatch.setenv(SWITCH, "1")
+    monkeypatch.setattr(resubstitution, "BRIEF", (280, 1200))  # programs by value are recalled at the same points alone
     tape, looked = tape_of(by_chain), []
 
     def recalled(worse):

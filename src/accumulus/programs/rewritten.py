@@ -66,6 +66,7 @@ def rewritten(
         stored = stored_tape(key, tape, kept_outputs) if cached else None
         if (
             stored is not None
+            and not looks
             and stored[1].get("multiplied")
             and is_more_uncertain(canonical(tape), stored[0], context, points)
         ):

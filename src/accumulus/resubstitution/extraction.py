@@ -49,7 +49,7 @@ class Extraction:
     ) -> None:
         # without duplicates, definitions of a value adjacent
         rows = definitions.rows
-        numbers = np.unique(np.concatenate([allowed, np.fromiter(start.values(), np.int64)]))
+        numbers = np.array(sorted({*allowed.tolist(), *start.values()}), np.int64)
         numbers = numbers[np.lexsort(rows[numbers].T[::-1])]
         rows = rows[numbers]
         self._definitions, self._numbers = definitions, numbers

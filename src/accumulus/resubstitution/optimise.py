@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,9 @@ TRIED_AGAIN: Final = 2
 SPREAD: Final = 1000
 #: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain; above,
 #: it delays the first results.
-BRIEF: Final = (280, 1200)
+BRIEF: Final = (60, 1200)
+#: Largest size, in operations, of programs whose terms are multiplied out by default though they are no polynomials.
+SHORT: Final = 280
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, NEGATIVE))
 
 
@@ -182,7 +184,7 @@ def rewrite(
             result = rewritten("balanced", tape, 0)
             stages.append(("rules", result.operations))
         # terms of short programs, and of polynomials like rotations and poses, cancel when they are multiplied out
-        is_short = is_usual and tape.operations < BRIEF[0]
+        is_short = is_usual and tape.operations < SHORT
         is_polynomial = is_usual and tape.operations <= BRIEF[1] and _FIELD.issuperset(tape.codes[tape.inputs :])
         if (is_short or is_polynomial) and context.left > ROUND * tape.operations:
             multiplied = from_polynomials(tape, result, context.having(effort="balanced"))
@@ -358,14 +360,21 @@ def shorter_by_angles(tape: Tape, context: Context, points: NDArray[np.float64] 
 
 # Once, by default ----------------------------------------------------------------------------------------------------
 
-#: Moves of rules before and after resubstitution, and of the selection of definitions, per operation. More cost
-#: preparation time in proportion, fewer leave operations.
-BEFORE: Final = 70
-AFTER: Final = 200
-CHOICE: Final = 40
+class Brief(NamedTuple):
+    """Random moves for each operation. More cost preparation time in proportion, fewer leave operations."""
+
+    before: int  # of rules before resubstitution
+    selection: int  # of definitions
+    after: int  # of rules after it
+
+
+#: Moves for programs of fewer than `SHORT` operations, and for longer ones. Short programs take a fixed time for
+#: resubstitution, and moves add little to it; in longer ones, many moves of rules before it hide common values.
+OF_SHORT: Final = Brief(150, 80, 400)
+OF_LONG: Final = Brief(70, 80, 200)
 #: The time for pairs of values grows with the square of their number. So longer programs run resubstitution only if
-#: rules leave at most this fraction of their operations. A larger size or fraction delays first results, a smaller one
-#: leaves operations.
+#: rules leave at most this fraction of their operations, and otherwise fewer moves. A larger size or fraction delays
+#: first results, a smaller one leaves operations.
 LARGE: Final = 600
 LEFT: Final = 0.95
 
@@ -384,18 +393,21 @@ def resubstitute_once(tape: Tape, context: Context, points: NDArray[np.float64] 
     start = canonical(tape)
     if not start.operations:
         return by_rules(tape, context, rounds=rounds)
+    moves = OF_SHORT if tape.operations < SHORT else OF_LONG
     by_value = Resubstitution(start, 0, points, options.seed, options.dtype, few=True)
 
     def finish(program: Tape) -> Tape:
-        return tidied(sketch(program, AFTER, context), start)
+        return tidied(sketch(program, moves.after, context), start)
 
-    rough = sketch(start, BEFORE, context, is_last=False)
-    if start.operations <= LARGE or rough.operations <= LEFT * start.operations:
-        candidate = by_value.cheaper(rough, CHOICE * rough.operations, context, options.seed, finish)
+    rough = sketch(start, moves.before, context, is_last=False)
+    left = rounds.moves - moves.before
+    if start.operations > LARGE and rough.operations > LEFT * start.operations:
+        left = moves.after
+    else:
+        candidate = by_value.cheaper(rough, moves.selection * rough.operations, context, options.seed, finish)
         if candidate is not None and candidate.operations < start.operations:
             return candidate
-    rest = replace(rounds, moves=rounds.moves - BEFORE)
-    return by_rules(tape, context, rounds=rest, begin_with=rough)
+    return by_rules(tape, context, rounds=replace(rounds, moves=left), begin_with=rough)
 
 
 # Programs over arrays ------------------------------------------------------------------------------------------------

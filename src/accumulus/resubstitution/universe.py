@@ -145,9 +145,9 @@ class Rounding(OutputRounding):
         kernel("resubstitution.rounding")(state.address)
         factors[plain] = state.excess
         with np.errstate(all="ignore"):
-            for code in np.unique(rows[~is_plain, CODE]):
+            for code in set(rows[~is_plain, CODE].tolist()):
                 places = np.flatnonzero(rows[:, CODE] == code)
-                factors[places] = self._excess(int(code), rows[places], slack)
+                factors[places] = self._excess(code, rows[places], slack)
         return factors
 
     def _excess(self, code: int, rows: Integers, slack: float) -> Reals:
