@@ -38,7 +38,7 @@ from accumulus.resubstitution.compiled.reading_kernel import (
     Made,
     ReadingState,
 )
-from accumulus.rewriting.equivalence import Verification, points_of_cases
+from accumulus.rewriting.equivalence import CASES, Verification, points_of_cases
 from accumulus.rewriting.running import (
     DOUBLE,
     LOST,
@@ -57,7 +57,7 @@ from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import IN_SEARCH, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
 from accumulus.tape.passes import rows_of
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
 # Definitions ---------------------------------------------------------------------------------------------------------
 
@@ -286,6 +286,7 @@ class Values:
         inverses = np.zeros(len(sampled))
         with np.errstate(over="ignore", divide="ignore"):  # overflow makes no quotient that is looked up
             inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
+        limit = min(MOST, len(_CODES) * len(sampled) ** 2)  # new memory takes time, though it is not written
         pairs = ValuePairsState(
             points=state.complex_points,
             real=real.reshape(-1),
@@ -299,8 +300,8 @@ class Values:
             filter=np.zeros((1 << FILTER_BITS) // 64, np.int64),
             inverses=inverses,
             rounding=SLACK * UNIT,
-            matches=Records.zeros(Found, MOST),
-            match_limit=MOST,
+            matches=Records.zeros(Found, limit),
+            match_limit=limit,
         )
         search = kernel("resubstitution.value_pairs")
         search(pairs.address)
@@ -459,7 +460,7 @@ def points_of(
             (anywhere, "inside common generic"),
             (near, "inside generic"),
         ]
-    if SELECT in tape.codes:
+    if CASES.intersection(tape.codes):
         parts.append((points_of_cases(tape.inputs, points), ""))
     parts += [(_rare(tape.inputs, span, rng, MOST_FAR // 2 if few else MOST_FAR), "generic"), (whole, "")]
     at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)

@@ -407,6 +407,9 @@ SINGLE: Final = 8
 TRIPLES: Final = 16
 #: Value of an input where exponentials overflow.
 OVERFLOWING: Final = 1000.0
+#: Operations by which programs keep out of what is undefined: a branch that is not taken, and bounds such as
+#: max(length, 1e-9).
+CASES: Final = frozenset(BY_NAME[name].code for name in ("select", "minimum", "maximum"))
 
 
 def points_of_cases(inputs: int, points: Reals | None) -> Reals:
@@ -428,10 +431,10 @@ def points_of_cases(inputs: int, points: Reals | None) -> Reals:
 
 
 class Definedness:
-    """Where the outputs of a program with cases are finite, among `points_of_cases`.
+    """Points among `points_of_cases` at which the outputs of a program with cases or bounds are finite.
 
-    Select has the value of a branch where the other one is undefined. Rewriting may move operations out of a branch,
-    and verification at random points does not notice.
+    Select has the value of a branch where the other one is undefined. Rewriting may move operations out of a branch, or
+    out of bounds, and verification at random points does not notice.
 
     Args:
         tape: the program.
@@ -439,7 +442,7 @@ class Definedness:
     """
 
     def __init__(self, tape: Tape, points: Reals | None) -> None:
-        self._at = points_of_cases(tape.inputs, points) if tape.inputs and SELECT in tape.codes else None
+        self._at = points_of_cases(tape.inputs, points) if tape.inputs and CASES.intersection(tape.codes) else None
         self._is_defined = self._finite(tape)
 
     def includes(self, tape: Tape) -> bool:
