@@ -360,6 +360,7 @@ def shorter_by_angles(tape: Tape, context: Context, points: NDArray[np.float64] 
 
 # Once, by default ----------------------------------------------------------------------------------------------------
 
+
 class Brief(NamedTuple):
     """Random moves for each operation. More cost preparation time in proportion, fewer leave operations."""
 
