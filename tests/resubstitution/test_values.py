@@ -19,7 +19,7 @@ from accumulus.resubstitution.values import Definition, RealPoints, Values, poin
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Verification, all_choices
 from accumulus.rewriting.running import DOUBLE, SINGLE, SPANS, RealRuns, run_at_points
-from accumulus.tape.interpreter import evaluate
+from accumulus.tape.interpreter import evaluate, outputs_at
 from accumulus.tape.tape import DIVIDE, Tape
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, 0.5)
@@ -157,3 +157,23 @@ def test_values_stay_where_their_bounds_are_not_numbers():
     with np.errstate(all="ignore"):
         assert rounding.is_worse(other, WORSE)
         assert not rounding.is_worse(same, WORSE)
+
+
+def test_values_beside_a_pole_need_not_stay():
+    """At 0.1, x + 0.2 - 0.3 is rounding alone: its inverse may be anything, but the difference stays a number."""
+    points = RealPoints(np.array([[0.1], [1.0], [2.0]]), *np.array([[False, True, True]] * 3))
+    for inverted in (True, False):
+        tape = Tape(1)
+        difference = tape.subtract(tape.add(0, tape.constant(0.2)), tape.constant(0.3))
+        shifted = tape.subtract(0, tape.constant(0.1))
+        one = tape.constant(1.0)
+        tape.outputs = [tape.divide(one, difference) if inverted else difference]
+        other = tape.copy()
+        # infinite, or no number, where the shifted value is zero
+        nothing = other.multiply(difference, other.divide(shifted, shifted))
+        other.outputs = [other.divide(one, shifted) if inverted else nothing]
+        rounding = OutputRounding.of(tape, points)
+        with np.errstate(all="ignore"):
+            assert np.isfinite(outputs_at(tape, points.at)).all()
+            assert not np.isfinite(outputs_at(other, points.at)[0, 0])
+            assert rounding.is_worse(other, WORSE) == (not inverted)

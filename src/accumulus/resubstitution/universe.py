@@ -65,6 +65,14 @@ class OutputRounding:
             # a bound that is not a number, from 0 · ∞, limits nothing
             limits = np.where(np.isnan(bounds) & np.isfinite(at), math.inf, np.fmax(bounds, np.abs(at)))
             self._limits = np.fmax(self._limits, limits)
+        with np.errstate(invalid="ignore"):
+            sizes = np.where(np.isfinite(self._before), np.abs(self._before), 0.0)
+            usual = sizes[:, self._generic].max(axis=1, initial=0.0, keepdims=True)
+            is_unknown = SLACK * UNIT * self._uncertain > np.fmax(sizes, usual)
+        #: Mask of outputs that have to stay numbers, (outputs, points). Where the bound is not a number, only the limit
+        #: is unknown; where the error may exceed all values, as beside a pole, nothing is known.
+        self._is_defined = np.isfinite(self._before) & (np.isfinite(self._limits) | np.isnan(self._uncertain))
+        self._is_defined &= ~is_unknown
 
     @classmethod
     def of(cls, tape: Tape, points: RealPoints) -> OutputRounding:
@@ -87,15 +95,13 @@ class OutputRounding:
     def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
         """Return True where an output is another number or its error bound is too large, (outputs, points)."""
         elsewhere, before, limit = self._elsewhere[k], self._before[k], self._limits[k]
-        # only the limit is unknown where the original's bound is not a number, its value has to stay
-        is_defined = np.isfinite(before) & (np.isfinite(limit) | np.isnan(self._uncertain[k]))
         undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             is_wrong: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
             allowed = np.where(self._inside, times, OUTSIDE * times) * limit
             # at single points a bound may come from 0 · ∞
             is_accurate = (bounds <= allowed) | np.isinf(limit) | ~self._generic
-            is_wrong |= is_defined & ~(np.isfinite(at) & is_accurate)
+            is_wrong |= self._is_defined[k] & ~(np.isfinite(at) & is_accurate)
         return is_wrong
 
 
