@@ -159,6 +159,15 @@ def test_values_stay_where_their_bounds_are_not_numbers():
         assert not rounding.is_worse(same, WORSE)
 
 
+def test_errors_of_what_underflows_do_not_count():
+    same, other = Tape(2), Tape(2)
+    same.outputs = [0]
+    other.outputs = [other.subtract(other.add(0, 1), 1)]
+    for size, counts in ((1e-307, False), (1e-280, True)):
+        points = RealPoints(np.array([[0.0, size]]), *np.ones((3, 1), bool))
+        assert OutputRounding.of(same, points).is_worse(other, WORSE) == counts
+
+
 def test_values_beside_a_pole_need_not_stay():
     """At 0.1, x + 0.2 - 0.3 is rounding alone: its inverse may be anything, but the difference stays a number."""
     points = RealPoints(np.array([[0.1], [1.0], [2.0]]), *np.array([[False, True, True]] * 3))

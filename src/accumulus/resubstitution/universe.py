@@ -41,6 +41,10 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
 #: Factor on allowed error bounds outside the relevant part of the domain. A larger one accepts programs that lose
 #: digits far from the given points, a smaller one refuses programs for points that nobody uses.
 OUTSIDE: Final = 8.0
+#: Error that does not count, in units of rounding of the smallest number of full precision: near it, digits are lost to
+#: underflow in any program. A larger one accepts programs that lose digits of tiny results, a smaller one refuses
+#: programs where a result has underflowed to zero.
+NEGLIGIBLE: Final = 2.0**24
 
 
 class OutputRounding:
@@ -57,6 +61,7 @@ class OutputRounding:
         self, points: RealPoints, taken: Sequence[tuple[Reals, Reals]], elsewhere: Reals | None = None
     ) -> None:
         self._points, self._inside, _, self._generic, self._span = points
+        self._negligible = NEGLIGIBLE * self._span.smallest
         #: Outputs of the original, and their error bounds; another program may be defined where it is not.
         self._before, self._uncertain = taken[0]
         self._elsewhere = self._before if elsewhere is None else elsewhere
@@ -100,7 +105,7 @@ class OutputRounding:
             is_wrong: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
             allowed = np.where(self._inside, times, OUTSIDE * times) * limit
             # at single points a bound may come from 0 · ∞
-            is_accurate = (bounds <= allowed) | np.isinf(limit) | ~self._generic
+            is_accurate = (bounds <= allowed + self._negligible) | np.isinf(limit) | ~self._generic
             is_wrong |= self._is_defined[k] & ~(np.isfinite(at) & is_accurate)
         return is_wrong
 
@@ -146,6 +151,7 @@ class Rounding(OutputRounding):
             lost=LOST,
             largest=self._span.largest,
             smallest=self._span.smallest,
+            negligible=self._negligible,
             excess=np.zeros(len(plain)),
         )
         kernel("resubstitution.rounding")(state.address)
@@ -167,7 +173,7 @@ class Rounding(OutputRounding):
         at = at * rows[:, SIGN, np.newaxis]
         before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
         same = np.isfinite(at) & agree(at, bounds, before, limits)
-        ratios = np.where(same, bounds / (limits + slack * np.abs(before) + self._span.smallest), np.inf)
+        ratios = np.where(same, bounds / (limits + slack * np.abs(before) + self._negligible), np.inf)
         ratios = np.where(self._inside, ratios, ratios / OUTSIDE)
         ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)
         # defined and infinite values have to stay so; undefined values may become defined only at single points
@@ -199,7 +205,7 @@ class Rounding(OutputRounding):
             limits = self._bounds.copy()
             for output, limit in zip(self._outputs, self._limits, strict=True):
                 limits[abs(output)] = np.fmin(limits[abs(output)], limit)
-            limits += self._span.smallest
+            limits += self._negligible
             off = np.where(np.isfinite(at) & np.isfinite(bounds), bounds / limits, np.inf)
             off = np.where(np.isfinite(self._reals) & np.isfinite(self._bounds), off, 1.0)
         signed = np.array(self._outputs, np.int64)

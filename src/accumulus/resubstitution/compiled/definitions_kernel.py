@@ -36,6 +36,7 @@ class RoundingState(State):
     # magnitudes beyond the first are infinite; those below the second have errors of their own size
     largest: float
     smallest: float
+    negligible: float  # error that does not count, since values underflow
     slack: float  # units of rounding that do not count as more uncertain
     rounding: float  # largest difference of equal values, for each unit of their errors
     lost: float  # relative loss beyond which two values cannot be compared
@@ -81,7 +82,7 @@ def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
     if bound != bound:  # noqa: PLR0124
         return math.inf
     bound = bound if state.inside[p] else bound / state.outside
-    certain = limit + state.slack * abs(before) + state.smallest
+    certain = limit + state.slack * abs(before) + state.negligible
     return bound / certain if bound > worst * certain else 0.0
 
 
