@@ -119,7 +119,7 @@ def _has_unit_sum(values: Sequence[float]) -> bool:
 MOST_COLUMNS: Final = 40_000
 #: Seconds of work for each column, and for each pair of columns. Estimates above the true time give up programs,
 #: estimates below exceed the work.
-_COLUMN: Final = (1.5e-5, 4e-8)
+_COLUMN: Final = (7e-6, 7e-9)
 #: Largest number of columns of the integer program, whose first relaxation is solved by the simplex method, and of its
 #: nodes. More take time, fewer give up bounds of a part that are not integers.
 _MOST_WHOLE: Final = 6_000
@@ -171,6 +171,8 @@ class Brackets:
 
     def __init__(self, state: Elimination, intermediates: Sequence[int], columns: int = MOST_COLUMNS) -> None:
         self._state, self._most, self.bound = state, columns, 0
+        #: True if no path would raise the bound.
+        self._is_complete = False
         first, others = paths_to_bracket(state, intermediates, _SPLITS * columns)
         by_length: dict[int, list[tuple[int, ...]]] = {}
         for path in (*first, *others):
@@ -191,7 +193,7 @@ class Brackets:
         self._unit = int(np.gcd.reduce(costs)) or 1
 
     def improve(self, work: Callable[[], float]) -> Iterator[int]:
-        """Raise the bound by programs of more and more paths; yield it after each.
+        """Raise the bound by programs of more and more paths, from those of the last call on; yield it after each.
 
         Args:
             work: function that returns the largest number of seconds of work for the next program.
@@ -200,7 +202,7 @@ class Brackets:
             OutOfTimeError: if the deadline passes first.
         """
         deadline = self._state.deadline
-        while any(group.chosen.any() for group in self._groups):
+        while not self._is_complete and any(group.chosen.any() for group in self._groups):
             deadline.check()
             if sum(int(group.chosen.sum()) * group.triples.shape[1] for group in self._groups) > self._most:
                 return  # its matrices alone would take longer than a brief proof
@@ -219,6 +221,7 @@ class Brackets:
             for group, part in zip(chosen, parts, strict=True):
                 group.chosen[np.flatnonzero(group.chosen)[part < _NOTHING * self._costs.max()]] = False
             if not self._add(x):
+                self._is_complete = True
                 nodes = min(int(work() / seconds), _MOST_NODES)
                 if nodes and program.columns <= _MOST_WHOLE:
                     bound, nodes = program.whole(deadline, nodes)

@@ -85,25 +85,30 @@ class _Brackets:
         state: what they leave.
         parts: vertices of each part of it.
         bounds: bound of each of these parts.
+        programs: the bracketing bound of each part, by its form and the largest number of columns.
     """
 
     cost: int
     state: Elimination
     parts: list[tuple[int, ...]]
     bounds: list[int]
+    programs: dict[tuple[object, int], Brackets] = field(default_factory=dict)
 
     @property
     def bound(self) -> int:
         return self.cost + sum(self.bounds)
 
     def improve(self, columns: int, work: Callable[[], float]) -> Iterator[int]:
-        """Raise the bounds of all parts; yield their sum after each program."""
+        """Raise the bounds of all parts, from where the last call ended; yield their sum after each program."""
         forms: dict[object, int] = {}
         for k, part in enumerate(self.parts):
             if len(part) > 1:  # the flow bound of a single vertex is its cost
                 alone = on_its_own(self.state, part)
                 if alone.form not in forms:
-                    for bound in Brackets(alone.state, alone.state.intermediates, columns).improve(work):
+                    key = alone.form, columns
+                    if key not in self.programs:
+                        self.programs[key] = Brackets(alone.state, alone.state.intermediates, columns)
+                    for bound in self.programs[key].improve(work):
                         self.bounds[k] = max(self.bounds[k], bound)
                         yield self.bound
                     forms[alone.form] = self.bounds[k]
@@ -397,9 +402,11 @@ _SHARE: Final = 0.4
 #: search would soon end.
 _FIRST: Final = 0.25
 _FIRST_SECONDS: Final = 3.0
-#: Fraction of the remaining work for large linear programs. A larger one leaves less for the search if these prove
-#: nothing, a smaller one solves fewer of them.
+#: Fractions of the remaining work for large linear programs: before better edge or face eliminations are searched, and
+#: after it. Larger ones leave less for these and for the exact search if programs prove nothing, smaller ones solve
+#: fewer of them.
 _BRACKETS: Final = 0.5
+_MORE_BRACKETS: Final = 0.8
 
 
 def _order(graph: DifferentiationGraph, context: Context) -> SearchResult:
@@ -556,14 +563,17 @@ class _Run:
         first = Patience(*map(min, BRIEF, patience))
         searches = [self._searches(first), self._searches(patience)]
         more = patience.columns > first.columns
-        brackets = [self._brackets(first, 1.0), self._brackets(patience, _BRACKETS) if more else ()]
+        brackets = [
+            self._brackets(first, 1.0),
+            *(self._brackets(patience, share) if more else () for share in (_BRACKETS, _MORE_BRACKETS)),
+        ]
         if self.level == "vertex":
             # a search either ends soon or takes all the time, and the bound of a linear program can make it needless
             until = self._context.left - min(_FIRST * self._context.left, _FIRST_SECONDS)
             soon = takewhile(lambda _: self._context.left > until, searches[1])
-            in_turn = [searches[0], soon, *brackets, searches[1]]
+            in_turn = [searches[0], soon, *brackets[:2], searches[1]]
         else:
-            in_turn = [brackets[0], searches[0], brackets[1], self._smaller(patience), searches[1]]
+            in_turn = [brackets[0], searches[0], brackets[1], self._smaller(patience), brackets[2], searches[1]]
         for steps in in_turn:
             if not self.done():
                 yield from steps

@@ -88,7 +88,7 @@ _PAIR_SECONDS: Final = 1e-6
 #: Sets of the search for each call of the kernel, times their vertices, and seconds of work for each vertex and word.
 #: More sets react later to the deadline and Ctrl-C, fewer make more calls.
 _NODES: Final = 1 << 14
-_NODE_SECONDS: Final = 1.5e-7
+_NODE_SECONDS: Final = 5e-8
 #: Number of entries of the memory as a power of two; an entry has some 30 bytes. With fewer entries, sets are searched
 #: again.
 _MEMORY_BITS: Final = 20

@@ -56,7 +56,7 @@ _TABLE_BITS: Final = 20
 #: Moves for each call of the kernel, some tens of milliseconds, and seconds of work for each. More moves react later to
 #: the deadline and Ctrl-C, fewer make more calls.
 _MOVES: Final = 5_000
-_MOVE_SECONDS: Final = 4e-6
+_MOVE_SECONDS: Final = 1e-6
 #: Largest number of steps in which the limit increases to the best known cost. More steps raise the proven bound more
 #: often, but each repeats the search of the previous one; with fewer, the bound stays low for longer.
 _STEPS: Final = 32

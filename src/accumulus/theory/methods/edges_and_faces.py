@@ -170,7 +170,7 @@ _TIE: Final = 0.05
 #: react later to the deadline and Ctrl-C, shorter ones make more calls; an estimate above the true time makes fewer
 #: moves than fit, one below exceeds the work.
 _SLICE: Final = 1_000
-_PRODUCT: Final = 1e-7
+_PRODUCT: Final = 6e-8
 _SEED: Final = 2004
 _IDS: Final = (1 << mixed.ID_BITS) - 1
 _SIDES: Final[dict[int, Side]] = {mixed.FRONT: "front", mixed.BACK: "back"}
