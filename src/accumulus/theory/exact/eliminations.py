@@ -405,7 +405,7 @@ _FIRST_SECONDS: Final = 3.0
 #: Fractions of the remaining work for large linear programs: before better edge or face eliminations are searched, and
 #: after it. Larger ones leave less for these and for the exact search if programs prove nothing, smaller ones solve
 #: fewer of them.
-_BRACKETS: Final = 0.5
+_BRACKETS: Final = 0.8
 _MORE_BRACKETS: Final = 0.8
 
 
