@@ -85,7 +85,7 @@ def test_interrupted_results_are_right_and_no_worse(tape, effort, seconds):
 def test_sweeps_end_with_their_deadline(tape):
     for deadline, chunks in (
         (Deadline(0.0), 0), (ticking(1.5), 1), (ticking(5.5), 5),
-        (Deadline(60.0, work=LOOK / 4), 1), (Deadline(60.0, work=2.2 * LOOK), 5),
+        (Deadline(60.0, work=LOOK / 8), 1), (Deadline(60.0, work=1.1 * LOOK), 5),
     ):  # fmt: skip
         network = Network(tape, IN_SEARCH)
         network.sweep(10**9, deadline=deadline)

@@ -54,7 +54,7 @@ STALLED: Final = 3
 #: Approximate seconds of work of a round for each operation. A round begins only if this much work is left; if less
 #: than `LAST` rounds are left, it is the last. Larger numbers end the search early, smaller ones begin a round that is
 #: cut short.
-ROUND: Final = 4e-4
+ROUND: Final = 2e-4
 LAST: Final = 2.0
 #: Number of rounds for which work is reserved while starting programs are made: more rounds leave out starting programs
 #: under short limits, fewer leave no time to combine them.

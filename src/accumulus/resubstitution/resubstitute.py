@@ -45,13 +45,15 @@ TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
 #: More take time for programs that keep failing, fewer give up gains.
 ATTEMPTS: Final = 8
 FEW_ATTEMPTS: Final = 4
-#: Seconds of work to read an operation of a program, and to find definitions of values: a fixed part, a part for each
-#: value, and a part for each pair. Estimates above the true time end the search early, estimates below exceed its work.
-READ: Final = 3.5e-5
-UNIVERSE: Final = (2e-3, 1e-5, 2.5e-8)
+#: Seconds of work: to read an operation of a program; to find definitions of values, a fixed part, a part for each
+#: value, and a part for each pair; to find helpers, for each pair. Estimates above the true time end the search early,
+#: estimates below exceed its work.
+READ: Final = 1e-5
+UNIVERSE: Final = (2e-3, 8e-6, 8e-9)
+HELPED: Final = 5e-8
 #: Seconds of work to select definitions, write the program and check it, without moves: a fixed part, and a part for
 #: each value. Estimates above the true time end the search early, estimates below exceed its work.
-ATTEMPT: Final = (3e-3, 1e-5)
+ATTEMPT: Final = (1e-3, 5e-6)
 #: Fraction of the remaining work for the search in the last round. A larger one leaves no time for a second attempt if
 #: the first fails, a smaller one selects less thoroughly.
 OF_LAST: Final = 0.3
@@ -202,6 +204,8 @@ class Resubstitution:
         if has_helpers and (helped := with_helpers(values, start, seed)) is not None:
             values.read(helped)
         of_programs = len(values.definitions)
+        if has_helpers:
+            deadline.spend(HELPED * min(len(values), MOST_VALUES) ** 2)
         deadline.spend(READ * (len(self._base) + sum(map(len, programs))))
         deadline.spend(UNIVERSE[0] + UNIVERSE[1] * len(values) + UNIVERSE[2] * min(len(values), MOST_VALUES) ** 2)
         if len(values) <= MOST_VALUES:

@@ -59,7 +59,7 @@ CHANCES: Final = 1024
 #: Seconds of work of a move: a factor and its power of the number of nodes, since moves spread in memory; then a part
 #: per node, beyond caches. Accurate within a factor of two over `examples/` and large programs. Estimates above the
 #: true time make fewer moves than fit, estimates below exceed the work.
-MOVE: Final = (1.5e-8, 0.4)
+MOVE: Final = (7.5e-9, 0.4)
 FAR: Final = 1e-11
 #: Seconds of work to make a network, or to write one out: a constant, and per node. Estimates above the true time end
 #: the search early, estimates below exceed its work.
@@ -131,7 +131,7 @@ class Network:
         self._perform(BUILD)
         #: Seconds of work of a move, and number of moves in one call of the kernel.
         self._price = MOVE[0] * self.size ** MOVE[1] + FAR * self.size
-        self._together = max(FEWEST, int(LOOK / 2 / self._price))
+        self._together = max(FEWEST, int(LOOK / 4 / self._price))
 
     @property
     def size(self) -> int:
