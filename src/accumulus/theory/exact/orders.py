@@ -73,15 +73,17 @@ _NOISE: Final = (1.0, 2.0, 4.0)
 _NEIGHBOURS: Final = (1, 1, 2)
 _LEAST_BLOCK: Final = 10
 #: Seconds of work for a change besides its tables. An estimate above the true time makes fewer changes.
-_MOVE_SECONDS: Final = 2e-3
-#: Sets of the search before partitions are changed, with as much work, and the factor until they are again. More sets
-#: delay proofs that need better blocks, fewer spend time on blocks where the search would soon end.
+_MOVE_SECONDS: Final = 1e-3
+#: Sets of the search before partitions are changed, the factor until they are again, and the largest work for changes
+#: relative to the search's, as long as they raise the bound. More sets delay proofs that need better blocks, fewer
+#: spend time on blocks where the search would soon end; more changes delay the search, fewer leave it worse bounds.
 _FIRST: Final = 1 << 15
 _MORE: Final = 4
+_MOST_MOVING: Final = 3.0
 #: Sets of a block for each call of the kernel, and seconds of work for each vertex and word of a set. More sets react
 #: later to the deadline and Ctrl-C, fewer make more calls.
 _SETS: Final = 1 << 11
-_SET_SECONDS: Final = 2e-8
+_SET_SECONDS: Final = 1e-8
 #: The same for pairs of vertices.
 _PAIRS: Final = 1 << 12
 _PAIR_SECONDS: Final = 1e-6
@@ -163,12 +165,17 @@ class OrderSearch(PartSearch):
         nodes = _FIRST if self._most_block > SMALL_BLOCK and self._steps > 1 else self._most_nodes
         while not self.proven and self.looked_at < self._most_nodes:
             yield from self._search(tables, min(nodes, self._most_nodes))
-            if not self.proven and self.looked_at < self._most_nodes:
-                searching = _NODE_SECONDS * self.looked_at * len(self.vertices) * self._words
-                for best in self._moved(tables, rng, searching - moving):
+            searching = _NODE_SECONDS * self.looked_at * len(self.vertices) * self._words
+            work, most = searching - moving, _MOST_MOVING * searching
+            while not self.proven and self.looked_at < self._most_nodes and 0.0 < work <= most - moving:
+                before = sum(int(table[-1]) for table in tables.values())
+                for best in self._moved(tables, rng, work):
                     tables = best
                     yield self.cost
-                nodes, moving = _MORE * nodes, searching
+                moving += work
+                if sum(int(table[-1]) for table in tables.values()) == before:
+                    break
+            nodes *= _MORE
 
     # Blocks
 
