@@ -18,7 +18,7 @@ from accumulus.tape.operations import UNIT as ADDITION
 
 #: Seconds of work of a move, and number of moves in one call of the kernel. An estimate above the true time makes fewer
 #: moves than fit, one below exceeds the work; more moves in a call react later to the deadline and Ctrl-C.
-MOVE: Final = 1e-7
+MOVE: Final = 1.5e-7
 TOGETHER: Final = int(LOOK / 2 / MOVE)
 #: Temperatures at the start and at the end, relative to the cost of an addition. A hotter start loses more of the
 #: program's own definitions, a colder one stays in a local minimum.
