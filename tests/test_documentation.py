@@ -259,7 +259,7 @@ def test_the_comparison_says_where_casadi_is_ahead():
     rows = MEASURED.Group.of("overview").rows
     points = [row for row in rows if row["call"] == "one point" and row["function"] != "geometric mean"]
     assert sum(row["CasADi buffers"] < row["accumulus"] for row in points) == 5
-    assert sum(row["CasADi"] < row["accumulus"] for row in rows if row["call"] == "batch") == 2
+    assert not any(row["CasADi"] < row["accumulus"] for row in rows if row["call"] == "batch")
 
 
 def test_the_notebook_runs_and_shows_its_outputs(tmp_path):
