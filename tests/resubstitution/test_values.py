@@ -159,6 +159,19 @@ def test_values_stay_where_their_bounds_are_not_numbers():
         assert not rounding.is_worse(same, WORSE)
 
 
+def test_values_that_are_rounding_alone_everywhere_stay_numbers():
+    """x + 0.2 - 0.3 - (x - 0.1) has no digit anywhere; that is no pole, at which another program may be undefined."""
+    points = RealPoints(np.array([[0.0], [1.1], [2.3]]), *np.array([[False, True, True]] * 3))
+    tape = Tape(1)
+    difference = tape.subtract(tape.add(0, tape.constant(0.2)), tape.constant(0.3))
+    tape.outputs = [tape.subtract(difference, tape.subtract(0, tape.constant(0.1)))]
+    other = tape.copy()
+    other.outputs = [other.multiply(tape.outputs[0], other.divide(0, 0))]
+    with np.errstate(all="ignore"):
+        assert np.isnan(outputs_at(other, points.at)[0, 0])
+        assert OutputRounding.of(tape, points).is_worse(other, WORSE)
+
+
 def test_errors_of_what_underflows_do_not_count():
     same, other = Tape(2), Tape(2)
     same.outputs = [0]

@@ -73,9 +73,10 @@ class OutputRounding:
         with np.errstate(invalid="ignore"):
             sizes = np.where(np.isfinite(self._before), np.abs(self._before), 0.0)
             usual = sizes[:, self._generic].max(axis=1, initial=0.0, keepdims=True)
-            is_unknown = SLACK * UNIT * self._uncertain > np.fmax(sizes, usual)
+            is_unknown = (SLACK * UNIT * self._uncertain > sizes) & (usual > 0.0) & (usual < LOST * sizes)
         #: Mask of outputs that have to stay numbers, (outputs, points). Where the bound is not a number, only the limit
-        #: is unknown; where the error may exceed all values, as beside a pole, nothing is known.
+        #: is unknown; where a value is far larger than elsewhere, and its error larger still, as beside a pole, nothing
+        #: is known.
         self._is_defined = np.isfinite(self._before) & (np.isfinite(self._limits) | np.isnan(self._uncertain))
         self._is_defined &= ~is_unknown
 

@@ -38,7 +38,7 @@ from accumulus.resubstitution.compiled.reading_kernel import (
     Made,
     ReadingState,
 )
-from accumulus.rewriting.equivalence import CASES, Verification, points_of_cases
+from accumulus.rewriting.equivalence import GUARDS, Verification, points_of_cases
 from accumulus.rewriting.running import (
     DOUBLE,
     LOST,
@@ -126,9 +126,8 @@ class DefinitionTable:
 #: Largest relative error of a value for which equal values are searched. With a larger one, rounded values are equal by
 #: chance; with a smaller one, values with cancellation find no equals.
 ACCURATE: Final = 1e-11
-#: Number of pairs that the kernel tries in one call, and capacity for definitions: memory that is not written is free.
-#: More pairs in a call react later to the deadline, fewer make more calls; a smaller capacity loses definitions of
-#: large programs.
+#: Number of pairs that the kernel tries in one call, and largest capacity for definitions. More pairs in a call react
+#: later to the deadline, fewer make more calls; a smaller capacity loses definitions of large programs.
 PAIRS: Final = 200_000
 MOST: Final = 1_000_000
 #: Numbers that definitions may use even if the program does not contain them. Each is paired with every value, which
@@ -460,7 +459,7 @@ def points_of(
             (anywhere, "inside common generic"),
             (near, "inside generic"),
         ]
-    if CASES.intersection(tape.codes):
+    if GUARDS.intersection(tape.codes):
         parts.append((points_of_cases(tape.inputs, points), ""))
     parts += [(_rare(tape.inputs, span, rng, MOST_FAR // 2 if few else MOST_FAR), "generic"), (whole, "")]
     at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)

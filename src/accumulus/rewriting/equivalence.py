@@ -409,7 +409,7 @@ TRIPLES: Final = 16
 OVERFLOWING: Final = 1000.0
 #: Operations by which programs keep out of what is undefined: a branch that is not taken, and bounds such as
 #: max(length, 1e-9).
-CASES: Final = frozenset(BY_NAME[name].code for name in ("select", "minimum", "maximum"))
+GUARDS: Final = frozenset(BY_NAME[name].code for name in ("select", "minimum", "maximum"))
 
 
 def points_of_cases(inputs: int, points: Reals | None) -> Reals:
@@ -442,7 +442,7 @@ class Definedness:
     """
 
     def __init__(self, tape: Tape, points: Reals | None) -> None:
-        self._at = points_of_cases(tape.inputs, points) if tape.inputs and CASES.intersection(tape.codes) else None
+        self._at = points_of_cases(tape.inputs, points) if tape.inputs and GUARDS.intersection(tape.codes) else None
         self._is_defined = self._finite(tape)
 
     def includes(self, tape: Tape) -> bool:

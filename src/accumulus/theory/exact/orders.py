@@ -168,12 +168,12 @@ class OrderSearch(PartSearch):
             searching = _NODE_SECONDS * self.looked_at * len(self.vertices) * self._words
             work, most = searching - moving, _MOST_MOVING * searching
             while not self.proven and self.looked_at < self._most_nodes and 0.0 < work <= most - moving:
-                before = sum(int(table[-1]) for table in tables.values())
+                before = _total(tables)
                 for best in self._moved(tables, rng, work):
                     tables = best
                     yield self.cost
                 moving += work
-                if sum(int(table[-1]) for table in tables.values()) == before:
+                if _total(tables) == before:
                     break
             nodes *= _MORE
 
@@ -254,7 +254,7 @@ class OrderSearch(PartSearch):
         tables: _Tables = {}
         for block in blocks:
             tables[block] = self._table(block)
-        bound = sum(int(table[-1]) for table in tables.values())
+        bound = _total(tables)
         self.lower_bound = max(self.lower_bound, bound)
         return tables, bound
 
@@ -443,6 +443,11 @@ class OrderSearch(PartSearch):
         order = tuple(self._state.intermediates[k] for k in reversed(reverse))
         assert _price(self._state, order) == optimum, f"the best order costs {optimum}, but not when it is followed"
         return order
+
+
+def _total(tables: _Tables) -> int:
+    """Return the bound that the blocks of a partition add up to."""
+    return sum(int(table[-1]) for table in tables.values())
 
 
 def _words(bits: int, count: int) -> NDArray[np.int64]:
