@@ -39,7 +39,7 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.graph.rotations import with_rotations
-from accumulus.resubstitution.optimise import has_derivatives_of
+from accumulus.resubstitution.optimise import ROTATIONS, has_derivatives_of
 from accumulus.rewriting.optimise import preview
 from accumulus.search.find import find_plan
 from accumulus.search.plan import BodyPlan, Plan
@@ -580,7 +580,7 @@ class _Accumulating:
                 made += [
                     each
                     for each in others
-                    if each[1] == first[1] and has_derivatives_of(each[0], first[0], self.context, None)
+                    if each[1] == first[1] and has_derivatives_of(each[0], first[0], self.context, None, ROTATIONS)
                 ]
             costs = [preview(tape, self.context) for tape, _, _ in made] if len(made) > 1 else [0]
             self._accumulated[key] = made[int(np.argmin(costs))]

@@ -129,7 +129,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     straight = replace(recording, other=None, unrolled=0)
 
     def written_out(preparation: Preparation) -> Derivation:
-        if starts or not kind.derivatives or kind.first is not None:
+        if starts or kind.first is not None:
             return straight_line(straight, kind, selection, preparation, planned=planned, starts=starts)
         jacobians = jacobian_starts(recording, kind, selection, preparation, planned and planned[0])
         return straight_line(straight, kind, selection, preparation, starts=jacobians)

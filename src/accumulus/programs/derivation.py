@@ -23,8 +23,6 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import Leaf, together
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.graphs import (
-    ROTATIONS,
-    WAVES,
     Start,
     cheapest,
     counts_of,
@@ -39,7 +37,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import ByValue, has_derivatives_of, is_by_value
+from accumulus.resubstitution.optimise import ROTATIONS, ByValue, Theorem, has_derivatives_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import BodyPlan, Plan
@@ -73,7 +71,7 @@ class Accumulated:
     plan: Plan  # verified plan of their accumulation
     by_value: ByValue | None = None  # record of resubstitution, if it ran
     stages: tuple[tuple[str, int], ...] = ()  # names of the stages of rewriting, and the operations that each left
-    theorem: str = ""  # theorem that gives some derivatives of the graph, or empty
+    theorem: Theorem | None = None  # theorem that gives values or derivatives of the graph
 
     def report(self, program: Any) -> Report:
         """Return the report: counts by method, operations by kind, time of each stage."""
@@ -155,7 +153,7 @@ def straight_line(
             k
             for k, (start, (_, tape)) in enumerate(zip(starts, emitted, strict=True))
             if not start.theorem
-            or has_derivatives_of(tape, original, preparation.context, preparation.points, real=start.theorem == WAVES)
+            or has_derivatives_of(tape, original, preparation.context, preparation.points, start.theorem)
         ]
         starts, emitted = [starts[k] for k in agreeing], [emitted[k] for k in agreeing]
         if len(starts) > 1:

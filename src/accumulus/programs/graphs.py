@@ -18,8 +18,9 @@ no longer depends on an argument after rewriting, the Jacobian would have fewer 
 function is differentiated as recorded.
 
 **Starts by a theorem.** Rotations by vectors have short derivatives that no elimination order of their operations finds
-(`accumulus.graph.rotations`). A function with rotations has one more start, whose derivatives are compared with those
-of the first.
+(`accumulus.graph.rotations`), and linear systems with definite matrices need no exchanges of rows
+(`accumulus.graph.exchanges`). A function with them has one more start, whose derivatives are compared with those of the
+first.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from accumulus.context import Context
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
+from accumulus.graph.exchanges import without_exchanges
 from accumulus.graph.graph import DifferentiationGraph, are_selected
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.graph.rotations import with_rotations
@@ -44,7 +46,8 @@ from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.programs.waves import with_sums_of_waves
-from accumulus.resubstitution.optimise import shorter_by_angles
+from accumulus.resubstitution.optimise import EXCHANGES, ROTATIONS, WAVES, Theorem, is_equal, shorter_by_angles
+from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
@@ -249,6 +252,8 @@ ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
 #: derivatives multiply.
 MOST: Final = 2_000
 _SHARE: Final = 0.3
+#: The same for a function that is differentiated without exchanges of rows, too.
+MOST_EXCHANGED: Final = 50_000
 #: A Jacobian is formed if it takes at most this many products and sums for each edge; a direction takes one. With a
 #: larger number, Jacobians are formed that cost more than the sweeps they replace; with a smaller one, shorter products
 #: are missed.
@@ -259,9 +264,6 @@ LOOKS: Final = 60
 #: Starts with more operations than this multiple of the fewest are not compared. Comparing more of them takes time,
 #: comparing fewer misses starts that rewriting shortens most.
 _MORE: Final = 1.15
-#: Names of theorems, for reports.
-ROTATIONS: Final = "left Jacobian of rotations by vectors"
-WAVES: Final = "Roe's property: strengths of waves that add up to a jump"
 #: The sweep for one direction, or one row of weights.
 _SWEEPS: Final = {Seeds.TANGENTS: "forward", Seeds.COTANGENTS: "reverse"}
 #: Operations whose derivatives may depend on the rounding of their arguments or of the values they select from. A value
@@ -286,8 +288,8 @@ class Start:
     linearization: Linearization  # the tape has the same outputs for all starts
     plan: Plan | None = None  # plan for the graph; None if it is still to be found
     is_short: bool = False  # True if the differentiated function has been rewritten
-    # theorem that gives some derivatives, so that the emitted ones are to be compared with those of the first start
-    theorem: str = ""
+    # theorem that gives values or derivatives, so that the emitted ones are compared with those of the first start
+    theorem: Theorem | None = None
 
 
 def shorter_recording(
@@ -318,7 +320,7 @@ def jacobian_starts(
     preparation: Preparation,
     linearization: Linearization | None,
 ) -> list[Start]:
-    """Return the graphs of a Jacobian to choose from; a long one is derived from the shortened function.
+    """Return the graphs of a function or its Jacobian to choose from; a long function is shortened first.
 
     All have the same pattern of nonzeros.
 
@@ -331,14 +333,15 @@ def jacobian_starts(
     """
     with preparation.stage("linearize"):
         linearization = linearization or linearized(recording, kind, selection, preparation.name)
-    if counts_of(linearization)[0] >= LONG:
+    is_long = counts_of(linearization)[0] >= LONG
+    if is_long:
         short = shorter_recording(recording, preparation, BEFORE[1], sums_of_angles=True)
         if short is not None:
             with preparation.stage("linearize"):
                 shorter = linearized(short, kind, selection, preparation.name)
             linearization = shorter if _have_same_pattern(linearization, shorter) else linearization
-        return [Start(linearization)]
-    return [Start(linearization), *_by_theorems(recording, kind, selection, preparation, linearization)]
+    others = _by_theorems(recording, kind, selection, preparation, linearization, is_long=is_long)
+    return [Start(linearization), *others]
 
 
 def _by_theorems(
@@ -347,17 +350,36 @@ def _by_theorems(
     selection: Selection,
     preparation: Preparation,
     linearization: Linearization,
+    *,
+    is_long: bool = False,
 ) -> list[Start]:
-    """Return starts with the same pattern as the graph of a recording, in which theorems give values or derivatives."""
-    options, points = preparation.options, preparation.points
-    if not options.compares_rewritten or recording.scalars.operations > MOST:
+    """Return starts with the same pattern as the graph of a recording, in which theorems give values or derivatives.
+
+    Args:
+        recording: recording of the function.
+        kind: kind of the derivatives.
+        selection: differentiated arguments, and the selected entries.
+        preparation: name, options, deadline and stages.
+        linearization: graph of the recording.
+        is_long: if True, only try the theorem that shortens the function, too.
+    """
+    options, points, tape = preparation.options, preparation.points, recording.scalars
+    if not options.compares_rewritten or tape.operations > MOST_EXCHANGED:
         return []
+    made: list[tuple[Recording, Theorem]] = []
+    waves = None
     with preparation.stage("linearize"):
-        made = [(recording.computing(tape), ROTATIONS) for tape in with_rotations(recording.scalars, recording.results)]
-        waves = None if recording.guards else with_sums_of_waves(recording.scalars, preparation.context, points)
+        if kind.derivatives and not is_long and tape.operations <= MOST:
+            made += [(recording.computing(other), ROTATIONS) for other in with_rotations(tape, recording.results)]
+            waves = None if recording.guards else with_sums_of_waves(tape, preparation.context, points)
+        without = without_exchanges(tape, points)
     if waves is not None:
         by_waves = recording.computing(waves)
         made.append((shorter_recording(by_waves, preparation, BEFORE[1]) or by_waves, WAVES))
+    if without is not None:
+        # the sign of a determinant depends on exchanges, and logarithms of pivots have laws for real numbers
+        of_reals = not is_equal(canonical(tape), without)
+        made.append((recording.computing(without), EXCHANGES._replace(of_reals=of_reals)))
     with preparation.stage("linearize"):
         starts = [
             Start(linearized(other, kind, selection, preparation.name), theorem=theorem) for other, theorem in made

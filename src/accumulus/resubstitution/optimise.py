@@ -248,8 +248,21 @@ def rewrite(
 # By a theorem --------------------------------------------------------------------------------------------------------
 
 
+class Theorem(NamedTuple):
+    """A theorem that gives a function or its derivatives in another form."""
+
+    name: str  # for reports
+    of_reals: bool = False  # True if it holds for real numbers alone, since it has roots of products
+
+
+#: Theorems about derivatives of rotations, strengths of waves, and solutions of linear systems.
+ROTATIONS: Final = Theorem("left Jacobian of rotations by vectors")
+WAVES: Final = Theorem("Roe's property: strengths of waves that add up to a jump", of_reals=True)
+EXCHANGES: Final = Theorem("positive definite matrices need no exchanges of rows")
+
+
 def has_derivatives_of(
-    tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None, *, real: bool = False
+    tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None, theorem: Theorem
 ) -> bool:
     """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely.
 
@@ -258,13 +271,15 @@ def has_derivatives_of(
         other: the other tape.
         context: options and deadline.
         points: points of the domain, (points, inputs).
-        real: if True, the theorem holds for real numbers alone, since it has roots of products.
+        theorem: the theorem.
     """
     start = canonical(other)
-    if real and points is not None and len(points):
+    if theorem.of_reals and points is not None and len(points):
         # a root of a square is its base for one sign alone
         points = np.concatenate([points, points[0] * (1.0 - 2.0 * np.eye(points.shape[1])), -points[:1]])
-    if not (real or is_equal(start, tape)) or is_more_uncertain(start, tape, context, points, by_theorem=True):
+    if not (theorem.of_reals or is_equal(start, tape)):
+        return False
+    if is_more_uncertain(start, tape, context, points, by_theorem=True):
         return False
     return Definedness(start, points).includes(tape)
 

@@ -75,7 +75,8 @@ def products(pattern: NDArray[np.bool_]) -> int:
 def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triangular) -> Rows:
     """Return the solutions x with the derivatives of A⁻¹·(b - A·x) for constant A⁻¹ and x: dx is A⁻¹·(db - dA·x).
 
-    A⁻¹ is not formed: the residual passes through the elimination's constant factors, as the right-hand side did.
+    A⁻¹ is not formed: the residual passes through the elimination's constant factors, as the right-hand side did. If x
+    is A⁻¹, it is multiplied by x.
     """
     columns = list(zip(*[[_fixed(tape, x) for x in row] for row in solutions], strict=True))
     steps = [
@@ -85,7 +86,13 @@ def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triang
         ]
         for row, sides in zip(a, b, strict=True)
     ]
-    triangular.solve_as_constant(steps)
+    if all(side == tape.constant(float(i == j)) for i, row in enumerate(b) for j, side in enumerate(row)):
+        # constant weights are no copies of solutions (`accumulus.elimination.implicit`)
+        inverse = [[_fixed(tape, _fixed(tape, x)) for x in row] for row in solutions]
+        columns = list(zip(*steps, strict=True))
+        steps = [[tape.sum(map(tape.multiply, row, column)) for column in columns] for row in inverse]
+    else:
+        triangular.solve_as_constant(steps)
     return [
         [tape.apply("attach", x, step) for x, step in zip(*rows, strict=True)]
         for rows in zip(solutions, steps, strict=True)

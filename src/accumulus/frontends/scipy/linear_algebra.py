@@ -74,8 +74,21 @@ def _solve(tape: Tape, a: Any, b: Any, lower: bool = False, assume_a: Any = None
     if matrix.ndim == 2 and assume_a in ("upper triangular", "lower triangular"):
         return _solve_triangular(tape, matrix, b, trans=int(transposed), lower=assume_a.startswith("lower"))
     if matrix.ndim == 2 and assume_a in POSITIVE:
-        return _cho_solve(tape, (np.linalg.cholesky(matrix), True), b)
+        return _solve_definite(tape, matrix, as_array(tape, b))
     return systems.solve(tape, matrix.mT if transposed else matrix, b)
+
+
+def _solve_definite(tape: Tape, matrix: Any, b: Any) -> Any:
+    """Return the solutions for a positive definite matrix, by Cholesky's factor.
+
+    They are implicit functions: the factor is not differentiated, unless LAPACK computes it.
+    """
+    factor, n = np.linalg.cholesky(matrix), len(matrix)
+    solutions = _cho_solve(tape, (factor, True), b)
+    if systems.is_equation(tape, n * n * n // 6):
+        return solutions
+    step = _cho_solve(tape, (fixed(tape, factor), True), b - matrix @ fixed(tape, solutions))
+    return attached(tape, solutions, step)
 
 
 @_records("cho_factor")
