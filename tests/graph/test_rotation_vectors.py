@@ -128,7 +128,7 @@ def test_programs_are_shorter_by_default(form, monkeypatch):
         ]
 
     jacobian, *others = programs()
-    assert jacobian.report().theorem == "left Jacobian of rotations by vectors"
+    assert jacobian.report().theorem == "left Jacobian of rotations"
     assert "by theorem" in str(jacobian.report())
     monkeypatch.setattr("accumulus.programs.graphs.with_rotations", lambda *_: [])
     before, *others_before = programs()
@@ -276,10 +276,12 @@ def test_wrong_derivatives_are_refused(monkeypatch):
         np.testing.assert_allclose(by_w[:, k], (by_rodrigues(W + step, X) - rest) / 1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("spoiled", ["_last_coefficient", "by_vector", "by_factors"])
+@pytest.mark.parametrize("spoiled", ["_last", "by_rotation", "by_factors"])
 def test_every_part_of_the_theorem_is_checked(spoiled, monkeypatch):
-    part = getattr(rotations._Frame, spoiled)
-    monkeypatch.setattr(rotations._Frame, spoiled, lambda self, *args: self._made.multiply(part(self, *args), self._s))
+    part = getattr(rotations._VectorFrame, spoiled)
+    monkeypatch.setattr(
+        rotations._VectorFrame, spoiled, lambda self, *args: self._made.multiply(part(self, *args), self._s)
+    )
     result = acc.jacobian(by_rodrigues, (0, 1), cache=False)
     result(W, X)
     assert not result.report().theorem
@@ -306,6 +308,121 @@ def test_programs_of_rotations(data):
     exact = np.array(exact_jacobian(acc.trace(f, q).tape, q), float)
     result = acc.jacobian(f, cache=False)(q)
     np.testing.assert_allclose(result, exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max())
+
+
+def matrix_of_quaternion(q):
+    """Rotation matrix of a unit quaternion, scalar first."""
+    a, x, y, z = q
+    return np.array(
+        [
+            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - a * z), 2.0 * (x * z + a * y)],
+            [2.0 * (x * y + a * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - a * x)],
+            [2.0 * (x * z - a * y), 2.0 * (y * z + a * x), 1.0 - 2.0 * (x * x + y * y)],
+        ]
+    )
+
+
+def by_unit_quaternion(q, x):
+    turn = 2.0 * np.cross(q[1:], x)
+    return x + q[0] * turn + np.cross(q[1:], turn)
+
+
+def unit(q):
+    return q / np.sqrt(np.sum(q**2))
+
+
+#: Functions of a quaternion and a vector, and the rotation that they compute, with the scalar last.
+OF_QUATERNIONS = {
+    "matrix": (lambda q, x: matrix_of_quaternion(unit(q)) @ x, lambda q: q[[1, 2, 3, 0]]),
+    "transposed matrix": (
+        lambda q, x: matrix_of_quaternion(unit(q)).T @ x,
+        lambda q: q[[1, 2, 3, 0]] * [-1.0, -1.0, -1.0, 1.0],
+    ),
+    "formula": (lambda q, x: by_unit_quaternion(unit(q), x), lambda q: q[[1, 2, 3, 0]]),
+    "norm": (lambda q, x: by_unit_quaternion(q / np.linalg.norm(q), x), lambda q: q[[1, 2, 3, 0]]),
+    "scalar last": (lambda q, x: by_unit_quaternion(unit(q)[[3, 0, 1, 2]], x), lambda q: q),
+    "Rotation": (lambda q, x: Rotation.from_quat(q).apply(x), lambda q: q),
+    "inverse Rotation": (lambda q, x: Rotation.from_quat(q).inv().apply(x), lambda q: q * [-1.0, -1.0, -1.0, 1.0]),
+}
+
+QX = np.array([0.9, -0.3, 0.4, 0.2, 1.0, 2.0, -0.7])
+
+
+def of_quaternion(name):
+    rotate = OF_QUATERNIONS[name][0]
+
+    def f(v):
+        y = rotate(v[:4], v[4:])
+        return np.array([y[0] / y[2], y[1] / y[2], y @ np.array([1.0, 2.0, 3.0])])
+
+    return f
+
+
+class TestQuaternions:
+    @pytest.mark.parametrize("name", OF_QUATERNIONS)
+    def test_derivatives_are_right_and_shorter(self, name, monkeypatch):
+        rotate, meaning = OF_QUATERNIONS[name]
+        np.testing.assert_allclose(rotate(QX[:4], QX[4:]), Rotation.from_quat(meaning(QX[:4])).apply(QX[4:]))
+        f = of_quaternion(name)
+        tape, draw = acc.trace(f, QX).tape, np.random.default_rng(5)
+        right = canonical(emitted(tape))
+        made = with_rotations(tape)
+        assert len(made) == 2
+        for each in made:
+            np.testing.assert_array_equal(evaluate(each, QX), evaluate(tape, QX))
+            verify_by_any(right, emitted(each))
+        jacobian = acc.value_and_jacobian(f, cache=False)
+        program = jacobian.compile(QX)
+        assert program.report().theorem == "left Jacobian of rotations"
+        for point in (QX, *draw.normal(size=(3, 7)), np.concatenate([1e3 * QX[:4], QX[4:]])):
+            exact = np.array(exact_jacobian(tape, point), float)
+            np.testing.assert_allclose(jacobian(point)[1], exact, rtol=1e-11, atol=1e-12 * np.abs(exact).max())
+        monkeypatch.setattr("accumulus.programs.graphs.with_rotations", lambda *_: [])
+        assert program.operations < 0.9 * acc.value_and_jacobian(f, cache=False).compile(QX).operations
+
+    def test_other_quadratic_functions_are_no_rotations(self):
+        """A quaternion that is assumed to have length 1, one of five entries, and one that is divided by another."""
+        for rotate in (
+            by_unit_quaternion,
+            lambda q, x: matrix_of_quaternion(q) @ x,
+            lambda q, x: by_unit_quaternion(q / np.sqrt(q @ q + x[0] ** 2), x),
+            lambda q, x: by_unit_quaternion(q / np.sqrt(q[::-1] @ q), x),
+            lambda q, x: by_unit_quaternion(q / (q @ q), x),
+        ):
+            f = lambda v, rotate=rotate: rotate(v[:4], v[4:])  # noqa: E731
+            tape = acc.trace(f, QX).tape
+            exact = np.array(exact_jacobian(tape, QX), float)
+            assert with_rotations(tape) == []
+            np.testing.assert_allclose(acc.jacobian(f, cache=False)(QX), exact, rtol=1e-11, atol=1e-11)
+
+    @pytest.mark.parametrize("spoiled", ["_prepared", "by_rotation", "by_factors"])
+    def test_every_part_of_the_theorem_is_checked(self, spoiled, monkeypatch):
+        part = getattr(rotations._QuaternionFrame, spoiled)
+
+        def wrong(self, *args):
+            result = part(self, *args)
+            if isinstance(result, list):  # L
+                return [result[1], result[0], *result[2:]]
+            return self._made.multiply(result, self._twice)
+
+        monkeypatch.setattr(rotations._QuaternionFrame, spoiled, wrong)
+        result = acc.jacobian(of_quaternion("formula"), cache=False)
+        result(QX)
+        assert not result.report().theorem
+
+    def test_derivatives_at_length_zero_are_those_of_the_case(self):
+        rotate = acc.jacobian(
+            lambda q, x: np.where(q @ q > 1e-12, by_unit_quaternion(unit(q), x), x + q[:3]), (0, 1), cache=False
+        )
+        rotate(QX[:4], QX[4:])
+        by_q, by_x = rotate(np.zeros(4), QX[4:])
+        np.testing.assert_array_equal(by_q, np.eye(3, 4))
+        np.testing.assert_array_equal(by_x, np.eye(3))
+
+    def test_quaternions_of_length_zero_have_no_derivative_as_before(self):
+        f = of_quaternion("formula")
+        with np.errstate(invalid="ignore"), pytest.warns(acc.errors.NaNWarning):
+            assert np.isnan(acc.jacobian(f, cache=False)(np.concatenate([np.zeros(4), QX[4:]]))).any()
 
 
 class TestLoops:

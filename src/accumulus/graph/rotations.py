@@ -1,4 +1,4 @@
-"""Rotations by vectors, whose derivatives a theorem gives.
+"""Rotations by vectors and by quaternions, whose derivatives a theorem gives.
 
 The rotation matrix of a vector w of length θ is R = c I + s [w] + v w wᵀ, with c = cos θ, s = sin θ / θ and
 v = (1 - cos θ) / θ², where [w] x = w × x (Rodrigues). If y = R x, then
@@ -11,15 +11,23 @@ with x instead. They lead to the same derivatives, but no order of elimination f
 returns programs with other local derivatives, attached to y: their graphs have vertices for φ. R dx is computed as the
 program computes R x, or with the entries of R; either may be shorter.
 
+A quaternion q = (a, u) of any length, divided by its length, is a rotation with
+
+    φ = 2 / |q|² · (a du - u da + u × du),
+
+the vector part of 2 q̇ q* in the same reference. A unit quaternion that is not divided by its length is none: its
+formulas are polynomials with other derivatives.
+
 Rotations are found numerically. The program runs at random points. For each sum of three squares, of the entries of w,
-R x is computed for triples of values x, and looked up among the values of the program. So it does not matter whether a
-program has Rodrigues' formula, a matrix or a quaternion.
+or four, of q, R x is computed for triples of values x, and looked up among the values of the program. So it does not
+matter whether a program has Rodrigues' formula, a matrix or a quaternion.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -55,26 +63,69 @@ _ONE, _ZERO = -1, -2
 Reals = NDArray[np.float64]
 
 
-class _Vector(NamedTuple):
-    """A rotation vector r = scale · w, and the values that depend on its length."""
+class _Dependent(NamedTuple):
+    """Values that depend on the sum of the squares of some entries."""
 
-    entries: tuple[int, ...]  # references of w
-    square: int  # reference of |w|²
-    scale: float
-    at: Reals  # r at the points, (3, points)
-    targets: NDArray[np.int64]  # references of the values that depend on |w|²
+    square: int  # reference of the sum
+    targets: NDArray[np.int64]  # references of the values that depend on it
     by_cases: NDArray[np.bool_]  # True for the references of those that depend on it by cases
 
-    def of_half(self) -> tuple[Reals, Reals]:
-        """Return sin(θ/2)/θ and cos(θ/2) at the points."""
+
+class _Vector(NamedTuple):
+    """A rotation vector r = scale · w."""
+
+    entries: tuple[int, ...]  # references of w
+    scale: float
+    at: Reals  # r at the points, (3, points)
+    of_length: _Dependent
+
+    @classmethod
+    def of(cls, entries: tuple[int, ...], values: Reals, of_length: _Dependent) -> Iterator[_Vector]:
+        """Yield the vectors of which w may be a multiple."""
+        for scale in (sign * size for size in _ANGLES for sign in (1.0, -1.0)):
+            yield cls(entries, scale, scale * values[list(entries)], of_length)
+
+    @property
+    def matrices(self) -> Reals:
+        """The rotation matrices, (3, 3, points)."""
+        angle = _lengths(self.at)
+        return _combined_at(np.cos(angle), np.sin(angle) / angle, (1.0 - np.cos(angle)) / angle**2, self.at)
+
+    def of_half(self) -> tuple[Reals, ...]:
+        """Return sin(θ/2)/θ and cos(θ/2) at the points, which a program needs that is defined at angle 0."""
         angles = _lengths(self.at)
         return np.sin(angles / 2.0) / angles, np.cos(angles / 2.0)
 
 
-class _Turned(NamedTuple):
-    """Values that are a rotated vector: y = R(r) x."""
+class _Quaternion(NamedTuple):
+    """A quaternion (a, scale · u), divided by its length."""
 
-    vector: _Vector
+    entries: tuple[int, ...]  # references of a and u
+    scale: float  # 1; or -1 for the conjugate
+    at: Reals  # (a, scale · u) at the points, (4, points)
+    of_length: _Dependent
+
+    @classmethod
+    def of(cls, entries: tuple[int, ...], values: Reals, of_length: _Dependent) -> Iterator[_Quaternion]:
+        """Yield the quaternions with these entries, with the scalar first or last, and their conjugates."""
+        for ordered, scale in itertools.product((entries, (entries[-1], *entries[:-1])), (1.0, -1.0)):
+            yield cls(ordered, scale, values[list(ordered)] * np.array([[1.0], *[[scale]] * 3]), of_length)
+
+    @property
+    def matrices(self) -> Reals:
+        """The rotation matrices, (3, 3, points)."""
+        scalar, vector = self.at[0], self.at[1:]
+        twice = 2.0 / (self.at**2).sum(axis=0)
+        return _combined_at(twice * scalar**2 - 1.0, twice * scalar, twice, vector)
+
+    def of_half(self) -> None:
+        """Return None: no quaternion has a rotation at length 0."""
+
+
+class _Turned(NamedTuple):
+    """Values that are a rotated vector: y = R x."""
+
+    rotation: _Vector | _Quaternion
     before: tuple[int, ...]  # references of x, or _ONE and _ZERO
     after: tuple[tuple[int, int], ...]  # references of y, and their signs
     is_smooth: bool  # True if y depends on the length by cases, so that it may be defined at angle 0
@@ -100,10 +151,12 @@ def with_rotations(tape: Tape, results: int | None = None) -> list[Tape]:
     >>> [len(made.outputs) for made in with_rotations(tape)]
     [3]
     """
-    if not {_SINE, _COSINE, _ROOT}.issubset(tape.codes):
+    least = len("xyz") if {_SINE, _COSINE, _ROOT}.issubset(tape.codes) else len("wxyz")
+    is_square = np.array(tape.first) == np.array(tape.second)
+    if np.count_nonzero(is_square & (np.frombuffer(tape.codes, np.uint8) == MULTIPLY)) < least:  # the usual case
         return []
     search = _Search(tape, tape.outputs[:results])
-    turned = list(search.turned())
+    turned = list(search.turned(least))
     has_factors = any(max(each.before) >= 0 for each in turned)
     return [_attached(search, turned, by_matrix) for by_matrix in (False, True)[: 1 + has_factors] if turned]
 
@@ -130,58 +183,61 @@ class _Search:
         everything.outputs = list(range(len(everything)))
         return outputs_at(everything, np.random.default_rng(0).normal(size=(POINTS, everything.inputs)))
 
-    def turned(self) -> Iterator[_Turned]:
-        """Yield all rotated vectors."""
+    def turned(self, least: int) -> Iterator[_Turned]:
+        """Yield all vectors that are rotated by this number of values, or more."""
         tape = self.tape
-        for square in np.flatnonzero(self._is_needed[tape.inputs :]) + tape.inputs:
-            entries = _squares(tape, int(square))
-            if entries is not None:
-                yield from self._turned_by(int(square), entries)
+        codes = np.frombuffer(tape.codes, np.uint8)
+        for square in np.flatnonzero(self._is_needed & (codes == ADD)).tolist():
+            entries = _squares(tape, square)
+            if entries is not None and len(entries) >= least:
+                yield from self._turned_by(square, entries)
 
-    def find(self, vector: _Vector, wanted: Reals, *, by_cases: bool = False) -> tuple[int, int] | None:
-        """Return a value that depends on the length of a vector, and its sign; None if there is none.
+    def find(self, among: _Dependent, wanted: Reals, *, by_cases: bool = False) -> tuple[int, int] | None:
+        """Return a value that depends on a length, and its sign; None if there is none.
 
         Args:
-            vector: the vector.
+            among: values that depend on the length.
             wanted: the value at the points.
             by_cases: True for a value that depends on the length by cases.
         """
-        targets = vector.targets
+        targets = among.targets
         sizes, size = np.abs(self._values[targets, 0]), abs(wanted[0])
         begin, end = np.searchsorted(sizes, [size * (1.0 - EQUAL), size * (1.0 + EQUAL)])
         for reference in targets[begin:end].tolist():
             for sign in (1, -1):
                 is_equal = np.allclose(sign * self._values[reference], wanted, rtol=EQUAL, atol=EQUAL)
-                if is_equal and (vector.by_cases[reference] or not by_cases):
+                if is_equal and (among.by_cases[reference] or not by_cases):
                     return reference, sign
         return None
 
     def _turned_by(self, square: int, entries: tuple[int, ...]) -> Iterator[_Turned]:
-        """Yield the vectors that are rotated by a vector of three values, whose squares have a sum."""
+        """Yield the vectors that are rotated by three or four values, whose squares have a sum."""
         values = self._values
         depends, by_cases = self._depending(square)
         targets = np.flatnonzero(depends)
         targets = targets[np.argsort(np.abs(values[targets, 0]), kind="stable")]
+        of_length = _Dependent(square, targets, by_cases)
         factors = sorted(self._factors(square, depends).difference(entries))[:MOST_FACTORS]
         units = np.where(np.eye(3, dtype=bool), _ONE, _ZERO)
         triples = np.concatenate([np.array(factors, np.int64)[_permutations(len(factors))], units])
         # the last two rows are those of _ZERO and _ONE
         values_of = np.concatenate([values, np.zeros((1, POINTS)), np.ones((1, POINTS))])
-        for scale in (sign * size for size in _ANGLES for sign in (1.0, -1.0)):
-            vector = _Vector(entries, square, scale, scale * values[list(entries)], targets, by_cases)
-            has_smooth = all(self.find(vector, wanted, by_cases=True) for wanted in vector.of_half())
-            matrices = _matrices(vector.at)
+        kind: type[_Vector | _Quaternion] = _Vector if len(entries) == len("xyz") else _Quaternion
+        for rotation in kind.of(entries, values, of_length):
+            of_half = rotation.of_half()
+            has_smooth = of_half is not None and all(self.find(of_length, each, by_cases=True) for each in of_half)
+            matrices = rotation.matrices
             # most triples have no entry of the right size at the first point
             sizes, near = np.abs(values[targets, 0]), np.abs(values_of[triples, 0] @ matrices[:, :, 0].T)
             begins, ends = (np.searchsorted(sizes, near * (1.0 + side * EQUAL)) for side in (-1, 1))
             for k in np.flatnonzero((begins < ends).all(axis=1)).tolist():
                 before = tuple(triples[k].tolist())
                 after = np.einsum("ijp,jp->ip", matrices, values_of[triples[k]])
-                found = [each for entry in after if (each := self.find(vector, entry)) is not None]
+                found = [each for entry in after if (each := self.find(of_length, entry)) is not None]
                 is_smooth = any(by_cases[reference] for reference, _ in found)
                 is_after = all(reference > max(before) for reference, _ in found)
                 if len(found) == len(after) and is_after and (has_smooth or not is_smooth):
-                    yield _Turned(vector, before, tuple(found), is_smooth)
+                    yield _Turned(rotation, before, tuple(found), is_smooth)
 
     def _depending(self, square: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return True for needed values that depend on a value, and for those that depend on it by cases.
@@ -222,10 +278,10 @@ def _permutations(count: int) -> NDArray[np.int64]:
 
 
 def _squares(tape: Tape, reference: int) -> tuple[int, ...] | None:
-    """Return the values whose squares are added, if they are three different ones."""
+    """Return the values whose squares are added, if they are three or four different ones."""
     terms: list[int] = []
     waiting = [reference]
-    while waiting and len(terms) + len(waiting) <= len("xyz"):
+    while waiting and len(terms) + len(waiting) <= len("wxyz"):
         term = waiting.pop()
         if term < tape.inputs:
             return None
@@ -236,7 +292,7 @@ def _squares(tape: Tape, reference: int) -> tuple[int, ...] | None:
             terms.append(first)
         else:
             return None
-    return tuple(sorted(terms)) if not waiting and len(set(terms)) == len("xyz") else None
+    return tuple(sorted(terms)) if not waiting and len("xyz") <= len(set(terms)) == len(terms) else None
 
 
 def _lengths(vectors: Reals) -> Reals:
@@ -245,14 +301,12 @@ def _lengths(vectors: Reals) -> Reals:
     return lengths
 
 
-def _matrices(vectors: Reals) -> Reals:
-    """Return the rotation matrices of vectors (3, points), as (3, 3, points)."""
-    angle = _lengths(vectors)
-    x, y, z = np.sin(angle) / angle * vectors
+def _combined_at(one: Reals, skew: Reals, outer: Reals, vectors: Reals) -> Reals:
+    """Return the matrices one · I + skew · [r] + outer · r rᵀ for vectors (3, points), as (3, 3, points)."""
+    x, y, z = skew * vectors
     zero = np.zeros_like(x)
     turn = np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]])
-    outer = (1.0 - np.cos(angle)) / angle**2 * vectors[:, np.newaxis] * vectors
-    matrices: Reals = np.cos(angle) * np.eye(3)[:, :, np.newaxis] + turn + outer
+    matrices: Reals = one * np.eye(3)[:, :, np.newaxis] + turn + outer * vectors[:, np.newaxis] * vectors
     return matrices
 
 
@@ -266,22 +320,24 @@ def _attached(search: _Search, turned: Sequence[_Turned], by_matrix: bool) -> Ta
     for reference in range(tape.inputs, len(tape)):
         plain.record(reference)
     rows = {reference: (each, row) for each in turned for row, (reference, _) in enumerate(each.after)}
-    frames: dict[tuple[int, float, bool], _Frame] = {}
+    frames: dict[tuple[int, tuple[int, ...], float, bool], _Frame] = {}
     for reference in range(tape.inputs, len(tape)):
         copy.record(reference)
         if reference in rows:
             each, row = rows[reference]
-            key = each.vector.square, each.vector.scale, each.is_smooth
+            rotation = each.rotation
+            key = rotation.of_length.square, rotation.entries, rotation.scale, each.is_smooth
             if key not in frames:
-                frames[key] = _Frame(search, made, plain, copy, each)
-            slope = made.add(frames[key].by_vector(each, row), frames[key].by_factors(each, row, by_matrix))
+                frame = _VectorFrame if isinstance(rotation, _Vector) else _QuaternionFrame
+                frames[key] = frame(search, made, plain, copy, each)
+            slope = made.add(frames[key].by_rotation(each, row), frames[key].by_factors(each, row, by_matrix))
             copy.values[reference] = made.apply("attach", plain[reference], slope)
     made.outputs = [copy[output] for output in tape.outputs]
     return made
 
 
-class _Frame:
-    """A rotation vector r, and values with the derivatives of the vectors that it turns.
+class _Frame(ABC):
+    """A rotation, and values with the derivatives of the vectors that it turns.
 
     Args:
         search: search for values of the given program.
@@ -293,21 +349,32 @@ class _Frame:
 
     def __init__(self, search: _Search, made: Tape, plain: Copy, copy: Copy, turned: _Turned) -> None:
         self._search, self._made, self._plain, self._copy = search, made, plain, copy
-        self._is_smooth, self._vector = turned.is_smooth, turned.vector
-        vector = turned.vector
-        scale = made.constant(vector.scale)
-        self._entries = [made.multiply(scale, plain[r]) for r in vector.entries]
-        self._square = made.multiply(made.constant(vector.scale**2), plain[vector.square])
-        self._s, self._v = self._coefficients()
-        left = self._combined(self._s, self._v, self._last_coefficient())
-        turns = [made.multiply(scale, copy[r]) for r in vector.entries]
+        self._is_smooth, self._rotation = turned.is_smooth, turned.rotation
+        #: The vector r of which R and L are made, with the signs of the rotation.
+        self._vector: list[int] = []
+        #: Entries with their derivatives, of which φ is the product with L.
+        self._changes: list[int] = []
+        left = self._prepared()
         #: Values with the derivatives φ.
         self._turn = [
-            made.sum([made.multiply(self._fixed(a), b) for a, b in zip(row, turns, strict=True)]) for row in left
+            made.sum([made.multiply(self._fixed(a), b) for a, b in zip(row, self._changes, strict=True)])
+            for row in left
         ]
 
-    def by_vector(self, turned: _Turned, row: int) -> int:
-        """Return a value with the derivative of an entry of y = R x by the rotation vector."""
+    @abstractmethod
+    def _prepared(self) -> list[list[int]]:
+        """Set the vector and the entries, and return L."""
+
+    @abstractmethod
+    def _coefficients(self) -> tuple[int, int, int]:
+        """Return the numbers by which I, [r] and r rᵀ are multiplied in R."""
+
+    def _scaled(self, copy: Copy, references: Sequence[int]) -> list[int]:
+        scale = self._made.constant(self._rotation.scale)
+        return [self._made.multiply(scale, copy[r]) for r in references]
+
+    def by_rotation(self, turned: _Turned, row: int) -> int:
+        """Return a value with the derivative of an entry of y = R x by R."""
         made, (first, second) = self._made, ((row + 1) % 3, (row + 2) % 3)
         after = [self._fixed(self._signed(self._plain[reference], sign)) for reference, sign in turned.after]
         turn = self._turn
@@ -337,43 +404,16 @@ class _Frame:
     @cached_property
     def _matrix(self) -> list[list[int]]:
         """Entries of R, from values of the program where it has them."""
-        made, at = self._made, self._vector.at
-        cosine = self._value(np.cos(_lengths(at)))
-        if cosine is None:
-            cosine = made.subtract(made.constant(1.0), made.multiply(self._v, self._square))
-        computed = self._combined(cosine, self._s, self._v)
-        found = [[self._value(entry) for entry in row] for row in _matrices(at)]
+        computed = self._combined(*self._coefficients())
+        found = [[self._value(entry) for entry in row] for row in self._rotation.matrices]
         return [
             [entry if value is None else value for entry, value in zip(*rows, strict=True)]
             for rows in zip(computed, found, strict=True)
         ]
 
-    def _coefficients(self) -> tuple[int, int]:
-        """Return s and v, from values of the program where it has them."""
-        made = self._made
-        half, cosine = map(self._value, self._vector.of_half())
-        if half is None or cosine is None:
-            angle = made.apply("sqrt", self._square)
-            versine = made.subtract(made.constant(1.0), made.apply("cos", angle))
-            return made.divide(made.apply("sin", angle), angle), made.divide(versine, self._square)
-        twice = made.multiply(made.constant(2.0), half)
-        return made.multiply(twice, cosine), made.multiply(twice, half)
-
-    def _last_coefficient(self) -> int:
-        """Return e, defined at angle 0 if the vector may be."""
-        made, square = self._made, self._square
-        one, rest = made.constant(1.0), made.subtract(made.constant(1.0), self._s)
-        if not self._is_smooth:
-            return made.divide(rest, square)
-        near = made.apply("less_equal", square, made.constant(_NEAR))
-        argument, series = made.select(near, square, made.constant(0.0)), made.constant(_SERIES[-1])
-        for number in _SERIES[-2::-1]:
-            series = made.add(made.constant(number), made.multiply(argument, series))
-        return made.select(near, series, made.divide(rest, made.select(near, one, square)))
-
     def _combined(self, one: int, skew: int, outer: int) -> list[list[int]]:
         """Return the matrix one · I + skew · [r] + outer · r rᵀ."""
-        made, vector = self._made, self._entries
+        made, vector = self._made, self._vector
         turned, scaled = ([made.multiply(number, x) for x in vector] for number in (skew, outer))
         matrix = [[one] * 3 for _ in vector]
         for row, column in itertools.product(range(3), repeat=2):
@@ -388,7 +428,7 @@ class _Frame:
 
     def _value(self, wanted: Reals) -> int | None:
         """Return the value of the program that is given at the points; None if it has none."""
-        found = self._search.find(self._vector, wanted, by_cases=self._is_smooth)
+        found = self._search.find(self._rotation.of_length, wanted, by_cases=self._is_smooth)
         return None if found is None else self._signed(self._plain[found[0]], found[1])
 
     def _fixed(self, reference: int) -> int:
@@ -398,3 +438,68 @@ class _Frame:
 
     def _signed(self, reference: int, sign: int) -> int:
         return reference if sign > 0 else self._made.negative(reference)
+
+
+class _VectorFrame(_Frame):
+    """A rotation by a vector."""
+
+    _rotation: _Vector
+
+    def _prepared(self) -> list[list[int]]:
+        made, rotation = self._made, self._rotation
+        self._vector = self._scaled(self._plain, rotation.entries)
+        self._changes = self._scaled(self._copy, rotation.entries)
+        square = self._plain[rotation.of_length.square]
+        self._square = made.multiply(made.constant(rotation.scale**2), square)
+        self._s, self._v = self._found()
+        return self._combined(self._s, self._v, self._last())
+
+    def _found(self) -> tuple[int, int]:
+        """Return s and v, from values of the program where it has them."""
+        made = self._made
+        half, cosine = map(self._value, self._rotation.of_half())
+        if half is None or cosine is None:
+            angle = made.apply("sqrt", self._square)
+            versine = made.subtract(made.constant(1.0), made.apply("cos", angle))
+            return made.divide(made.apply("sin", angle), angle), made.divide(versine, self._square)
+        twice = made.multiply(made.constant(2.0), half)
+        return made.multiply(twice, cosine), made.multiply(twice, half)
+
+    def _last(self) -> int:
+        """Return e, defined at angle 0 if the vector may be."""
+        made, square = self._made, self._square
+        one, rest = made.constant(1.0), made.subtract(made.constant(1.0), self._s)
+        if not self._is_smooth:
+            return made.divide(rest, square)
+        near = made.apply("less_equal", square, made.constant(_NEAR))
+        argument, series = made.select(near, square, made.constant(0.0)), made.constant(_SERIES[-1])
+        for number in _SERIES[-2::-1]:
+            series = made.add(made.constant(number), made.multiply(argument, series))
+        return made.select(near, series, made.divide(rest, made.select(near, one, square)))
+
+    def _coefficients(self) -> tuple[int, int, int]:
+        made = self._made
+        cosine = self._value(np.cos(_lengths(self._rotation.at)))
+        if cosine is None:
+            cosine = made.subtract(made.constant(1.0), made.multiply(self._v, self._square))
+        return cosine, self._s, self._v
+
+
+class _QuaternionFrame(_Frame):
+    """A rotation by a quaternion of any length."""
+
+    _rotation: _Quaternion
+
+    def _prepared(self) -> list[list[int]]:
+        made, (scalar, *vector) = self._made, self._rotation.entries
+        self._vector = self._scaled(self._plain, vector)
+        self._changes = [self._copy[scalar], *self._scaled(self._copy, vector)]
+        self._twice = made.divide(made.constant(2.0), self._plain[self._rotation.of_length.square])
+        a, x, y, z = (made.multiply(self._twice, entry) for entry in (self._plain[scalar], *self._vector))
+        minus = made.negative
+        return [[minus(x), a, minus(z), y], [minus(y), z, a, minus(x)], [minus(z), minus(y), x, a]]
+
+    def _coefficients(self) -> tuple[int, int, int]:
+        made, scalar = self._made, self._plain[self._rotation.entries[0]]
+        skew = made.multiply(self._twice, scalar)
+        return made.subtract(made.multiply(skew, scalar), made.constant(1.0)), skew, self._twice

@@ -256,7 +256,7 @@ class Theorem(NamedTuple):
 
 
 #: Theorems about derivatives of rotations, strengths of waves, and solutions of linear systems.
-ROTATIONS: Final = Theorem("left Jacobian of rotations by vectors")
+ROTATIONS: Final = Theorem("left Jacobian of rotations")
 WAVES: Final = Theorem("Roe's property: strengths of waves that add up to a jump", of_reals=True)
 EXCHANGES: Final = Theorem("positive definite matrices need no exchanges of rows")
 
