@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 
 import accumulus as acc
+from accumulus.arrays import jacobian as of_arrays
 from accumulus.graph import exchanges
 from accumulus.graph.exchanges import without_exchanges
 from accumulus.programs import derivation, graphs
@@ -192,6 +193,40 @@ def test_determinants_and_their_logarithms(function, slope, monkeypatch):
     assert program.operations < 0.8 * shorter.operations
 
 
+def test_second_derivatives(monkeypatch):
+    """Those of the energy b A⁻¹ b / 2, and products with them, against differences of gradients."""
+    x, direction = np.array([0.3, -0.5, 0.8, 1.1]), np.array([1.0, -2.0, 0.5, 0.3])
+
+    def energy(x):
+        matrix, side = pendulums(x)
+        return 0.5 * side @ np.linalg.solve(matrix, side) + np.linalg.slogdet(matrix)[1]
+
+    hessian, product = acc.hessian(energy, cache=False), acc.hvp(energy, cache=False)
+    counts = hessian.compile(x).operations, product.compile((x,), (direction,)).operations
+    for point in (x, np.zeros(4), 3.0 * x):
+        gradient = acc.gradient(energy, cache=False)
+        steps = 1e-5 * np.eye(4)
+        numeric = np.array([(gradient(point + step) - gradient(point - step)) / 2e-5 for step in steps])
+        np.testing.assert_allclose(hessian(point), numeric, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(np.ravel(product((point,), (direction,))), numeric @ direction, rtol=1e-6, atol=1e-7)
+    monkeypatch.setattr(graphs, "without_exchanges", lambda *_: None)
+    before = acc.hessian(energy, cache=False).compile(x), acc.hvp(energy, cache=False).compile((x,), (direction,))
+    assert counts[0] < 0.8 * before[0].operations
+    assert counts[1] < 0.8 * before[1].operations
+
+
+def test_bodies_of_loops(monkeypatch):
+    angles = np.random.default_rng(6).normal(size=(300, 4))
+    results = []
+    for search in (of_arrays.without_exchanges, lambda *_: None):
+        monkeypatch.setattr(of_arrays, "without_exchanges", search)
+        mapped = acc.jacobian(lambda x: acc.map(solving(pendulums), x), sparse="csr", cache=False)
+        results.append((mapped(angles), mapped.report().operations))
+    (one, shorter), (other, before) = results
+    np.testing.assert_allclose(one.toarray(), other.toarray(), rtol=1e-12, atol=1e-13)
+    assert shorter < 0.75 * before
+
+
 def test_exchanges_that_matter_stay():
     def sorted_by_size(x):
         swaps = np.abs(x[0]) < np.abs(x[1])
@@ -211,11 +246,11 @@ def test_wrong_programs_are_refused(monkeypatch):
         larger = np.abs(x[0]) < np.abs(x[1])
         return y * (np.where(larger, x[0], x[1]) - 2.0 * np.where(larger, x[1], x[0]))
 
-    agreed, check = [], derivation.has_derivatives_of
+    agreed, check = [], derivation.has_results_of
     monkeypatch.setattr(exchanges, "_agree", lambda *_: True)
     monkeypatch.setattr(exchanges, "_is_symmetric", lambda *_: True)
     monkeypatch.setattr(exchanges, "_keeps_sign", lambda _: True)
-    monkeypatch.setattr(derivation, "has_derivatives_of", lambda *args: agreed.append(check(*args)) or agreed[-1])
+    monkeypatch.setattr(derivation, "has_results_of", lambda *args: agreed.append(check(*args)) or agreed[-1])
     x = np.array([0.3, -0.5, 0.8, 1.1])
     jacobian = acc.jacobian(mixed, cache=False)
     assert not jacobian.compile(x).report().theorem

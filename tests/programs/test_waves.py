@@ -115,14 +115,14 @@ def test_other_sums_stay(name):
 
 @pytest.mark.parametrize("by", [1.0 + 1e-7, 2.0])
 def test_wrong_sums_are_refused(by, monkeypatch):
-    short, agreed, check = waves._short, [], derivation.has_derivatives_of
+    short, agreed, check = waves._short, [], derivation.has_results_of
     monkeypatch.setattr(
         waves,
         "_short",
         lambda tape, *args: None if (made := short(tape, *args)) is None else tape.multiply(tape.constant(by), made),
     )
     monkeypatch.setattr(
-        derivation, "has_derivatives_of", lambda *args, **options: agreed.append(check(*args, **options)) or agreed[-1]
+        derivation, "has_results_of", lambda *args, **options: agreed.append(check(*args, **options)) or agreed[-1]
     )
     result = acc.jacobian(by_waves, cache=False)
     exact = np.array(exact_jacobian(acc.trace(by_waves, Q).tape, Q), float)

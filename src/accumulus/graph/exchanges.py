@@ -13,7 +13,7 @@ ones and far from them,
 * none of its rows is ever exchanged.
 
 So a matrix has to be definite by its construction, not by the choice of its entries.
-`accumulus.resubstitution.optimise.has_derivatives_of` verifies the results, and compares their rounding.
+`accumulus.resubstitution.optimise.has_results_of` verifies the results, and compares their rounding.
 """
 
 from __future__ import annotations

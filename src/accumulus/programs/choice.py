@@ -29,6 +29,7 @@ from accumulus.programs.graphs import (
     linearized,
     shorter_recording,
     starts_of,
+    with_few_exchanges,
 )
 from accumulus.programs.iterated import gradient_by_loops, with_loops
 from accumulus.programs.kinds import DerivativeKind, Seeds
@@ -101,6 +102,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
             if loops is not None:
                 return loops
             recording = recording.as_scalars()
+        recording = with_few_exchanges(recording, preparation)
         if kind.seeds is Seeds.TANGENTS:
             recording, starts = _second_products(recording, kind, kind.first, selection, preparation, points)
         else:

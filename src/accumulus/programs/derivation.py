@@ -37,7 +37,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import ROTATIONS, ByValue, Theorem, has_derivatives_of, is_by_value
+from accumulus.resubstitution.optimise import ROTATIONS, ByValue, Theorem, has_results_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import BodyPlan, Plan
@@ -153,7 +153,7 @@ def straight_line(
             k
             for k, (start, (_, tape)) in enumerate(zip(starts, emitted, strict=True))
             if not start.theorem
-            or has_derivatives_of(tape, original, preparation.context, preparation.points, start.theorem)
+            or has_results_of(tape, original, preparation.context, preparation.points, start.theorem)
         ]
         starts, emitted = [starts[k] for k in agreeing], [emitted[k] for k in agreeing]
         if len(starts) > 1:

@@ -46,8 +46,7 @@ from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.programs.waves import with_sums_of_waves
-from accumulus.resubstitution.optimise import EXCHANGES, ROTATIONS, WAVES, Theorem, is_equal, shorter_by_angles
-from accumulus.rewriting.canonical import canonical
+from accumulus.resubstitution.optimise import ROTATIONS, WAVES, Theorem, exchanges, has_results_of, shorter_by_angles
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
@@ -313,6 +312,22 @@ def shorter_recording(
     return recording.computing(made)
 
 
+def with_few_exchanges(recording: Recording, preparation: Preparation) -> Recording:
+    """Return the recording without exchanges of rows in linear systems, if they are not needed, for second derivatives.
+
+    Derivatives of solutions are attached. Those of second order are verified with the graph of the gradient.
+    """
+    options, points = preparation.options, preparation.points
+    if recording.loops is not None or not options.compares_rewritten or recording.scalars.operations > MOST_EXCHANGED:
+        return recording
+    with preparation.stage("linearize"):
+        tape = recording.scalars
+        without = without_exchanges(tape, points)
+        if without is None or not has_results_of(without, tape, preparation.context, points, exchanges(tape, without)):
+            return recording
+    return recording.computing(without)
+
+
 def jacobian_starts(
     recording: Recording,
     kind: DerivativeKind,
@@ -377,9 +392,7 @@ def _by_theorems(
         by_waves = recording.computing(waves)
         made.append((shorter_recording(by_waves, preparation, BEFORE[1]) or by_waves, WAVES))
     if without is not None:
-        # the sign of a determinant depends on exchanges, and logarithms of pivots have laws for real numbers
-        of_reals = not is_equal(canonical(tape), without)
-        made.append((recording.computing(without), EXCHANGES._replace(of_reals=of_reals)))
+        made.append((recording.computing(without), exchanges(tape, without)))
     with preparation.stage("linearize"):
         starts = [
             Start(linearized(other, kind, selection, preparation.name), theorem=theorem) for other, theorem in made

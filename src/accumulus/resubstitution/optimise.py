@@ -261,14 +261,20 @@ WAVES: Final = Theorem("Roe's property: strengths of waves that add up to a jump
 EXCHANGES: Final = Theorem("positive definite matrices need no exchanges of rows")
 
 
-def has_derivatives_of(
+def exchanges(tape: Tape, without: Tape) -> Theorem:
+    """Return the theorem by which a program `without` exchanges of rows has the results of another one."""
+    # the sign of a determinant depends on exchanges, and logarithms of pivots have laws for real numbers
+    return EXCHANGES._replace(of_reals=not is_equal(canonical(tape), without))
+
+
+def has_results_of(
     tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None, theorem: Theorem
 ) -> bool:
-    """Return True if emitted derivatives by a theorem are those of another tape, as accurate, and defined as widely.
+    """Return True if a program by a theorem has the results of another one, as accurate, and defined as widely.
 
     Args:
-        tape: emitted derivatives by a theorem.
-        other: the other tape.
+        tape: program by a theorem, with emitted derivatives if it has some.
+        other: the other program.
         context: options and deadline.
         points: points of the domain, (points, inputs).
         theorem: the theorem.
