@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -357,9 +358,9 @@ def hand() -> str:
     return written(["function", "default", "thorough", "by hand"], rows, group.counted())
 
 
-def rotations() -> str:
-    """Operations of derivatives by rotation vectors."""
-    group = Group.of("rotations")
+def by_theorems(name: str) -> str:
+    """Operations of derivatives by theorems, and without."""
+    group = Group.of(name)
     columns = ["default", "default without", "thorough", "thorough without"]
     rows = [[row["function"], *(row[column] for column in columns)] for row in group.rows]
     return written(["function", *columns], rows, group.counted())
@@ -522,7 +523,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "operations": some,
     "resubstitution": rewritten,
     "hand": hand,
-    "rotations": rotations,
+    "rotations": partial(by_theorems, "rotations"),
+    "systems": partial(by_theorems, "systems"),
     "hessian": hessian,
     "ratio": ratio,
     "matrices": matrices,

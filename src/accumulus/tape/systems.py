@@ -3,9 +3,12 @@
 The program must be correct at every point, so it cannot branch on values while it is recorded:
 
 * up to 3×3, cofactors: no branch is needed, and the program is shortest;
-* above, Gaussian elimination with partial pivoting, in which each exchange of rows is a `select` of every entry
-  (``n³/3`` products and as many selects, besides the right-hand sides). Structural zeros are never pivots and cost
-  nothing. The columns of an inverse are the solutions for the unit vectors.
+* above, first the *singletons*: equations that have one unknown left, and unknowns that one equation has left, as in
+  UMFPACK (T. A. Davis, *ACM Trans. Math. Softw.* 30, 2004). A triangular matrix has no others, in any order of its rows
+  and columns. They need no choice of pivots;
+* for the rest, the *core*, cofactors or Gaussian elimination with partial pivoting, in which each exchange of rows is a
+  `select` of every entry (``n³/3`` products and as many selects, besides the right-hand sides). Structural zeros are
+  never pivots and cost nothing. The columns of an inverse are the solutions for the unit vectors.
 
 If values determine the pivots, the elimination is not differentiated. The solution of A·x = b is an implicit function
 with dx = A⁻¹·(db - dA·x), computed by the factors of the elimination. This costs less than half of the derivatives of
@@ -18,8 +21,8 @@ gives infinities or NaN where NumPy raises `LinAlgError`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +48,44 @@ def solutions(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
         b: references of the right-hand sides, (n, k).
         banded: if True, differentiate the elimination itself, because an inverse has no bands.
     """
+    if len(a) <= 3:
+        return _core_solutions(tape, a, b, banded)
+    order = Order.of(_pattern(tape, a))
+    found: dict[int, list[int]] = {}
+
+    def left(i: int) -> list[int]:
+        """Return the right-hand sides of an equation without the terms of the unknowns that are found."""
+        terms = [(a[i][j], xs) for j, xs in found.items() if not _is_zero(tape, a[i][j])]
+        return [
+            tape.subtract(side, tape.sum(tape.multiply(entry, xs[k]) for entry, xs in terms)) if terms else side
+            for k, side in enumerate(b[i])
+        ]
+
+    def substitute(singletons: Iterable[tuple[int, int]]) -> None:
+        for i, j in singletons:
+            reciprocal = tape.divide(tape.constant(1.0), a[i][j])
+            found[j] = [tape.multiply(side, reciprocal) for side in left(i)]
+
+    substitute(order.first)
+    core = [[a[i][j] for j in order.columns] for i in order.rows]
+    found |= zip(order.columns, _core_solutions(tape, core, [left(i) for i in order.rows], banded), strict=True)
+    substitute(reversed(order.last))
+    return [found[j] for j in range(len(a))]
+
+
+def _taken(left: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the entries that are alone in their rows, one after the other; their rows and columns become empty."""
+    singletons = []
+    while (single := np.flatnonzero(left.sum(axis=1) == 1)).size:
+        i = int(single[0])
+        j = int(np.flatnonzero(left[i])[0])
+        left[i], left[:, j] = False, False
+        singletons.append((i, j))
+    return singletons
+
+
+def _core_solutions(tape: Tape, a: Rows, b: Rows, banded: bool) -> Rows:
+    """Return the solutions of a system without singletons, or of few equations; see `solutions`."""
     n = len(a)
     if n <= 3:
         adjugate, determinant = _cofactors(tape, a)
@@ -61,9 +102,44 @@ def solutions(tape: Tape, a: Rows, b: Rows, banded: bool = False) -> Rows:
     return _implicit(tape, a, b, solutions, triangular)
 
 
+class Order(NamedTuple):
+    """The order in which a system is solved, as pairs of an equation and an unknown, by position.
+
+    >>> Order.of(np.tril(np.ones((3, 3), bool)))
+    Order(first=[(0, 0), (1, 1), (2, 2)], rows=[], columns=[], last=[])
+    """
+
+    first: list[tuple[int, int]]  # equations with one unknown that is not found before
+    rows: list[int]  # equations and unknowns of the core
+    columns: list[int]
+    last: list[tuple[int, int]]  # unknowns that neither the core nor later equations have, to be found from the end
+
+    @classmethod
+    def of(cls, pattern: NDArray[np.bool_]) -> Order:
+        """Return the order for a matrix with these structural nonzeros."""
+        left = pattern.copy()
+        first, last = _taken(left), [(i, j) for j, i in _taken(left.T)]
+        rows, columns = (sorted({*range(len(left))} - {pair[k] for pair in first + last}) for k in (0, 1))
+        return cls(first, rows, columns, last)
+
+    @property
+    def sign(self) -> int:
+        """Sign of the permutation that leads from the unknowns to their equations."""
+        unknown_of = dict([*self.first, *zip(self.rows, self.columns, strict=True), *self.last])
+        waiting, sign = set(unknown_of), 1
+        while waiting:
+            k = waiting.pop()
+            while (k := unknown_of[k]) in waiting:  # along a cycle
+                waiting.remove(k)
+                sign = -sign
+        return sign
+
+
 def products(pattern: NDArray[np.bool_]) -> int:
     """Return the number of products of the elimination of a matrix with these structural nonzeros, for any pivots."""
-    left, count = pattern.copy(), 0
+    order = Order.of(pattern)
+    count = int(np.count_nonzero(pattern)) - int(np.count_nonzero(pattern[np.ix_(order.rows, order.columns)]))
+    left = pattern[np.ix_(order.rows, order.columns)]
     for k in range(len(left) if len(left) > 3 else 0):
         below = k + np.flatnonzero(left[k:, k])
         reached = np.flatnonzero(left[below].any(axis=0))  # any of these rows may become the pivot
@@ -86,7 +162,8 @@ def _implicit(tape: Tape, a: Rows, b: Rows, solutions: Rows, triangular: _Triang
         ]
         for row, sides in zip(a, b, strict=True)
     ]
-    if all(side == tape.constant(float(i == j)) for i, row in enumerate(b) for j, side in enumerate(row)):
+    unit_vectors = [[tape.constant(float(i == j)) for j in range(len(a))] for i in range(len(a))]
+    if b == unit_vectors:
         # constant weights are no copies of solutions (`accumulus.elimination.implicit`)
         inverse = [[_fixed(tape, _fixed(tape, x)) for x in row] for row in solutions]
         columns = list(zip(*steps, strict=True))
@@ -285,6 +362,13 @@ def determinant(tape: Tape, a: Rows) -> int:
     """
     if len(a) <= 3:
         return _cofactors(tape, a)[1]
+    order = Order.of(_pattern(tape, a))
+    if order.first or order.last:
+        factors = [a[i][j] for i, j in (*order.first, *order.last)]
+        product = determinant(tape, [[a[i][j] for j in order.columns] for i in order.rows])
+        for factor in factors:
+            product = tape.multiply(product, factor)
+        return product if order.sign > 0 else tape.negative(product)
     triangular = _Triangular(tape, a, [[] for _ in a], steps=len(a) - 2)
     value = triangular.determinant([row[k] for k, row in enumerate(triangular.rows)])
     if not triangular.exchanges or value < 0:
@@ -308,6 +392,11 @@ def _minors(tape: Tape, rows: Rows) -> int:
     return minors.get((1 << len(rows)) - 1, tape.constant(0.0))
 
 
+def _pattern(tape: Tape, a: Rows) -> NDArray[np.bool_]:
+    """Return True for entries that are no structural zeros."""
+    return np.array([[not _is_zero(tape, entry) for entry in row] for row in a])
+
+
 def _is_zero(tape: Tape, reference: int) -> bool:
     return reference < 0 and tape.value_of(reference) == 0.0
 
@@ -327,15 +416,21 @@ def lower_factor(tape: Tape, a: Rows) -> Rows:
 def logarithm(tape: Tape, a: Rows) -> tuple[int, int]:
     """Return the sign and the logarithm of a determinant, whose derivative is the trace of A⁻¹·dA."""
     zero = tape.constant(0.0)
-    triangular = _Triangular(tape, a, [[] for _ in a])
+    order = Order.of(_pattern(tape, a)) if a else Order([], [], [], [])
+    core = [[a[i][j] for j in order.columns] for i in order.rows]
+    triangular = _Triangular(tape, core, [[] for _ in core])
     pivots = [row[k] for k, row in enumerate(triangular.rows)]
-    sign, singular = triangular.sign, zero
-    for pivot in pivots:
-        sign = tape.multiply(sign, tape.apply("sign", pivot))
-        singular = tape.logical_or(singular, tape.apply("equal", pivot, zero))
-    logarithm = tape.sum(tape.apply("log", tape.apply("abs", pivot)) for pivot in pivots)
+    of_core = tape.sum(tape.apply("log", tape.apply("abs", pivot)) for pivot in pivots)
     if triangular.exchanges:
         weights = [[tape.apply("attach", entry, zero) for entry in row] for row in triangular.inverse()]
-        products = (tape.multiply(weights[j][i], a[i][j]) for i in range(len(a)) for j in range(len(a)))
-        logarithm = tape.apply("attach", logarithm, tape.sum(products))
+        size = range(len(core))
+        of_core = tape.apply(
+            "attach", of_core, tape.sum(tape.multiply(weights[j][i], core[i][j]) for i in size for j in size)
+        )
+    factors = [a[i][j] for i, j in (*order.first, *order.last)]
+    sign, singular = triangular.sign if order.sign > 0 else tape.negative(triangular.sign), zero
+    for factor in (*pivots, *factors):
+        sign = tape.multiply(sign, tape.apply("sign", factor))
+        singular = tape.logical_or(singular, tape.apply("equal", factor, zero))
+    logarithm = tape.sum([of_core, *(tape.apply("log", tape.apply("abs", factor)) for factor in factors)])
     return tape.select(singular, zero, sign), tape.select(singular, tape.constant(-np.inf), logarithm)

@@ -113,6 +113,93 @@ def test_derivatives_of_solutions_where_rows_are_exchanged(n, seed):
     np.testing.assert_allclose(by_matrix, -np.einsum("ij,kl->iljk", inverse, x), rtol=1e-7, atol=1e-7)
 
 
+def _of_entries(entries, n):
+    """A matrix that is zero but for the given positions."""
+
+    def matrix(x):
+        M = np.zeros((n, n), x.dtype)
+        M[tuple(np.array(entries).T)] = x
+        return M
+
+    return matrix
+
+
+@st.composite
+def patterns(draw):
+    """Positions of entries: triangular matrices in any order of rows and columns, with a core in the middle or not."""
+    n = draw(st.integers(2, 6))
+    core = draw(st.integers(0, n))
+    first = draw(st.integers(0, n - core))
+    rows, columns = (np.array(draw(st.permutations(range(n)))) for _ in range(2))
+    inside = lambda k: first <= k < first + core  # noqa: E731
+    optional = st.lists(st.booleans(), min_size=n * n, max_size=n * n)
+    kept = np.reshape(draw(optional), (n, n))
+    places = [
+        (int(rows[i]), int(columns[j]))
+        for i in range(n)
+        for j in range(n)
+        if i == j or (inside(i) and inside(j)) or (j < i and kept[i, j])
+    ]
+    return n, sorted(places)
+
+
+@given(patterns(), st.integers(0, 10_000), st.sampled_from(["all", "first", "second", "ones", "matrix", "reversed"]))
+def test_structural_zeros(pattern, seed, sides):
+    """Solutions, inverses and determinants, with derivatives by the entries."""
+    n, places = pattern
+    generator = np.random.default_rng(seed)
+    x, matrix = generator.normal(size=len(places)), _of_entries(places, n)
+    A = matrix(x)
+    assume(np.linalg.cond(A) < 1e4)
+    unit = np.eye(n)
+    b = {"all": unit, "first": unit[0], "second": unit[:, 1], "ones": np.ones(n), "reversed": unit[::-1]}
+    side = b.get(sides, generator.normal(size=(n, 2)))
+
+    def f(x):
+        sign, logarithm = np.linalg.slogdet(matrix(x))
+        determinant = np.linalg.det(matrix(x))
+        return np.concatenate([np.ravel(np.linalg.solve(matrix(x), side)), [sign, logarithm, determinant]])
+
+    values, by_x = accumulus.value_and_jacobian(f, effort="fast", time_limit=0.0, cache=False)(x)
+    inverse = np.linalg.inv(A)
+    solution = inverse @ side
+    np.testing.assert_allclose(values[:-3], np.ravel(solution), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(values[-3:], [*np.linalg.slogdet(A), np.linalg.det(A)], rtol=1e-9, atol=1e-12)
+    for k, (i, j) in enumerate(places):
+        change = -np.ravel(np.multiply.outer(inverse[:, i], solution[j]))
+        np.testing.assert_allclose(by_x[:-3, k], change, rtol=1e-8, atol=1e-8)
+        of_determinant = np.linalg.det(A) * inverse[j, i]
+        np.testing.assert_allclose(by_x[-3:, k], [0.0, inverse[j, i], of_determinant], rtol=1e-8, atol=1e-8)
+
+
+def test_triangular_systems_take_as_many_products_as_entries():
+    n = 8
+    lower = np.tril(np.ones((n, n))) + n * np.eye(n)
+
+    def solve(lower, b):
+        return np.linalg.solve(np.tril(lower)[::-1], b)
+
+    assert record(solve, [lower, np.ones(n)]).scalars.operations == n * (n - 1) + 2 * n
+    by_cholesky = accumulus.value_and_gradient(
+        lambda a, b: np.sum(np.linalg.solve((L := np.linalg.cholesky(a)).T, np.linalg.solve(L, b))), cache=False
+    )
+    # with elimination of the factor's rows 2,029
+    assert by_cholesky.compile(lower @ lower.T, np.ones(n)).operations < 1100
+
+
+@pytest.mark.parametrize("zero", [(0, 0), (4, 4), (2, 1)])
+def test_singular_matrices_with_structural_zeros(zero):
+    """Where NumPy raises an error, no result is a number; the determinant is 0, and its logarithm -inf."""
+    A = np.tril(np.ones((5, 5)) + np.eye(5))
+    recording = record(lambda A: np.linalg.solve(np.tril(A), np.ones(5)), [A])
+    rest = record(lambda A: (np.linalg.det(np.tril(A)), *np.linalg.slogdet(np.tril(A))), [A])
+    A[zero] = 0.0
+    is_singular = zero[0] == zero[1]
+    with np.errstate(all="ignore"):
+        assert np.isfinite(evaluate(recording.scalars, A.ravel())).all() == (not is_singular)
+        assert (evaluate(rest.scalars, A.ravel()) == [0.0, 0.0, -np.inf]) == is_singular
+
+
 def test_solutions_inside_of_other_solutions_and_branches():
     B = np.random.default_rng(1).normal(size=(5, 5))
     B[0, 0] = 0.0
