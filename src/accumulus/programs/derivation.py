@@ -40,6 +40,7 @@ from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import ROTATIONS, ByValue, Theorem, has_results_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
+from accumulus.search.find import find_plan
 from accumulus.search.plan import BodyPlan, Plan
 from accumulus.tape.live import needed
 from accumulus.tape.moving import narrowed
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
     from accumulus.show.structure import StructureReport
 
 
+#: Starts by theorems, and the one without, are planned if quick plans make them at most this factor longer than the
+#: shortest. A larger one takes time, a smaller one leaves out starts that longer searches make the shortest.
+CLOSE: Final = 1.05
 _ATTACH: Final = BY_NAME["attach"].code
 
 
@@ -146,23 +150,19 @@ def straight_line(
             starts = [Start(linearized(recording, kind, selection, preparation.name))]
     operations, guarded = np.array([counts_of(start.linearization, start.plan) for start in starts]).T
     preparation.expect(int(operations.max()), int(guarded.sum()))
+    skipped = 0 if kind.values else values
+    plain = None
+    if any(start.theorem for start in starts):
+        starts, plain = _agreeing(starts, preparation, skipped)
     emitted = [_emitted(start, preparation) for start in starts]
     with preparation.stage("optimise"):
-        chosen, original = 0, emitted[0][1].copy()
-        agreeing = [
-            k
-            for k, (start, (_, tape)) in enumerate(zip(starts, emitted, strict=True))
-            if not start.theorem
-            or has_results_of(tape, original, preparation.context, preparation.points, start.theorem)
-        ]
-        starts, emitted = [starts[k] for k in agreeing], [emitted[k] for k in agreeing]
+        chosen = 0
         if len(starts) > 1:
-            skipped = 0 if kind.values else values
             chosen = cheapest([_without(tape, skipped) for _, tape in emitted], preparation.context)
     start, (plan, tape) = starts[chosen], emitted[chosen]
     # a function that is defined by cases, with a series in one of them, satisfies a theorem at real points alone
-    is_comparable = start.theorem == ROTATIONS and SELECT not in original.codes
-    original = original if is_comparable else tape.copy()
+    is_comparable = plain is not None and start.theorem == ROTATIONS and SELECT not in plain.codes
+    original = plain.copy() if plain is not None and is_comparable else tape.copy()
     nonzeros = Nonzeros.of(start.linearization, sorted(plan.accumulation.entries))
     if kind.symmetric:
         nonzeros = _halved(tape, nonzeros, start.linearization, plan, recording, selection)
@@ -196,6 +196,32 @@ def straight_line(
         ["plan"] * plan.recalled + ["optimise"] * recalled,
         preparation.context.cut_short or "plan" * plan.cut_short,
     )
+
+
+def _agreeing(starts: Sequence[Start], preparation: Preparation, skipped: int) -> tuple[list[Start], Tape]:
+    """Return the starts whose derivatives agree, and the tape of the first one.
+
+    Those that quick plans make much longer than others are left out, except under "thorough", as sources of values.
+
+    Args:
+        starts: starts, the first one without a theorem.
+        preparation: options, deadline and stages.
+        skipped: number of leading outputs that the program does not return.
+    """
+    context, points = preparation.context, preparation.points
+    quick = context.having(method="markowitz", effort="fast", executor=None)
+    with preparation.stage("plan"):
+        plans = [start.plan or find_plan(start.linearization.graph, quick, keep_best=False) for start in starts]
+    with preparation.stage("emit"):
+        tapes = [emit(plan.accumulation) for plan in plans]
+    with preparation.stage("optimise"):
+        agreeing = [
+            (start, sum(needed(_without(tape, skipped))))
+            for start, tape in zip(starts, tapes, strict=True)
+            if not start.theorem or has_results_of(tape, tapes[0], context, points, start.theorem)
+        ]
+        least, is_thorough = min(count for _, count in agreeing), context.options.effort == "thorough"
+        return [start for start, count in agreeing if start.plan or count <= CLOSE * least or is_thorough], tapes[0]
 
 
 def _without(tape: Tape, skipped: int) -> Tape:
