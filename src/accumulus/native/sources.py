@@ -44,7 +44,7 @@ def entry_of(subject: str) -> tuple[str, str]:
     package, name = subject.split(".")
     folder = PACKAGE / package / "compiled"
     for path in [folder / f"{name}_kernel.py", *sorted(folder.glob("*_kernel.py"))]:
-        if path.exists() and name in _ENTRY.findall(path.read_text(encoding="utf-8")):
+        if path.exists() and f"\ndef run_{name}(" in path.read_text(encoding="utf-8"):
             return f"accumulus.{package}.compiled.{path.stem}", f"run_{name}"
     raise KeyError(subject)
 
@@ -81,7 +81,9 @@ def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
     except OSError:
         return None, ()
     imports, values = [], ""
-    for imported, listed in _IMPORT.findall(text):
+    # every process looks at all sources; few lines can be imports
+    lines = "\n".join(line for line in text.splitlines() if "accumulus." in line)
+    for imported, listed in _IMPORT.findall(lines):
         names = [each.strip() for each in listed.split(",") if each.strip()]
         if ".compiled" in imported or ".native" in imported:
             # "from package import module" names the module last
@@ -94,8 +96,8 @@ def _module(module: str) -> tuple[bytes | None, tuple[str, ...]]:
 def _taken(module: str, name: str, text: str) -> str:
     """Return the text of a value that a kernel takes from a module: codes of table rows, a constant, or the source."""
     value: Any = getattr(import_module(module), name)
-    rows = re.findall(rf'\b{name}\["(\w+)"\]\.code', text)
-    if len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # one occurrence is the import
+    rows = re.findall(rf'\b{name}\["(\w+)"\]\.code', text) if f'{name}["' in text else []
+    if rows and len(rows) + 1 == len(re.findall(rf"\b{name}\b", text)):  # one occurrence is the import
         return repr([(row, value[row].code) for row in sorted(set(rows))])
     if isinstance(value, EnumType):
         return repr({name: int(value[name]) for name in value.__members__})

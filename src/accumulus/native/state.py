@@ -28,7 +28,6 @@ from typing import (
     dataclass_transform,
     get_args,
     get_origin,
-    get_type_hints,
     overload,
 )
 
@@ -47,6 +46,14 @@ NO_HALVES: Final[Halves] = np.zeros(0, np.int32)
 _INTEGER, _FLOAT = Struct("q"), Struct("d")
 _INTEGERS, _FLOATS, _HALVES = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.int32)
 
+#: Usual annotations of fields, by their text.
+_USUAL: Final[Mapping[str, Any]] = {
+    "int": int,
+    "float": float,
+    "Integers": Integers,
+    "Floats": Floats,
+    "Halves": Halves,
+}
 _R = TypeVar("_R", bound="Record")
 
 
@@ -97,10 +104,15 @@ class _Words:
     fields: ClassVar[Mapping[str, Field]] = {}
 
     def __init_subclass__(cls) -> None:
-        hints = get_type_hints(cls, include_extras=True)
-        declared = [name for name in get_annotations(cls) if get_origin(hints[name]) is not ClassVar]
-        names = [*cls.fields, *declared]
-        cls.fields = {name: Field.of(position, hints[name]) for position, name in enumerate(names)}
+        texts = get_annotations(cls)
+        # evaluating texts takes most of the time in which the modules of kernels are imported
+        known = {name: _USUAL[text] for name, text in texts.items() if text in _USUAL}
+        hints = known if len(known) == len(texts) else get_annotations(cls, eval_str=True)
+        declared = {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
+        fields = dict(cls.fields)
+        for name, hint in declared.items():
+            fields[name] = Field.of(len(fields), hint)
+        cls.fields = fields
 
 
 class Record(_Words):

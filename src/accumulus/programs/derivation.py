@@ -40,7 +40,6 @@ from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.optimise import ROTATIONS, ByValue, Theorem, has_results_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
-from accumulus.search.find import find_plan
 from accumulus.search.plan import BodyPlan, Plan
 from accumulus.tape.live import needed
 from accumulus.tape.moving import narrowed
@@ -211,7 +210,7 @@ def _agreeing(starts: Sequence[Start], preparation: Preparation, skipped: int) -
     context, points = preparation.context, preparation.points
     quick = context.having(method="markowitz", effort="fast", executor=None)
     with preparation.stage("plan"):
-        plans = [start.plan or find_plan(start.linearization.graph, quick, keep_best=False) for start in starts]
+        plans = [start.plan or plan_of(start.linearization, quick) for start in starts]
     with preparation.stage("emit"):
         tapes = [emit(plan.accumulation) for plan in plans]
     with preparation.stage("optimise"):
