@@ -249,7 +249,7 @@ def test_wrong_programs_are_refused(monkeypatch):
     agreed, check = [], derivation.has_results_of
     monkeypatch.setattr(exchanges, "_agree", lambda *_: True)
     monkeypatch.setattr(exchanges, "_is_symmetric", lambda *_: True)
-    monkeypatch.setattr(exchanges, "_keeps_sign", lambda _: True)
+    monkeypatch.setattr(exchanges, "_keep_signs", lambda _: True)
     monkeypatch.setattr(derivation, "has_results_of", lambda *args: agreed.append(check(*args)) or agreed[-1])
     x = np.array([0.3, -0.5, 0.8, 1.1])
     jacobian = acc.jacobian(mixed, cache=False)

@@ -43,6 +43,8 @@ EQUAL: Final = 1e-9
 #: be equal. Both only save time, since the verification refuses other results.
 LOOSE: Final = 1e-6
 MOST: Final = 0.9
+#: Most numbers that are held at once; more take memory, fewer take time for long programs.
+MOST_NUMBERS: Final = 2_000_000
 _LESS, _ABS, _ATTACH = (BY_NAME[name].code for name in ("less", "abs", "attach"))
 
 Reals = NDArray[np.float64]
@@ -69,17 +71,18 @@ def without_exchanges(tape: Tape, points: Reals | None) -> Tape | None:
         return None
     at = _points(tape.inputs, points)
     made, place = _recorded(tape, dict.fromkeys(conditions, tape.constant(0.0)))
-    before, values = _values(tape, at), _values(made, at)
-    is_finite = np.isfinite(before[tape.outputs]).all(axis=0)
-    before, values = before[:, is_finite], values[:, is_finite]
-    if np.count_nonzero(is_finite) < COMPARED or not _agree(before[tape.outputs], values[made.outputs]):
+    pairs = [[_side(tape, place, side) for side in tape.arguments(condition)] for condition in conditions]
+    pivots = sorted({pivot for pivot, _ in pairs if pivot >= 0})
+    before, after = _values(tape, at, [*tape.outputs, *conditions]), _values(made, at, [*made.outputs, *pivots])
+    count = len(tape.outputs)
+    is_finite = np.isfinite(before[:count]).all(axis=0)
+    before, after = before[:, is_finite], after[:, is_finite]
+    if np.count_nonzero(is_finite) < COMPARED or not _agree(before[:count], after[:count]):
         return None
-    columns, known = _columns(tape, conditions, place, values), _Known(values)
-    if all(_is_symmetric(column, known) for column in columns):
-        is_fit = all(_keeps_sign(pivots) for pivots, *_ in columns)
-    else:
-        is_fit = not before[conditions].any()
-    return _recorded(made, _equal_values(made, values))[0] if is_fit else None
+    values = _values(made, at[is_finite][:COMPARED], range(len(made)))
+    is_definite = _is_symmetric(made, pairs, values) and _keep_signs(after[count:])
+    is_exchanged = bool(before[count:].any())
+    return None if is_exchanged and not is_definite else _recorded(made, _equal_values(made, values))[0]
 
 
 def _exchanges(tape: Tape) -> list[int]:
@@ -105,12 +108,13 @@ def _points(inputs: int, points: Reals | None) -> Reals:
     return np.concatenate([*near, off, 4.0 * off, np.abs(off) + 0.1])
 
 
-def _values(tape: Tape, at: Reals) -> Reals:
-    """Return the values of all references, (references, points)."""
-    everything = tape.copy()
-    everything.outputs = list(range(len(everything)))
+def _values(tape: Tape, at: Reals, references: Sequence[int]) -> Reals:
+    """Return values at points, (references, points)."""
+    run = tape.copy()
+    run.outputs = list(references)
+    parts = np.array_split(at, 1 + len(tape) * len(at) // MOST_NUMBERS)
     with np.errstate(all="ignore"):
-        return outputs_at(everything, at)
+        return np.concatenate([outputs_at(run, part) for part in parts], axis=1)
 
 
 def _agree(before: Reals, after: Reals) -> bool:
@@ -131,42 +135,41 @@ def _recorded(tape: Tape, replaced: dict[int, int]) -> tuple[Tape, dict[int, int
     return made, copy.values
 
 
-def _columns(tape: Tape, conditions: Sequence[int], place: Mapping[int, int], values: Reals) -> list[Reals]:
-    """Return the columns that conditions compare, from their pivots down, without exchanges, (entries, points) each.
+def _side(tape: Tape, place: Mapping[int, int], side: int) -> int:
+    """Return the reference, without exchanges, of a value whose size is compared."""
+    entry = side if side < 0 else tape.first[side]
+    return place[entry] if entry >= 0 else entry
+
+
+def _is_symmetric(made: Tape, pairs: Sequence[Sequence[int]], values: Reals) -> bool:
+    """Return True if matrices are symmetric whose pivots and entries below are compared.
+
+    The elimination subtracts products of entries of the column and of the row of a pivot, divided by the pivot. Row and
+    column are equal if it has the products of entries of the column. Zeros in the column are not compared.
 
     Args:
-        tape: program with exchanges.
-        conditions: conditions of the exchanges.
-        place: reference of each operation in the program without exchanges.
-        values: values of that program.
+        made: program without exchanges.
+        pairs: references there of a pivot and an entry below it.
+        values: values of all references.
     """
+    known = _Known(values)
     columns: dict[int, dict[int, Reals]] = {}
-    for condition in conditions:
-        pair = []
-        for side in tape.arguments(condition):
-            entry = side if side < 0 else tape.first[side]
-            at = place[entry] if entry >= 0 else entry
-            number = values[at] if at >= 0 else np.full(values.shape[1], tape.value_of(at))
-            pair.append((at, number))
-        (pivot, _), (entry, number) = pair
-        columns.setdefault(pivot, dict(pair[:1]))[entry] = number
-    return [np.stack(list(column.values())) for column in columns.values()]
 
+    def number(reference: int) -> Reals:
+        return values[reference] if reference >= 0 else np.full(values.shape[1], made.value_of(reference))
 
-def _is_symmetric(column: Reals, known: _Known) -> bool:
-    """Return True if the matrix is symmetric that has this column, from its pivot down.
-
-    The elimination subtracts products of entries of the column and of the row of the pivot, divided by the pivot. Row
-    and column are equal if it has the products of entries of the column. Zeros in the column are not compared.
-    """
-    entries = [entry for entry in column[1:] if entry.any()]
+    for pivot, entry in pairs:
+        columns.setdefault(pivot, {})[entry] = number(entry)
     with np.errstate(all="ignore"):
-        products = (one * other / column[0] for one, other in combinations_with_replacement(entries, 2))
-        return all(known.find(product) is not None for product in products)
+        return all(
+            known.find(one * other / number(pivot)) is not None
+            for pivot, column in columns.items()
+            for one, other in combinations_with_replacement([each for each in column.values() if each.any()], 2)
+        )
 
 
-def _keeps_sign(pivots: Reals) -> bool:
-    return bool(abs(np.sign(pivots).sum()) == len(pivots))
+def _keep_signs(pivots: Reals) -> bool:
+    return bool((np.abs(np.sign(pivots).sum(axis=1)) == pivots.shape[1]).all())
 
 
 def _equal_values(tape: Tape, values: Reals) -> dict[int, int]:
@@ -186,14 +189,13 @@ class _Known:
     """
 
     def __init__(self, values: Reals) -> None:
-        self._values = values[:, :COMPARED]
-        sizes = np.abs(self._values[:, 0])
+        self._values = values
+        sizes = np.abs(values[:, 0])
         self._order = np.argsort(sizes, kind="stable")
         self._sizes = sizes[self._order]
 
     def find(self, wanted: Reals, *, signed: bool = False) -> int | None:
         """Return the position of the first value that equals the wanted one, or its negative; None if there is none."""
-        wanted = wanted[:COMPARED]
         size = abs(wanted[0])
         begin, end = np.searchsorted(self._sizes, [size * (1.0 - EQUAL), size * (1.0 + EQUAL)])
         places = np.sort(self._order[begin : end + 1])
