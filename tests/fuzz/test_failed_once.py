@@ -431,6 +431,18 @@ def test_a_function_that_rounds_to_a_number_without_a_logarithm_tells_nothing():
     assert result.spread[0, 0] < 1e-14
 
 
+def test_roots_of_what_rounding_leaves_nothing_of_tell_nothing():
+    """tanh(52) is 1, whose logarithm is 0: the cube root of that has no derivative."""
+    program = scalars_of(1, ["q"], t=("tanh", "x0"), u=("log10", "t"), q=("cbrt", "u"))
+    with pytest.raises(scalars.Undecided, match="cbrt"):
+        scalars.truth(program, [52.0], exact_order=True, dtype="float64", samples=checking.MORE_SAMPLES, seed=0)
+    result = scalars.truth(program, [0.5], exact_order=True, dtype="float64", samples=checking.MORE_SAMPLES, seed=0)
+    assert result.spread[0, 1] < 1e-14
+    exact, off = np.array([[5.6e-16]]), np.array([[7e-7]])
+    assert kinds.judged([("J", np.array([[np.nan]]), (exact, off))], "float64")[0] == "undecided"
+    assert kinds.judged([("J", np.array([[np.nan]]), (1.0 + exact, off))], "float64")[0] == "wrong"
+
+
 @pytest.mark.parametrize(("factor", "outcome"), [(1e100, scalars.Undecided), (1.0, calls.Disagreement)])
 def test_a_source_may_differ_where_the_next_number_does(factor, outcome, monkeypatch):
     derivative = acc.compile(lambda x: np.sin(factor * x), cache=False, time_limit=0.0, target="numpy")
