@@ -558,16 +558,6 @@ def _evaluated(name: str, given: Sequence[Any]) -> Any:
     return _FORMULAS[name](*given)
 
 
-def _refuse_poles(name: str, partial: Callable[..., Any], there: list[Any]) -> None:
-    """A derivative that is infinite at what rounding leaves of an argument tells nothing."""
-    try:
-        is_finite = mp.isfinite(partial(*there))
-    except ZeroDivisionError:
-        is_finite = False
-    if not is_finite:
-        raise Undecided(f"{name} where rounding leaves nothing")
-
-
 def _partial(name: str, position: int, given: Sequence[Any], at: list[Any]) -> Any:
     """The partial derivative at the true point, moved along with the arguments to first order."""
     row = TABLE[name]
@@ -578,8 +568,6 @@ def _partial(name: str, position: int, given: Sequence[Any], at: list[Any]) -> A
         return result
     for other, value in enumerate(at):
         deviation = np.asarray(given[other], float) - float(value)
-        for sample in np.flatnonzero(np.abs(deviation) >= abs(float(value))):
-            _refuse_poles(name, partial, [mpf(float(each[sample])) for each in given])
         if np.any(deviation):
             step = mpf(2) ** -80 * (abs(value) or 1)
             slope = (partial(*at[:other], value + step, *at[other + 1 :]) - true) / step
