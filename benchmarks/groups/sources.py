@@ -45,7 +45,7 @@ WITHOUT: Mapping[str, tuple[tuple[str, ...], list[tuple[Any, str, Any]]]] = {
         [(optimise, "with_sums_of_angles", _none), (rewritten, "with_sums_of_angles", _none)],
     ),
     "rotations": (("balanced", "thorough"), [(graphs, "with_rotations", lambda *_: [])]),
-    "systems without exchanges": (("balanced", "thorough"), [(graphs, "without_exchanges", _none)]),
+    "definite matrices": (("balanced", "thorough"), [(graphs, "without_exchanges", _none)]),
     "other orders": (("thorough",), [(derivation, "alternatives_for", lambda *_: ())]),
 }
 

@@ -421,7 +421,7 @@ def _excess(result: Results, wanted: Truth, columns: Sequence[int], dtype: str) 
                 continue
             clear |= bool(want != 0 and spread < LOST * abs(want))
             allowed = ALLOWED * (spread + half * float(abs(want))) + TINY[dtype]
-            if not np.isfinite(got) and allowed > LOST * abs(want):
+            if not np.isfinite(got) and spread > LOST * abs(want):
                 continue  # a sum of which rounding leaves nothing, that something is divided by, say
             error = float(abs(mpf(float(got)) - want)) if np.isfinite(got) else np.inf
             if error / allowed > worst:

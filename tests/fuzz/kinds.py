@@ -592,8 +592,8 @@ def judged(claims: Claims, dtype: str) -> tuple[str, str]:
         size = 1.0 + np.abs(want).max(initial=0.0, where=np.isfinite(want))
         allowed = ALLOWED * off + UNITS * unit * size
         clear = np.isfinite(want) & (allowed < LOST * np.maximum(1.0, np.abs(want)))
-        # a sum of which rounding leaves nothing, that something is divided by, say
-        clear &= np.isfinite(found) | (allowed <= LOST * np.abs(want))
+        # beside a pole, rounding may exceed the value by far
+        clear &= np.isfinite(found) | (want == 0.0) | (LOST * off <= np.abs(want))
         told |= bool(clear.any())
         wrong = clear & ~(np.abs(found - want) <= allowed)
         if wrong.any():
