@@ -40,7 +40,7 @@ from accumulus.errors import SizeError
 from accumulus.graph.exchanges import without_exchanges
 from accumulus.graph.linearize import linearize
 from accumulus.graph.rotations import with_rotations
-from accumulus.resubstitution.optimise import ROTATIONS, exchanges, has_results_of
+from accumulus.resubstitution.optimise import ROTATIONS, has_results_of, of_definite_matrices
 from accumulus.rewriting.optimise import preview
 from accumulus.search.find import find_plan
 from accumulus.search.plan import BodyPlan, Plan
@@ -579,7 +579,7 @@ class _Accumulating:
             if self._by_products and self.context.options.compares_rewritten:  # derivatives by a theorem are first ones
                 theorems = [(turned, ROTATIONS) for turned in with_rotations(body)]
                 if (without := without_exchanges(body, None)) is not None:
-                    theorems.append((without, exchanges(body, without)))
+                    theorems.append((without, of_definite_matrices(body, without)))
                 for other, theorem in theorems:
                     planned = self._planned(other, active)
                     if planned[1] == first[1] and has_results_of(planned[0], first[0], self.context, None, theorem):

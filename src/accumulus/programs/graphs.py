@@ -46,7 +46,14 @@ from accumulus.programs.rewritten import rewritten
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
 from accumulus.programs.waves import with_sums_of_waves
-from accumulus.resubstitution.optimise import ROTATIONS, WAVES, Theorem, exchanges, has_results_of, shorter_by_angles
+from accumulus.resubstitution.optimise import (
+    ROTATIONS,
+    WAVES,
+    Theorem,
+    has_results_of,
+    of_definite_matrices,
+    shorter_by_angles,
+)
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
 from accumulus.search.elimination import sweep_counts
 from accumulus.search.find import find_plan
@@ -320,12 +327,13 @@ def with_few_exchanges(recording: Recording, preparation: Preparation) -> Record
     options, points = preparation.options, preparation.points
     if recording.loops is not None or not options.compares_rewritten or recording.scalars.operations > MOST_EXCHANGED:
         return recording
+    tape = recording.scalars
     with preparation.stage("linearize"):
-        tape = recording.scalars
         without = without_exchanges(tape, points)
-        if without is None or not has_results_of(without, tape, preparation.context, points, exchanges(tape, without)):
+        if without is None:
             return recording
-    return recording.computing(without)
+        is_right = has_results_of(without, tape, preparation.context, points, of_definite_matrices(tape, without))
+    return recording.computing(without) if is_right else recording
 
 
 def jacobian_starts(
@@ -392,7 +400,7 @@ def _by_theorems(
         by_waves = recording.computing(waves)
         made.append((shorter_recording(by_waves, preparation, BEFORE[1]) or by_waves, WAVES))
     if without is not None:
-        made.append((recording.computing(without), exchanges(tape, without)))
+        made.append((recording.computing(without), of_definite_matrices(tape, without)))
     with preparation.stage("linearize"):
         starts = [
             Start(linearized(other, kind, selection, preparation.name), theorem=theorem) for other, theorem in made

@@ -261,7 +261,7 @@ WAVES: Final = Theorem("Roe's property: strengths of waves that add up to a jump
 EXCHANGES: Final = Theorem("positive definite matrices need no exchanges of rows")
 
 
-def exchanges(tape: Tape, without: Tape) -> Theorem:
+def of_definite_matrices(tape: Tape, without: Tape) -> Theorem:
     """Return the theorem by which a program `without` exchanges of rows has the results of another one."""
     # the sign of a determinant depends on exchanges, and logarithms of pivots have laws for real numbers
     return EXCHANGES._replace(of_reals=not is_equal(canonical(tape), without))
