@@ -44,6 +44,14 @@ def process(x):
     return np.exp(-(apart**2)) + 0.1 * np.eye(5), np.sin(x[:5])
 
 
+SLOPES = np.random.default_rng(7).normal(size=(9, 4))
+
+
+def ridge(x):
+    """A matrix with constant entries beside the diagonal."""
+    return SLOPES.T @ SLOPES + np.diag(np.exp(x)), SLOPES.T @ np.sin(np.arange(9.0))
+
+
 def dominant(x):
     """Not symmetric; the diagonal of each column exceeds the sum of its other entries."""
     rates = x.reshape(4, 4) ** 2
@@ -63,6 +71,7 @@ DEFINITE = {
     damped: (12, 0.75),
     covariance: (7, 0.9),
     process: (5, 0.75),
+    ridge: (4, 0.9),
     dominant: (16, 0.8),
     indefinite_inside: (12, 0.8),
 }
@@ -255,6 +264,24 @@ def test_wrong_programs_are_refused(monkeypatch):
     jacobian = acc.jacobian(mixed, cache=False)
     assert not jacobian.compile(x).report().theorem
     assert agreed == [False]
+
+
+def test_constants_of_matrices():
+    """Entries beside the diagonal are constants, as are the first factors, which are folded."""
+    draw = np.random.default_rng(1)
+    slopes, side = draw.normal(size=(20, 6)), draw.normal(size=20)
+
+    def fitted(w):
+        return np.linalg.solve(slopes.T @ slopes + np.exp(w) * np.eye(6), slopes.T @ side)
+
+    def loss(w):
+        return np.sum((slopes @ fitted(w) - side) ** 2)
+
+    tape = acc.trace(fitted, 0.1).tape
+    assert without_exchanges(tape, np.array([[0.1]])) is not None
+    slope = acc.gradient(loss, cache=False)
+    second = (slope(0.1 + 1e-5) - slope(0.1 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(acc.hessian(loss, cache=False)(0.1), second, rtol=1e-6)
 
 
 def test_pivots_that_change_their_sign_are_noticed():

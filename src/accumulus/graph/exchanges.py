@@ -71,7 +71,7 @@ def without_exchanges(tape: Tape, points: Reals | None) -> Tape | None:
         return None
     at = _points(tape.inputs, points)
     made, place = _recorded(tape, dict.fromkeys(conditions, tape.constant(0.0)))
-    pairs = [[_side(tape, place, side) for side in tape.arguments(condition)] for condition in conditions]
+    pairs = [[_side(tape, made, place, side) for side in tape.arguments(condition)] for condition in conditions]
     pivots = sorted({pivot for pivot, _ in pairs if pivot >= 0})
     before, after = _values(tape, at, [*tape.outputs, *conditions]), _values(made, at, [*made.outputs, *pivots])
     count = len(tape.outputs)
@@ -135,10 +135,10 @@ def _recorded(tape: Tape, replaced: dict[int, int]) -> tuple[Tape, dict[int, int
     return made, copy.values
 
 
-def _side(tape: Tape, place: Mapping[int, int], side: int) -> int:
-    """Return the reference, without exchanges, of a value whose size is compared."""
+def _side(tape: Tape, made: Tape, place: Mapping[int, int], side: int) -> int:
+    """Return the reference, in the program without exchanges, of a value whose size is compared."""
     entry = side if side < 0 else tape.first[side]
-    return place[entry] if entry >= 0 else entry
+    return place[entry] if entry >= 0 else made.constant(tape.value_of(entry))
 
 
 def _is_symmetric(made: Tape, pairs: Sequence[Sequence[int]], values: Reals) -> bool:
