@@ -318,3 +318,15 @@ def test_declared_definite_matrices_are_implicit(n):
     steps = 1e-5 * np.eye(len(x))
     numeric = [(gradient(x + step) - gradient(x - step)) / 2e-5 for step in steps]
     np.testing.assert_allclose(hessian, numeric, rtol=1e-6, atol=1e-7)
+
+
+def test_long_functions_alone_are_rewritten_once(monkeypatch):
+    """Only derivatives gain from a function that is rewritten before it is differentiated."""
+    rewritten = []
+    monkeypatch.setattr(graphs, "LONG", 10)
+    monkeypatch.setattr(graphs, "shorter_recording", lambda *args, **_: rewritten.append(args) and None)
+    f = solving(pendulums)
+    acc.compile(f, cache=False).compile(np.ones(4))
+    assert not rewritten
+    acc.jacobian(f, cache=False).compile(np.ones(4))
+    assert rewritten

@@ -258,7 +258,8 @@ ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
 #: derivatives multiply.
 MOST: Final = 2_000
 _SHARE: Final = 0.3
-#: The same for a function that is differentiated without exchanges of rows, too.
+#: Maximum number of operations of a function from which exchanges of rows are left out. A larger number takes seconds,
+#: a smaller one leaves selects, which are most operations of long systems.
 MOST_EXCHANGED: Final = 50_000
 #: A Jacobian is formed if it takes at most this many products and sums for each edge; a direction takes one. With a
 #: larger number, Jacobians are formed that cost more than the sweeps they replace; with a smaller one, shorter products
@@ -343,7 +344,7 @@ def jacobian_starts(
     preparation: Preparation,
     linearization: Linearization | None,
 ) -> list[Start]:
-    """Return the graphs of a function or its Jacobian to choose from; a long function is shortened first.
+    """Return the graphs of a function or its Jacobian to choose from; a long Jacobian is of the shortened function.
 
     All have the same pattern of nonzeros.
 
@@ -356,7 +357,7 @@ def jacobian_starts(
     """
     with preparation.stage("linearize"):
         linearization = linearization or linearized(recording, kind, selection, preparation.name)
-    is_long = counts_of(linearization)[0] >= LONG
+    is_long = kind.derivatives and counts_of(linearization)[0] >= LONG
     if is_long:
         short = shorter_recording(recording, preparation, BEFORE[1], sums_of_angles=True)
         if short is not None:
