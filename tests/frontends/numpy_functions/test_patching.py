@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from scipy.spatial import distance
 
 from accumulus.errors import TraceError
 from accumulus.frontends import record
+from accumulus.frontends.numpy import patching
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.replacements import REPLACEMENTS
 
@@ -288,3 +290,40 @@ def test_installed_packages_are_looked_at_again_when_they_have_more(tmp_path, mo
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda k: assert_agrees(helpers.filled, [k]), np.arange(1.0, 20.0).tolist()))
     assert (helpers.np, helpers.make) == (np, np.ones)
+
+
+def _interrupted(run, at):
+    """Calls of functions of the module that replaces; Ctrl-C comes with one of them."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        if event == "call" and frame.f_code.co_filename == patching.__file__:
+            calls += 1
+            if calls == at:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(count)
+    try:
+        run()
+    except KeyboardInterrupt:
+        assert calls == at
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_an_interrupt_at_any_moment_leaves_nothing_replaced():
+    def run():
+        record(lambda x: np.linalg.norm(x) * np.sin(x), [np.ones(3)])
+
+    import_, norm = builtins.__import__, np.linalg.norm
+    calls = _interrupted(run, 0)
+    assert calls > 100
+    for at in [*range(1, 60), *range(60, calls - 60, 17), *range(calls - 60, calls + 1)]:
+        _interrupted(run, at)
+        assert builtins.__import__ is import_
+        assert np.linalg.norm is norm
+        assert not patching._restorers
+        assert not patching._recordings

@@ -47,10 +47,11 @@ from accumulus.frontends.numpy.replacements import (
 )
 
 _LOCK: Final = threading.RLock()
-#: Functions that restore the originals, in the order of the replacements.
+#: Functions that restore the originals, in the order of the replacements. Each is added before its replacement, and may
+#: run twice, so that Ctrl-C at any moment leaves nothing replaced.
 _restorers: list[Callable[[], None]] = []
-#: Number of recordings in progress, in all threads.
-_recordings = 0
+#: Recordings in progress: the thread of each, and an object of its own.
+_recordings: set[tuple[int, object]] = set()
 
 
 class _Name(NamedTuple):
@@ -108,27 +109,26 @@ def _interpreted(dispatcher: Any) -> Callable[..., Any]:
 @contextmanager
 def patched(function: object) -> Iterator[None]:
     """Replace NumPy in the user's modules and in the objects that `function` holds, within a ``with`` block."""
-    with _LOCK:
-        try:
-            _enter(function)
-        except BaseException:
-            _leave()
-            raise
+    recording = threading.get_ident(), object()
     try:
+        with _LOCK:
+            _enter(recording, function)
         yield
     finally:
-        with _LOCK:
-            _leave()
+        try:
+            _leave(recording)
+        finally:  # if Ctrl-C has ended the first call
+            _leave(recording)
 
 
-def _enter(function: object) -> None:
-    global _recordings  # noqa: PLW0603  # one count for all threads, under the lock
-    _recordings += 1
-    if _recordings == 1:
+def _enter(recording: tuple[int, object], function: object) -> None:
+    _recordings.add(recording)
+    is_first = len(_recordings) == 1
+    if is_first:
         _replace_import()
     _borrow()
-    if _recordings == 1 or ACTIVE.tape is None or _listed.is_outdated():  # otherwise all modules are patched already
-        _replace_in_modules(untouched=_recordings == 1)
+    if is_first or ACTIVE.tape is None or _listed.is_outdated():  # otherwise all modules are patched already
+        _replace_in_modules(untouched=is_first)
     for holder in list(_reachable(function)):
         if isinstance(holder, FunctionType):
             _replace_in(holder.__globals__)
@@ -202,9 +202,14 @@ def _borrow() -> None:
             _restorers.append(
                 functools.partial(setattr, owner, name, namespace[name])
                 if name in namespace
-                else functools.partial(delattr, owner, name)
+                else functools.partial(_remove, owner, name)
             )
             setattr(owner, name, replacement)
+
+
+def _remove(owner: type, name: str) -> None:
+    if name in vars(owner):
+        delattr(owner, name)
 
 
 def _lazy_stand_in(module: ModuleType) -> ModuleType:
@@ -224,20 +229,19 @@ def _lazy_stand_in(module: ModuleType) -> ModuleType:
     return stand_in
 
 
-def _leave() -> None:
-    global _recordings  # noqa: PLW0603
-    _recordings -= 1
-    if _recordings == 0:
-        while _restorers:
-            _restorers.pop()()
+def _leave(recording: tuple[int, object]) -> None:
+    with _LOCK:
+        _recordings.discard(recording)
+        while _restorers and not _recordings:
+            _restorers[-1]()
+            _restorers.pop()
 
 
 def _forget_other_threads() -> None:
     """Undo the replacements of threads that do not exist in a forked child."""
-    global _recordings  # noqa: PLW0603
-    _recordings = min(_recordings, 1)
-    if _recordings and ACTIVE.tape is None:
-        _leave()
+    for recording in list(_recordings):
+        if recording[0] != threading.get_ident():
+            _leave(recording)
 
 
 held_in_forks(_LOCK, _forget_other_threads)
@@ -272,8 +276,8 @@ def _replace_name(namespace: MutableMapping[str, Any], name: str) -> _Name | Non
 
 def _rebind(namespace: MutableMapping[str, Any], name: str, original: Any, replacement: Any) -> None:
     """Let a name refer to a replacement until the last recording ends."""
-    namespace[name] = replacement
     _restorers.append(functools.partial(_restore, namespace, name, replacement, original))
+    namespace[name] = replacement
 
 
 def _restore(namespace: MutableMapping[str, Any], name: str, replacement: Any, original: Any) -> None:
@@ -284,15 +288,15 @@ def _restore(namespace: MutableMapping[str, Any], name: str, replacement: Any, o
 def _replace_cell(cell: CellType) -> None:
     value = cell.cell_contents
     if replaced(value) is not value:
-        cell.cell_contents = replaced(value)
         _restorers.append(functools.partial(setattr, cell, "cell_contents", value))
+        cell.cell_contents = replaced(value)
 
 
 def _replace_defaults(function: FunctionType) -> None:
     defaults = function.__defaults__
     if defaults and any(replaced(value) is not value for value in defaults):
-        function.__defaults__ = tuple(map(replaced, defaults))
         _restorers.append(functools.partial(setattr, function, "__defaults__", defaults))
+        function.__defaults__ = tuple(map(replaced, defaults))
     _replace_in(function.__kwdefaults__ or {})
 
 
@@ -313,8 +317,8 @@ def _replace_import() -> None:
                 _replace_in_modules()
         return module if is_foreign(str(scope.get("__name__", ""))) else replaced(module)
 
-    builtins.__import__ = import_
     _restorers.append(functools.partial(_restore, vars(builtins), "__import__", import_, original))
+    builtins.__import__ = import_
 
 
 def _is_loading(namespace: Mapping[str, Any]) -> bool:
