@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from typing import Any
 
 from accumulus.context import Context
@@ -41,3 +43,23 @@ def rewritten_by_rules(
 def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> None:
     """Check that two tapes have the same outputs."""
     Verification(tape, seed, kept_outputs=kept_outputs).check(other)
+
+
+def counted(run, interrupts_at, file=None):
+    """Calls of functions, of a file or any, that a run makes in this thread; Ctrl-C comes with one of them."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        if file is None or (event == "call" and frame.f_code.co_filename == file):
+            calls += 1
+            if calls == interrupts_at:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return calls

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contexts import counted
 
 import accumulus as acc
 from accumulus import forks
@@ -99,25 +100,6 @@ def interruptible_in_thread(function):
     thread.start()
     thread.join()
     return results[0]
-
-
-def counted(run, interrupts_at):
-    """Calls of functions that a run makes, in this thread; Ctrl-C comes with one of them."""
-    calls = 0
-
-    def count(frame, event, argument):
-        nonlocal calls
-        calls += 1
-        if calls == interrupts_at:
-            sys.setprofile(None)
-            signal.raise_signal(signal.SIGINT)
-
-    sys.setprofile(count)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def test_calls_that_run_no_python_are_left_at_once():

@@ -301,3 +301,22 @@ def test_nested_derivatives_of_determinants_with_solutions():
     differences = np.stack([(gradient(x + step) - gradient(x - step)) / 2e-6 for step in steps])
     np.testing.assert_allclose(mirrored, nested, rtol=1e-8, atol=1e-9 * np.abs(nested).max())
     np.testing.assert_allclose(nested, differences, rtol=1e-5, atol=1e-7 * np.abs(nested).max())
+
+
+def test_derivatives_of_inverses_of_every_order():
+    """The k-th Taylor coefficient of (A + t D)⁻¹ is (-B D)ᵏ B: by Taylor arithmetic and by nested gradients."""
+    draw = np.random.default_rng(3)
+    A, D, weights = draw.normal(size=(3, 4, 4))
+    A += 3.0 * np.eye(4)
+    B = np.linalg.inv(A)
+    exact = [np.linalg.matrix_power(-B @ D, k) @ B for k in range(4)]
+    options = {"effort": "fast", "time_limit": 0.0, "cache": False}
+    value, found = accumulus.taylor(np.linalg.inv, **options)((A,), (np.stack([D, 0.0 * D, 0.0 * D]),))
+    np.testing.assert_allclose([value, *found], exact, rtol=1e-12, atol=1e-14)
+
+    def nested(t):
+        return np.sum(weights * np.linalg.inv(A + t * D))
+
+    for factorial, coefficient in zip((1, 2, 6), exact[1:], strict=True):
+        nested = accumulus.gradient(nested, **options)
+        np.testing.assert_allclose(nested(0.0), factorial * np.sum(weights * coefficient), rtol=1e-11)

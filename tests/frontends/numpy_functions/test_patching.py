@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import ModuleType
 
 import borrowed_helpers
 import numpy as np
 import pytest
 from agreement import assert_agrees
+from contexts import counted
 from scipy.spatial import distance
 
 from accumulus.errors import TraceError
@@ -292,37 +293,16 @@ def test_installed_packages_are_looked_at_again_when_they_have_more(tmp_path, mo
     assert (helpers.np, helpers.make) == (np, np.ones)
 
 
-def _interrupted(run, at):
-    """Calls of functions of the module that replaces; Ctrl-C comes with one of them."""
-    calls = 0
-
-    def count(frame, event, argument):
-        nonlocal calls
-        if event == "call" and frame.f_code.co_filename == patching.__file__:
-            calls += 1
-            if calls == at:
-                sys.setprofile(None)
-                signal.raise_signal(signal.SIGINT)
-
-    sys.setprofile(count)
-    try:
-        run()
-    except KeyboardInterrupt:
-        assert calls == at
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
 def test_an_interrupt_at_any_moment_leaves_nothing_replaced():
     def run():
         record(lambda x: np.linalg.norm(x) * np.sin(x), [np.ones(3)])
 
     import_, norm = builtins.__import__, np.linalg.norm
-    calls = _interrupted(run, 0)
+    calls = counted(run, 0, patching.__file__)
     assert calls > 100
     for at in [*range(1, 60), *range(60, calls - 60, 17), *range(calls - 60, calls + 1)]:
-        _interrupted(run, at)
+        with suppress(KeyboardInterrupt):
+            counted(run, at, patching.__file__)
         assert builtins.__import__ is import_
         assert np.linalg.norm is norm
         assert not patching._restorers
