@@ -53,6 +53,15 @@ class Raising(AtOnce):
         return function(*arguments)
 
 
+class Several(AtOnce):
+    """The first parts raise errors of two kinds."""
+
+    def spoil(self, number, function, arguments):
+        if number <= 3:
+            raise ValueError("lost") if number == 1 else MemoryError(f"full at {number}")
+        return function(*arguments)
+
+
 class Lying(AtOnce):
     """Every part claims to be free."""
 
@@ -232,6 +241,12 @@ def test_a_failure_costs_one_part_only(make, said):
     assert shared.cost <= found(None).cost
     if make is Leaving:  # all is done
         assert shared == found(AtOnce())
+
+
+def test_the_warning_has_each_kind_of_failure():
+    """With Dask the error that names the cause may come after errors of parts whose results are lost with a worker."""
+    with pytest.warns(ExecutorWarning, match=r"search \(ValueError: lost, MemoryError: full at 2, and 1 more\); the"):
+        found(Several())
 
 
 def test_a_part_that_is_lost_is_the_only_one():

@@ -148,14 +148,20 @@ class OtherParts:
                 self._failed(error)
 
     def complaint(self) -> str:
-        """Return the message about all failures."""
-        first = self.failures[0]
-        said = f"{type(first).__name__}: {first}" if str(first) else type(first).__name__
-        further = len(self.failures) - 1
-        more = f", and {further} more" if further else ""
+        """Return the message about all failures: the first of each kind, and the number of the others.
+
+        If a worker dies, Dask reports KilledWorker for the part that kills it, and other errors for parts whose results
+        are lost while they are collected.
+        """
+        first: dict[type[BaseException], str] = {}
+        for error in self.failures:
+            name = type(error).__name__
+            first.setdefault(type(error), f"{name}: {error}" if str(error) else name)
+        further = len(self.failures) - len(first)
+        said = [*first.values()] + [f"and {further} more"] * (further > 0)
         return (
-            f"{type(self._options.executor).__name__} failed in parts of the search ({said}{more}); the plan is the "
-            "best of all other parts. It is not stored in the cache"
+            f"{type(self._options.executor).__name__} failed in parts of the search ({', '.join(said)}); the plan is "
+            "the best of all other parts. It is not stored in the cache"
         )
 
     def _take(self, seconds: float) -> bool:
