@@ -1,4 +1,5 @@
-"""Whole runs of stiff solvers, with value and Jacobian from each system in turn; all end at the same result.
+"""Whole runs of stiff solvers, with value and Jacobian from each system in turn; all end at the same result, within
+errors of the solvers.
 
 Radau, BDF and LSODA are SciPy's; CVODE is SUNDIALS' BDF, through scikit-sundae where that is installed.
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,8 +40,11 @@ PROBLEMS = {
 }
 #: How often each system runs first, second, …
 TURNS = 1
-#: How far results may be apart, in units of what the solvers' tolerances are.
-APART = 50.0
+#: How far results may be from the exact ones, in units of what the solvers' tolerances are. Errors of steps add up: on
+#: the ring modulator they come to 55 to 140 units, whoever gives the Jacobian.
+APART = 300.0
+#: Tolerances of the run that stands for the exact one.
+EXACT = 1e-11, 1e-14
 METHODS = ("Radau", "BDF", "LSODA", "CVODE")
 #: Of CVODE, which takes shorter steps.
 MOST_STEPS = 1_000_000
@@ -53,7 +57,7 @@ def table(settings: Settings) -> Table:
     title = "Whole runs of solvers, milliseconds: value and Jacobian from each system"
     note = (
         "The shortest of several runs, in time of the processor, most of which is the solver's; the goal is ours over "
-        "the soonest peer's. All end at the same result."
+        "the soonest peer's. All end at the same result, within the solvers' errors."
     )
     return Table("solvers", title, rows, [note])
 
@@ -70,11 +74,13 @@ def _row(example: Example, method: str, end: float, rtol: float, atol: float) ->
         run = _cvode if method == "CVODE" else partial(solve_ivp, method=method)
         runs[name] = partial(run, value, (0.0, end), example.point, jac=jacobian, rtol=rtol, atol=atol)
     results = {name: run() for name, run in runs.items()}
+    exact = _exact(example, end)
+    scale = APART * (atol + rtol * np.abs(exact).max())
     for name, result in results.items():
-        apart = np.abs(result.y[:, -1] - results["accumulus"].y[:, -1])
-        scale = APART * (atol + rtol * np.abs(result.y[:, -1]).max())
-        if not result.success or apart.max() > scale:
-            raise AssertionError(f"{name} ends elsewhere: {apart.max():.3g} apart, {scale:.3g} allowed")
+        apart = np.abs(result.y[:, -1] - exact).max()
+        if not result.success or apart > scale:
+            where = f"{method} with {name} on {example.name}"
+            raise AssertionError(f"{where} ends elsewhere: {apart:.3g} apart, {scale:.3g} allowed")
     with one_core():
         # the order turns, too: what runs after a system that has filled the caches is slower
         orders = [[*runs][k:] + [*runs][:k] for k in range(len(runs))]
@@ -84,6 +90,14 @@ def _row(example: Example, method: str, end: float, rtol: float, atol: float) ->
     cells["steps"] = len(results["accumulus"].t) - 1
     best = min(seconds for name, seconds in times.items() if name != "accumulus")
     return Row(cells, Goal(1.0, times["accumulus"] / best))
+
+
+@cache
+def _exact(example: Example, end: float) -> NDArray[np.float64]:
+    """Return the state at the end, (variables,), from differences and tight tolerances."""
+    f, (rtol, atol) = example.function, EXACT
+    solution = solve_ivp(lambda t, y: f(y), (0.0, end), example.point, method="Radau", rtol=rtol, atol=atol)
+    return solution.y[:, -1]  # type: ignore[no-any-return]
 
 
 def _seconds(run: Callable[[], Any]) -> float:
