@@ -48,11 +48,8 @@ def base(dtype, **changes):
     return Variant(lanes(dtype), dtype, **changes)
 
 
-@every_dtype
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_special_values_are_those_of_numpy(row, dtype):
-    with np.errstate(over="ignore"):
-        numbers = SPECIAL.astype(dtype)
+def of_every(row, numbers):
+    """Return a tape with one operation, and every combination of the numbers as its arguments."""
     tape = Tape(row.arity)
     # truth values as comparisons with zero in, as numbers out
     zero, one = tape.constant(0.0), tape.constant(1.0)
@@ -61,6 +58,15 @@ def test_special_values_are_those_of_numpy(row, dtype):
     tape.outputs = [tape.select(result, one, zero) if row.result == "boolean" else result]
     grids = np.meshgrid(*[numbers if row.arity < 3 else numbers[::5]] * row.arity)
     X = np.stack([grid.ravel() for grid in grids], axis=1)
+    return tape, X
+
+
+@every_dtype
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_special_values_are_those_of_numpy(row, dtype):
+    with np.errstate(over="ignore"):
+        numbers = SPECIAL.astype(dtype)
+    tape, X = of_every(row, numbers)
     segments = whole(1)
     actual = LLVMKernel(Unit(tape, segments, dtype), variant=base(dtype)).batch(X)[0]
     reference = expected(tape, segments, X)[0]
@@ -69,6 +75,18 @@ def test_special_values_are_those_of_numpy(row, dtype):
             np.where(np.abs(values) < 1e-307, 0, values).astype(dtype) for values in (actual, reference)
         )
     assert_same(actual, reference, ulps=ulps(row), signs=row.name not in UNSIGNED)
+
+
+@every_dtype
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_one_point_has_the_bits_of_a_batch(row, dtype):
+    """Code for one point has one lane, and vector functions of a library have as many as in batches."""
+    rng = np.random.default_rng(row.code)
+    with np.errstate(over="ignore"):
+        tape, X = of_every(row, np.concatenate([SPECIAL[::7], rng.uniform(-2.0, 2.0, 8)]).astype(dtype))
+    kernel = LLVMKernel(Unit(tape, whole(1), dtype))
+    X = rng.permutation(X)[:100].astype(dtype)
+    assert_same(np.array([kernel(x)[0] for x in X]), kernel.batch(X)[0], signs=True)
 
 
 @every_dtype

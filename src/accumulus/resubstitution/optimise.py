@@ -395,10 +395,12 @@ class Brief(NamedTuple):
 OF_SHORT: Final = Brief(150, 80, 400)
 OF_LONG: Final = Brief(70, 80, 200)
 #: The time for pairs of values grows with the square of their number. So longer programs run resubstitution only if
-#: rules leave at most this fraction of their operations, and otherwise fewer moves. A larger size or fraction delays
-#: first results, a smaller one leaves operations.
+#: rules leave at most this fraction of their operations, and otherwise fewer moves; and fewest if they leave nearly
+#: all, as of products of matrices. A larger size or fraction delays first results, a smaller one leaves operations.
 LARGE: Final = 600
 LEFT: Final = 0.95
+NEARLY_ALL: Final = 0.985
+FEWEST: Final = 50
 
 
 def resubstitute_once(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
@@ -416,20 +418,19 @@ def resubstitute_once(tape: Tape, context: Context, points: NDArray[np.float64] 
     if not start.operations:
         return by_rules(tape, context, rounds=rounds)
     moves = OF_SHORT if tape.operations < SHORT else OF_LONG
-    by_value = Resubstitution(start, 0, points, options.seed, options.dtype, few=True)
+    rough = sketch(start, moves.before, context, is_last=False)
+    if start.operations > LARGE and rough.operations > LEFT * start.operations:
+        left = FEWEST if rough.operations > NEARLY_ALL * start.operations else moves.after
+        return by_rules(tape, context, rounds=replace(rounds, moves=left), begin_with=rough)
 
     def finish(program: Tape) -> Tape:
         return tidied(sketch(program, moves.after, context), start)
 
-    rough = sketch(start, moves.before, context, is_last=False)
-    left = rounds.moves - moves.before
-    if start.operations > LARGE and rough.operations > LEFT * start.operations:
-        left = moves.after
-    else:
-        candidate = by_value.cheaper(rough, moves.selection * rough.operations, context, options.seed, finish)
-        if candidate is not None and candidate.operations < start.operations:
-            return candidate
-    return by_rules(tape, context, rounds=replace(rounds, moves=left), begin_with=rough)
+    by_value = Resubstitution(start, 0, points, options.seed, options.dtype, few=True)
+    candidate = by_value.cheaper(rough, moves.selection * rough.operations, context, options.seed, finish)
+    if candidate is not None and candidate.operations < start.operations:
+        return candidate
+    return by_rules(tape, context, rounds=replace(rounds, moves=rounds.moves - moves.before), begin_with=rough)
 
 
 # Programs over arrays ------------------------------------------------------------------------------------------------

@@ -47,15 +47,16 @@ class Functions:
     Args:
         lanes: entries of a vector.
         dtype: "float64" or "float32".
-        shared: True if this package's functions of one lane are defined in another library, see `llvm_kernel`.
+        single: True for code for one point. Functions of this package are then defined in another library, see
+            `llvm_kernel`; those of a vector library get the point in all lanes, so that it has the bits of a batch.
 
     Attributes:
         imported: declarations of functions of the C library or its vector library, by name.
     """
 
-    def __init__(self, lanes: int, dtype: str, *, shared: bool = False) -> None:
+    def __init__(self, lanes: int, dtype: str, *, single: bool = False) -> None:
         self.lanes, self.dtype = lanes, dtype
-        self._shared = shared and lanes == 1
+        self._single = single and lanes == 1
         self.imported: dict[str, str] = {}
         self._vectors = Vectors(lanes, dtype)
         self._defined: dict[VectorFunction, None] = {}
@@ -87,15 +88,16 @@ class Functions:
             several = len(vector_function.scalars) > 1
             self._provide(vector_function)
             return Callee(vector_function.name, vector_function.result_type(self.lanes), index if several else None)
-        name = vector_symbol(function, arity, self.lanes, self.dtype)
-        if name is not None:
-            self.imported[name] = f"declare {v.type} @{name}({', '.join([v.type] * arity)}) nounwind"
-            return Callee(name, v.type)
-        return Callee(self._lane_by_lane(function, arity), v.type)
+        library = Vectors(host().vector_bytes // v.bytes, self.dtype) if self._single else v
+        name = vector_symbol(function, arity, library.lanes, self.dtype)
+        if name is None:
+            return Callee(self._lane_by_lane(function, arity), v.type)
+        self.imported[name] = f"declare {library.type} @{name}({', '.join([library.type] * arity)}) nounwind"
+        return Callee(self._in_all_lanes(name, arity, library) if self._single else name, v.type)
 
     def _provide(self, function: VectorFunction) -> None:
         """Define an elementary function, or import it from the shared library."""
-        if self._shared:
+        if self._single:
             kind, parameters = function.result_type(self.lanes), ", ".join([self._vectors.type] * function.arity)
             self.imported[function.name] = f"declare {kind} @{function.name}({parameters}) nounwind"
         else:
@@ -169,6 +171,18 @@ class Functions:
                 value = v.let(f"call {v.real} @{scalar}({', '.join(arguments)})")
                 result = v.let(f"insertelement {v.type} {result}, {v.real} {value}, i32 {lane}")
             self._each[name] = self._wrapper(name, arity, v, result)
+        return name
+
+    def _in_all_lanes(self, function: str, arity: int, library: Vectors) -> str:
+        """Return the name of a function of one lane that calls a function of vectors with the same value in all."""
+        name = f"accumulus_one_{function}"
+        if name not in self._each:
+            v = Vectors(self.lanes, self.dtype)
+            mask = f"<{library.lanes} x i32> zeroinitializer"
+            spread = [v.let(f"shufflevector {v.type} %a{k}, {v.type} {POISON}, {mask}") for k in range(arity)]
+            several = v.let(f"call {library.type} @{function}({', '.join(f'{library.type} {x}' for x in spread)})")
+            first = f"shufflevector {library.type} {several}, {library.type} {POISON}, <1 x i32> zeroinitializer"
+            self._each[name] = self._wrapper(name, arity, v, v.let(first))
         return name
 
     @staticmethod

@@ -121,8 +121,8 @@ class _Compiled:
 class LLVMKernel(Kernel):
     """Kernel of machine code, in several variants, each compiled when it is first needed.
 
-    Code for one point has a single lane if that gives the same bits: it takes a fraction of the time to compile, and
-    less time to run than filling the other lanes. LLVM optimises it less unless it is long. The other variants are for
+    Code for one point has a single lane, and the bits of a batch: it takes a fraction of the time to compile, and less
+    time to run than filling the other lanes. LLVM optimises it less unless it is long. The other variants are for
     batches: in C order or transposed, with or without writing structural zeros, and by shared arguments. Concurrent
     calls from several threads are safe. The code's memory is freed with the kernel.
 
@@ -197,13 +197,13 @@ class LLVMKernel(Kernel):
     def _compile_one_point(self) -> Callable[..., Any]:
         changes = {"lanes": 1, "critical_path": False, "offsets": (), "single": True}
         library = self._loaded(("point",), changes)
-        if library is None:
+        if library is None and self._fixed_variant is not None:
             from accumulus.targets.llvm.module import runs_in_one_lane
 
-            if runs_in_one_lane(self._tape, self._unit.dtype):
-                library = self._compile(("point",), changes)
-            else:
+            # batches of other widths may call other functions
+            if not runs_in_one_lane(self._tape, self._unit.dtype):
                 library = self._batch((), False, False).library
+        library = library or self._compile(("point",), changes)
         return builtin("point", library.addresses["point"], library)
 
     def many(self, shared: tuple[bool, ...], transposed: bool) -> Callable[..., Any]:

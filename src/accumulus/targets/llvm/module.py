@@ -343,7 +343,7 @@ def module(unit: Unit, variant: Variant) -> Module:
     lengths, shapes = tuple(unit.lengths), unit.shapes
     signature = Signature(shapes, variant.shared or (False,) * len(shapes), lengths, size)
     variant = replace(variant, offsets=variant.offsets or (0,) * len(lengths))
-    functions = Functions(lanes, variant.dtype, shared=variant.single)
+    functions = Functions(lanes, variant.dtype, single=variant.single)
     tile = _tile(signature, lanes) if variant.transposed else 0
     runs = _runs(tape, segments, variant)
     if runs is None:
