@@ -14,7 +14,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.frontends.captured import MOST, Captured
+from accumulus.frontends.captured import FEW, MOST, SPELLED, Captured
 from accumulus.frontends.contents import LARGEST
 
 X = np.array([1.0, 2.0])
@@ -211,8 +211,7 @@ def test_of_functions_that_hold_nothing_the_code_is_watched():
         return y
 
     captured = Captured(f)
-    assert not captured.has_entries
-    assert [value for _, _, value in captured.singles] == [f.__code__, np, True]  # no global hides `range`
+    assert [each.saved for each in captured._variables] == [f.__code__, np, True]  # no global hides `range`
     assert not Captured(np.sum)
     assert not Captured(np.multiply)
 
@@ -379,6 +378,32 @@ def test_a_variable_that_goes_is_a_change():
     captured = Captured(lambda x: holder.k * x)
     del holder.k
     assert not captured.is_current()
+
+
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1, SPELLED, SPELLED + 1, 3 * SPELLED])
+def test_each_of_many_global_variables_is_watched(count):
+    """Few are compared alone, some one by one in compiled code, many in a loop."""
+    names = [f"gain{k}" for k in range(count)]
+    scope = dict.fromkeys(names, 1.0)
+    exec(f"def f(x):\n    return x * ({' + '.join(names)})", scope)
+    gradient = acc.gradient(scope["f"])
+    assert gradient(1.0) == gradient(2.0) == count
+    for k, name in enumerate(names):
+        scope[name] = 2.0
+        assert gradient(1.0) == count + k + 1
+        assert gradient(2.0) == count + k + 1
+    del scope[names[-1]]
+    with pytest.raises(NameError):
+        gradient(1.0)
+
+
+def test_attributes_of_any_name_are_watched():
+    held = SimpleNamespace(**{"plain": 1.0, "class": 1.0, "two words": 1.0, "None": 1.0})
+    gradient = acc.gradient(lambda x: x * (held.plain + sum(getattr(held, name) for name in list(vars(held)))))
+    assert gradient(1.0) == gradient(2.0) == 5.0
+    for expected, name in zip((6.0, 7.0, 8.0), ("class", "two words", "None"), strict=True):
+        setattr(held, name, 2.0)
+        assert gradient(1.0) == gradient(2.0) == expected
 
 
 def test_circles_end():

@@ -10,8 +10,8 @@
 The names come from two sources: code that is reachable from the function by name, and all code that ran while the
 function ran on plain numbers (`Observed`). The second includes special methods and functions that no name leads to.
 
-Variables are compared by identity: individually (`singles`), or many entries of a container at once. Contents are
-compared by value. Replacing a number, text or small array by an equal one is not a change.
+Variables are compared by identity: individually, or many entries of a container at once. Contents are compared by
+value. Replacing a number, text or small array by an equal one is not a change.
 
 Variables that the function itself changes are not watched; `changed` lists them. `unwatched` lists objects that cannot
 be watched: most entries of large arrays and lists, iterators, states of extension modules, clocks and files. Functions
@@ -33,6 +33,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from enum import Enum
 from itertools import compress
+from keyword import iskeyword
 from operator import attrgetter, call, is_, itemgetter, methodcaller
 from types import (
     BuiltinFunctionType,
@@ -64,6 +65,9 @@ MOST_OBJECTS: Final = 5000
 #: Maximum number of entries of a namespace up to which comparing each is faster than comparing all at once; either way
 #: finds the same changes.
 FEW: Final = 4
+#: Maximum number of entries that are compared one by one in compiled code, in half the time of a loop. More take time
+#: to compile, fewer take time in every call.
+SPELLED: Final = 32
 #: Maximum number of calls of one function whose objects are examined: more make the observed run slower, fewer miss
 #: objects that only later calls use.
 MOST_CALLS: Final = 100
@@ -297,7 +301,6 @@ class Captured:
     False
 
     Attributes:
-        singles: variables that are compared individually, as (read, owner, saved value).
         unwatched: texts that name the objects whose changes may be missed.
         changed: texts that name variables which are not watched, since the function changes them itself.
     """
@@ -314,40 +317,26 @@ class Captured:
         self._variables: list[Variable] = []
         #: Variables with their values before the function ran, if `_variables` was saved after the run.
         self._earlier: list[Variable] = []
+        self._is_same: Callable[[], bool] | None = None
         self._walk()
 
     def __bool__(self) -> bool:
         """Return True if any variable is watched."""
-        return bool(self.singles or self.has_entries)
+        return bool(self._variables)
+
+    @property
+    def is_same(self) -> Callable[[], bool]:
+        """Return a function that is True if all variables are the very same; it may raise exceptions of `GONE`."""
+        if self._is_same is None:
+            self._is_same = _comparison(self._variables)
+        return self._is_same
 
     def is_current(self) -> bool:
         """Return True if no variable has changed; an equal number or small array counts as unchanged."""
         try:
-            return self._is_same() or self._is_equal()
+            return self.is_same() or self._is_equal()
         except GONE:
             return False
-
-    def _is_same(self) -> bool:
-        """Return True if all variables are identical to the saved ones."""
-        for read, owner, saved in self.singles:
-            if read(owner) is not saved:
-                return False
-        return self.holds_entries()
-
-    @property
-    def has_entries(self) -> bool:
-        """Return True if entries of containers or contents of arrays are watched, besides `singles`."""
-        return bool(self._entries or self._contents)
-
-    def holds_entries(self) -> bool:
-        """Return True if containers hold identical objects and arrays equal contents."""
-        for read, owner, saved in self._entries:
-            if not all(map(is_, read(owner), saved)):
-                return False
-        for read, owner, saved in self._contents:  # noqa: SIM110  # a loop takes half the time of `all`
-            if read(owner) != saved:
-                return False
-        return True
 
     def observe(self, observed: Observed) -> None:
         """Watch also the code that `observed` saw, and its names; `changes` then lists the changes made by the run."""
@@ -380,7 +369,7 @@ class Captured:
                 same = map(is_, each.now(), each.saved)
                 left = list(compress(each.keys, same))
                 self._add_named(each.owner, left, each.label, is_named=each.is_named, visits=False)
-        self._finish()
+        self._is_same = None
 
     def changes(self) -> list[str]:
         """Return a text for each change since construction or `settle`: the name, the old and the new value.
@@ -391,9 +380,8 @@ class Captured:
         >>> captured.changes()
         ['calls[0] (0, now 1)']
         """
-        with suppress(*GONE):
-            if not self._earlier and self._is_same():
-                return []
+        if not self._earlier and all(each.is_unchanged() for each in self._variables):
+            return []
         texts = {name: text for each in self._earlier for name, text in each.changes()}
         prefixes = tuple([f"{name}[" for name in texts])  # entries of variables that are listed
         for each in self._variables:
@@ -453,8 +441,7 @@ class Captured:
             if not equal:
                 return False
             variables.append(each._replace(owner=owner, saved=now))
-        self._variables = variables
-        self._finish()
+        self._variables, self._is_same = variables, None
         return True
 
     # Finding the variables ------------------------------------------------------------------------------------
@@ -482,13 +469,7 @@ class Captured:
                 break
             self._names |= self._further
             self._everything = not self._names.isdisjoint(_ALL_ATTRIBUTES)
-        self._finish()
-
-    def _finish(self) -> None:
-        self.singles, self._entries, self._contents = (
-            tuple([each[:3] for each in self._variables if each.way is way])
-            for way in (Comparison.SAME, Comparison.ENTRIES, Comparison.EQUAL)
-        )
+        self._is_same = None
 
     def _add(self, variable: Variable, entries: int = 1) -> None:
         if self._left >= entries:
@@ -785,6 +766,36 @@ class Captured:
         stateful = (Iterator, io.IOBase, weakref.ProxyType, np.random.Generator, np.random.RandomState)
         if is_unknown or isinstance(value, stateful) or kind.__module__.partition(".")[0] in _OUTSIDE:
             self.unwatched.append(f"{label}, a {kind.__qualname__}: changes within it")
+
+
+def _comparison(variables: Iterable[Variable]) -> Callable[[], bool]:
+    """Return a function that returns True if all variables have their saved values, and may raise `GONE`.
+
+    It is compiled from one expression: a loop over readers would take five times as long, in every call.
+    """
+    scope: dict[str, Any] = {"all": all, "map": map, "is_": is_}
+    terms = []
+    for k, each in enumerate(sorted(variables, key=lambda each: each.way is not Comparison.SAME)):
+        scope |= {f"read{k}": each.read, f"owner{k}": each.owner, f"saved{k}": each.saved}
+        kind, now = type(each.read), f"read{k}(owner{k})"
+        names: Any = each.read.__reduce__()[1] if kind in (attrgetter, itemgetter) else ()
+        if kind is itemgetter and (each.way is Comparison.SAME or 1 < len(names) <= SPELLED):
+            held = (each.saved,) if each.way is Comparison.SAME else each.saved
+            for j, (name, value) in enumerate(zip(names, held, strict=True)):
+                scope |= {f"key{k}_{j}": name, f"held{k}_{j}": value}
+                terms.append(f"owner{k}[key{k}_{j}] is held{k}_{j}")
+            continue
+        if kind is attrgetter and len(names) == 1 and names[0].isidentifier() and not iskeyword(names[0]):
+            now = f"owner{k}.{names[0]}"
+        elif each.read is np.ndarray.tobytes and type(each.owner) is np.ndarray:
+            now = f"owner{k}.tobytes()"
+        if each.way is Comparison.SAME:
+            terms.append(f"{now} is saved{k}")
+        elif each.way is Comparison.EQUAL:
+            terms.append(f"{now} == saved{k}")
+        else:
+            terms.append(f"all(map(is_, {now}, saved{k}))")
+    return eval(f"lambda: {' and '.join(terms) or True}", scope)  # type: ignore[no-any-return]
 
 
 def _change(label: str, before: Any, now: Any) -> str:

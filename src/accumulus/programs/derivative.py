@@ -34,7 +34,7 @@ from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.selection import Selection, SelectionRequest, checked_argnums, key_of_examples, static_positions
-from accumulus.programs.watched import Watched
+from accumulus.programs.watched import Watched, always
 from accumulus.tape.program import OpenIndicesError
 from accumulus.targets import Call
 
@@ -103,8 +103,8 @@ class Derivative:
         self._programs: dict[Hashable, Cases] = {}
         #: Fast paths for one point, the last used first.
         self._fast: tuple[tuple[Cases, FastPath], ...] = ()
-        #: Variables that are compared before fast paths are called; the paths compare the others (`Captured.singles`).
-        self._singles: tuple[tuple[Callable[[Any], Any], Any, Any], ...] = ()
+        #: Function that is True if the variables that `_fast` was compiled with are the very same (`Captured.is_same`).
+        self._is_same: Callable[[], bool] = always
         #: Fast paths for the values of nonzeros.
         self._fast_nonzeros: tuple[tuple[Cases, FastPath], ...] = ()
         #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
@@ -114,7 +114,7 @@ class Derivative:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        process_bound = {"_fast", "_singles", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
+        process_bound = {"_fast", "_is_same", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
         # executors of searches belong to this process
         state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
@@ -123,7 +123,7 @@ class Derivative:
     def __setstate__(self, state: dict[str, Any]) -> None:
         held = state.pop("held")
         vars(self).update(state)
-        self._fast, self._singles, self._fast_nonzeros, self._fast_batch = (), (), (), None
+        self._fast, self._is_same, self._fast_nonzeros, self._fast_batch = (), always, (), None
         self._readers, self._read = (), frozenset()
         self._lock = Lock()
         if not self._watched.resumes(held):
@@ -152,12 +152,8 @@ class Derivative:
                 an argument. Nothing is written in this case.
         """
         if not keywords:
-            is_current = True
             try:
-                for read_one, owner, seen in self._singles:
-                    if read_one(owner) is not seen:
-                        is_current = self._is_current()
-                        break
+                is_current = self._is_same() or self._is_current()
             except GONE:
                 is_current = False
             if is_current:
@@ -167,7 +163,7 @@ class Derivative:
                         return result
         for read, form in self._readers:
             numbers = read(arguments, keywords)
-            if numbers is not None and form._singles_hold():
+            if numbers is not None and form._holds():
                 for _, fast in form._fast:
                     result = fast(*numbers)
                     if result is not NotImplemented:
@@ -214,20 +210,18 @@ class Derivative:
         self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
         return result
 
-    def _singles_hold(self) -> bool:
-        """Return True if the variables that fast paths leave to their callers are unchanged."""
+    def _holds(self) -> bool:
+        """Return True if no variable that `_fast` was compiled with has changed."""
         try:
-            for read_one, owner, seen in self._singles:
-                if read_one(owner) is not seen:
-                    return self._is_current()
+            return self._is_same() or self._is_current()
         except GONE:
             return False
-        return True
 
     def _is_current(self) -> bool:
         """Return True if all watched variables equal their recorded values; update the objects to compare with."""
         is_current = self._watched.is_current
-        self._singles = self._watched.singles if self._singles else ()
+        if self._is_same is not always:
+            self._is_same = self._watched.is_same
         return is_current
 
     def _nested(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -513,7 +507,7 @@ class Derivative:
             cases: programs of the fast path.
             fast: fast path to put first.
             arguments: arguments of the call, with its constants.
-            inline: if True, the caller compares the `singles`.
+            inline: if True, the caller compares the watched variables.
         """
         shapes = cases.argument_shapes
         if fast is no_fast_path or (before and before[0][0] is cases and None not in shapes):
@@ -525,8 +519,8 @@ class Derivative:
                 return before
             rest = [entry for entry in before if entry[0] is not cases]
             if inline and not isinstance(self.__wrapped__, Restructured):
-                self._singles = self._watched.singles
-                return ((cases, self._watched.while_entries(fast)), *rest[: MOST_FAST - 1])
+                self._is_same = self._watched.is_same
+                return ((cases, fast), *rest[: MOST_FAST - 1])
             return ((cases, self._watched.while_current(fast)), *rest[: MOST_FAST - 1])
 
     def nonzeros(self, *arguments: Any, **keywords: Any) -> Any:
@@ -806,7 +800,7 @@ class Derivative:
         with self._lock:
             self._programs = {}
             self._watched.forget()
-            self._fast, self._singles, self._fast_nonzeros, self._fast_batch = (), (), (), None
+            self._fast, self._is_same, self._fast_nonzeros, self._fast_batch = (), always, (), None
 
     def __repr__(self) -> str:
         return f"<{self.__name__}, {len(self._compiled_programs())} compiled>"

@@ -12,6 +12,11 @@ from accumulus.options import Options
 from accumulus.programs.forms import settled_function
 
 
+def always() -> bool:
+    """Return True: nothing is watched."""
+    return True
+
+
 class Watched:
     """A function whose captured values are watched from its first recording on.
 
@@ -84,21 +89,9 @@ class Watched:
         return call
 
     @property
-    def singles(self) -> tuple[tuple[Callable[[Any], Any], Any, Any], ...]:
-        """Return the variables that are compared by identity: the reader, the owner and the value of each."""
-        return () if self.captured is None else self.captured.singles
-
-    def while_entries(self, fast: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a fast path that checks the watched entries, for callers that have compared `singles`."""
-        captured = self.captured
-        if captured is None or not captured.has_entries:
-            return fast
-        holds, is_current = captured.holds_entries, captured.is_current
-
-        def call(*arguments: Any) -> Any:
-            return fast(*arguments) if holds() or is_current() else NotImplemented
-
-        return call
+    def is_same(self) -> Callable[[], bool]:
+        """Return a function that is True if watched values are the very same; see `Captured.is_same`."""
+        return always if self.captured is None else self.captured.is_same
 
     def forget(self) -> None:
         """Forget the watched values; the next recording watches anew."""
