@@ -63,7 +63,7 @@ def test_every_kind_way_and_construct_goes_in_turn():
     [
         ("the derivative of sin", 396),
         ("sums of a sweep over the graph", 300),
-        ("points of a batch in the target llvm", 1),
+        ("points of a batch in the target llvm", 15),
     ],
 )
 def test_mutants_are_noticed(mutant, number):

@@ -45,6 +45,102 @@ def emitted(name: str) -> tuple[Tape, np.ndarray]:
     return emit(plan.accumulation), np.asarray(example.point, float)
 
 
+# Functions that differ in what makes no difference have programs of as many operations -------------------------------
+
+
+def in_empty_array(f, x):
+    """Entries are NaN until they are overwritten."""
+    results = np.empty(len(f(x)))
+    results[:] = f(x)
+    return results
+
+
+def after_dead_numbers(f, x):
+    results = np.empty(len(f(x)))
+    results[0] = x[0]
+    results = results * np.sin(x[0]) + x[0]  # of NaN, but for the first
+    results[:] = f(x)
+    return results
+
+
+def between_infinite_limits(f, x):
+    return f(np.clip(np.maximum(np.minimum(x, np.inf), -np.inf), -np.inf, np.inf))
+
+
+def where_finite(f, x):
+    if not np.all(np.isfinite(x)):
+        raise ValueError("infinite arguments")
+    return f(x)
+
+
+def where_near(f, x):
+    assert np.all(np.abs(x) < 1e6)
+    return f(x)
+
+
+#: Ways to write a function, each with the operations that it adds for each argument.
+WAYS = {in_empty_array: 0, after_dead_numbers: 0, between_infinite_limits: 0, where_finite: 3, where_near: 3}
+#: Of the examples, those that theorems shorten have all steps of their methods.
+NAMES = ("robot_arm", "nurbs_point", "black_scholes", "pendulum_chain", "reprojection", "roe_flux")
+#: Largest relative number of operations, and of those by a theorem: the searches find other programs.
+BY_CHANCE = 1.25
+
+
+def program_of(name, way=None, **options):
+    (example,) = [each for each in (*all_examples(), *suite()) if each.name == name]
+
+    def f(x):
+        return example.function(x) if way is None else way(example.function, x)
+
+    return acc.value_and_jacobian(f, cache=False, **options).compile(example.point), example
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_other_ways_to_write_a_function_are_rewritten_as_well(name, way):
+    expected, _ = program_of(name)
+    program, example = program_of(name, way)
+    assert program.report().theorem == expected.report().theorem
+    assert program.report().stages[-1][0] == expected.report().stages[-1][0]
+    assert program.operations <= BY_CHANCE * expected.operations + WAYS[way] * example.inputs + 3
+    if not WAYS[way] and way is not after_dead_numbers:
+        assert program.operations == expected.operations
+    for one, other in zip(program(example.point), expected(example.point), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
+
+
+def test_thorough_programs_do_not_mind_empty_arrays():
+    limited = {"effort": "thorough", "time_limit": 0.5}
+    one, other = (program_of("robot_arm", way, **limited)[0] for way in (None, in_empty_array))
+    assert one.report().stages == other.report().stages
+
+
+def test_infinity_stays_in_comparisons():
+    """While a program is rewritten, the largest number stands for it; programs that have both keep to rules."""
+    largest = np.finfo(float).max
+
+    def f(x):
+        if np.isinf(x[0]) or x[1] > -np.inf > x[2]:
+            return x
+        with np.errstate(invalid="ignore"):
+            y = np.where(np.abs(x) < np.inf, np.sin(x) * x[::-1], 0.0)
+        return np.cumsum(np.cumsum(np.cumsum(y * y) * y) * y) * y[0]
+
+    def g(x):
+        return f(x) * np.where(x[0] < largest, x[0], 1.0)
+
+    x = np.array([0.3, -0.7, 1.1, 0.4, 0.9])
+    for function, name in ((f, "rules and resubstitution"), (g, "rules")):
+        jacobian = acc.value_and_jacobian(function, cache=False)
+        program = jacobian.compile(x)
+        assert np.inf in program.tape.constants
+        assert (largest in program.tape.constants) == (function is g)
+        assert program.report().stages[0][0] == name
+        np.testing.assert_allclose(jacobian(x)[0], function(x), rtol=1e-12)
+        infinite = np.array([0.3, np.inf, 1.1, -np.inf, 0.9])
+        np.testing.assert_allclose(jacobian(infinite)[0], function(infinite), rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["robot_arm", "nurbs_point", "four_body"])
 def test_the_default_gains_beyond_rules(name):
     tape, point = emitted(name)

@@ -773,7 +773,7 @@ def _comparison(variables: Iterable[Variable]) -> Callable[[], bool]:
 
     It is compiled from one expression: a loop over readers would take five times as long, in every call.
     """
-    scope: dict[str, Any] = {"all": all, "map": map, "is_": is_}
+    scope: dict[str, Any] = {"__name__": __name__, "all": all, "map": map, "is_": is_}
     terms = []
     for k, each in enumerate(sorted(variables, key=lambda each: each.way is not Comparison.SAME)):
         scope |= {f"read{k}": each.read, f"owner{k}": each.owner, f"saved{k}": each.saved}

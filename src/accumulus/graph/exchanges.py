@@ -173,9 +173,18 @@ def _keep_signs(pivots: Reals) -> bool:
 
 
 def _equal_values(tape: Tape, values: Reals) -> dict[int, int]:
-    """Return the first equal value for each other one that has no attached derivative."""
+    """Return the first equal value for each other one that has no attached derivative.
+
+    A value that depends on comparisons and is the same at all points may be another one where they have other outcomes,
+    as that of a condition of the user's.
+    """
     is_attached = depending(tape, [k for k in range(tape.inputs, len(tape)) if tape.codes[k] == _ATTACH])
-    plain = [k for k in range(len(tape)) if not (is_attached[k] or tape.is_boolean(k))]
+    is_by_cases = depending(tape, [k for k in range(tape.inputs, len(tape)) if tape.is_boolean(k)])
+    plain = [
+        k
+        for k in range(len(tape))
+        if not (is_attached[k] or tape.is_boolean(k) or (is_by_cases[k] and (values[k] == values[k, 0]).all()))
+    ]
     known = _Known(values[plain])
     found = {k: known.find(values[k], signed=True) for k in plain if k >= tape.inputs}
     return {k: plain[first] for k, first in found.items() if first is not None and plain[first] < k}

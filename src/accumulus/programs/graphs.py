@@ -395,7 +395,7 @@ def _by_theorems(
     with preparation.stage("linearize"):
         if kind.derivatives and not is_long and tape.operations <= MOST:
             made += [(recording.computing(other), ROTATIONS) for other in with_rotations(tape, recording.results)]
-            waves = None if recording.guards else with_sums_of_waves(tape, preparation.context, points)
+            waves = with_sums_of_waves(tape, recording.results, preparation.context, points)
         without = without_exchanges(tape, points)
     if waves is not None:
         by_waves = recording.computing(waves)

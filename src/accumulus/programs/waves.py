@@ -61,15 +61,18 @@ class _Waves(NamedTuple):
     of: dict[tuple[int, int], int]  # references of strengths there, by the numbers of output and speed
 
 
-def with_sums_of_waves(tape: Tape, context: Context, points: Reals | None) -> Tape | None:
+def with_sums_of_waves(tape: Tape, results: int, context: Context, points: Reals | None) -> Tape | None:
     """Return the program with a strength of its waves less; None if it has no waves whose strengths have a short sum.
 
     Args:
-        tape: program whose outputs are differentiated.
+        tape: program.
+        results: number of leading outputs that are differentiated; the others, guards, have no waves.
         context: options and deadline.
         points: points of the domain, (points, inputs); None for points near (1, …, 1).
     """
-    waves = _waves(tape, context)
+    differentiated = tape.copy()
+    del differentiated.outputs[results:]
+    waves = _waves(differentiated, context)
     if waves is None:
         return None
     made = [_with_sums(tape, waves, first, points) for first in range(len(waves.speeds))]

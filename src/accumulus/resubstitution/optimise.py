@@ -13,7 +13,8 @@ to pass the same tests as every resubstitution.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -32,6 +33,9 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import Definedness, Verification, all_choices, verify_by_any
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
 from accumulus.rewriting.polynomials import multiplied_out
+from accumulus.rewriting.running import COMPARISONS
+from accumulus.tape.live import with_used_constants
+from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -59,8 +63,8 @@ LAST: Final = 2.0
 #: Number of rounds for which work is reserved while starting programs are made: more rounds leave out starting programs
 #: under short limits, fewer leave no time to combine them.
 KEPT: Final = 2.5
-#: Number of further seeds of rules if a program is not defined where the given one is, and their distance. More take
-#: time before the given program is kept, fewer keep it more often.
+#: Number of further seeds of rules, and of seeds of resubstitution by default, if a program is not defined where the
+#: given one is; and their distance. More take time before the given program is kept, fewer keep it more often.
 TRIED_AGAIN: Final = 2
 SPREAD: Final = 1000
 #: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain; above,
@@ -68,6 +72,8 @@ SPREAD: Final = 1000
 BRIEF: Final = (60, 1200)
 #: Largest size, in operations, of programs whose terms are multiplied out by default though they are no polynomials.
 SHORT: Final = 280
+#: Number that stands for ∞ in comparisons while programs are rewritten; arithmetic with it overflows.
+LARGEST_NUMBER: Final = float(np.finfo(np.float64).max)
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, NEGATIVE))
 
 
@@ -155,8 +161,29 @@ def rewrite(
     stages: list[tuple[str, int]] = notes.setdefault("stages", [])
     effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
     # values with infinite numbers have no digits to be compared by: inf // x is infinite at 0, and no number elsewhere
-    is_finite = isinstance(tape, Tape) and bool(np.isfinite(tape.constants).all())
+    tape, is_finite = _with_finite_numbers(tape, kept_outputs) if isinstance(tape, Tape) else (tape, False)
+    bounded = _with_bounded_comparisons(tape) if isinstance(tape, Tape) and not is_finite else None
+    if bounded is not None:
 
+        def others() -> Iterator[Tape]:
+            for other in alternatives():
+                alternative = _with_bounded_comparisons(other)
+                if alternative is not None:
+                    yield alternative
+
+        made = rewrite(
+            bounded,
+            context,
+            kept_outputs=kept_outputs,
+            rounds=rounds,
+            points=points,
+            alternatives=others,
+            notes=notes,
+        )
+        unbounded = _with_infinite_comparisons(made)
+        if unbounded is not None:
+            return unbounded
+        stages.clear()
     defined = Definedness(tape, points) if isinstance(tape, Tape) else None
 
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
@@ -177,10 +204,16 @@ def rewrite(
         # resubstitution must not delay the first results
         is_brief = is_usual and BRIEF[0] <= tape.operations <= BRIEF[1]
         result = None
-        if is_brief and context.left > ROUND * tape.operations:
-            result = resubstitute_once(tape, context.having(effort="balanced"), points)
-            stages.append(("rules and resubstitution", result.operations))
-        if result is None or not (defined is None or defined.includes(result)):
+        for again in range(TRIED_AGAIN if is_brief else 0):
+            if context.left <= ROUND * tape.operations:
+                break
+            within = context.having(effort="balanced", seed=seed + SPREAD * again)
+            made = resubstitute_once(tape, within, points)
+            if defined is None or defined.includes(made):
+                result = made
+                stages.append(("rules and resubstitution", result.operations))
+                break
+        if result is None:
             result = rewritten("balanced", tape, 0)
             stages.append(("rules", result.operations))
         # terms of short programs, and of polynomials like rotations and poses, cancel when they are multiplied out
@@ -245,6 +278,53 @@ def rewrite(
     return best
 
 
+def _with_finite_numbers(tape: Tape, kept_outputs: int) -> tuple[Tape, bool]:
+    """Return the tape without infinite numbers and NaN that no result needs, and True if it has no others.
+
+    NumPy's empty arrays are recorded as NaN, which remains in the tape when all entries are overwritten.
+    """
+    if np.isfinite(tape.constants).all():
+        return tape, True
+    for start in (tape, canonical(tape, kept_outputs)):  # dead operations may have such numbers
+        used = with_used_constants(start)
+        if np.isfinite(used.constants).all():
+            return used, True
+    return tape, False
+
+
+def _with_bounded_comparisons(tape: Tape) -> Tape | None:
+    """Return the tape with the largest number in place of ∞; None if others than comparisons have infinite numbers.
+
+    Programs that refuse infinite arguments compare them with ∞.
+    """
+    used = with_used_constants(tape)
+    made = _with_numbers_compared(used, {math.inf: LARGEST_NUMBER, -math.inf: -LARGEST_NUMBER})
+    return made if made is not None and np.isfinite(made.constants).all() else None
+
+
+def _with_infinite_comparisons(tape: Tape) -> Tape | None:
+    """Undo `_with_bounded_comparisons`; None if others than comparisons have the largest number now."""
+    return _with_numbers_compared(tape, {LARGEST_NUMBER: math.inf, -LARGEST_NUMBER: -math.inf})
+
+
+def _with_numbers_compared(tape: Tape, others: Mapping[float, float]) -> Tape | None:
+    """Return the tape with other numbers in place of some; None unless comparisons alone have these.
+
+    None, too, if the tape has any of the other numbers.
+    """
+    if not {*others.values()}.isdisjoint(tape.constants):
+        return None
+    rows = rows_of(tape, tape.inputs)
+    rows = rows[~np.isin(rows[:, 0], list(COMPARISONS))]
+    elsewhere = np.concatenate([rows[:, 1:].reshape(-1), np.array(tape.outputs, np.int64)])
+    numbers = np.array(tape.constants)[-1 - elsewhere[elsewhere < 0]]
+    if not others.keys().isdisjoint(numbers.tolist()):
+        return None
+    made = tape.copy()
+    made.constants = [others.get(number, number) for number in tape.constants]
+    return made
+
+
 # By a theorem --------------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +359,8 @@ def has_results_of(
         points: points of the domain, (points, inputs).
         theorem: the theorem.
     """
-    start = canonical(other)
+    # without dead operations, among which may be comparisons that the other program has not
+    start, tape = canonical(other), canonical(tape)
     if theorem.of_reals and points is not None and len(points):
         # a root of a square is its base for one sign alone
         points = np.concatenate([points, points[0] * (1.0 - 2.0 * np.eye(points.shape[1])), -points[:1]])

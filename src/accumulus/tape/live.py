@@ -134,6 +134,26 @@ def signed_rows(tape: Tape, start: int = 0) -> Integers:
     return rows
 
 
+def with_used_constants(tape: Tape) -> Tape:
+    """Return the tape without constants that no operation and no output has.
+
+    >>> tape = Tape(1)
+    >>> unused, two = tape.constant(np.nan), tape.constant(2.0)
+    >>> tape.outputs = [tape.multiply(two, 0), two]
+    >>> with_used_constants(tape).constants
+    [2.0]
+    """
+    rows, outputs = rows_of(tape), np.array(tape.outputs, np.int64)
+    references = np.concatenate([rows[tape.inputs :, 1:].reshape(-1), outputs])
+    used = np.zeros(len(tape.constants), bool)
+    used[-1 - references[references < 0]] = True
+    if used.all():
+        return tape
+    new = np.append(np.arange(len(tape)), -np.cumsum(used)[::-1])  # negative references count from the end
+    rows[:, 1:] = new[rows[:, 1:]]
+    return Tape.of_rows(tape.inputs, rows, np.array(tape.constants)[used].tolist(), new[outputs].tolist())
+
+
 def settled(tape: Tape) -> Tape:
     """Return a tape recorded with `signed_zeros`, recorded again without, except where signs of zeros matter.
 

@@ -503,6 +503,19 @@ class Tape:
             return self.constant(1.0) if self.constants[-1 - a] else b
         return a if a == b else self._general(BY_NAME["logical_or"].code, (a, b))
 
+    def minimum(self, a: int, b: int) -> int:
+        """Return the smaller of a and b, or NaN."""
+        return self._extremum(BY_NAME["minimum"].code, a, b, math.inf)
+
+    def maximum(self, a: int, b: int) -> int:
+        """Return the larger of a and b, or NaN."""
+        return self._extremum(BY_NAME["maximum"].code, a, b, -math.inf)
+
+    def _extremum(self, code: int, a: int, b: int, neutral: float) -> int:
+        if a > b:
+            a, b = b, a
+        return b if a < 0 <= b and self.constants[-1 - a] == neutral else self._general(code, (a, b))
+
     def sum(self, terms: Iterable[int]) -> int:
         """Return the terms added from left to right; 0 if there are none."""
         total = None

@@ -245,6 +245,8 @@ NOT_EQUAL: Final = BY_NAME["not_equal"].code
 NOT: Final = BY_NAME["logical_not"].code
 AND: Final = BY_NAME["logical_and"].code
 OR: Final = BY_NAME["logical_or"].code
+MINIMUM: Final = BY_NAME["minimum"].code
+MAXIMUM: Final = BY_NAME["maximum"].code
 
 #: Result for an operation on constants that the caller has to evaluate.
 ASKED: Final = 1 << 62
@@ -428,6 +430,12 @@ def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
                 if other in (EQUAL, NOT_EQUAL):
                     code = NOT_EQUAL if other == EQUAL else EQUAL
                     a, b = state.rows[a].first, state.rows[a].second
+            elif code in (MINIMUM, MAXIMUM):
+                if a > b:
+                    a, b = b, a
+                if a < 0 <= b and _number(state, a) == (math.inf if code == MINIMUM else -math.inf):
+                    result = b
+                    break
             properties = state.properties[code]
             arity = properties & ARITY
             if arity < 2:
