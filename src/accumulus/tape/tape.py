@@ -504,11 +504,21 @@ class Tape:
         return a if a == b else self._general(BY_NAME["logical_or"].code, (a, b))
 
     def minimum(self, a: int, b: int) -> int:
-        """Return the smaller of a and b, or NaN."""
+        """Return the smaller of a and b, or NaN.
+
+        >>> tape = Tape(inputs=2)
+        >>> tape.minimum(0, 1), tape.minimum(0, tape.constant(math.inf))
+        (2, 0)
+        """
         return self._extremum(BY_NAME["minimum"].code, a, b, math.inf)
 
     def maximum(self, a: int, b: int) -> int:
-        """Return the larger of a and b, or NaN."""
+        """Return the larger of a and b, or NaN.
+
+        >>> tape = Tape(inputs=2)
+        >>> tape.maximum(0, 1), tape.maximum(0, tape.constant(-math.inf))
+        (2, 0)
+        """
         return self._extremum(BY_NAME["maximum"].code, a, b, -math.inf)
 
     def _extremum(self, code: int, a: int, b: int, neutral: float) -> int:
