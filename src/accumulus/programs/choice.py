@@ -45,6 +45,13 @@ from accumulus.targets import Call
 #: Maximum number of products for which a derivative is written out if its arrays can be recorded as such. More take
 #: seconds to compile, and a call is hardly faster than loops; with fewer, calls of medium derivatives are slower.
 MOST_PRODUCTS: Final = 60_000
+#: Maximum number of operations on entries of long arrays whose derivatives are written out. Above, loops are no slower
+#: at one point (0.5 to 0.9 of the time; in batches 1 to 1.8 times), and the first result takes a tenth to a fortieth of
+#: the time; with fewer, calls of medium arrays take up to five times as long.
+MOST_IN_LINE: Final = 10_000
+#: Largest number of these operations for each different one. Entries that have many in common, as distances of pairs
+#: have, are computed once where they are written out, and each time by loops.
+ALIKE: Final = 1.2
 #: Maximum number of operations on long arrays that are written out for factors: more take many seconds to compile,
 #: fewer leave products to factors with many nonzeros for each operation.
 MOST_WRITTEN_OUT: Final = 20_000
@@ -87,6 +94,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         recording = _as_loops(recording, preparation)
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
+    if kind.derivatives and not kind.has_seeds and preparation.options.takes_arrays and _is_long(recording):
+        recording = replace(_as_loops(recording, preparation), other=recording.program)
     planned = None
     starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
@@ -128,13 +137,15 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
-    straight = replace(recording, other=None, unrolled=0)
+    straight, works_on_arrays = replace(recording, other=None, unrolled=0), _works_on_arrays(recording)
 
     def written_out(preparation: Preparation) -> Derivation:
-        if starts or kind.first is not None:
-            return straight_line(straight, kind, selection, preparation, planned=planned, starts=starts)
-        jacobians = jacobian_starts(recording, kind, selection, preparation, planned and planned[0])
-        return straight_line(straight, kind, selection, preparation, starts=jacobians)
+        chosen, graph = starts, planned
+        if not starts and kind.first is None:
+            chosen, graph = jacobian_starts(recording, kind, selection, preparation, planned and planned[0]), None
+        return straight_line(
+            straight, kind, selection, preparation, planned=graph, starts=chosen, works_on_arrays=works_on_arrays
+        )
 
     options, made = preparation.options, []
     is_thorough = options.effort == "thorough" and options.counts_rewritten and options.searches
@@ -316,6 +327,14 @@ def _of_blocks(
         )
     except SizeError:
         return None
+
+
+def _is_long(recording: Recording) -> bool:
+    """Return True if so many operations on entries of long arrays were written out that loops are as fast."""
+    if not _works_on_arrays(recording) or recording.other is None:
+        return False
+    different = recording.scalars.operations
+    return different > MOST_IN_LINE and recording.unrolled <= ALIKE * different
 
 
 def _may_be_long(recording: Recording) -> bool:

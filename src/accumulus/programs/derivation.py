@@ -9,7 +9,7 @@ directions, J·v and H·v, the directions are an additional array that the input
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -37,7 +37,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import ROTATIONS, ByValue, Theorem, has_results_of, is_by_value
+from accumulus.resubstitution.optimise import BRIEF, ROTATIONS, ByValue, Theorem, has_results_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import BodyPlan, Plan
@@ -129,6 +129,7 @@ def straight_line(
     *,
     planned: tuple[Linearization, Plan | None] | None = None,
     starts: Sequence[Start] = (),
+    works_on_arrays: bool = False,
 ) -> Derivation:
     """Return the derivatives of a recording without loops: planned, emitted and rewritten.
 
@@ -140,6 +141,7 @@ def straight_line(
         planned: graph, and its plan or None, to use instead of searching for them.
         starts: graphs of the derivatives to choose from, whose tapes have the same outputs; the one with the shortest
             estimated program is rewritten.
+        works_on_arrays: if True, many operations are on entries of arrays, and alike.
     """
     options, values = preparation.options, recording.results
     if planned is not None:
@@ -182,6 +184,8 @@ def straight_line(
 
     with preparation.stage("optimise"):
         rounds = rounds_of(start, kind)
+        if works_on_arrays and tape.operations > BRIEF[1]:
+            rounds = replace(rounds, while_winning=True)  # what is won in one entry is won in all
         code, recalled, by_value, stages = _optimised(
             arranged(tape), arranged(original), kind, values, preparation, rounds, alternatives
         )

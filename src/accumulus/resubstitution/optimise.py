@@ -556,6 +556,7 @@ def tape_key(
         options.dtype,
         rounds.moves,
         *rounds.hots,
+        rounds.while_winning,
     ]
     everything = json.dumps(settings).encode()
     return cache.key_of("tapes", to_bytes(tape), everything, b"" if points is None else points.tobytes())

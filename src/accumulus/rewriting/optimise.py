@@ -258,10 +258,12 @@ class Rounds:
         moves: random moves per operation and input in each round.
         hots: temperature at the start of each round, relative to the cost of an addition. Every second round begins
             with the best tape so far, the others with the original tape.
+        while_winning: if True, a round ends once it wins too little, as it does on long tapes in any case.
     """
 
     moves: int = MOVES
     hots: tuple[float, ...] = (HOT,)
+    while_winning: bool = False
 
 
 def by_rules(
@@ -322,7 +324,9 @@ def by_rules(
     rounds = rounds or Rounds()
     tried = 0 if effort == "fast" else rounds.moves * search.size
     for turn, hot in enumerate(rounds.hots if tried else rounds.hots[:1]):
-        wins = search.round(search.best if turn % 2 else begin_with or start, tried, hot)
+        wins = search.round(
+            search.best if turn % 2 else begin_with or start, tried, hot, while_winning=rounds.while_winning
+        )
         if not wins and search.may_win and tried and not turn:
             # changes of sign cost more than annealing won; a search without annealing may still win
             search.round(start, 0, hot)
@@ -373,13 +377,13 @@ class _Search:
         """Seconds of work left for moves."""
         return self._context.left - self._around
 
-    def round(self, tape: Tape, moves: int, hot: float) -> bool:
+    def round(self, tape: Tape, moves: int, hot: float, *, while_winning: bool = False) -> bool:
         """Rewrite a tape, with a number of annealing moves; return True if the result is the best so far."""
         if self.left <= 0:
             return False
         network = Network(tape, kept_outputs=self._kept_outputs, seed=self._seed)
         before = network.cost
-        _search(network, moves, hot, self._context.within(self.left))
+        _search(network, moves, hot, self._context.within(self.left), while_winning=while_winning)
         self._seed += 1
         self.may_win = network.best_cost < before
         rewritten = with_fewest_signs(canonical(network.emitted(), self._kept_outputs))
@@ -442,12 +446,12 @@ def _network(tape: Tape, context: Context) -> Network:
     return network
 
 
-def _search(network: Network, moves: int, hot: float, deadline: Deadline) -> None:
+def _search(network: Network, moves: int, hot: float, deadline: Deadline, *, while_winning: bool = False) -> None:
     """Sweep, then anneal (a large network in rounds, until one wins too little for its moves), then sweep again."""
     _sweep(network, deadline)
     if not moves:
         return
-    if moves <= MANY:
+    if moves <= MANY and not while_winning:
         network.anneal(moves, UNIT * hot, UNIT * COLD, INLINE, deadline)
     else:
         tried = FIRST * network.size

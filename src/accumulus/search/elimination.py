@@ -159,15 +159,13 @@ class BitRows:
             for i, level in row.items()
         ]
         words = max(2, -(-len(number) // 64))
-        below = np.zeros((len(number), 64 * words), np.uint8)
-        above = np.zeros_like(below)
+        rows = np.zeros((inner, 6, words), np.int64)
         j, i, level = np.array(edges, np.int64).reshape(-1, 3).T
-        below[j, i] = above[i, j] = level
-        rows = np.empty((inner, 6, words), np.int64)
-        for side, of_edges in enumerate((above, below)):
+        for side, (vertex, other) in enumerate(((i, j), (j, i))):
             for threshold in (1, 2, 3):
-                bits = np.packbits(of_edges[:inner] >= threshold, axis=1, bitorder="little")
-                rows[:, 3 * side + threshold - 1] = bits.view(np.dtype(np.int64).newbyteorder("<"))
+                has = (level >= threshold) & (vertex < inner)
+                sets = rows[:, 3 * side + threshold - 1]
+                np.bitwise_or.at(sets, (vertex[has], other[has] // 64), np.left_shift(1, other[has] % 64))
         sizes = np.ones(64 * words, np.int64)
         for v, k in number.items():
             sizes[k] = state.sizes[v]

@@ -264,7 +264,7 @@ def without_bridges(state: Elimination, flow_work: int = FLOW_WORK) -> tuple[Eli
     edges = sum(map(len, state.successors))
     counts = len(state.intermediates) * edges <= flow_work
     queue = deque(state.intermediates)
-    waiting = {*queue}
+    inner, waiting = frozenset(queue), {*queue}
     while queue:
         v = queue.popleft()
         waiting.remove(v)
@@ -276,7 +276,7 @@ def without_bridges(state: Elimination, flow_work: int = FLOW_WORK) -> tuple[Eli
         # the numbers of edges and of disjoint paths have changed for these alone
         near = {*above, *below}
         near.update(*(rows[u] for u in tuple(near) for rows in (smaller.predecessors, smaller.successors)))
-        changed = near.intersection(state.intermediates) - waiting
+        changed = (near & inner) - waiting
         queue.extend(sorted(changed))
         waiting |= changed
     smaller.intermediates = tuple(v for v in state.intermediates if v not in costs)
