@@ -16,6 +16,7 @@ from looped import assert_same, both, unrolled
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
 from accumulus.frontends.record import record
+from accumulus.programs import choice
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.structure import lines_text
 from accumulus.tape import program as sizes
@@ -345,6 +346,46 @@ def test_derivatives_that_need_too_many_blocks_are_written_out(monkeypatch):
         jacobian = acc.jacobian(stencil, cache=False)
         np.testing.assert_array_equal(jacobian(x), expected)
     assert type(jacobian.compile(x)) is CompiledProgram
+
+
+def alone(x):
+    return np.sum(np.log1p(x[:-1] ** 2 * x[1:] ** 2) + np.exp(-x[1:]))
+
+
+def in_pairs(x):
+    """Half of the distances are the negatives of the others."""
+    return np.sum(1.0 / (1.0 + (x[:, np.newaxis] - x) ** 2))
+
+
+@pytest.mark.parametrize("kind", ["gradient", "value_and_gradient", "hessian"])
+@pytest.mark.parametrize(("function", "size", "in_loops"), [(alone, 300, True), (in_pairs, 24, False)])
+def test_derivatives_of_many_entries_are_loops_unless_these_share_operations(
+    kind, function, size, in_loops, monkeypatch
+):
+    x = np.random.default_rng(3).normal(size=size)
+    derivative = getattr(acc, kind)
+    expected = derivative(function, cache=False)
+    assert not isinstance(expected.compile(x).code, LoopNest)
+    monkeypatch.setattr(choice, "MOST_IN_LINE", 1000)
+    assert record(function, [x], arrays=True).scalars.operations > 1000
+    many = derivative(function, cache=False)
+    assert isinstance(many.compile(x).code, LoopNest) == in_loops
+
+    def refused(*_):
+        raise acc.errors.SizeError("too many products")
+
+    monkeypatch.setattr(choice, "_of_loops", refused)
+    monkeypatch.setattr(choice, "loop_nest", refused)
+    monkeypatch.setattr(choice, "loops_of_sums", refused)
+    written = derivative(function, cache=False)
+    assert not isinstance(written.compile(x).code, LoopNest)
+    for other in (many, written):
+        for one, another in zip(arrays_of(other(x)), arrays_of(expected(x)), strict=True):
+            np.testing.assert_allclose(one, another, rtol=1e-12, atol=1e-12)
+
+
+def arrays_of(results):
+    return results if isinstance(results, tuple) else (results,)
 
 
 def test_a_function_is_recorded_once_whatever_it_becomes():

@@ -18,10 +18,13 @@ from programs import RATIONAL, SMOOTH, programs, small_fraction
 from strategies import tapes
 from test_rules import with_magnitude
 
+import accumulus as acc
+from accumulus.context import Context
+from accumulus.elimination.emit import emit
 from accumulus.errors import ArgumentError, UnknownNameError
-from accumulus.options import EFFORTS
+from accumulus.options import EFFORTS, Options
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.optimise import Network, _Search
+from accumulus.rewriting.optimise import Network, Rounds, _Search, by_rules
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import IN_SEARCH, UNIT
@@ -189,10 +192,31 @@ def test_a_round_is_left_out_only_where_it_would_find_the_same(tape, seed):
 def test_nothing_to_win_takes_one_round(monkeypatch):
     rounds = []
     once = _Search.round
-    monkeypatch.setattr(_Search, "round", lambda *args: rounds.append(args) or once(*args))
+    monkeypatch.setattr(_Search, "round", lambda *args, **how: rounds.append(args) or once(*args, **how))
     tape = canonical(written("sin(a) * b"))
     assert to_bytes(optimise(tape)) == to_bytes(tape)
     assert len(rounds) == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "gain", "share"),
+    [
+        (lambda x: np.sum(np.log(3.2) + 0.5 * ((x - 0.3) / 1.3) ** 2) * x[0], 0.1, 1.0),  # takes all moves
+        (lambda x: np.sum(np.log1p(x[:-1] ** 2 * x[1:] ** 2)) + np.sum(np.exp(-x)), 0.0, 0.3),
+    ],
+)
+def test_programs_of_equal_parts_are_annealed_as_long_as_that_wins(function, gain, share, monkeypatch):
+    graph = acc.trace(function, np.linspace(-1.0, 2.0, 150)).linearize()
+    tape = emit(acc.plan(graph, "reverse", cache=False).accumulation)
+    moves, anneal = [], Network.anneal
+    monkeypatch.setattr(Network, "anneal", lambda self, tried, *how: moves.append(tried) or anneal(self, tried, *how))
+    swept = by_rules(tape, Context(Options(effort="fast")))
+    whole = by_rules(tape)
+    (before,) = moves
+    stopping = by_rules(tape, rounds=Rounds(while_winning=True))
+    assert whole.operations <= (1.0 - gain) * swept.operations
+    assert stopping.operations <= 1.01 * whole.operations
+    assert sum(moves[1:]) <= share * before
 
 
 @pytest.mark.parametrize("seed", range(4))
