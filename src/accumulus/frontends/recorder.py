@@ -79,6 +79,11 @@ class Recording:
         return self.program if self.program.scalars is None else None
 
     @property
+    def works_on_arrays(self) -> bool:
+        """Return True if many operations that were written out are on entries of long arrays."""
+        return self.loops is None and 0 < self.unrolled and 4 * self.unrolled >= self.scalars.operations
+
+    @property
     def uses_indices(self) -> bool:
         """Return True if numbers among the arguments are used as indices."""
         return any(guard.answer.startswith(("numbers ", "indices ")) for guard in self.guards)

@@ -96,7 +96,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         return _factored(recording, selection, preparation, first, shared)
     if kind.derivatives and not kind.has_seeds and preparation.options.takes_arrays and _is_long(recording):
         recording = replace(_as_loops(recording, preparation), other=recording.program)
-    planned = None
+    works_on_arrays, planned = recording.works_on_arrays, None
     starts: list[Start] = []
     if kind.seeds is Seeds.SERIES:
         recording = _expanded(recording, selection, preparation, points)
@@ -137,7 +137,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         recording = recording.as_scalars()
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
-    straight, works_on_arrays = replace(recording, other=None, unrolled=0), _works_on_arrays(recording)
+    straight = replace(recording, other=None, unrolled=0)
 
     def written_out(preparation: Preparation) -> Derivation:
         chosen, graph = starts, planned
@@ -233,7 +233,7 @@ def _expanded(
 ) -> Recording:
     """Return Taylor coefficients, with loops for long arrays if they are too many to be written out."""
     products = (selection.seed_count + 1) * (selection.seed_count + 2) // 2
-    is_long = preparation.options.takes_arrays and _works_on_arrays(recording)
+    is_long = preparation.options.takes_arrays and recording.works_on_arrays
     if is_long and products * recording.scalars.operations > MOST_PRODUCTS:
         recording = _as_loops(recording, preparation)
     return taylor_recording(recording, selection, preparation, points)
@@ -331,7 +331,7 @@ def _of_blocks(
 
 def _is_long(recording: Recording) -> bool:
     """Return True if so many operations on entries of long arrays were written out that loops are as fast."""
-    if not _works_on_arrays(recording) or recording.other is None:
+    if not recording.works_on_arrays or recording.other is None:
         return False
     different = recording.scalars.operations
     return different > MOST_IN_LINE and recording.unrolled <= ALIKE * different
@@ -339,7 +339,7 @@ def _is_long(recording: Recording) -> bool:
 
 def _may_be_long(recording: Recording) -> bool:
     """Return True if many operations are on entries of long arrays and their derivatives may need too many products."""
-    if not _works_on_arrays(recording):
+    if not recording.works_on_arrays:
         return False
     tape = recording.scalars
     return 3 * tape.operations * min(tape.inputs, len(tape.outputs)) > MOST_PRODUCTS
@@ -351,13 +351,7 @@ def _is_long_along_seeds(recording: Recording, kind: DerivativeKind, selection: 
     Along one direction, a function takes twice its operations, and a gradient three to four times the operations of its
     function.
     """
-    if not _works_on_arrays(recording):
+    if not recording.works_on_arrays:
         return False
     times = 1 + selection.seed_count if kind.first is None else 1.5 + 2 * selection.seed_count
     return times * recording.scalars.operations > MOST_ALONG_SEEDS
-
-
-def _works_on_arrays(recording: Recording) -> bool:
-    """Return True if many operations that were written out are on entries of long arrays."""
-    unrolled = recording.unrolled
-    return recording.loops is None and 0 < unrolled and 4 * unrolled >= recording.scalars.operations

@@ -229,6 +229,9 @@ PREVIEW: Final = 200
 #: moves and a smaller fraction cost seconds on long tapes, the opposite leaves their operations.
 MANY: Final = 4_000_000
 FIRST: Final = 4
+#: The same number of moves per node in the first round where shorter tapes are annealed in rounds, too. More take time
+#: for tapes that sweeps have made as short, fewer cool too fast to win what later rounds would.
+FIRST_OF_SHORT: Final = 30
 LONGER: Final = 2
 WORTH: Final = 0.01
 #: Temperatures at the start and at the end, relative to the cost of an addition; and at the start of the rounds of a
@@ -454,7 +457,7 @@ def _search(network: Network, moves: int, hot: float, deadline: Deadline, *, whi
     if moves <= MANY and not while_winning:
         network.anneal(moves, UNIT * hot, UNIT * COLD, INLINE, deadline)
     else:
-        tried = FIRST * network.size
+        tried = (FIRST if moves > MANY else FIRST_OF_SHORT) * network.size
         while moves > 0 and not deadline.passed:
             before = network.best_cost
             network.anneal(tried, UNIT * hot, UNIT * COLD, INLINE, deadline)
