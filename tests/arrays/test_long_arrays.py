@@ -357,8 +357,24 @@ def in_pairs(x):
     return np.sum(1.0 / (1.0 + (x[:, np.newaxis] - x) ** 2))
 
 
+def attracted(x):
+    """Few operations are in common as they are recorded, but half of them once they are rewritten."""
+    apart = x.reshape(-1, 3) - x.reshape(-1, 1, 3)
+    squared = np.sum(apart * apart, axis=2) + 0.01
+    return np.sum(np.sum(apart / (squared * np.sqrt(squared))[:, :, np.newaxis], axis=1) * x.reshape(-1, 3))
+
+
+def fitted(x):
+    """Nothing is in common, however few the inputs are."""
+    t = np.linspace(0.0, 2.0, 200)
+    return np.sum((np.cos(t) - x[0] * np.exp(-x[1] * t) - x[2] * t) ** 2)
+
+
 @pytest.mark.parametrize("kind", ["gradient", "value_and_gradient", "hessian"])
-@pytest.mark.parametrize(("function", "size", "in_loops"), [(alone, 300, True), (in_pairs, 24, False)])
+@pytest.mark.parametrize(
+    ("function", "size", "in_loops"),
+    [(alone, 300, True), (fitted, 3, True), (in_pairs, 24, False), (attracted, 30, False)],
+)
 def test_derivatives_of_many_entries_are_loops_unless_these_share_operations(
     kind, function, size, in_loops, monkeypatch
 ):

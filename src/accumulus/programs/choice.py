@@ -49,9 +49,14 @@ MOST_PRODUCTS: Final = 60_000
 #: at one point (0.5 to 0.9 of the time; in batches 1 to 1.8 times), and the first result takes a tenth to a fortieth of
 #: the time; with fewer, calls of medium arrays take up to five times as long.
 MOST_IN_LINE: Final = 10_000
-#: Largest number of these operations for each different one. Entries that have many in common, as distances of pairs
-#: have, are computed once where they are written out, and each time by loops.
-ALIKE: Final = 1.2
+#: Largest number of these operations for each different one if entries have operations in common, which are computed
+#: once where they are written out, and each time by loops; and largest number of different ones for each input, since
+#: distances of all pairs have much more in common after rewriting. Larger numbers make loops of such functions, which
+#: then take up to five times as long, smaller ones leave more functions to be prepared for half a second.
+IN_COMMON: Final = 1.2
+OF_INPUT: Final = 20
+#: The same number of operations for each different one up to which entries have nothing in common.
+ALONE: Final = 1.01
 #: Maximum number of operations on long arrays that are written out for factors: more take many seconds to compile,
 #: fewer leave products to factors with many nonzeros for each operation.
 MOST_WRITTEN_OUT: Final = 20_000
@@ -334,7 +339,9 @@ def _is_long(recording: Recording) -> bool:
     if not recording.works_on_arrays or recording.other is None:
         return False
     different = recording.scalars.operations
-    return different > MOST_IN_LINE and recording.unrolled <= ALIKE * different
+    shared = recording.unrolled / different
+    is_near = shared <= IN_COMMON and different <= OF_INPUT * recording.scalars.inputs
+    return different > MOST_IN_LINE and (shared <= ALONE or is_near)
 
 
 def _may_be_long(recording: Recording) -> bool:
