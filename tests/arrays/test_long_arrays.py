@@ -400,6 +400,16 @@ def test_derivatives_of_many_entries_are_loops_unless_these_share_operations(
             np.testing.assert_allclose(one, another, rtol=1e-12, atol=1e-12)
 
 
+def test_operations_on_entries_that_no_result_needs_are_none():
+    def f(x):
+        np.exp(x * x)
+        return x[::-1]
+
+    x = np.linspace(0.0, 1.0, 100)
+    assert not record(f, [x], arrays=True).scalars.operations
+    np.testing.assert_array_equal(acc.jacobian(f, cache=False)(x), np.eye(100)[::-1])
+
+
 def arrays_of(results):
     return results if isinstance(results, tuple) else (results,)
 

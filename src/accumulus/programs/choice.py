@@ -338,10 +338,9 @@ def _is_long(recording: Recording) -> bool:
     """Return True if so many operations on entries of long arrays were written out that loops are as fast."""
     if not recording.works_on_arrays or recording.other is None:
         return False
-    different = recording.scalars.operations
-    shared = recording.unrolled / different
-    is_near = shared <= IN_COMMON and different <= OF_INPUT * recording.scalars.inputs
-    return different > MOST_IN_LINE and (shared <= ALONE or is_near)
+    different, recorded = recording.scalars.operations, recording.unrolled
+    is_near = recorded <= IN_COMMON * different and different <= OF_INPUT * recording.scalars.inputs
+    return different > MOST_IN_LINE and (recorded <= ALONE * different or is_near)
 
 
 def _may_be_long(recording: Recording) -> bool:
