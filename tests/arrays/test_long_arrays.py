@@ -400,6 +400,30 @@ def test_derivatives_of_many_entries_are_loops_unless_these_share_operations(
             np.testing.assert_allclose(one, another, rtol=1e-12, atol=1e-12)
 
 
+def test_loops_have_the_guards_of_what_was_written_out(monkeypatch):
+    """Some guards are decided by others, or hold everywhere, and are left out where entries are written out."""
+
+    def f(x):
+        size = np.abs(x)
+        if not np.all(np.isfinite(x)) or np.any(size < 0.0):
+            raise ValueError("infinite")
+        factor = 3.0
+        if x[0] > 0.0:
+            factor = 2.0 if x[0] > -1.0 else 5.0
+        return factor * np.sum(np.exp(-(x[:-1] ** 2)) + size[1:] * x[:-1])
+
+    X = np.random.default_rng(4).normal(size=(6, 200))
+    expected = acc.gradient(f, cache=False).batch(X)
+    monkeypatch.setattr(choice, "MOST_IN_LINE", 1000)
+    gradient = acc.gradient(f, cache=False)
+    for x, one in zip(X, expected, strict=True):
+        np.testing.assert_allclose(gradient(x), one, rtol=1e-12, atol=1e-12)
+        assert isinstance(gradient.compile(x).code, LoopNest)
+    np.testing.assert_allclose(gradient.batch(X), expected, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="infinite"):
+        gradient(np.append(X[0, 1:], np.nan))
+
+
 def test_operations_on_entries_that_no_result_needs_are_none():
     def f(x):
         np.exp(x * x)

@@ -56,7 +56,7 @@ MOST_IN_LINE: Final = 10_000
 IN_COMMON: Final = 1.2
 OF_INPUT: Final = 20
 #: The same number of operations for each different one up to which entries have nothing in common.
-ALONE: Final = 1.01
+NOTHING_IN_COMMON: Final = 1.01
 #: Maximum number of operations on long arrays that are written out for factors: more take many seconds to compile,
 #: fewer leave products to factors with many nonzeros for each operation.
 MOST_WRITTEN_OUT: Final = 20_000
@@ -340,7 +340,7 @@ def _is_long(recording: Recording) -> bool:
         return False
     different, recorded = recording.scalars.operations, recording.unrolled
     is_near = recorded <= IN_COMMON * different and different <= OF_INPUT * recording.scalars.inputs
-    return different > MOST_IN_LINE and (recorded <= ALONE * different or is_near)
+    return different > MOST_IN_LINE and (recorded <= NOTHING_IN_COMMON * different or is_near)
 
 
 def _may_be_long(recording: Recording) -> bool:
