@@ -112,7 +112,15 @@ def test_functions_with_jumps_have_no_slope_at_them(at):
 def test_sinc_and_acot_are_defined_at_zero():
     value, jacobian = derivatives([sp.sinc(x), sp.acot(x)], [x], [0.0])
     np.testing.assert_allclose(value, [1.0, np.pi / 2])
-    np.testing.assert_allclose(jacobian, [[0.0], [0.0]])
+    np.testing.assert_allclose(jacobian, [[0.0], [-1.0]])
+
+
+@pytest.mark.parametrize("at", [0.0, -0.0, 1e-200, -1e-200, -1e-8, 0.5, -0.5, 1.0, -1.0, 3.0, -1e8, 1e200])
+def test_acot_has_sympys_derivatives_everywhere(at):
+    value, jacobian = derivatives([sp.acot(x), sp.diff(sp.acot(x), x)], [x], [at])
+    expected = [sp.acot(x), *(sp.diff(sp.acot(x), x, n) for n in (1, 1, 2))]
+    exact = [float(e.subs(x, sp.Float(at, DIGITS) if at else 0).evalf(DIGITS)) for e in expected]
+    np.testing.assert_allclose([value[0], value[1], *jacobian.ravel()], exact, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -238,3 +238,44 @@ def test_loops_side_by_side_go_on_as_long_as_each_condition_holds():
     values, slopes = np.array([alone(each) for each in x.tolist()]).T
     np.testing.assert_allclose(acc.compile(several, **FAST)(x), values, rtol=1e-13)
     np.testing.assert_allclose(acc.jacobian(several, **FAST)(x), np.diag(slopes), rtol=1e-13)
+
+
+TIED = np.array([1.0, 1.0, 2.0, 2.0, 0.0])
+PLACES = jnp.array([0, 0, 1])
+TIES = {
+    "at max": lambda x: x[:2].at[PLACES].max(x[2:]),
+    "at max of itself": lambda x: x[:2].at[PLACES].max(x[:3]),
+    "at max of a constant": lambda x: jnp.ones(2).at[PLACES].max(x[:3]),
+    "at min of itself": lambda x: x[:2].at[PLACES].min(x[:3]),
+    "at one place": lambda x: x.at[0].max(x[1]),
+    "segments": lambda x: jax.ops.segment_max(x, jnp.array([0, 0, 1, 1, 1]), num_segments=2),
+    "windows": lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2,), (1,), "SAME"),
+    "small windows": lambda x: lax.reduce_window(x, jnp.inf, lax.min, (3,), (1,), "SAME"),
+    "square windows": lambda x: lax.reduce_window(
+        jnp.stack([x[jnp.array([1, 2, 2, 0])], x[jnp.array([2, 3, 0, 2])]]), -jnp.inf, lax.max, (2, 2), (1, 1), "VALID"
+    ),
+    "repeated": lambda x: jnp.max(jnp.stack([x[0], x[0], x[1]])),
+    "repeated evenly": lambda x: jnp.max(jnp.stack([x[0], x[1], x[0], x[1]])),
+    "rows": lambda x: jnp.max(jnp.stack([x, x[::-1], x]), axis=0),
+    "running": lambda x: lax.cummax(jnp.concatenate([x[:2], x[:2], x])),
+    "running back": lambda x: lax.cummin(jnp.concatenate([x[:2], x[:2], x]), reverse=True),
+    "clamped": lambda x: jnp.stack([lax.clamp(x[i], x[j], x[k]) for i in range(5) for j in range(5) for k in range(5)]),
+    "clamped by constants": lambda x: lax.clamp(1.0, x, 2.0),
+    "clipped": lambda x: jnp.clip(x, x[0], x[2]),
+    "sorted": lambda x: jnp.sort(x) * jnp.arange(5.0),
+    "top": lambda x: lax.top_k(x, 3)[0],
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_derivatives_at_ties_are_those_of_jax(name):
+    def f(x):
+        result = jnp.ravel(TIES[name](x))
+        return jnp.sum(result * jnp.arange(1.0, 1.0 + len(result)) ** 2)
+
+    agree(f, TIED)
+
+
+def test_windows_with_nan_are_nan():
+    largest = acc.compile(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2,), (1,), "VALID"), check=False, **FAST)
+    np.testing.assert_array_equal(largest(np.array([np.nan, 1.0, 2.0, np.nan])), [np.nan, 2.0, np.nan])

@@ -91,6 +91,16 @@ def _stop_gradient(call: Equation, x: Any) -> Any:
     return x if is_constant(x) or x.boolean else apply(call.tape, ELEMENTWISE["attach"], [x, 1.0])
 
 
+def _clamp(low: Any, x: Any, high: Any) -> Any:
+    """Return x within bounds; at a bound, all derivatives are 0, as in JAX."""
+    if is_constant(low) and is_constant(high):
+        return np.where(x <= low, low, np.where(x >= high, high, x))
+    within = np.minimum(np.maximum(low, x), high)
+    still = apply(within.tape, ELEMENTWISE["attach"], [within, 1.0])
+    outside = np.where((x < low) & (low < high), low, np.where(x > high, high, still))
+    return np.where((x > low) & (x < high), x, outside)
+
+
 #: Name of each primitive → the NumPy or SciPy function, or a formula, that equals it.
 UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     **{row.short: getattr(np, row.ufunc) for row in OPERATIONS if isinstance(getattr(np, row.ufunc, None), np.ufunc)},
@@ -98,8 +108,7 @@ UFUNCS: Final[dict[str, Callable[..., Any]]] = {
     "and": np.bitwise_and,
     "bessel_i0e": special.i0e,
     "bessel_i1e": special.i1e,
-    # at a bound, the derivative is the bound's
-    "clamp": lambda low, x, high: np.where(x <= low, low, np.where(x >= high, high, x)),
+    "clamp": _clamp,
     "digamma": special.psi,
     "eq_to": np.equal,
     "erf": special.erf,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -359,6 +360,17 @@ def _changed(call: Equation, x: Any, places: NDArray[np.int64], values: Any, fun
         references[places] = references_of(call.tape, values, boolean)
         return TracedArray(call.tape, references.reshape(shape), boolean=boolean)
     changed = TracedArray(call.tape, references, boolean=boolean)
+    if function in (np.maximum, np.minimum):  # equal values for one place share the derivative in equal parts
+        order = np.argsort(places, axis=None, kind="stable")
+        entries = np.ravel(references_of(call.tape, values))[order]
+        numbers, starts, counts = np.unique(places.reshape(-1)[order], return_index=True, return_counts=True)
+        for count in np.unique(counts).tolist():
+            at = counts == count
+            among = entries[starts[at][:, np.newaxis] + np.arange(count)]
+            candidates = np.concatenate([references[numbers[at]][:, np.newaxis], among], axis=1)
+            extremes = function.reduce(TracedArray(call.tape, candidates), axis=1)
+            references[numbers[at]] = references_of(call.tape, extremes)
+        return TracedArray(call.tape, references.reshape(shape))
     function.at(changed, places, values)
     return TracedArray(call.tape, changed.references.reshape(shape), boolean=boolean)
 
@@ -399,9 +411,23 @@ def _reduce(call: Equation, x: Any) -> Any:
 @records(*RUNNING)
 def _accumulate(call: Equation, x: Any) -> Any:
     ufunc, axis = RUNNING[call.name], call.params["axis"]
-    if not call.params["reverse"]:
-        return ufunc.accumulate(x, axis=axis)
-    return np.flip(ufunc.accumulate(np.flip(x, axis), axis=axis), axis)
+    along = np.moveaxis(np.flip(x, axis) if call.params["reverse"] else x, axis, 0)
+    is_extreme = ufunc in (np.maximum, np.minimum) and not is_constant(x)
+    result = np.moveaxis(_running_extremes(ufunc, along) if is_extreme else ufunc.accumulate(along, axis=0), 0, axis)
+    return np.flip(result, axis) if call.params["reverse"] else result
+
+
+def _running_extremes(ufunc: np.ufunc, x: Any) -> Any:
+    """Return running extremes along the first axis, in JAX's order, by which equal values share the derivative."""
+    count = len(x)
+    if count < 2:
+        return x
+    odd = _running_extremes(ufunc, ufunc(x[:-1:2], x[1::2]))
+    even = ufunc(odd[: (count - 1) // 2], x[2::2])
+    result = np.empty(x.shape, np.int64)
+    result[0], result[1::2] = references_of(x.tape, x[0]), references_of(x.tape, odd)
+    result[2::2] = references_of(x.tape, even)
+    return TracedArray(x.tape, result)
 
 
 @records("argmax", "argmin", folds=False)
@@ -512,7 +538,16 @@ def _window(call: Equation, x: Any) -> Any:
     config = [(low, high, between) for (low, high), between in zip(params["padding"], inside, strict=True)]
     wide = _joined(call, (x, np.asarray(around)), lambda parts: _padded(parts[0], parts[1], config))
     places = _windows(wide.shape, params["window_dimensions"], params["window_strides"], params["window_dilation"])
-    return ufunc.reduce(wide[places], axis=tuple(range(x.ndim, 2 * x.ndim)))
+    if ufunc is np.add:
+        return ufunc.reduce(wide[places], axis=tuple(range(x.ndim, 2 * x.ndim)))
+    windows = np.reshape(wide[places], (*call.shapes[0], -1))
+    return reduce(partial(_first_extreme, ufunc), [windows[..., k] for k in range(windows.shape[-1])])
+
+
+def _first_extreme(ufunc: np.ufunc, first: Any, second: Any) -> Any:
+    """Return the extreme of two values, with the derivative of the first if they are equal; NaN wins."""
+    is_first = first >= second if ufunc is np.maximum else first <= second
+    return np.where(is_first, first, ufunc(first, second))
 
 
 def _windows(

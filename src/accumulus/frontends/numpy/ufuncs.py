@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate as running
@@ -171,8 +172,9 @@ def fold(
         start = int(references_of(tape, initial, row.takes_boolean))
         lines = [[start, *line] for line in lines]
     if count or initial is not None:
-        results = [reduce(join, line) for line in lines]
-        if row.name in ("maximum", "minimum") and count + (initial is not None) > 2:
+        are_extremes = row.name in ("maximum", "minimum") and count + (initial is not None) > 2
+        results = [reduce(join, dict.fromkeys(line) if are_extremes else line) for line in lines]
+        if are_extremes:
             results = [_shared_evenly(tape, *pair) for pair in zip(results, lines, strict=True)]
     elif row.identity is not None:
         results = [tape.constant(row.identity)] * len(lines)
@@ -229,11 +231,13 @@ def _by_halves(tape: Any, row: Elementwise, lines: References) -> References:
 
 def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
     """Return the extremes of each line of a table, with derivatives shared as in `_shared_evenly`."""
-    different = 1 + np.count_nonzero(np.diff(np.sort(lines, axis=1), axis=1), axis=1)
-    few = different < 3
-    if few.any():  # the rule of a single operation suffices for two entries
+    ordered = np.sort(lines, axis=1)
+    different = 1 + np.count_nonzero(np.diff(ordered, axis=1), axis=1)
+    firsts = np.count_nonzero(ordered == ordered[:, :1], axis=1)
+    few = (different == 1) | ((different == 2) & (2 * firsts == lines.shape[1]))
+    if few.any():  # the rule of a single operation suffices for two entries, each as often as the other
         results = np.empty(len(lines), np.int64)
-        results[few] = [reduce(row.bind(tape), line) for line in lines[few].tolist()]
+        results[few] = [reduce(row.bind(tape), dict.fromkeys(line)) for line in lines[few].tolist()]
         if not few.all():
             results[~few] = _extremes(tape, row, lines[~few])
         return results
@@ -249,8 +253,8 @@ def _extremes(tape: Any, row: Elementwise, lines: References) -> References:
 
 def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
     """Return the extreme of several values; equal ones share the derivative in equal parts, as in JAX."""
-    distinct = sorted(set(line))
-    if extreme < 0 or len(distinct) < 3:
+    counts = Counter(line)
+    if extreme < 0 or len(counts) < 2 or (len(counts) == 2 and len({*counts.values()}) == 1):
         return extreme
     one, zero = tape.constant(1.0), tape.constant(0.0)
     conditions = [tape.apply("equal", extreme, reference) for reference in line]

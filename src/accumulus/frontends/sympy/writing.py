@@ -215,7 +215,11 @@ FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
     sp.asec: lambda x: np.arccos(1.0 / x),
     sp.acsc: lambda x: np.arcsin(1.0 / x),
     # SymPy's branch of acot, between -π/2 and π/2, which jumps at zero
-    sp.acot: lambda x: np.where(x == 0, 0.5 * math.pi, np.arctan(1.0 / np.where(x == 0, 1.0, x))),
+    sp.acot: lambda x: np.where(
+        np.abs(x) < 1.0,
+        np.where(x < 0, -0.5 * math.pi, 0.5 * math.pi) - np.arctan(x),
+        np.arctan(1.0 / np.where(np.abs(x) < 1.0, 1.0, x)),
+    ),
     sp.sech: lambda x: 1.0 / np.cosh(x),
     sp.csch: lambda x: 1.0 / np.sinh(x),
     sp.coth: lambda x: 1.0 / np.tanh(x),
