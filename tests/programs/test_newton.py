@@ -157,6 +157,23 @@ def test_residuals_may_be_written_in_jax():
         acc.gradient(lambda p: vars(jnp)["sin"](p) + p, **QUICK)(2.0)  # which nobody sees
 
 
+def test_residuals_in_jax_follow_their_rules():
+    @jax.custom_jvp
+    def inner(x):
+        return jnp.sin(x)
+
+    inner.defjvp(lambda x, t: (jnp.sin(x[0]), 3.0 * t[0] * x[0]))
+    of_parameter = acc.implicit(jax.jit(lambda y, p: y**3 + y - inner(p)))
+    y = of_parameter(0.5, 0.7)
+    np.testing.assert_allclose(acc.jacobian(lambda p: of_parameter(0.5, p))(0.7), 2.1 / (3 * y**2 + 1), rtol=1e-13)
+    of_unknown = acc.implicit(jax.jit(lambda y, p: inner(y) + y**3 - p))
+    y = of_unknown(0.5, 0.7)
+    slope = 1 / (3 * y + 3 * y**2)
+    first = acc.jacobian(lambda p: of_unknown(0.5, p))
+    np.testing.assert_allclose(first(0.7), slope, rtol=1e-13)
+    np.testing.assert_allclose(acc.jacobian(first)(0.7), -(3 + 6 * y) * slope**3, rtol=1e-12)
+
+
 def test_residuals_may_work_on_long_constants():
     table = 2.0 + np.sin(np.arange(5_100.0))  # more entries than the body of a loop may have
     solve = acc.implicit(lambda y, p: np.sum(table * y) - p, steps=3)

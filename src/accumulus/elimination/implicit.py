@@ -42,7 +42,7 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize, partial_of
 from accumulus.rewriting.canonical import canonical
 from accumulus.tape.interpreter import Copy, copied, evaluate
-from accumulus.tape.live import attached_values, depending, needed
+from accumulus.tape.live import attached_values, depending, has_rules, needed
 from accumulus.tape.partials import check_orders
 from accumulus.tape.tape import Tape
 
@@ -92,8 +92,11 @@ def fixed_solutions(tape: Tape) -> dict[int, int] | None:
     """Return the steps as `newton_steps` does; also None if a residual is nonlinear in values computed from solutions.
 
     The graph of a gradient has vertices for solutions, but not for the values that residuals compute from them. So only
-    the solutions themselves may be arguments of nonlinear operations in a residual.
+    the solutions themselves may be arguments of nonlinear operations in a residual. Nor has it vertices for rules
+    (`accumulus.tape.live.Rules`), whose second derivatives need not be symmetric.
     """
+    if has_rules(tape):
+        return None
     solution_of, weights = _parted(tape) or (None, [])
     if solution_of is None or not _are_direct(tape, solution_of, set(weights)):
         return None

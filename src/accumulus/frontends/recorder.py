@@ -52,6 +52,8 @@ class Recording:
     same program in another form, if there is one: without the loops over repetition that was detected, or with the
     loops that were written out because they were short; `unrolled` is their number of operations on entries of arrays.
     `why_written` explains why a long loop in Python has no repeating body, and shows the code to write instead.
+    `follows_rules` is True for derivatives of values with rules (`accumulus.tape.live.Rules`): those of a gradient need
+    not be symmetric.
 
     If the function decided on values, the recording holds where all `guards` hold (`accumulus.frontends.decisions`).
     The outputs of the program are the entries of the results, followed by one for each guard: 1 where it holds, else 0.
@@ -66,6 +68,7 @@ class Recording:
     unrolled: int = 0
     guards: tuple[Guard, ...] = ()
     why_written: str = ""
+    follows_rules: bool = False
 
     @property
     def scalars(self) -> Tape:

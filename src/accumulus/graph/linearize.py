@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, sorted_places
 from accumulus.native.state import Integers
-from accumulus.tape.live import needed, signed_zeros, unattached
+from accumulus.tape.live import needed, rules_of, signed_zeros, unattached, within_rules
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.partials import check_orders, partial
 from accumulus.tape.passes import commands, extended, moved, rows_of, spread
@@ -74,8 +74,9 @@ def linearize(
             differentiated again.
 
     Raises:
-        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; or if `selected` names an
-            output or an input that does not exist.
+        ArgumentError: if `inputs` names an input twice, or one that the tape does not have; if `selected` names an
+            output or an input that does not exist; or for a derivative that a rule refuses
+            (`accumulus.tape.live.Rules`).
     """
     columns = tuple(range(tape.inputs) if inputs is None else inputs)
     if len(set(columns)) < len(columns) or not set(columns) <= set(range(tape.inputs)):
@@ -101,6 +102,14 @@ def linearize(
     reached[outputs[outputs >= 0]] = True
     reached = spread(reached & active, edges.operations[::-1], edges.arguments[::-1])
     inner = np.flatnonzero(reached[tape.inputs :]) + tape.inputs
+    rules = rules_of(tape)
+    if rules is not None and rules.refused[inner].any():
+        raise ArgumentError(
+            f"{name or 'the function'} needs a derivative of a jax.custom_jvp or jax.custom_vjp inside of another "
+            "one's rule whose own rule is not recorded: rules are recorded a few levels deep, as long as they are "
+            "linear. Ask for a derivative of lower order, or differentiate by jax.grad inside of the function, where "
+            "JAX applies the rules"
+        )
     vertex = np.full(len(tape), _NONE)
     vertex[differentiated] = np.arange(len(columns))
     vertex[inner] = len(columns) + np.arange(len(inner))
@@ -158,7 +167,8 @@ def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> t
     Args:
         tape: tape to differentiate.
         columns: inputs to differentiate with respect to.
-        keeping: if True, a zero with an attached derivative counts as nonzero.
+        keeping: if True, a zero with an attached derivative counts as nonzero, and the values of the returned tape
+            are those in derivatives (`accumulus.tape.live.within_rules`).
     """
     rows = rows_of(tape, tape.inputs)
     arguments = rows[:, 1:]
@@ -173,8 +183,13 @@ def local_partials(tape: Tape, columns: Integers, *, keeping: bool = False) -> t
         active = spread(active, arguments[operations, positions], operations + tape.inputs)
         result, edges = _recorded(tape, rows, smooth & active[arguments])
         check_orders(result, len(tape))
-        plain, references = (result, None) if keeping else unattached(result)
-        zero = _are_zero(plain, edges.labels if references is None else moved(edges.labels, references))
+        if not keeping:
+            plain, references = unattached(result)
+        else:
+            result, references = within_rules(result)
+            plain, edges = result, edges._replace(labels=moved(edges.labels, references))
+            references = np.arange(len(result))
+        zero = _are_zero(plain, moved(edges.labels, references))
         operations = edges.operations[zero] - tape.inputs
         cancelled = counting[operations] & (arguments[operations] == edges.arguments[zero, np.newaxis])
         if not cancelled.any():

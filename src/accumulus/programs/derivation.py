@@ -165,7 +165,8 @@ def straight_line(
     is_comparable = plain is not None and start.theorem == ROTATIONS and SELECT not in plain.codes
     original = plain.copy() if plain is not None and is_comparable else tape.copy()
     nonzeros = Nonzeros.of(start.linearization, sorted(plan.accumulation.entries))
-    if kind.symmetric:
+    symmetric = kind.symmetric and not recording.follows_rules
+    if symmetric:
         nonzeros = _halved(tape, nonzeros, start.linearization, plan, recording, selection)
 
     # arrange the outputs of an emitted tape for the kernel
@@ -178,7 +179,7 @@ def straight_line(
         return tape
 
     def alternatives() -> Iterator[Tape]:
-        if not kind.symmetric:
+        if not symmetric:
             siblings = [other for k, (_, other) in enumerate(emitted) if k != chosen]
             yield from map(arranged, chain(siblings, alternatives_for(start.linearization, preparation.context)))
 

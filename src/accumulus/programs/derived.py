@@ -32,7 +32,16 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
 from accumulus.tape.columns import references_in
 from accumulus.tape.interpreter import copied, evaluate, outputs_at
-from accumulus.tape.live import attached_values, depending, lasting, needed, of_all_orders, unattached
+from accumulus.tape.live import (
+    attached_values,
+    depending,
+    has_rules,
+    lasting,
+    needed,
+    of_all_orders,
+    unattached,
+    within_rules,
+)
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -77,7 +86,8 @@ def derived(
     with preparation.stage("linearize"):
         recording = recording.computing(of_all_orders(recording.scalars))
         steps = newton_steps(recording.scalars, points)
-        keeping = steps is not None and bool(lasting(recording.scalars).any())
+        follows_rules = recording.follows_rules or has_rules(recording.scalars)
+        keeping = (steps is not None or follows_rules) and bool(lasting(recording.scalars).any())
         if kind.derivatives and steps is None:
             steps = checked_attached(recording, inputs_of(recording, selection.positions), name, points)
         extended = recording.scalars.copy()
@@ -101,11 +111,15 @@ def derived(
         tape.outputs = [*_entries(layout, computed, tape.constant(0.0)).tolist(), *guards]
         if constants and not is_finite and points is not None and points.shape[1] == tape.inputs:
             _mark_undefined(tape, constants, points)
-        joined = with_steps(extended, steps, tape, solutions) if steps else None
+        joined = None
+        if steps:
+            values_within, at = within_rules(extended)
+            joined = with_steps(values_within, {int(at[k]): int(at[x]) for k, x in steps.items()}, tape, solutions)
         if steps and joined is None:
             _check_attached(recording, inputs_of(recording, selection.positions), name, points)
         tape = joined if joined is not None else canonical(tape, differentiated=True)
-    return recording.returning(Program.of(tape), layout.shapes, layout.structure)
+    made = recording.returning(Program.of(tape), layout.shapes, layout.structure)
+    return replace(made, follows_rules=follows_rules)
 
 
 def _with_constants(tape: Tape, constants: Mapping[int, float]) -> Tape:
@@ -331,15 +345,15 @@ def _check_attached(
     """Raise an error for attached derivatives that differ from those of the operations.
 
     A value may have an attached derivative: the derivative of a root, if the operations are steps of an iteration; or
-    zero, with ``stop_gradient``. Derivatives of derivatives go through the operations. This is correct only if the
-    operations have the same derivative.
+    that of the mean, at a tie of values. Derivatives of derivatives go through the operations. This is correct only if
+    the operations have the same derivative. Values with rules and constants keep theirs.
     """
     tape = recording.scalars
     if _ATTACH not in tape.codes:
         return
     if points is None:
         points = points_around(Spread().uniform(0.5, 1.5, (tape.inputs,)))
-    plain, _ = unattached(tape)
+    plain, _ = unattached(tape, keeping=True)
     with np.errstate(all="ignore"):
         one, other = (_derivatives(each, inputs, recording.results, points) for each in (tape, plain))
     finite = np.isfinite(one) & np.isfinite(other)
@@ -347,9 +361,9 @@ def _check_attached(
     if finite.any() and (np.abs(one - other)[finite] <= _CLOSE * scale).all() and (np.isnan(one) == ~finite).all():
         return
     raise ArgumentError(
-        f"{name} overrides the derivatives of some values (stop_gradient, a rule as of jax.custom_jvp, an iteration), "
-        "which derivatives of its derivatives would ignore. Remove these values, or use finite differences of the "
-        "derivative"
+        f"{name} has values whose derivatives are not those of their operations (solutions of equations next to ties "
+        "of extremes), which derivatives of its derivatives would ignore. Remove these values, or use finite "
+        "differences of the derivative"
     )
 
 

@@ -28,7 +28,7 @@ from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.fusion import Map, fuse
 from accumulus.tape.interpreter import copied
-from accumulus.tape.live import of_all_orders, unattached
+from accumulus.tape.live import has_rules, of_all_orders, unattached
 from accumulus.tape.moving import Moving
 from accumulus.tape.passes import moved
 from accumulus.tape.program import Program
@@ -83,7 +83,7 @@ def _of_scalars(
         if steps is None:
             steps = checked_attached(recording, inputs, preparation.name, points)
     paths = dict(zip(inputs.tolist(), entries_of_seeds(recording, selection).T.tolist(), strict=True))
-    if steps:
+    if steps or has_rules(recording.scalars):
         return _by_derivatives(recording, paths, order, preparation, points)
     with preparation.stage("linearize"):
         # lasting derivatives have separate series, after the series of the values

@@ -110,9 +110,12 @@ def root(
     root_references = np.array(copied(newton, outer, [*start.tolist(), *taken.tolist()]), np.int64)
     values = TracedArray(outer, root_references)
     at = fixed(outer, values)
-    entries = np.array(copied(equations, outer, [*references_of(outer, at).tolist(), *taken.tolist()]), np.int64)
-    matrix = fixed(outer, TracedArray(outer, entries[count:].reshape(count, count)))
-    step = solve(outer, matrix, TracedArray(outer, entries[:count]), banded=True)
+    point_and_parameters = [*references_of(outer, at).tolist(), *taken.tolist()]
+    entries = np.array(copied(equations, outer, point_and_parameters), np.int64)[count:]
+    matrix = fixed(outer, TracedArray(outer, entries.reshape(count, count)))
+    # values in derivatives may have other rules, see `accumulus.tape.live.Rules`
+    residuals = np.array(copied(recording.scalars, outer, point_and_parameters), np.int64)
+    step = solve(outer, matrix, TracedArray(outer, residuals), banded=True)
     solution = references_of(outer, attached(outer, values, -step))
     first_of = {value: position for position, value in reversed([*enumerate(root_references.tolist())])}
     # equal unknowns share one solution

@@ -8,8 +8,9 @@ derivatives, zeros have no sign.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ _ATTACH: Final = BY_NAME["attach"].code
 #: Maximum number of operations of a tape that is walked in Python: a kernel call would take as long. A larger one walks
 #: slowly where a call is quicker, a smaller one calls for tapes that are walked in less time.
 _FEW: Final = 200
+#: Values of constants x in ``attach(x, y)`` by which rules write their parts, see `Rules`.
+REST: Final = -0.0
+NO_RULE: Final = math.nan
 
 
 def needed(tape: Tape, outputs: Sequence[int] | None = None, *, values: bool = True) -> bytearray:
@@ -185,18 +189,135 @@ def settled(tape: Tape) -> Tape:
     return result
 
 
+class Rules(NamedTuple):
+    """Operations of rules: derivatives that a user's function has in place of those of its operations.
+
+    A value v with a rule is ``attach(v, d)``. Here d is linear in directions ``attach(REST, x)``, which have the value
+    0 and the derivative of x. The coefficients in d are the derivatives. A direction is the change of x, not a function
+    of x: where d is differentiated again, it is 0. Three more forms say how derivatives are differentiated again:
+
+    * ``attach(p, attach(d, d))`` is a value with the rule d. Where it occurs in derivatives, it is p, the value as the
+      rule computes it. The value of ``attach(v, d)`` has the rule d in derivatives as well.
+    * ``attach(x, attach(x, x))`` is the argument x inside a rule that has further rules inside. It keeps values inside
+      apart from those outside: the first derivative takes the rules outside, the second those inside, and so on.
+    * If d depends on ``attach(NO_RULE, x)``, the derivatives with respect to x are refused.
+
+    Attributes:
+        kept: True for the operations ``attach`` of rules.
+        refused: True for values whose derivatives are refused.
+        depth: number of rules around each value.
+        moving: number of rules around the directions that a value depends on; -1 if it depends on none.
+    """
+
+    kept: NDArray[np.bool_]
+    refused: NDArray[np.bool_]
+    depth: list[int]
+    moving: list[int]
+
+
+def rules_of(tape: Tape) -> Rules | None:
+    """Return the operations of rules on a tape; None without rules."""
+    codes, first, second = tape.codes, tape.first, tape.second
+    attached = np.flatnonzero(np.frombuffer(codes, np.uint8) == _ATTACH)
+    begins = [
+        k for k in attached[attached >= tape.inputs].tolist() if first[k] < 0 and _is_part(tape.value_of(first[k]))
+    ]
+    if not begins:
+        return None
+    kept, refused, without = (np.zeros(len(tape), bool) for _ in range(3))
+    depth, moving = [0] * len(tape), [-1] * len(tape)
+    for k in range(tape.inputs, len(tape)):
+        arguments = [a for a in tape.arguments(k) if a >= 0]
+        if codes[k] != _ATTACH:
+            depth[k] = max([depth[a] for a in arguments], default=0)
+            moving[k] = max([moving[a] for a in arguments], default=-1)
+            without[k] = any(without[a] for a in arguments)
+            continue
+        x, d = first[k], second[k]
+        is_fixed = x < 0 or moving[x] < 0
+        if x < 0 and d >= 0 and moving[d] < 0 and not without[d] and _is_part(tape.value_of(x)):
+            depth[k], without[k] = depth[d], tape.value_of(x) != REST
+            moving[k] = -1 if without[k] else depth[d]
+        elif d >= 0 and _is_marked(tape, d, x):
+            depth[k], kept[d] = depth[x] + 1, True
+        elif is_fixed and d >= 0 and (moving[d] >= 0 or without[d]):
+            depth[k], refused[k] = (depth[d] if without[d] else moving[d]), without[d]
+        else:
+            depth[k] = max([depth[a] for a in arguments], default=0)
+            moving[k], without[k] = -1 if is_fixed else moving[x], x >= 0 and without[x]
+            kept[k] = x == d >= 0 and moving[d] >= 0
+            continue
+        kept[k] = True
+    return Rules(kept, refused, depth, moving)
+
+
+def _is_part(number: float) -> bool:
+    """Return True for the constants of directions and of refused derivatives."""
+    return math.isnan(number) or (number == REST and math.copysign(1.0, number) < 0)
+
+
+def _is_marked(tape: Tape, k: int, x: int) -> bool:
+    """Return True if an operation is ``attach(x, x)``."""
+    return tape.codes[k] == _ATTACH and tape.first[k] == tape.second[k] == x >= 0
+
+
+def has_rules(tape: Tape) -> bool:
+    """Return True if the outputs depend on values with rules."""
+    rules = rules_of(tape)
+    return rules is not None and bool((rules.kept & np.frombuffer(needed(tape), bool))[tape.inputs :].any())
+
+
+def within_rules(tape: Tape) -> tuple[Tape, Integers]:
+    """Return the tape as derivatives contain its values, and the new reference of each old one.
+
+    What is outside of rules has been differentiated, and what is inside is differentiated next, see `Rules`.
+    """
+    rules = rules_of(tape)
+    if rules is None:
+        return tape, np.arange(len(tape))
+    result = tape.copy()
+    zero = result.constant(0.0)
+    depth, moving = rules.depth, rules.moving
+    # each value outside, in derivatives; and inside of the slope of a value that has its rule there, too
+    outside, inside = [*range(len(tape))], [*range(len(tape))]
+    for k in range(tape.inputs, len(tape)):
+        code, arguments = tape.codes[k], tape.arguments(k)
+        outer, inner = ([values[a] if a >= 0 else a for a in arguments] for values in (outside, inside))
+        if rules.kept[k] and not depth[k] and not rules.refused[k]:
+            x, d = arguments
+            if moving[k] >= 0 and x < 0:
+                outside[k], inside[k] = zero, int(result.apply_code(code, inner))
+                continue
+            if _is_marked(tape, d, tape.first[d]):
+                outside[k] = inside[k] = outer[0]
+                continue
+            outer[1] = inner[1]
+        elif rules.kept[k] and depth[k] == 1 and _is_marked(tape, arguments[1], arguments[0]):
+            outside[k], inside[k] = outer[0], int(result.apply_code(code, inner))
+            continue
+        outside[k] = k if outer == [*arguments] else int(result.apply_code(code, outer))
+        inside[k] = k if inner == [*arguments] else int(result.apply_code(code, inner))
+    places = np.array(outside, np.int64)
+    result.outputs = moved(tape.outputs, places).tolist()
+    return result, places
+
+
 def lasting(tape: Tape) -> NDArray[np.bool_]:
     """Return True for operations ``attach`` that derivatives of every order keep; entries of inputs are undefined.
 
     These are ``attach(x, 1)``, which is held constant in derivatives of every order; ``attach(0, d)``, a zero with a
     derivative; and an x attached to a value that depends on inputs only through such operations, for example a
-    polynomial of them. The last kind gives x derivatives of all orders, not only the first.
+    polynomial of them. The last kind gives x derivatives of all orders, not only the first. The operations of `Rules`
+    last, too.
     """
     marks = np.zeros(len(tape), bool)
     attached = np.flatnonzero(np.frombuffer(tape.codes, np.uint8) == _ATTACH)
     for k in attached[attached >= tape.inputs].tolist():
         x, d = tape.first[k], tape.second[k]
         marks[k] = tape.value_of(d) != 0.0 if d < 0 else x < 0 and tape.value_of(x) == 0.0
+    rules = rules_of(tape)
+    kept = np.zeros(len(tape), bool) if rules is None else rules.kept
+    marks |= kept
     if not marks.any():
         return marks
     free = bytearray(b"\1" * tape.inputs) + bytearray(len(tape) - tape.inputs)
@@ -204,6 +325,8 @@ def lasting(tape: Tape) -> NDArray[np.bool_]:
         if tape.codes[k] != _ATTACH:
             smooth = tape.operation(k).partials
             free[k] = any(a >= 0 and free[a] for a, slope in zip(tape.arguments(k), smooth, strict=True) if slope)
+        elif kept[k]:
+            free[k] = 1
         elif not marks[k]:
             x, d = tape.first[k], tape.second[k]
             free[k] = x >= 0 and free[x] if d < 0 else free[d]
@@ -229,8 +352,12 @@ def depending(tape: Tape, values: Iterable[int]) -> bytearray:
 
 
 def of_all_orders(tape: Tape) -> Tape:
-    """Return the tape with ``attach(x, d)`` replaced by x, unless lasting, if x itself has `lasting` derivatives."""
-    lasts = lasting(tape)
+    """Return the tape with ``attach(x, d)`` replaced by x, unless lasting, if x itself has `lasting` derivatives.
+
+    Values with rules stay.
+    """
+    lasts, rules = lasting(tape), rules_of(tape)
+    of_all = lasts if rules is None else lasts & ~rules.kept
     again = [
         k
         for k in range(tape.inputs, len(tape))
@@ -238,7 +365,7 @@ def of_all_orders(tape: Tape) -> Tape:
         and tape.second[k] >= 0
         and not lasts[k]
         and tape.first[k] >= 0
-        and lasts[tape.first[k]]
+        and of_all[tape.first[k]]
     ]
     if not again:
         return tape

@@ -1,4 +1,4 @@
-"""Calls, branches, loops, and functions with custom derivatives.
+"""Calls, branches and loops.
 
 Calls are recorded inline. All branches are recorded, and their results are selected. A loop whose number of steps does
 not depend on the function's arguments is recorded as one step, by `accumulus.scan`. Parts of its state that do not
@@ -8,17 +8,13 @@ the entries are looked up outside of the loop; if it indexes the changing state,
 
 from __future__ import annotations
 
-import math
 import re
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal
 from scipy import special
 
 from accumulus.frontends.active import ACTIVE, refuse
@@ -31,15 +27,11 @@ from accumulus.frontends.jax.equations import (
     evaluated,
     inner_jaxprs,
     is_constant,
-    is_used,
     records,
-    single,
     value_of,
-    values_of,
 )
-from accumulus.frontends.jax.moving import SCATTERS, sum_of_products
+from accumulus.frontends.jax.moving import SCATTERS
 from accumulus.frontends.numpy.arrays import TracedArray
-from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.scanning import scan
 
 #: Maximum number of steps of a loop whose end is found by running it: more delay the error about a loop that never
@@ -64,13 +56,25 @@ _OF_JAX: Final = re.compile(r"[\\/]jax[\\/]_src[\\/]")
 # Calls ------------------------------------------------------------------------------------------------------------
 
 
-@records("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite", "custom_vmap_call")
+#: Primitives that call a jaxpr.
+CALLS: Final = (
+    *("jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2", "composite"),
+    "custom_vmap_call",
+)
+
+
+def called_jaxpr(params: Mapping[str, Any]) -> tuple[Any, Sequence[Any]]:
+    """Return the jaxpr that a call has among its parameters, and its constants."""
+    inner = next(params[name] for name in ("jaxpr", "call_jaxpr", "call") if name in params)
+    return (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
+
+
+@records(*CALLS)
 def _call(call: Equation, *operands: Any) -> Any:
-    inner = next(call.params[name] for name in ("jaxpr", "call_jaxpr", "call") if name in call.params)
-    jaxpr, constants = (inner.jaxpr, inner.consts) if isinstance(inner, ClosedJaxpr) else (inner, [])
+    jaxpr, constants = called_jaxpr(call.params)
     if all(map(is_constant, operands)) and not folds_by_numpy(jaxpr):
         return by_jax(call.equation, operands)
-    replacement = library_function(inner)
+    replacement = library_function(ClosedJaxpr(jaxpr, constants))
     return evaluated(jaxpr, constants, operands) if replacement is None else [replacement(*operands)]
 
 
@@ -417,133 +421,3 @@ def _written_out(loop: _Loop) -> list[Any]:
     if loop.reverse:
         outputs.reverse()
     return [*state, *(np.stack(column) for column in zip(*outputs, strict=True))]
-
-
-# Functions with custom derivatives: jax.custom_jvp and jax.custom_vjp -------------------------------------------------
-#
-# As in JAX, the custom rules define the derivatives; many exist because the derivative of the program is wrong where
-# branches meet. A rule is recorded for a direction t that has the value 0 and the derivative of x. Since the rule is
-# linear in t, its result has the value 0 and the derivative that the rule defines; it is attached to the value. Inside
-# of a rule, derivatives of the values that it uses do not matter, since they are multiplied by t: there, functions are
-# recorded without their rules.
-
-#: Maximum number of result entries of a function with a custom_vjp, whose rule is recorded for each entry: more make
-#: long programs, fewer refuse functions that could be recorded.
-MOST_ENTRIES: Final = 256
-
-
-class _Within(threading.local):
-    rule: bool = False
-
-
-_WITHIN: Final = _Within()
-
-
-@contextmanager
-def _within_rule() -> Iterator[None]:
-    before, _WITHIN.rule = _WITHIN.rule, True
-    try:
-        yield
-    finally:
-        _WITHIN.rule = before
-
-
-@records("custom_jvp_call")
-def _custom_jvp(call: Equation, *operands: Any) -> Any:
-    closed = call.params["call_jaxpr"]
-    if all(map(is_constant, operands)):
-        if folds_by_numpy(closed.jaxpr):
-            return evaluated(closed.jaxpr, closed.consts, operands)
-        return by_jax(call.equation, operands)
-    replacement = library_function(closed)
-    if replacement is not None:
-        return [replacement(*operands)]
-    results = evaluated(closed.jaxpr, closed.consts, operands)
-    if _WITHIN.rule:
-        return results
-    function, active, values = _of_active(call, operands)
-    if not active:
-        return results
-    shapes = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in active]
-    rule = jax.make_jaxpr(lambda x, t: jax.jvp(function, x, t))(tuple(shapes), tuple(shapes))
-    slopes = rule.jaxpr.replace(outvars=rule.jaxpr.outvars[len(rule.jaxpr.outvars) // 2 :])
-    with _within_rule():
-        tangents = evaluated(slopes, rule.consts, [*values, *(_direction(call, x) for x in values)])
-    return [
-        _attached(call, value, slope) if kind == "f" and slope is not None else value
-        for value, slope, kind in zip(results, _of_all(call, tangents), call.kinds, strict=True)
-    ]
-
-
-@records("custom_vjp_call", "custom_vjp_call_jaxpr")
-def _custom_vjp(call: Equation, *operands: Any) -> Any:
-    closed = call.params.get("call_jaxpr", call.params.get("fun_jaxpr"))
-    values = evaluated(closed.jaxpr, closed.consts, operands)
-    if _WITHIN.rule:
-        return values
-    function, active, active_values = _of_active(call, operands)
-    used = [k for k, variable in enumerate(call.equation.outvars) if is_used(variable)]
-    slopes = [k for k in used if call.kinds[k] == "f"]
-    if not active or not slopes:
-        return values
-    sizes = [math.prod(call.shapes[k]) for k in slopes]
-    count = sum(sizes)
-    if count > MOST_ENTRIES:
-        raise refuse(
-            f"A function with a jax.custom_vjp returns {count} entries; its rule is recorded once for each of them, "
-            f"at most {MOST_ENTRIES} times. Use a jax.custom_jvp, whose rule is recorded once for all entries."
-        )
-    units = np.split(np.eye(count), np.cumsum(sizes)[:-1], axis=1)
-    chosen = [unit.reshape(count, *call.shapes[k]) for unit, k in zip(units, slopes, strict=True)]
-
-    def rows(*x: Any) -> Any:
-        back = jax.vjp(lambda *x: [function(*x)[used.index(k)] for k in slopes], *x)[1]
-        return jax.vmap(back)(chosen)
-
-    shapes = [jax.ShapeDtypeStruct(variable.aval.shape, variable.aval.dtype) for variable in active]
-    rule = jax.make_jaxpr(rows)(*shapes)
-    total: Any = 0.0
-    with _within_rule():
-        jacobians = evaluated(rule.jaxpr, rule.consts, active_values)
-    for x, row in zip(active_values, jacobians, strict=True):
-        flat = np.reshape(row, (count, -1))
-        total = np.add(total, sum_of_products(call, [(flat, "ab"), (np.reshape(_direction(call, x), -1), "b")], "a"))
-    first = 0
-    for k, size in zip(slopes, sizes, strict=True):
-        slope = np.reshape(total[first : first + size], call.shapes[k])
-        values[k] = _attached(call, values[k], slope)
-        first += size
-    return values
-
-
-def _of_all(call: Equation, results: list[Any]) -> list[Any]:
-    """Return one result for each output of a call; None for unused ones."""
-    iterator = iter(results)
-    return [next(iterator) if is_used(variable) else None for variable in call.equation.outvars]
-
-
-def _of_active(call: Equation, operands: Any) -> tuple[Any, list[Any], list[Any]]:
-    """Return the call as a function of the traced real operands, and the variables and values of these operands."""
-    closed, bindings = single(call.equation), values_of(call.equation, operands)
-    active = [v for v in closed.jaxpr.invars if not is_constant(bindings[v]) and v.aval.dtype.kind == "f"]
-    if any(not is_constant(bindings[v]) and v not in active for v in closed.jaxpr.invars):
-        raise refuse(
-            "A function with a custom derivative (jax.custom_jvp, jax.custom_vjp) receives integers or booleans that "
-            "depend on the arguments of the recorded function, which is not supported."
-        )
-
-    def function(*primals: Any) -> Any:
-        values = {**bindings, **dict(zip(active, primals, strict=True))}
-        return jaxpr_as_fun(closed)(*(values[v] for v in closed.jaxpr.invars))
-
-    return function, active, [bindings[v] for v in active]
-
-
-def _direction(call: Equation, x: Any) -> Any:
-    """Return zeros with the derivative of x."""
-    return apply(call.tape, ELEMENTWISE["attach"], [np.zeros(x.shape), x])
-
-
-def _attached(call: Equation, value: Any, slope: Any) -> Any:
-    """Return a value with the derivative of `slope` in place of its own."""
-    return apply(call.tape, ELEMENTWISE["attach"], [value, slope])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.calls import function_of
-from accumulus.frontends.jax import control, elementwise, linalg, moving  # noqa: F401  # rows
+from accumulus.frontends.jax import control, elementwise, linalg, moving, rules  # noqa: F401  # rows
 from accumulus.frontends.jax.equations import current_position, evaluated, narrows
 from accumulus.frontends.location import CodePosition, is_foreign, user_position
 from accumulus.frontends.numpy import tracer as numpy_tracer

@@ -64,14 +64,14 @@ def custom(
             tuple of these. If it is itself an `accumulus.custom` with a rule, second derivatives are available, and so
             on.
         jvp: function of two tuples, the arguments and directions of the same shapes. It returns the derivative of the
-            result along the directions.
+            result along the directions, in which it is linear. Nothing can check that, since the function is opaque.
         vjp: function of the tuple of arguments and of weights in the structure of the result. It returns the
             derivatives of the weighted sum of all results with respect to the arguments: a tuple, or an array for a
-            single argument. Gradients and `acc.vjp` call `vjp` once, and `acc.jvp` calls `jvp` once, so that no
-            Jacobian is formed. Products with several weights or directions call it once for each of these, up to half
-            the number of the Jacobian's rows or columns; if there is also a `derivative`, they are called only for a
-            single weight or direction. If a Jacobian is needed without a `derivative`, also in second derivatives, it
-            is formed from `jvp` with unit directions, or `vjp` with unit weights.
+            single argument. It is linear in the weights. Gradients and `acc.vjp` call `vjp` once, and `acc.jvp` calls
+            `jvp` once, so that no Jacobian is formed. Products with several weights or directions call it once for each
+            of these, up to half the number of the Jacobian's rows or columns; if there is also a `derivative`, they are
+            called only for a single weight or direction. If a Jacobian is needed without a `derivative`, also in second
+            derivatives, it is formed from `jvp` with unit directions, or `vjp` with unit weights.
         shape: shape of the result: a tuple, or a list of tuples for a function that returns a tuple of arrays. C
             functions need it. Other functions are called once during recording to determine it, at the given arguments,
             or at ones if the recording has no arguments (``guards="error"``).
