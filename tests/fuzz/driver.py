@@ -7,6 +7,7 @@
     python tests/fuzz/driver.py --constructs 10000           more constructs in every kind, target and way
     python tests/fuzz/driver.py --no-derivatives             without functions at every order
     python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
+    python tests/fuzz/driver.py --scales 100000              programs of scales, too: called far from their first points
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
     python tests/fuzz/driver.py --log build/fuzz.log         the same in parts: goes on where it was stopped
     python tests/fuzz/driver.py --mutants                    spoil the library in several places, and find each of them
@@ -18,6 +19,9 @@ The last lines say how many programs each of these saw.
 A log goes on where it was stopped. When the library has changed meanwhile, what was right counts, what failed is
 checked again, and the last line says so; when the tests have changed, programs of a number are others, and the log is
 refused.
+
+Programs of scales (`scales`, `scale_checks`) are the idioms that rewriting by samples near 1 spoils, with constants and
+arguments over 600 decades; `--only` shortens one that fails.
 
 Ends with 1 if a result was wrong, anything but a typed error was raised, or something hung; numbers that are less
 accurate than rounding explains are counted and shown.
@@ -45,6 +49,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "functions"))
 
 import constructs
 import derivative_checks
+import scale_checks
 import stress
 import structured_checks
 import sweep
@@ -54,6 +59,7 @@ from joined import ALL, QUICK, joined
 from kinds import form_steps, kind_steps
 from mutants import MUTANTS
 from rich.console import Console
+from shrinking import shrunk
 from structured_cases import all_structured
 
 #: Programs that a process is given at once, and of so many of these one has its C compiled as users have it.
@@ -66,6 +72,8 @@ RUN = 10**9
 #: Thorough programs of a run have numbers from here on, and so many are tried for each that is to be whole.
 THOROUGH: Final = 5 * 10**8
 MOST_TRIED: Final = 20
+#: Programs of scales of a run have numbers from here on.
+SCALES: Final = 7 * 10**8
 #: Rounds of each part of the stress for a hundred thousand programs.
 ROUNDS = 60
 
@@ -89,9 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
     if options.only is not None:
-        outcome = checked(options.only, "thorough" if options.only % RUN >= THOROUGH else "program")
-        _show(outcome, console)
-        return 0 if outcome.kind in ("right", "undecided") else 1
+        return _only(options.only, console)
     options.log = log
     failed = options.derivatives and bool(_functions(options, console) + _structured(options, console))
     if options.functions is not None:
@@ -109,6 +115,8 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
     failed |= bool(kinds["wrong"] + kinds["crash"])
     if options.thorough:
         failed |= _thorough(first + THOROUGH, options, console)
+    if options.scales:
+        failed |= _scales(range(first + SCALES, first + SCALES + options.scales), options, console)
     if options.constructs:
         kinds, _ = _programs(range(first, first + options.constructs), options, console, "construct")
         console.print(f"{options.constructs:,} constructs in a kind, a target and a way: {_counted(kinds)}")
@@ -127,6 +135,27 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
     if len(log.get("libraries", [])) > 1:
         console.print(f"the log is of {len(log['libraries'])} versions of the library; what failed was checked again")
     return int(failed)
+
+
+def _only(number: int, console: Console) -> int:
+    """Check one program; one of scales that fails is shortened."""
+    how = "scales" if number % RUN >= SCALES else "thorough" if number % RUN >= THOROUGH else "program"
+    outcome = checked(number, how)
+    _show(outcome, console)
+    if how == "scales" and outcome.kind in scale_checks.FAILED:
+        console.print("shorter:")
+        shorter = shrunk(scale_checks.Case.of(number), number, outcome.kind)
+        _show(at_once([scale_checks.checks(shorter.again(), number)])[0], console)
+    return 0 if outcome.kind in ("right", "undecided") else 1
+
+
+def _scales(numbers: range, options: argparse.Namespace, console: Console) -> bool:
+    """Check programs of scales; whether one of them failed."""
+    kinds, seconds = _programs(numbers, options, console, "scales")
+    console.print(f"{len(numbers):,} programs of scales: {_counted(kinds)}; {seconds:,.0f} s of one processor")
+    console.print(f"of those that are right: {_counted(options.saw)}")
+    console.print(f"of those that are not: {_counted(options.failed)}")
+    return any(kinds[kind] for kind in scale_checks.FAILED)
 
 
 def _counted(counts: Counter[str]) -> str:
@@ -179,7 +208,7 @@ def _thorough(first: int, options: argparse.Namespace, console: Console) -> bool
 
 
 def checked(number: int, how: str = "program") -> Outcome:
-    """The outcome of the program of a number, of a thorough one, of a construct, or of a case of the sweep."""
+    """The outcome of the program of a number, a thorough one, one of scales, a construct, or a case of the sweep."""
     if how == "sweep":
         return sweep.check_case(number)
     if how == "construct":
@@ -189,7 +218,9 @@ def checked(number: int, how: str = "program") -> Outcome:
 
 
 def steps(number: int, how: str = "program") -> Steps:
-    """The checks of the program of a number, or of a thorough one."""
+    """The checks of the program of a number, of a thorough one, or of one of scales."""
+    if how == "scales":
+        return scale_checks.scale_steps(number)
     if how == "thorough":
         return kind_steps(number, thorough=True)
     kind = Turn.of(number).kind
@@ -261,10 +292,10 @@ def _programs(
 ) -> tuple[Counter[str], float]:
     """Return the number of programs by outcome, seconds of all processors, and the number of complete thorough ones.
 
-    `options.saw` counts what those that are right have seen.
+    `options.saw` counts what those that are right have seen, `options.failed` the others by outcome and way.
     """
     kinds: Counter[str] = Counter()
-    options.saw = Counter()
+    options.saw, options.failed = Counter(), Counter()
     seconds = 0.0
     last, size = numbers.stop, {"thorough": 8, "sweep": 20 * CHUNK}.get(how, CHUNK)
     chunks = [(a, min(a + size, last), how) for a in range(numbers.start, last, size)]
@@ -276,6 +307,8 @@ def _programs(
                 continue
             kinds[outcome.kind] += 1
             options.saw.update(outcome.saw if outcome.kind == "right" else ())
+            if outcome.kind not in ("right", "undecided"):
+                options.failed[f"{outcome.kind} ({outcome.saw[0] if outcome.saw else how})"] += 1
             if outcome.kind not in ("right", "undecided") and kinds[outcome.kind] <= options.show:
                 _show(outcome, console)
     return kinds, seconds
@@ -323,7 +356,7 @@ def _sources(of: str) -> str:
     """A digest of the library's sources, or of the tests that programs are drawn by."""
     root = Path(__file__).resolve().parents[2]
     tests = [*root.glob("tests/fuzz/*.py"), *root.glob("tests/functions/*.py")]
-    tests += [root / "tests/function_cases.py", root / "tests/exact.py"]
+    tests += [root / "tests/function_cases.py", root / "tests/exact.py", root / "tests/duals.py"]
     beside = ("test_", "mutants", "stress", "driver")  # no program depends on these
     sources = [path for path in tests if not path.name.startswith(beside)]
     files = sorted(root.glob("src/**/*.py") if of == "src" else sources)
@@ -349,6 +382,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=100_000, help="how many (default 100,000)")
     parser.add_argument("--thorough", type=int, default=0, help="and how many thorough ones that are whole (default 0)")
+    parser.add_argument("--scales", type=int, default=0, help="and how many programs of scales (default 0)")
     parser.add_argument("--constructs", type=int, default=3_000, help="and how many constructs (default 3,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the run (default 0)")
     parser.add_argument("--log", type=Path, help="file of what was done, to go on with")
@@ -366,8 +400,13 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part of the stress (default {ROUNDS})")
     options = parser.parse_args(arguments)
     options.saw = Counter()
-    if min(options.programs, options.thorough) < 0 or options.jobs < 1 or options.rounds < 0 or options.seed < 0:
-        parser.error("--programs, --thorough, --seed and --rounds must be at least 0, --jobs at least 1")
+    if (
+        min(options.programs, options.thorough, options.scales) < 0
+        or options.jobs < 1
+        or options.rounds < 0
+        or options.seed < 0
+    ):
+        parser.error("--programs, --thorough, --scales, --seed and --rounds must be at least 0, --jobs at least 1")
     return options
 
 
