@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 import accumulus as acc
-from accumulus.frontends.captured import Observed
+from accumulus.frontends.observed import Observed
 
 
 class Finder:

@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.active import recording_on, sharing_programs
 from accumulus.frontends.calls import function_of
-from accumulus.frontends.captured import Captured, Observed
+from accumulus.frontends.captured import Captured
 from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, nearby_arguments
 from accumulus.frontends.location import argument_name, described
+from accumulus.frontends.observed import Observed
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
 from accumulus.tape.error_bounds import UNIT, compare

@@ -25,7 +25,6 @@ import collections
 import contextvars
 import functools
 import gc
-import inspect
 import io
 import sys
 import weakref
@@ -39,7 +38,6 @@ from types import (
     BuiltinFunctionType,
     CellType,
     CodeType,
-    FrameType,
     FunctionType,
     MappingProxyType,
     MemberDescriptorType,
@@ -51,11 +49,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.contents import LARGEST, look_of
 from accumulus.frontends.kinds import StandIn, is_of
-from accumulus.frontends.location import LIBRARIES, codes_in, dispatchers, is_foreign, is_library_code, names_in
-from accumulus.frontends.source.nodes import MARK
+from accumulus.frontends.location import codes_in, dispatchers, is_foreign, is_library_code, names_in
+from accumulus.frontends.observed import HOLDING, OUTSIDE, READERS, UNCHANGING, Observed
 
 #: Maximum number of watched variables and entries. More take time in every call, fewer miss changes of the rest.
 MOST: Final = 2000
@@ -68,9 +65,6 @@ FEW: Final = 4
 #: Maximum number of entries that are compared one by one in compiled code, in half the time of a loop. More take time
 #: to compile, fewer take time in every call.
 SPELLED: Final = 32
-#: Maximum number of calls of one function whose objects are examined: more make the observed run slower, fewer miss
-#: objects that only later calls use.
-MOST_CALLS: Final = 100
 #: Maximum number of characters of a value in a message.
 LONGEST_SHOWN: Final = 30
 #: Names that give code access to all attributes of an object, or to attributes that it does not name.
@@ -79,7 +73,6 @@ _ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter
 _ASKING: Final = frozenset({"AttributeError", "getattr", "hasattr"})
 #: Exceptions from reading a variable that no longer exists.
 GONE: Final = (AttributeError, LookupError, ValueError, RuntimeError)
-_UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
 #: Special attributes that compute nothing from a value, or run only when an object is made.
 _ASIDE: Final = frozenset(
     (
@@ -95,27 +88,7 @@ _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
 _CONTAINERS: Final = frozenset((tuple, list, dict, set, frozenset, MappingProxyType))
 #: Types of compiled code whose objects do not change.
 _PLAIN: Final = frozenset((object, range, slice, type(...), type(NotImplemented), np.dtype))
-#: Modules whose functions return different values from call to call, or read data outside of Python.
-_OUTSIDE: Final = frozenset(
-    (
-        *("_datetime", "_io", "_random", "_socket", "_sqlite3", "ctypes", "datetime", "io", "mmap", "multiprocessing"),
-        *("nt", "posix", "random", "secrets", "select", "socket", "sqlite3", "subprocess", "time", "urllib", "uuid"),
-    )
-)
-#: Modules of the standard library that read files and clocks for their own purposes.
-_BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
-#: Packages that this one calls for its own purposes. Calls from the user's code are watched.
-_OWN: Final = frozenset(("dask", "distributed", "networkx", "optree", "platformdirs", "rich", "typer"))
-#: Modules of the standard library with classes that keep their contents in attributes.
-_HOLDING: Final = frozenset(
-    (
-        *("_collections_abc", "argparse", "collections", "configparser", "enum", "functools", "os"),
-        *("string", "types", "weakref"),
-    )
-)
 _BUILTINS: Final = frozenset(vars(builtins))
-#: Built-in functions that read objects which the code does not name.
-_READERS: Final = frozenset({"eval", "exec", "globals", "input", "locals", "open"})
 _ABSENT: Final = object()
 #: Iterators of mappings that yield the keys.
 _ITERATING: Final = (dict.__iter__, collections.OrderedDict.__iter__, MappingProxyType.__iter__)
@@ -180,113 +153,6 @@ class Variable(NamedTuple):
             yield self.label, f"{self.label} ({before} items, now {after})" if before != after else self.label
         else:
             yield self.label, _change(self.label, self.saved, now)
-
-
-class Observed:
-    """Record of the Python code that runs in this thread within a ``with`` block, and of the objects passed to it.
-
-    If another profiler is active, it is left alone and nothing is recorded.
-    """
-
-    def __init__(self) -> None:
-        #: The user's code with its global variables, by identity.
-        self.codes: dict[int, tuple[CodeType, dict[str, Any]]] = {}
-        self.objects: dict[int, weakref.ref[Any]] = {}
-        #: Names of called functions that read data outside of Python.
-        self.outside: set[str] = set()
-        #: Number of calls of each code object; library code, with True if its calls are inspected for the user's code.
-        self._calls: dict[int, int] = {}
-        self._library_codes: dict[int, tuple[CodeType, bool]] = {}
-        #: Code that runs for imports, for the garbage collector and for this package.
-        self._beside: dict[int, CodeType] = {}
-        self._around: Observed | None = None
-        self._runs = False
-
-    def __enter__(self) -> Observed:
-        before = sys.getprofile()
-        self._around = getattr(before, "__self__", None) if inspect.ismethod(before) else None
-        self._runs = before is None or isinstance(self._around, Observed)
-        if self._runs:
-            sys.setprofile(self._see)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._runs:
-            return
-        around = self._around
-        sys.setprofile(None if around is None else around._see)
-        if around is not None:
-            around.add(self)
-
-    def add(self, other: Observed) -> None:
-        """Add the observations of another `Observed`."""
-        self.codes |= other.codes
-        self.objects |= other.objects
-        self.outside |= other.outside
-
-    def existing_objects(self) -> list[Any]:
-        """Return the objects that still exist; the others were temporaries of the run."""
-        return [value for ref in self.objects.values() if (value := ref()) is not None]
-
-    def _see(self, frame: FrameType, event: str, argument: Any) -> None:
-        if ACTIVE.is_opaque:
-            return
-        code = frame.f_code
-        key = id(code)
-        if event == "call":
-            count = self._calls.get(key, 0)
-            if count >= MOST_CALLS:
-                return
-            self._calls[key] = count + 1
-            if not count:
-                scope = frame.f_globals
-                top = str(scope.get("__name__")).partition(".")[0]
-                if is_library_code(code, scope) or is_foreign(top) or top.startswith("namedtuple_"):
-                    self._library_codes[key] = code, top not in (_BESIDE | LIBRARIES | {"accumulus"})
-                    self._calls[key] = 0 if top in _HOLDING else MOST_CALLS
-                elif any(name.startswith(MARK) for name in (*code.co_freevars, *code.co_varnames)):
-                    self._library_codes[key], self._calls[key] = (code, True), MOST_CALLS  # the original runs, too
-                elif self._is_beside(frame, top):
-                    self._beside[key], self._calls[key] = code, 0
-                    return
-                else:
-                    self.codes[key] = code, scope
-            if self._calls[key] < MOST_CALLS and code.co_argcount and (key in self.codes or self._is_called(frame)):
-                local = frame.f_locals
-                for name in code.co_varnames[: code.co_argcount]:
-                    held = local.get(name)
-                    if not issubclass(type(held), (*_UNCHANGING, np.ndarray, type)) and id(held) not in self.objects:
-                        with suppress(TypeError):  # lists have no weak references
-                            self.objects[id(held)] = weakref.ref(held)
-        elif event == "c_call" and (
-            key in self.codes or (self._library_codes.get(key, (code, False))[1] and self._is_called(frame))
-        ):
-            module = str(getattr(argument, "__module__", None) or "")
-            name, top = getattr(argument, "__qualname__", ""), module.partition(".")[0]
-            is_extension = bool(top) and not is_foreign(top) and key in self.codes
-            if is_extension or top in _OUTSIDE or (top == "builtins" and name in _READERS):
-                self.outside.add(f"{module}.{name}".removeprefix("builtins."))
-
-    def _is_beside(self, frame: FrameType, top: str) -> bool:
-        """Return True if code runs for an import, the garbage collector or this package instead of the function."""
-        code, back = frame.f_code, frame.f_back
-        if code.co_name == "__del__" or any(getattr(each, "__code__", None) is code for each in gc.callbacks):
-            return True
-        while back is not None and id(back.f_code) not in self.codes:
-            caller = str(back.f_globals.get("__name__")).partition(".")[0]
-            if caller in ("importlib", "_frozen_importlib") or id(back.f_code) in self._beside:
-                return True
-            if caller not in sys.stdlib_module_names:
-                return caller == "accumulus" and top in _OWN
-            back = back.f_back
-        return False
-
-    def _is_called(self, frame: FrameType) -> bool:
-        """Return True if the user's code calls this frame, directly or through inspected library code."""
-        back = frame.f_back
-        while back is not None and self._library_codes.get(id(back.f_code), (None, False))[1]:
-            back = back.f_back
-        return back is not None and id(back.f_code) in self.codes
 
 
 class Captured:
@@ -398,7 +264,7 @@ class Captured:
             elif each.way is Comparison.SAME:
                 entries.append((each.label, each.saved))
         held: list[object] = [
-            (label, type(value).__qualname__, repr(value)) for label, value in entries if isinstance(value, _UNCHANGING)
+            (label, type(value).__qualname__, repr(value)) for label, value in entries if isinstance(value, UNCHANGING)
         ]
         held += [
             (each.label, each.owner.dtype.str, each.owner.shape, each.saved)
@@ -419,7 +285,7 @@ class Captured:
         def same(before: Any, now: Any) -> bool:
             if before is now:
                 return True
-            if isinstance(before, _UNCHANGING):
+            if isinstance(before, UNCHANGING):
                 return type(before) is type(now) and repr(before) == repr(now)
             if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in saved_bytes:
                 swapped[id(before)] = now
@@ -499,7 +365,7 @@ class Captured:
             text = group.label_of(name)
             if len(names) <= FEW:
                 self._add(Variable(itemgetter(name), owner, value, text))
-            if visits and not isinstance(value, _UNCHANGING):
+            if visits and not isinstance(value, UNCHANGING):
                 self._visit(value, text)
 
     def _add_absent(self, names: Collection[str], namespace: Mapping[str, Any], label: str) -> None:
@@ -513,7 +379,7 @@ class Captured:
 
     def _visit(self, value: Any, label: str) -> None:
         """Watch the contents of an object and the objects that are reachable from it."""
-        if isinstance(value, (*_UNCHANGING, StandIn)) or id(value) in self._seen:  # traced values check themselves
+        if isinstance(value, (*UNCHANGING, StandIn)) or id(value) in self._seen:  # traced values check themselves
             return
         if self._left < 0 or len(self._seen) == MOST_OBJECTS:
             if self._left >= 0:
@@ -608,14 +474,14 @@ class Captured:
         if entries:
             self._add(group, len(entries))
         for k, item in enumerate(entries):
-            if not isinstance(item, _UNCHANGING):
+            if not isinstance(item, UNCHANGING):
                 self._visit(item, group.label_of(k if keys is None else keys[k]))
 
     def _visit_module(self, module: ModuleType, label: str) -> None:
         top = module.__name__.partition(".")[0]
-        if top in _OUTSIDE:
+        if top in OUTSIDE:
             self.unwatched.append(f"{label}, which reads state outside of Python")
-        if is_foreign(module.__name__) and top not in _HOLDING:
+        if is_foreign(module.__name__) and top not in HOLDING:
             return
         self._by_name = True
         named = vars(module).keys() & self._names
@@ -658,7 +524,7 @@ class Captured:
         inner = {name for name in missing if name in vars(builtins)}
         self._add_absent(missing if "NameError" in names else inner, scope, "")
         self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
-        self.unwatched += [f"what {name}() reads" for name in sorted(inner & _READERS)]
+        self.unwatched += [f"what {name}() reads" for name in sorted(inner & READERS)]
         for name in missing:  # modules that the code imports
             if name in sys.modules and not is_foreign(name):
                 self._visit(sys.modules[name], name)
@@ -764,7 +630,7 @@ class Captured:
                 self._visit(held, label)
         is_unknown = not is_foreign(kind.__module__) and not any("__slots__" in vars(base) for base in kind.__mro__)
         stateful = (Iterator, io.IOBase, weakref.ProxyType, np.random.Generator, np.random.RandomState)
-        if is_unknown or isinstance(value, stateful) or kind.__module__.partition(".")[0] in _OUTSIDE:
+        if is_unknown or isinstance(value, stateful) or kind.__module__.partition(".")[0] in OUTSIDE:
             self.unwatched.append(f"{label}, a {kind.__qualname__}: changes within it")
 
 
@@ -818,7 +684,7 @@ def _name_of(value: Any) -> str:
 
 def _shown(value: Any) -> str:
     """Return the text of a number, a truth value or a short string; an empty text for other values."""
-    text = repr(value) if isinstance(value, _UNCHANGING) else ""
+    text = repr(value) if isinstance(value, UNCHANGING) else ""
     return text if len(text) <= LONGEST_SHOWN else ""
 
 
@@ -830,7 +696,7 @@ def is_changeable(argument: object) -> bool:
     >>> is_changeable(np.ones(2)), is_changeable(2.0), is_changeable(functools.partial(max, 1.0))
     (False, False, True)
     """
-    return not isinstance(argument, (*_UNCHANGING, np.ndarray))
+    return not isinstance(argument, (*UNCHANGING, np.ndarray))
 
 
 def _may_change(value: Any) -> bool:
@@ -841,14 +707,14 @@ def _may_change(value: Any) -> bool:
 
 def _is_constant(value: Any) -> bool:
     """Return True if an attribute of a library's module is assumed constant."""
-    return callable(value) or isinstance(value, (*_UNCHANGING, ModuleType))
+    return callable(value) or isinstance(value, (*UNCHANGING, ModuleType))
 
 
 @functools.lru_cache(maxsize=1024)
 def _is_holding(kind: type) -> bool:
     """Return True if a class of the standard library, written in Python, keeps its objects' content in attributes."""
     holds = any(isinstance(held, FunctionType) for held in vars(kind).values())
-    return holds and kind.__module__.partition(".")[0] in _HOLDING
+    return holds and kind.__module__.partition(".")[0] in HOLDING
 
 
 def _is_special(name: str, held: Any) -> bool:
