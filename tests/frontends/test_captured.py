@@ -14,8 +14,9 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.frontends.captured import FEW, MOST, SPELLED, Captured
+from accumulus.frontends.captured import FEW, MOST, Captured
 from accumulus.frontends.contents import LARGEST
+from accumulus.frontends.variables import SPELLED
 
 X = np.array([1.0, 2.0])
 factor = 2.0

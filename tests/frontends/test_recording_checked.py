@@ -146,6 +146,14 @@ def test_without_the_check_a_function_is_recorded_as_it_runs_once():
     assert acc.trace(counting(), POINT, check=False).tape.operations <= 2
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    """Record as in a process without other threads, where no variable is looked at between runs."""
+    for module in ("accumulus.frontends.captured", "accumulus.programs.watched"):
+        monkeypatch.setattr(f"{module}.has_threads", lambda: False)
+
+
+@pytest.mark.usefixtures("alone")
 def test_the_function_runs_four_times():
     runs = []
 
@@ -262,6 +270,7 @@ def test_nothing_is_recorded_on_an_outer_tape():
     assert acc.trace(outer, 1.0).tape.operations == 1
 
 
+@pytest.mark.usefixtures("alone")
 def test_external_changes_of_a_function_are_named():
     history, state = [], {"calls": 0, "scale": 2.0}
 
@@ -287,6 +296,7 @@ def switched_over(x):
     return factor * x
 
 
+@pytest.mark.usefixtures("alone")
 def test_changes_between_recording_and_comparison_are_named():
     for use in (lambda: acc.jacobian(switched_over)(1.0), lambda: acc.trace(switched_over, 1.0)):
         globals()["first_time"] = True

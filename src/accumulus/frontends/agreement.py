@@ -29,7 +29,7 @@ from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends.active import recording_on, sharing_programs
 from accumulus.frontends.calls import function_of
 from accumulus.frontends.captured import Captured
-from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, nearby_arguments
+from accumulus.frontends.kinds import Spread, as_inputs, as_numpy, as_reals, nearby_arguments, shape_of
 from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.observed import Observed
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
@@ -148,6 +148,18 @@ def _numbers(leaf: Any) -> NDArray[Any]:
         return array
 
 
+def run_nearby(
+    function: Callable[..., Any], arguments: Sequence[Any], static: frozenset[int], generator: Spread
+) -> Outcome:
+    """Run a function on numbers, at a point near the arguments; raise what it raises."""
+    names = (argument_name(function, k) for k in range(len(arguments)))
+    shapes = [
+        None if k in static else shape_of(argument, name)
+        for k, (argument, name) in enumerate(zip(arguments, names, strict=True))
+    ]
+    return run_on_copies(function, nearby_arguments(as_reals(arguments, shapes), shapes, REACHES[0], generator))
+
+
 def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
     """Return a boolean for each point of `inputs`, of shape (points, inputs): True if all guards hold there."""
     if not recording.guards:
@@ -196,7 +208,10 @@ def verify_recording(
     inputs = np.stack([as_inputs(point, shapes) for point in points])
     holds = where_it_holds(recording, inputs)
     tried: list[tuple[Sequence[Any], Outcome]] = []
-    for position, point in enumerate(points):
+    if captured is not None:
+        captured.renew()
+    for position, at in enumerate(points):
+        point: Sequence[Any] = at
         if not holds[position]:
             continue
         observed = Observed() if captured is not None and not tried and is_plain(function) else None
@@ -206,7 +221,10 @@ def verify_recording(
             except (TypeError, IndexError):
                 if position or not recording.guards:
                     raise
-                outcome = run_on_copies(function, arguments)  # the float of an integer argument is no index
+                point = arguments  # the float of an integer argument is no index
+                outcome = run_on_copies(function, point)
+            if observed is not None and captured is not None and captured.observe(observed):
+                outcome = run_on_copies(function, point)  # with the values that are watched
         except Exception as error:
             if isinstance(error, MismatchError):
                 raise  # raised by a derivative inside of the function, about its own function
@@ -223,8 +241,6 @@ def verify_recording(
                 f"returns {_form(outcome.shapes, outcome)} for {_written(function, point, shapes)}."
                 f"{_reason(swallowed, _changed_by(function, captured))}"
             )
-        if captured is not None and observed is not None:
-            captured.observe(observed)
         tried.append((point, outcome))
     if not tried:
         return False
@@ -256,7 +272,7 @@ def verify_recording(
             entry = int(np.flatnonzero(differs)[0])
             one, other = agreement.values[entry, position], agreement.expected[entry, position]
             changed = _changed_by(function, captured, arguments)
-            why = _reason(swallowed, changed, repeats)
+            why = _reason(swallowed, changed, repeats, captured is not None and captured.is_shared)
             if swallowed is None and not changed and repeats and not np.isfinite(one):
                 why = NO_VALUE
             raise MismatchError(
@@ -299,7 +315,9 @@ def _changed_by(
     return changes
 
 
-def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: bool = True) -> str:
+def _reason(
+    swallowed: TraceError | None, changed: Sequence[str] = (), repeats: bool = True, is_shared: bool = False
+) -> str:
     """Return the text of an error message: the likely reason for a difference, and advice."""
     if swallowed is not None:
         return (
@@ -311,8 +329,8 @@ def _reason(swallowed: TraceError | None, changed: Sequence[str] = (), repeats: 
         more = f" and {len(changed) - MOST_TOLD} more" if len(changed) > MOST_TOLD else ""
         return (
             f" The likely reason: {again}it changes {', '.join(changed[:MOST_TOLD])}{more} when it runs, which "
-            "compiled code does not. Pass such state as an argument, and return its new value. check=False records a "
-            "single run."
+            f"compiled code does not{', or another thread changes it' if is_shared else ''}. Pass such state as an "
+            "argument, and return its new value. check=False records a single run."
         )
     if not repeats:
         return (

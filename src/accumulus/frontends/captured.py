@@ -25,15 +25,16 @@ import collections
 import contextvars
 import functools
 import gc
-import io
 import sys
+import threading
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from abc import ABCMeta, get_cache_token
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from enum import Enum
-from itertools import compress
-from keyword import iskeyword
+from importlib.util import resolve_name
+from itertools import accumulate, compress
 from operator import attrgetter, call, is_, itemgetter, methodcaller
+from time import perf_counter, sleep
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -45,14 +46,37 @@ from types import (
     ModuleType,
     SimpleNamespace,
 )
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
-from accumulus.frontends.contents import LARGEST, look_of
+from accumulus.frontends.contents import (
+    LARGEST,
+    PLAIN,
+    READ,
+    buffer_of,
+    has_pointers,
+    is_compiled,
+    is_holding,
+    is_of_value,
+    is_stateful,
+    is_unchanging,
+    look_of,
+    may_change,
+)
 from accumulus.frontends.kinds import StandIn, is_of
-from accumulus.frontends.location import codes_in, dispatchers, is_foreign, is_library_code, names_in
-from accumulus.frontends.observed import HOLDING, OUTSIDE, READERS, UNCHANGING, Observed
+from accumulus.frontends.location import (
+    LIBRARIES,
+    codes_in,
+    dispatchers,
+    imports_in,
+    is_foreign,
+    is_library_code,
+    names_in,
+    package_of,
+)
+from accumulus.frontends.observed import ALL_ATTRIBUTES, HOLDING, OUTSIDE, READERS, UNCHANGING, Observed
+from accumulus.frontends.variables import ABSENT, GONE, Comparison, Variable, comparison_of
 
 #: Maximum number of watched variables and entries. More take time in every call, fewer miss changes of the rest.
 MOST: Final = 2000
@@ -62,17 +86,18 @@ MOST_OBJECTS: Final = 5000
 #: Maximum number of entries of a namespace up to which comparing each is faster than comparing all at once; either way
 #: finds the same changes.
 FEW: Final = 4
-#: Maximum number of entries that are compared one by one in compiled code, in half the time of a loop. More take time
-#: to compile, fewer take time in every call.
-SPELLED: Final = 32
-#: Maximum number of characters of a value in a message.
-LONGEST_SHOWN: Final = 30
-#: Names that give code access to all attributes of an object, or to attributes that it does not name.
-_ALL_ATTRIBUTES: Final = frozenset({"__dict__", "asdict", "astuple", "attrgetter", "getattr", "vars"})
+#: Number of further runs that show if a function repeats a change, and number of looks between two runs, over as long
+#: as a run takes. More take longer in a process with threads, fewer take changes by another thread for the function's.
+RUNS: Final = 4
+LOOKS: Final = 8
+#: Shortest time between two runs, in seconds: a longer one delays first calls, a shorter one leaves other threads no
+#: time.
+SHORTEST_PAUSE: Final = 2e-3
+#: Number of searches for variables that other threads interrupt after which the error is raised: more take longer
+#: where containers change all the time, fewer raise where they change now and then.
+MOST_INTERRUPTED: Final = 20
 #: Names in code that tests if an object has an attribute.
 _ASKING: Final = frozenset({"AttributeError", "getattr", "hasattr"})
-#: Exceptions from reading a variable that no longer exists.
-GONE: Final = (AttributeError, LookupError, ValueError, RuntimeError)
 #: Special attributes that compute nothing from a value, or run only when an object is made.
 _ASIDE: Final = frozenset(
     (
@@ -86,73 +111,13 @@ _COMPARING: Final = frozenset({"__eq__", "__lt__", "__le__", "__gt__", "__ge__"}
 _MAKING: Final = frozenset({"__init__", "__new__", "__post_init__"})
 #: Types of containers without attributes.
 _CONTAINERS: Final = frozenset((tuple, list, dict, set, frozenset, MappingProxyType))
-#: Types of compiled code whose objects do not change.
-_PLAIN: Final = frozenset((object, range, slice, type(...), type(NotImplemented), np.dtype))
+#: Names of attributes and methods by which code reaches what it does not name.
+_NAMESPACES: Final = frozenset({"__globals__", "__subclasses__", "f_globals", "f_locals"})
+#: Functions that import a module whose name may be computed; names of modules in their code are watched.
+_IMPORTERS: Final = frozenset({"__import__", "import_module", "modules"})
 _BUILTINS: Final = frozenset(vars(builtins))
-_ABSENT: Final = object()
 #: Iterators of mappings that yield the keys.
 _ITERATING: Final = (dict.__iter__, collections.OrderedDict.__iter__, MappingProxyType.__iter__)
-
-
-class Comparison(Enum):
-    """Comparison of a saved value of a variable with its present one."""
-
-    SAME = "the very same object"
-    ENTRIES = "a container of the very same objects"
-    EQUAL = "equal contents"
-
-
-class Variable(NamedTuple):
-    """A variable that a function can read, entries of a container or namespace, or contents."""
-
-    # function that reads the variable, and the object that it reads from
-    read: Callable[[Any], Any]
-    owner: Any
-    saved: Any  # the saved value
-    label: str  # its name in the user's code, as in "model.gains"
-    way: Comparison = Comparison.SAME  # how it is compared
-    keys: tuple[Any, ...] | None = None  # keys of the entries, for labels
-    is_named: bool = False  # True if these are attributes
-
-    def label_of(self, key: Any) -> str:
-        """Return the name of an entry in the user's code."""
-        if self.is_named:
-            return f"{self.label}.{key}" if self.label else str(key)
-        return f"{self.label}[{key!r:.40}]"
-
-    def now(self) -> Any:
-        """Return the present value, entries as a tuple; `_ABSENT` or missing entries if it is gone."""
-        with suppress(*GONE):
-            content = self.read(self.owner)
-            return tuple(content) if self.way is Comparison.ENTRIES else content
-        if isinstance(self.owner, Mapping) and self.keys is not None:
-            return tuple([self.owner.get(key, _ABSENT) for key in self.keys])
-        return () if self.way is Comparison.ENTRIES else _ABSENT
-
-    def is_unchanged(self) -> bool:
-        """Return True if the present value equals the saved one under `way`."""
-        now = self.now()
-        if self.way is Comparison.EQUAL:
-            return bool(now == self.saved)
-        if self.way is Comparison.SAME:
-            return now is self.saved
-        return len(now) >= len(self.saved) and all(map(is_, now, self.saved))
-
-    def changes(self) -> Iterator[tuple[str, str]]:
-        """Yield the name of each changed variable, and a text that adds its old and new value if these are short."""
-        if self.is_unchanged():
-            return
-        now = self.now()
-        if self.way is Comparison.ENTRIES:
-            for k, (one, other) in enumerate(zip(self.saved, now, strict=False)):
-                if one is not other:
-                    label = self.label if self.keys is None else self.label_of(self.keys[k])
-                    yield label, _change(label, one, other)
-        elif self.read in (len, list):
-            before, after = (len(x) if self.read is list else x for x in (self.saved, now))
-            yield self.label, f"{self.label} ({before} items, now {after})" if before != after else self.label
-        else:
-            yield self.label, _change(self.label, self.saved, now)
 
 
 class Captured:
@@ -180,6 +145,10 @@ class Captured:
         self._observed: Observed | None = None
         self.unwatched: list[str] = []
         self.changed: list[str] = []
+        #: True if variables differ between threads or contexts.
+        self.is_by_thread = False
+        #: True if other threads may have changed variables since the recording began.
+        self.is_shared = False
         self._variables: list[Variable] = []
         #: Variables with their values before the function ran, if `_variables` was saved after the run.
         self._earlier: list[Variable] = []
@@ -194,7 +163,7 @@ class Captured:
     def is_same(self) -> Callable[[], bool]:
         """Return a function that is True if all variables are the very same; it may raise exceptions of `GONE`."""
         if self._is_same is None:
-            self._is_same = _comparison(self._variables)
+            self._is_same = comparison_of(self._variables)
         return self._is_same
 
     def is_current(self) -> bool:
@@ -204,25 +173,61 @@ class Captured:
         except GONE:
             return False
 
-    def observe(self, observed: Observed) -> None:
-        """Watch also the code that `observed` saw, and its names; `changes` then lists the changes made by the run."""
-        is_known = self._codes >= observed.codes.keys() and self._seen.keys() >= set(
-            map(id, observed.existing_objects())
+    def begin(self) -> None:
+        """Begin a recording, after which `changes` lists the changes from now on."""
+        self._earlier, self.is_shared = [], has_threads()
+
+    def renew(self) -> bool:
+        """Save the present values if other threads may have changed some; return True if values were saved."""
+        if not self.is_shared or not self.changes():
+            return False
+        self._earlier = self._earlier or self._variables
+        self._variables = []
+        self._walk()
+        return True
+
+    def observe(self, observed: Observed) -> bool:
+        """Watch also the code that `observed` saw, and its names; `changes` then lists the changes made by the run.
+
+        Returns:
+            True if other threads may have changed a variable after the run read it: values were saved after the run.
+        """
+        is_known = (
+            self._codes >= observed.codes.keys()
+            and self._names | self._further >= observed.names
+            and self._seen.keys() >= set(map(id, observed.existing_objects()))
         )
         if not is_known:
             self._observed = self._observed or Observed()
             self._observed.add(observed)
-        if not is_known or self.changes():  # a cache that the first run fills, later runs find
-            self._earlier, self._variables = self._variables, []
+        is_new = not is_known or bool(self.changes())
+        if is_new:  # a cache that the first run fills, later runs find
+            self._earlier, self._variables = self._earlier or self._variables, []
             self._walk()
         self.unwatched += [f"{name}(), which reads state outside of Python" for name in sorted(observed.outside)]
+        return is_new and self.is_shared
 
-    def settle(self) -> None:
-        """Stop watching variables that have changed since this was made or settled, and add them to `changed`."""
+    def settle(self, run: Callable[[], object], *, ends: bool = True) -> bool:
+        """Stop watching variables that the function has changed while it was recorded, and add them to `changed`.
+
+        Args:
+            run: runs the function on numbers, each time on others.
+            ends: if False, the caller can record the function again.
+
+        Returns:
+            False if another thread has changed variables, and the function has to be recorded again: now, or, if this
+            `ends` the attempts, in the next call, since `is_current` is False from now on.
+        """
+        self.is_shared |= has_threads()
         changed = self.changes()
+        if self.is_shared and self._has_foreign_changes(run):
+            self._walk()
+            if ends:
+                self._variables.append(Variable(id, self, None, "a variable that another thread changes"))
+            return False
         self._earlier = []
         if not changed:
-            return
+            return True
         self.changed += changed
         before, self._variables = self._variables, []
         resized = {id(each.owner) for each in before if each.read in (len, list) and not each.is_unchanged()}
@@ -236,6 +241,30 @@ class Captured:
                 left = list(compress(each.keys, same))
                 self._add_named(each.owner, left, each.label, is_named=each.is_named, visits=False)
         self._is_same = None
+        return True
+
+    def _has_foreign_changes(self, run: Callable[[], object]) -> bool:
+        """Return True if a variable has changed that the function does not change in each run, or not it alone."""
+        variables = [each for each in self._variables if not each.is_unchanged()]
+        own = {(k, position) for k, each in enumerate(variables) for position in each.since(each.saved)}
+
+        def moved(before: list[Any]) -> set[tuple[int, int]]:
+            pairs = enumerate(zip(variables, before, strict=True))
+            return {(k, position) for k, (each, value) in pairs for position in each.since(value)}
+
+        for _ in range(RUNS if own else 0):
+            before, start = [each.now() for each in variables], perf_counter()
+            with suppress(Exception):
+                run()
+            pause = max(perf_counter() - start, SHORTEST_PAUSE)
+            if not own <= moved(before):
+                return True
+            for _ in range(LOOKS):
+                before = [each.now() for each in variables]
+                sleep(pause / LOOKS)
+                if own & moved(before):
+                    return True
+        return False
 
     def changes(self) -> list[str]:
         """Return a text for each change since construction or `settle`: the name, the old and the new value.
@@ -271,7 +300,7 @@ class Captured:
             for each in self._variables
             if each.way is Comparison.EQUAL and isinstance(each.owner, np.ndarray)
         ]
-        return held if self._observed is None else [*held, _ABSENT]  # another process has not observed this run
+        return held if self._observed is None else [*held, ABSENT]  # another process has not observed this run
 
     def resumes(self, held: Iterable[object]) -> bool:
         """Return True if all entries of a summary from another process hold here."""
@@ -285,7 +314,7 @@ class Captured:
         def same(before: Any, now: Any) -> bool:
             if before is now:
                 return True
-            if isinstance(before, UNCHANGING):
+            if is_unchanging(before):
                 return type(before) is type(now) and repr(before) == repr(now)
             if type(before) is np.ndarray and type(now) is np.ndarray and id(before) in saved_bytes:
                 swapped[id(before)] = now
@@ -295,8 +324,8 @@ class Captured:
                 return len(before) == len(now) and all(map(same, before, now))
             return _original(before) is _original(now)
 
-        variables = []
-        for each in self._variables:
+        variables, compared = [], self._variables
+        for each in compared:
             owner = swapped.get(id(each.owner), each.owner) if each.way is Comparison.EQUAL else each.owner
             now = each.read(owner)
             if each.way is Comparison.ENTRIES:
@@ -307,13 +336,15 @@ class Captured:
             if not equal:
                 return False
             variables.append(each._replace(owner=owner, saved=now))
-        self._variables, self._is_same = variables, None
+        if self._variables is compared and len(compared) == len(variables):  # else another thread adds some
+            self._variables, self._is_same = variables, None
         return True
 
     # Finding the variables ------------------------------------------------------------------------------------
 
     def _walk(self) -> None:
         """Find all variables; repeat while code that was found late names attributes that were skipped before."""
+        interrupted = 0
         while True:
             self._variables.clear()
             self.unwatched.clear()
@@ -328,13 +359,19 @@ class Captured:
             #: Number of entries that may still be watched.
             self._left = MOST
             function = self._function
-            self._visit(function, "" if type(function) is tuple else _name_of(function))
-            if self._observed is not None:
-                self._visit_observed(self._observed)
+            try:
+                self._visit(function, "" if type(function) is tuple else _name_of(function))
+                if self._observed is not None:
+                    self._visit_observed(self._observed)
+            except (LookupError, RuntimeError):  # another thread has changed a container meanwhile
+                interrupted += 1
+                if interrupted == MOST_INTERRUPTED or not has_threads():
+                    raise
+                continue
             if self._further <= self._names or not self._by_name:
                 break
             self._names |= self._further
-            self._everything = not self._names.isdisjoint(_ALL_ATTRIBUTES)
+            self._everything = not self._names.isdisjoint(ALL_ATTRIBUTES)
         self._is_same = None
 
     def _add(self, variable: Variable, entries: int = 1) -> None:
@@ -365,7 +402,7 @@ class Captured:
             text = group.label_of(name)
             if len(names) <= FEW:
                 self._add(Variable(itemgetter(name), owner, value, text))
-            if visits and not isinstance(value, UNCHANGING):
+            if visits and not is_unchanging(value):
                 self._visit(value, text)
 
     def _add_absent(self, names: Collection[str], namespace: Mapping[str, Any], label: str) -> None:
@@ -379,8 +416,8 @@ class Captured:
 
     def _visit(self, value: Any, label: str) -> None:
         """Watch the contents of an object and the objects that are reachable from it."""
-        if isinstance(value, (*UNCHANGING, StandIn)) or id(value) in self._seen:  # traced values check themselves
-            return
+        if is_unchanging(value) or isinstance(value, StandIn) or id(value) in self._seen:
+            return  # traced values check themselves
         if self._left < 0 or len(self._seen) == MOST_OBJECTS:
             if self._left >= 0:
                 self._left = -MOST
@@ -400,13 +437,19 @@ class Captured:
         if isinstance(value, np.ndarray):
             if value.dtype.kind == "O":
                 self._add_entries(attrgetter("flat"), value, label, value.size, None)
+            elif value.dtype.hasobject:
+                self.unwatched.append(f"{label}, an array of objects in fields: changes within them")
             elif value.nbytes > LARGEST:
                 size = f"{value.nbytes:,} bytes"
                 self.unwatched.append(f"{label}, an array of {size}: changes of only some entries are seen")
             if type(value) is not np.ndarray and hasattr(value, "__dict__"):  # the mask of a masked array
                 self._add_named(vars(value), sorted(vars(value)), label)
+                if not is_foreign(package_of(type(value))):
+                    self._visit_object(value, label)
         elif type(value) in dispatchers():
             self._visit(value.py_func, label)
+        elif isinstance(value, CellType):
+            self._visit_cell(value, f"{label}.cell_contents")
         elif isinstance(value, MethodType):
             self._visit(value.__func__, label)
             self._visit(value.__self__, "self")
@@ -418,18 +461,21 @@ class Captured:
             self._visit(value.fget, label)
         elif isinstance(value, staticmethod | classmethod):
             self._visit(value.__func__, label)
+        elif isinstance(value, threading.local):
+            self._visit_local(value, label)
         elif isinstance(value, contextvars.ContextVar):
+            self.is_by_thread = True
             read = methodcaller("get")
             with suppress(LookupError):
                 return self._add_single(read, value, label)
-            self._add_single(methodcaller("get", _ABSENT), value, label)
+            self._add_single(methodcaller("get", ABSENT), value, label)
         elif isinstance(value, weakref.ref):
             self._add_single(call, value, label)
         else:
             self._visit_container(value, label)
             if type(value) in _CONTAINERS:
                 return
-            if type(value).__module__.partition(".")[0] == "accumulus":  # a transformed function
+            if package_of(type(value)) == "accumulus":  # a transformed function
                 if getattr(value, "is_opaque", False):  # called, not recorded: its variables do not matter
                     return
                 self._visit(getattr(value, "holder", None), label)
@@ -446,7 +492,7 @@ class Captured:
             self._add_contents(len, value, label)
             self._add_entries(iter, value, label, len(value), range(len(value)))
         elif isinstance(value, dict | MappingProxyType):
-            base: Any = next(base for base in type(value).__mro__ if is_foreign(base.__module__))
+            base: Any = next(base for base in type(value).__mro__ if is_foreign(package_of(base)))
             if len(base.keys(value)) > MOST:
                 self._add_contents(len, value, label)
             else:  # classes with their own iterator, such as sparse matrices, still have keys
@@ -474,20 +520,29 @@ class Captured:
         if entries:
             self._add(group, len(entries))
         for k, item in enumerate(entries):
-            if not isinstance(item, UNCHANGING):
+            if not is_unchanging(item):
                 self._visit(item, group.label_of(k if keys is None else keys[k]))
 
     def _visit_module(self, module: ModuleType, label: str) -> None:
         top = module.__name__.partition(".")[0]
         if top in OUTSIDE:
             self.unwatched.append(f"{label}, which reads state outside of Python")
-        if is_foreign(module.__name__) and top not in HOLDING:
+        if top in LIBRARIES or top == "accumulus":
             return
         self._by_name = True
-        named = vars(module).keys() & self._names
-        if is_foreign(module.__name__):  # its functions are assumed constant
-            named = {name for name in named if not _is_constant(vars(module)[name])}
-        self._add_named(vars(module), sorted(named), label)
+        contents = vars(module)
+        named = contents.keys() & self._names
+        if top in HOLDING:  # its functions are assumed constant
+            named = {name for name in named if not _is_constant(contents[name])}
+        elif is_foreign(top):
+            named = {name for name in named if type(contents[name]) in _CONTAINERS}
+        elif self._everything:
+            named |= self._reached(contents)
+            self._add_contents(len, contents, label)
+        if contents.get("modules") is sys.modules and "modules" in named:
+            named.remove("modules")
+            self.unwatched.append(f"{label}.modules, whose names may be computed")
+        self._add_named(contents, sorted(named), label)
 
     def _visit_function(self, function: FunctionType, label: str) -> None:
         code, scope = function.__code__, function.__globals__
@@ -525,9 +580,27 @@ class Captured:
         self._add_absent(missing if "NameError" in names else inner, scope, "")
         self._add_named(vars(builtins), sorted(inner - _BUILTINS), "builtins")
         self.unwatched += [f"what {name}() reads" for name in sorted(inner & READERS)]
+        self.unwatched += [f"what {name} holds" for name in sorted(names & _NAMESPACES)]
+        self._visit_imports(code, scope, [] if names_in(code).isdisjoint(_IMPORTERS) else missing)
         for name in missing:  # modules that the code imports
             if name in sys.modules and not is_foreign(name):
                 self._visit(sys.modules[name], name)
+
+    def _visit_imports(self, code: CodeType, scope: dict[str, Any], further: Iterable[str]) -> None:
+        """Watch that the modules which code imports, and `further` ones if they exist, stay the same."""
+        names = {name for name in further if name in sys.modules}
+        for name in imports_in(code):
+            with suppress(ImportError, TypeError):  # relative to no package
+                absolute = resolve_name(name, scope.get("__package__"))
+                names.update(accumulate(absolute.split("."), "{}.{}".format))
+        visited = self._scopes.setdefault(id(sys.modules), set())
+        names = {name for name in names - visited if not is_foreign(name)}
+        visited |= names
+        present = sorted(names & sys.modules.keys())
+        self._add_named(sys.modules, present, "sys.modules", is_named=False, visits=False)
+        for name in present:
+            self._visit(sys.modules[name], name)
+        self._add_absent(names.difference(present), sys.modules, "sys.modules")
 
     def _visit_observed(self, observed: Observed) -> None:
         """Watch all functions that ran, and the objects that were passed to them."""
@@ -538,6 +611,7 @@ class Captured:
             for function in functions.get(id(code), ()):
                 self._visit(function, function.__name__)
             self._visit_code(code, scope)
+        self._further |= observed.names
         for value in observed.existing_objects():
             self._visit(value, _name_of(value))
 
@@ -551,37 +625,62 @@ class Captured:
                 functions.setdefault(id(function.__code__), []).append(function)
         return functions
 
+    def _visit_local(self, value: threading.local, label: str) -> None:
+        """Watch attributes of an object that has others in each thread; they are read in the thread of each call."""
+        self.is_by_thread = self._by_name = True
+        self._visit_classes(type(value), set())
+        names = None if self._everything else self._names
+
+        def present(held: threading.local) -> set[str]:
+            return set(vars(held)) if names is None else vars(held).keys() & names
+
+        self._add_contents(present, value, label)
+        for name in sorted(present(value)):
+            self._add_single(attrgetter(name), value, f"{label}.{name}")
+
     def _visit_object(self, value: Any, label: str) -> None:
         """Watch attributes of an object, or a class, and of its classes."""
         is_class = isinstance(value, type)
         self._by_name = True
-        kind = value if is_class else type(value)
+        kind: type = value if is_class else type(value)
         if is_class and type(value) is not type:
             self._visit_classes(type(value), set())
+        if is_class and is_foreign(package_of(kind)):
+            if package_of(kind) in OUTSIDE:
+                self.unwatched.append(f"{label}, which reads state outside of Python")
+        elif isinstance(value, ABCMeta):  # classes that are registered later
+            self._add(Variable(call, get_cache_token, get_cache_token(), f"{label}.register", Comparison.EQUAL))
         lower = self._visit_classes(kind, _MAKING if is_class else set())
         lower |= self._missing
         if is_class:
             return
-        if is_foreign(kind.__module__):
+        if is_foreign(package_of(kind)):
             self._visit(getattr(value, "__wrapped__", None), label)
-        users = [base for base in kind.__mro__ if not is_foreign(base.__module__)]
+        users = [base for base in kind.__mro__ if not is_foreign(package_of(base))]
         attributes = None
         with suppress(AttributeError, TypeError):
             attributes = object.__getattribute__(value, "__dict__") if users else vars(value)
         if isinstance(attributes, dict):
             is_users = bool(users) or kind is SimpleNamespace
-            whole = (self._everything and is_users) or any(map(_is_holding, kind.__mro__))
+            of_library = {package_of(base) for base in kind.__mro__ if is_holding(base)}
+            whole = (self._everything and is_users) or not HOLDING.isdisjoint(of_library)
             names = set(attributes) if whole else attributes.keys() & self._names
-            if users and kind.__getattribute__ is object.__getattribute__:
+            if users and getattr(kind, "__getattribute__", None) is object.__getattribute__:
                 self._add(Variable(attrgetter("__class__"), value, kind, f"{label}.__class__"))
                 self._add(Variable(attrgetter("__dict__"), value, attributes, f"{label}.__dict__"))
             if is_users:
                 self._add_absent(lower - names, attributes, label)
             elif not whole and not isinstance(value, BuiltinFunctionType):
                 # such as coefficients of splines, and functions that a library's object wraps
-                names |= {name for name, held in attributes.items() if _may_change(held)}
+                names |= {name for name, held in attributes.items() if may_change(held)}
             if whole:
                 self._add_contents(len, attributes, label)
+            elif of_library and not callable(value) and not is_of_value(kind):
+                # methods of the library read other attributes; what these refer to is not watched
+                self._add_named(attributes, sorted(attributes.keys() - names), label, visits=False)
+                held = [type(attributes[name]) for name in attributes.keys() - names]
+                if not {list, dict, set, collections.deque}.isdisjoint(held) and "logging" not in of_library:
+                    self.unwatched.append(f"{label}, a {kind.__qualname__}: changes within it")
             self._add_named(attributes, sorted(names), label)
         slots = {
             name
@@ -592,82 +691,63 @@ class Captured:
         for name in sorted(slots):
             with suppress(AttributeError):
                 self._add_single(attrgetter(name), value, f"{label}.{name}")
-        if attributes is None and not slots:
-            self._visit_opaque(value, label)
+        if (attributes is None and not slots) or (is_compiled(kind) and not isinstance(value, READ)):
+            self._visit_opaque(value, label, attributes)
 
     def _visit_classes(self, kind: type, further: Collection[str]) -> set[str]:
         """Watch attributes of a user's class and its base classes; return the names of these attributes."""
         lower = set(self._missing)
         for base in reversed(kind.__mro__):
-            if is_foreign(base.__module__):
+            if is_foreign(package_of(base)):
                 continue
             held = vars(base)
             names = {name for name in held if name in self._names or name in further or _is_special(name, held[name])}
+            if self._everything:
+                names |= self._reached(held)
             if (id(base), bool(further)) not in self._classes:
                 self._classes.add((id(base), bool(further)))
                 self._add(Variable(attrgetter("__mro__"), base, base.__mro__, f"{base.__name__}.__mro__"))
                 self._add_absent(lower - names, held, base.__name__)
                 self._add_named(held, sorted(names), base.__name__)
+                if self._everything:
+                    self._add_contents(len, held, base.__name__)
             lower |= names
         return lower
+
+    def _reached(self, namespace: Mapping[str, Any]) -> set[str]:
+        """Return the names of a class or module that code may compute: data, and functions that ran."""
+        ran = frozenset() if self._observed is None else self._observed.codes.keys()
+        names = set()
+        for name, held in list(namespace.items()):
+            is_wrapper = isinstance(held, staticmethod | classmethod)
+            function = held.fget if isinstance(held, property) else held.__func__ if is_wrapper else held
+            is_data = not callable(held) and not hasattr(type(held), "__get__") and not name.startswith("__")
+            if is_data or (isinstance(function, FunctionType) and id(function.__code__) in ran):
+                names.add(name)
+        return names
 
     @property
     def _missing(self) -> frozenset[str]:
         """Names of attributes that the code may look up on objects which lack them."""
         return frozenset() if self._names.isdisjoint(_ASKING) else self._names
 
-    def _visit_opaque(self, value: Any, label: str) -> None:
-        """Watch the objects that a compiled object refers to; note if it may hold more."""
+    def _visit_opaque(self, value: Any, label: str, attributes: object) -> None:
+        """Watch the objects that a compiled object refers to, except its attributes; note if it may hold more."""
         kind = type(value)
-        if kind in _PLAIN or isinstance(value, type):
+        if kind in PLAIN or isinstance(value, type):
             return
         if isinstance(value, BuiltinFunctionType):  # a method of a container, as `table.get`
             return None if isinstance(value.__self__, type | ModuleType) else self._visit(value.__self__, label)
         if isinstance(value, attrgetter | methodcaller):
             self._further |= {name for text in value.__reduce__()[1] for name in str(text).split(".")}
         for held in gc.get_referents(value):
-            if not isinstance(held, type | ModuleType):
+            if not isinstance(held, type | ModuleType) and held is not attributes:
                 self._visit(held, label)
-        is_unknown = not is_foreign(kind.__module__) and not any("__slots__" in vars(base) for base in kind.__mro__)
-        stateful = (Iterator, io.IOBase, weakref.ProxyType, np.random.Generator, np.random.RandomState)
-        if is_unknown or isinstance(value, stateful) or kind.__module__.partition(".")[0] in OUTSIDE:
+        buffer = buffer_of(value)
+        if buffer is not None and buffer.nbytes > LARGEST:
+            self.unwatched.append(f"{label}, a buffer of {buffer.nbytes:,} bytes: changes of only some are seen")
+        if has_pointers(buffer) if buffer is not None else is_stateful(value):
             self.unwatched.append(f"{label}, a {kind.__qualname__}: changes within it")
-
-
-def _comparison(variables: Iterable[Variable]) -> Callable[[], bool]:
-    """Return a function that returns True if all variables have their saved values, and may raise `GONE`.
-
-    It is compiled from one expression: a loop over readers would take five times as long, in every call.
-    """
-    scope: dict[str, Any] = {"__name__": __name__, "all": all, "map": map, "is_": is_}
-    terms = []
-    for k, each in enumerate(sorted(variables, key=lambda each: each.way is not Comparison.SAME)):
-        scope |= {f"read{k}": each.read, f"owner{k}": each.owner, f"saved{k}": each.saved}
-        kind, now = type(each.read), f"read{k}(owner{k})"
-        names: Any = each.read.__reduce__()[1] if kind in (attrgetter, itemgetter) else ()
-        if kind is itemgetter and (each.way is Comparison.SAME or 1 < len(names) <= SPELLED):
-            held = (each.saved,) if each.way is Comparison.SAME else each.saved
-            for j, (name, value) in enumerate(zip(names, held, strict=True)):
-                scope |= {f"key{k}_{j}": name, f"held{k}_{j}": value}
-                terms.append(f"owner{k}[key{k}_{j}] is held{k}_{j}")
-            continue
-        if kind is attrgetter and len(names) == 1 and names[0].isidentifier() and not iskeyword(names[0]):
-            now = f"owner{k}.{names[0]}"
-        elif each.read is np.ndarray.tobytes and type(each.owner) is np.ndarray:
-            now = f"owner{k}.tobytes()"
-        if each.way is Comparison.SAME:
-            terms.append(f"{now} is saved{k}")
-        elif each.way is Comparison.EQUAL:
-            terms.append(f"{now} == saved{k}")
-        else:
-            terms.append(f"all(map(is_, {now}, saved{k}))")
-    return eval(f"lambda: {' and '.join(terms) or True}", scope)  # type: ignore[no-any-return]
-
-
-def _change(label: str, before: Any, now: Any) -> str:
-    """Return a variable's name, with its old and new value if these are short."""
-    texts = ["gone" if value is _ABSENT else _shown(value) for value in (before, now)]
-    return label if "" in texts or texts[0] == texts[1] else f"{label} ({texts[0]}, now {texts[1]})"
 
 
 def _original(value: Any) -> Any:
@@ -682,10 +762,10 @@ def _name_of(value: Any) -> str:
     return str(getattr(value, "__name__", "self" if callable(value) else type(value).__name__))
 
 
-def _shown(value: Any) -> str:
-    """Return the text of a number, a truth value or a short string; an empty text for other values."""
-    text = repr(value) if isinstance(value, UNCHANGING) else ""
-    return text if len(text) <= LONGEST_SHOWN else ""
+def has_threads() -> bool:
+    """Return True if other threads run Python code, apart from this package's, which wait for batches."""
+    own = {each.ident for each in threading.enumerate() if each.name.startswith("accumulus")}
+    return len(sys._current_frames().keys() - own) > 1
 
 
 def is_changeable(argument: object) -> bool:
@@ -699,22 +779,9 @@ def is_changeable(argument: object) -> bool:
     return not isinstance(argument, (*UNCHANGING, np.ndarray))
 
 
-def _may_change(value: Any) -> bool:
-    """Return True if an attribute of a library's object is an array or one of the user's functions."""
-    is_function = isinstance(value, FunctionType | MethodType) and not is_foreign(str(value.__module__))
-    return is_function or isinstance(value, np.ndarray)
-
-
 def _is_constant(value: Any) -> bool:
     """Return True if an attribute of a library's module is assumed constant."""
     return callable(value) or isinstance(value, (*UNCHANGING, ModuleType))
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_holding(kind: type) -> bool:
-    """Return True if a class of the standard library, written in Python, keeps its objects' content in attributes."""
-    holds = any(isinstance(held, FunctionType) for held in vars(kind).values())
-    return holds and kind.__module__.partition(".")[0] in HOLDING
 
 
 def _is_special(name: str, held: Any) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import inspect
 import linecache
 import opcode
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +39,9 @@ LIBRARIES: Final = frozenset(
 _FOREIGN: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
 #: Name of the function that runs the recorded function; frames outside of it are not recorded.
 RECORDED: Final = "_recorded"
+#: A name in a replacement field of a format, after its brace, a dot or a bracket.
+_FIELD: Final = re.compile(r"[{.\[]([^\W\d]\w*)")
+_IMPORT: Final = opcode.opmap["IMPORT_NAME"]
 PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
 
@@ -69,6 +74,11 @@ def is_foreign(module: str) -> bool:
     return module.partition(".")[0] in _FOREIGN
 
 
+def package_of(kind: type) -> str:
+    """Return the name of the package or top-level module that defines a class; "None" if the class hides it."""
+    return str(kind.__module__).partition(".")[0]
+
+
 def codes_in(code: CodeType) -> Iterator[CodeType]:
     """Yield a code object and the code objects of all functions that it defines."""
     yield code
@@ -79,10 +89,45 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 @lru_cache(maxsize=4096)
 def names_in(code: CodeType) -> frozenset[str]:
-    """Return the names of globals and attributes in code and its inner functions; text constants may be names, too."""
+    """Return the names of globals and attributes in code and its inner functions.
+
+    Text constants may be names as well, or paths of names as for `operator.attrgetter`, or formats.
+    """
     codes = list(codes_in(code))
-    texts = [text for each in codes for text in each.co_consts if isinstance(text, str) and text.isidentifier()]
-    return frozenset(texts).union(*[each.co_names for each in codes])
+    names = set[str]().union(*[each.co_names for each in codes])
+    for text in (constant for each in codes for constant in each.co_consts if isinstance(constant, str)):
+        path = text.split(".")
+        names.update([text, *path] if all(map(str.isidentifier, path)) else fields_in(text))
+    return frozenset(names)
+
+
+def fields_in(text: str) -> list[str]:
+    """Return the names in the replacement fields of a format.
+
+    >>> fields_in("{0.mass:.{digits}f} of {body[1].name!r}")
+    ['mass', 'digits', 'body', 'name']
+    """
+    return _FIELD.findall(text) if "{" in text else []
+
+
+@lru_cache(maxsize=4096)
+def imports_in(code: CodeType) -> frozenset[str]:
+    """Return the modules that ``import`` statements in code and its inner functions name, relative ones with dots.
+
+    Names imported from a module are included as its submodules, which they may be.
+    """
+    found = set()
+    for each in codes_in(code):
+        if _IMPORT not in each.co_code[::2]:
+            continue
+        module, instructions = "", list(dis.get_instructions(each))
+        for k, instruction in enumerate(instructions):
+            if instruction.opname == "IMPORT_NAME":  # after instructions that load its level and its names
+                module = "." * instructions[k - 2].argval + instruction.argval
+                found.add(module)
+            elif instruction.opname == "IMPORT_FROM":
+                found.add(f"{module}{'' if module.endswith('.') else '.'}{instruction.argval}")
+    return frozenset(found)
 
 
 def cells(function: FunctionType) -> list[CellType]:

@@ -17,30 +17,45 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.location import LIBRARIES, is_foreign, is_library_code
+from accumulus.frontends.location import LIBRARIES, fields_in, is_foreign, is_library_code
 from accumulus.frontends.source.nodes import MARK
 
 #: Maximum number of calls of one function whose objects are examined: more make the observed run slower, fewer miss
 #: objects that only later calls use.
 MOST_CALLS: Final = 100
-#: Types of values that never change.
-UNCHANGING: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+#: Types of values that never change. A `numpy.void` may be a row of an array that changes.
+UNCHANGING: Final = (
+    *(bool, int, float, complex, str, bytes, type(None)),
+    *(np.number, np.bool_, np.character, np.datetime64),
+)
+#: Names that give code access to all attributes of an object, or to attributes that it does not name.
+ALL_ATTRIBUTES: Final = frozenset(
+    (
+        *("__dict__", "__dir__", "__getattribute__", "asdict", "astuple", "attrgetter", "dir", "Formatter", "getattr"),
+        *("getattr_static", "getmembers", "hasattr", "vars", "vformat"),
+    )
+)
 #: Modules whose functions return different values from call to call, or read data outside of Python.
 OUTSIDE: Final = frozenset(
     (
-        *("_datetime", "_io", "_random", "_socket", "_sqlite3", "ctypes", "datetime", "io", "mmap", "multiprocessing"),
-        *("nt", "posix", "random", "secrets", "select", "socket", "sqlite3", "subprocess", "time", "urllib", "uuid"),
+        *("_datetime", "_io", "_random", "_socket", "_sqlite3", "ctypes", "datetime", "decimal", "io", "mmap"),
+        *("multiprocessing", "nt", "posix", "random", "secrets", "select", "socket", "sqlite3", "subprocess", "time"),
+        *("urllib", "uuid"),
     )
 )
-#: Modules of the standard library that read files and clocks for their own purposes.
+#: Modules of which this holds for functions that the user's code calls itself; others call them, too.
+_INTERPRETER: Final = frozenset(("_locale", "_thread", "gc", "locale", "sys"))
+#: Modules of the standard library that read files, clocks and the interpreter for their own purposes, and those of them
+#: that do so for the user's code if it calls them itself.
 _BESIDE: Final = frozenset(("importlib", "inspect", "linecache", "logging", "threading", "traceback", "warnings"))
+_ASKED: Final = _BESIDE - {"logging", "warnings"}
 #: Packages that this one calls for its own purposes. Calls from the user's code are watched.
 _OWN: Final = frozenset(("dask", "distributed", "networkx", "optree", "platformdirs", "rich", "typer"))
 #: Modules of the standard library with classes that keep their contents in attributes.
 HOLDING: Final = frozenset(
     (
-        *("_collections_abc", "argparse", "collections", "configparser", "enum", "functools", "os"),
-        *("string", "types", "weakref"),
+        *("_collections_abc", "_weakrefset", "argparse", "collections", "configparser", "enum", "functools"),
+        *("os", "string", "types", "weakref"),
     )
 )
 #: Built-in functions that read objects which the code does not name.
@@ -59,6 +74,8 @@ class Observed:
         self.objects: dict[int, weakref.ref[Any]] = {}
         #: Names of called functions that read data outside of Python.
         self.outside: set[str] = set()
+        #: Names of attributes in formats, and of `ALL_ATTRIBUTES`, that the code may have under another name.
+        self.names: set[str] = set()
         #: Number of calls of each code object; library code, with True if its calls are inspected for the user's code.
         self._calls: dict[int, int] = {}
         self._library_codes: dict[int, tuple[CodeType, bool]] = {}
@@ -88,6 +105,7 @@ class Observed:
         self.codes |= other.codes
         self.objects |= other.objects
         self.outside |= other.outside
+        self.names |= other.names
 
     def existing_objects(self) -> list[Any]:
         """Return the objects that still exist; the others were temporaries of the run."""
@@ -108,7 +126,7 @@ class Observed:
                 top = str(scope.get("__name__")).partition(".")[0]
                 if is_library_code(code, scope) or is_foreign(top) or top.startswith("namedtuple_"):
                     self._library_codes[key] = code, top not in (_BESIDE | LIBRARIES | {"accumulus"})
-                    self._calls[key] = 0 if top in HOLDING else MOST_CALLS
+                    self._calls[key] = 0 if top in HOLDING | _ASKED else MOST_CALLS
                 elif any(name.startswith(MARK) for name in (*code.co_freevars, *code.co_varnames)):
                     self._library_codes[key], self._calls[key] = (code, True), MOST_CALLS  # the original runs, too
                 elif self._is_beside(frame, top):
@@ -116,6 +134,12 @@ class Observed:
                     return
                 else:
                     self.codes[key] = code, scope
+            if key in self._library_codes and frame.f_back is not None and id(frame.f_back.f_code) in self.codes:
+                top = str(frame.f_globals.get("__name__")).partition(".")[0]
+                if (
+                    top in _ASKED and code.co_name[0].islower()
+                ):  # statements call others, which begin with an underscore
+                    self.outside.add(f"{top}.{code.co_name}")
             if self._calls[key] < MOST_CALLS and code.co_argcount and (key in self.codes or self._is_called(frame)):
                 local = frame.f_locals
                 for name in code.co_varnames[: code.co_argcount]:
@@ -128,8 +152,11 @@ class Observed:
         ):
             module = str(getattr(argument, "__module__", None) or "")
             name, top = getattr(argument, "__qualname__", ""), module.partition(".")[0]
-            is_extension = bool(top) and not is_foreign(top) and key in self.codes
-            if is_extension or top in OUTSIDE or (top == "builtins" and name in READERS):
+            if key in self.codes:
+                text, last = getattr(argument, "__self__", None), getattr(argument, "__name__", "")
+                self.names.update(fields_in(text) if isinstance(text, str) else {last} & ALL_ATTRIBUTES)
+            is_others = (bool(top) and not is_foreign(top)) or top in _INTERPRETER
+            if (is_others and key in self.codes) or top in OUTSIDE or (top == "builtins" and name in READERS):
                 self.outside.add(f"{module}.{name}".removeprefix("builtins."))
 
     def _is_beside(self, frame: FrameType, top: str) -> bool:

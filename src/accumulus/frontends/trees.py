@@ -274,7 +274,7 @@ def opened(value: Any) -> Opened | None:
         return registered
     if isinstance(value, dict):
         return _mapping(value)
-    if kind.__module__.partition(".")[0] != "accumulus" and not isinstance(value, type):
+    if str(kind.__module__).partition(".")[0] != "accumulus" and not isinstance(value, type):
         if is_dataclass(value):
             return _object(value, fields(value), "__post_init__")
         if hasattr(kind, "__attrs_attrs__"):

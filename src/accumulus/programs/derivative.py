@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -15,11 +16,11 @@ from accumulus.errors import ArgumentError, CaseError, SizeError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured
-from accumulus.frontends.captured import GONE
 from accumulus.frontends.kinds import as_inputs, as_reals, shape_of
 from accumulus.frontends.location import name_of, numbered
 from accumulus.frontends.record import of_steps
 from accumulus.frontends.recorder import Recording
+from accumulus.frontends.variables import GONE
 from accumulus.options import Objective, Options, check_threads
 from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
 from accumulus.programs.batches import check_options, first_point, is_lazy, is_on_device, like, point_count, stand_in
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 #: Maximum number of programs whose fast paths are tried, the last used first. With more, a call that fits none of them
 #: takes longer; with fewer, functions of several shapes or cases take the general way.
 MOST_FAST = 4
+#: Maximum number of threads or contexts, besides the first, for which a function is recorded with their own values of
+#: captured variables. More take memory, with fewer the function is recorded again when threads take turns.
+MOST_ELSEWHERE = 32
 #: Maximum number of operations of a program that is also written out, to see if its C is shorter than that of its
 #: loops. A larger one takes more time to prepare, a smaller one may miss the shorter C.
 MOST_WRITTEN = 4_000
@@ -109,6 +113,8 @@ class Derivative:
         self._fast_nonzeros: tuple[tuple[Cases, FastPath], ...] = ()
         #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
         self._fast_batch: tuple[InAxes, bool, FastPath] | None = None
+        #: Copies for the values of captured variables in other threads and contexts, the last used first.
+        self._elsewhere: tuple[Derivative, ...] = ()
         #: The last compiled program, and all programs for arguments of its shapes.
         self._last: tuple[Cases, CompiledProgram] | None = None
         self._lock = Lock()
@@ -116,13 +122,15 @@ class Derivative:
     def __getstate__(self) -> dict[str, Any]:
         process_bound = {"_fast", "_is_same", "_fast_nonzeros", "_fast_batch", "_lock", "_readers", "_read"}
         state = {name: value for name, value in vars(self).items() if name not in process_bound}
-        # executors of searches belong to this process
-        state |= {"_options": self._options.alone, "_programs": dict(self._programs)}
+        # executors of searches belong to this process; each copy watches for itself
+        state |= {"_options": self._options.alone, "_programs": dict(self._programs), "_watched": copy(self._watched)}
+        state |= {"_elsewhere": (), "_last_form": None if self._last_form is self else self._last_form}
         return state | {"held": self._watched.summary()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         held = state.pop("held")
         vars(self).update(state)
+        self._last_form = state["_last_form"] or self
         self._fast, self._is_same, self._fast_nonzeros, self._fast_batch = (), always, (), None
         self._readers, self._read = (), frozenset()
         self._lock = Lock()
@@ -201,6 +209,9 @@ class Derivative:
             self._add_reader(form, positional, keywords)
         if form is not self:
             return form(*arguments)
+        here = self._here()
+        if here is not self:
+            return here(*arguments)
         cases, program = self._compiled(arguments, "point")
         fast = cases.fast()
         is_quick = program.is_examined and None not in cases.argument_shapes
@@ -337,7 +348,9 @@ class Derivative:
             )
         if on_device and not lazy:
             check_options(self._options, out, name)
-        self._renew()
+        here = self._here()
+        if here is not self:
+            return here._batch(arguments, in_axes, out, threads, transposed)
         operands = [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
         shapes = self._shapes(operands)
         compiled_shapes = [cases.argument_shapes for cases in [*self._programs.values()]]
@@ -451,7 +464,9 @@ class Derivative:
         self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = (), points: int = 1
     ) -> tuple[Cases, CompiledProgram]:
         """Return all programs for arguments of these shapes, and the one for this point."""
-        self._renew()
+        here = self._here()
+        if here is not self:
+            return here._compiled(examples, first, shared, points)
         key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
         program = None if cases is None else cases.at(examples)
@@ -459,7 +474,9 @@ class Derivative:
             with self._lock:
                 cases = self._programs.get(key)  # another thread may have been here before
                 program = None if cases is None else cases.at(examples)
-                if cases is None or program is None:
+                if not self._watched.is_current:
+                    cases = program = None
+                elif cases is None or program is None:
                     opens = self._opens_indices(cases, first)
                     built = self._build(examples, first, shared, points, opens_indices=opens)
                     if cases is None:
@@ -468,6 +485,8 @@ class Derivative:
                         self._fast_batch = None  # the next batch has to check again if its arguments are ambiguous
                     else:
                         program = cases.add(built, self._options.most_cases)
+        if cases is None or program is None:  # another thread has recorded with other values
+            return self._compiled(examples, first, shared, points)
         self._last = cases, program
         return cases, program
 
@@ -544,8 +563,9 @@ class Derivative:
                 if result is not NotImplemented:
                     return result
         form, arguments = self._form_of(arguments, keywords)
-        if form is not self:
-            return form.nonzeros(*arguments)
+        here = form._here()
+        if here is not self:
+            return here.nonzeros(*arguments)
         cases, program = self._compiled(arguments, "point")
         if program.is_open:  # the caller needs fixed places
             self._is_closed = True
@@ -597,7 +617,8 @@ class Derivative:
         if not self._options.watch:
             summary = replace(summary, unwatched=("anything, as watch=False says",))
         elif captured is not None:
-            summary = replace(summary, unwatched=tuple(captured.unwatched), changed=tuple(captured.changed))
+            unwatched, changed = dict.fromkeys(captured.unwatched), dict.fromkeys(captured.changed)
+            summary = replace(summary, unwatched=tuple(unwatched), changed=tuple(changed))
         last = self._last_form._last
         if last is None or not last[0].is_guarded:
             return summary
@@ -705,7 +726,9 @@ class Derivative:
     def _sparsity(self, examples: Sequence[Any]) -> Any:
         from accumulus.programs.posed import sparsity_of
 
-        self._renew()
+        here = self._here()
+        if here is not self:
+            return here._sparsity(examples)
         with self._lock, Preparation(self._name, self._options) as preparation:
             return sparsity_of(self._recorded(examples, preparation))
 
@@ -790,10 +813,26 @@ class Derivative:
         static = static_positions(self._static, len(examples))
         return self._watched.record(examples, static, self._options, at_once=at_once, opens_indices=opens_indices)
 
-    def _renew(self) -> None:
-        """Forget all programs if a watched value has changed."""
-        if not self._watched.is_current:
-            self._forget()
+    def _here(self) -> Derivative:
+        """Return the derivative for this thread and context: this one unless captured variables differ between them.
+
+        If a watched value has changed, programs are forgotten. They are kept if they may be current in another thread.
+        """
+        captured = self._watched.captured
+        if captured is None or not captured.is_by_thread:
+            if not self._watched.is_current:
+                self._forget()
+            return self
+        others = self._elsewhere
+        for form in (self, *others):
+            if form._watched.captured is not None and form._watched.is_current:
+                break
+        else:
+            form = copy(self)
+            form._forget()
+        if form is not self:
+            self._elsewhere = (form, *[other for other in others if other is not form][: MOST_ELSEWHERE - 1])
+        return form
 
     def _forget(self) -> None:
         """Drop all programs, so that the next call records `f` again."""

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from accumulus.frontends.captured import Captured, is_changeable
+from accumulus.errors import MismatchError
+from accumulus.frontends.agreement import run_nearby
+from accumulus.frontends.captured import Captured, has_threads, is_changeable
+from accumulus.frontends.kinds import Spread
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording, holder_of
 from accumulus.options import Options
 from accumulus.programs.forms import settled_function
+
+#: Maximum number of recordings of a function whose variables other threads change meanwhile. More take longer where
+#: threads change them all the time, fewer record again in the next call.
+ATTEMPTS: Final = 4
 
 
 def always() -> bool:
@@ -48,6 +56,7 @@ class Watched:
     ) -> Recording:
         """Record the function, and watch its captured variables from now on; see `accumulus.frontends.record.record`.
 
+        It is recorded again if other threads have changed variables meanwhile.
         Attributes of objects among the examples are watched, too.
         """
         objects = {id(x): x for x in (*self._objects, *filter(is_changeable, examples))}
@@ -55,19 +64,32 @@ class Watched:
         if captured is None or len(objects) > len(self._objects):
             # watched together, since the function's code determines which attributes of the objects matter
             captured = Captured((self.holder, *objects.values()))
-        recording = record(
-            settled_function(self._function, examples, check=options.check),
-            examples,
-            static,
-            check=options.check,
-            arrays=options.takes_arrays,
-            at_once=at_once,
-            decides=options.guards == "cases",
-            captured=captured,
-            tells=options.progress is not False,
-            opens_indices=opens_indices and options.takes_arrays,
-        )
-        captured.settle()
+        attempts = ATTEMPTS if options.check else 1  # without the check, a call is one recording
+        for attempt in range(1, attempts + 1):
+            captured.begin()
+            function = settled_function(self._function, examples, check=options.check)
+            run, ends = partial(run_nearby, function, examples, static, Spread()), attempt == attempts
+            try:
+                recording = record(
+                    function,
+                    examples,
+                    static,
+                    check=options.check,
+                    arrays=options.takes_arrays,
+                    at_once=at_once,
+                    decides=options.guards == "cases",
+                    captured=captured,
+                    tells=options.progress is not False,
+                    opens_indices=opens_indices and options.takes_arrays,
+                )
+            except MismatchError:
+                captured.is_shared |= has_threads()
+                # code that was found by the run reads other variables, whose changes are not known
+                if ends or not (captured.renew() or (captured.is_shared and attempt == 1)):
+                    raise
+                continue
+            if not options.watch or captured.settle(run, ends=ends):
+                break
         if options.watch:
             self.captured, self._objects = captured, tuple(objects.values())
         return recording

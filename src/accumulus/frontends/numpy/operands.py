@@ -115,7 +115,8 @@ def constants(tape: Tape, values: NDArray[Any]) -> References:
 
 def is_sparse(value: Any) -> bool:
     """Return True for a sparse matrix or array of SciPy, without importing SciPy."""
-    return type(value).__module__.startswith("scipy.sparse") and "scipy.sparse" in sys.modules and hasattr(value, "nnz")
+    module = str(type(value).__module__)
+    return module.startswith("scipy.sparse") and "scipy.sparse" in sys.modules and hasattr(value, "nnz")
 
 
 def entries_of(tape: Tape, value: Any) -> tuple[Entries, bool]:

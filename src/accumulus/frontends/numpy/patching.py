@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
-from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in
+from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in, package_of
 from accumulus.frontends.numpy.replacements import (
     METHODS,
     REPLACEMENTS,
@@ -347,7 +347,7 @@ def _reachable(function: object) -> Iterator[Any]:
                 waiting.append(getattr(value, "__wrapped__", None))
                 waiting += [cell.cell_contents for cell in cells(value)]
                 waiting += [value.__globals__.get(name) for name in names_in(value.__code__)]
-        elif not isinstance(value, type | ModuleType) and not is_foreign(type(value).__module__):
+        elif not isinstance(value, type | ModuleType) and not is_foreign(package_of(type(value))):
             if isinstance(getattr(value, "__dict__", None), dict):
                 yield value
                 waiting += [held for held in vars(value).values() if callable(held)]

@@ -47,7 +47,7 @@ def _role(kind: Any) -> str:
     """Return the role of an operand's class next to traced values: "holds" them, "labels" results, or ""."""
     if hasattr(kind, "__pandas_priority__") and not issubclass(kind, Operand):
         return "labels"
-    is_holding = any(base.__module__.partition(".")[0] in _HOLDING for base in kind.__mro__)
+    is_holding = any(str(base.__module__).partition(".")[0] in _HOLDING for base in kind.__mro__)
     return "holds" if is_holding and hasattr(kind, "__array_ufunc__") else ""
 
 
