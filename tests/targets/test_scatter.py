@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from kernels import Guarded, assert_same, lanes, whole
 from strategies import points, programs
 
+from accumulus.errors import SizeError
+from accumulus.tape.fusion import fuse
+from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 from accumulus.targets import Segment
-from accumulus.targets.kernel import Unit
+from accumulus.targets.kernel import LongSegment, Unit
 from accumulus.targets.llvm import tables
 from accumulus.targets.llvm.llvm_kernel import LLVMKernel
 from accumulus.targets.llvm.module import Variant
+from accumulus.targets.nests import MOST, Nests
 
 DTYPES = ("float64", "float32")
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -139,3 +143,16 @@ def test_zeros_of_one_point_are_cleared_at_once():
     assert_same(
         LLVMKernel(Unit(tape, segments), variant=replace(Variant(2), single=True))(np.ones(1))[0][:37], [0.0] * 37
     )
+
+
+def test_results_with_more_entries_than_tables_of_places_have_room_for():
+    """Places beyond 2³¹ were negative, and numbers were stored before the array."""
+    tape = Program(inputs=100)
+    tape.outputs = tape.apply("sin", np.arange(100))
+    for length, fits in ((MOST, True), (MOST + 1, False)):
+        unit = Unit(tape, [LongSegment(length, np.arange(100), length - 1 - np.arange(100))], maps=fuse(tape))
+        if fits:
+            assert Nests(unit).every[-1].positions.max() == length - 1
+        else:
+            with pytest.raises(SizeError, match="sparse=True"):
+                Nests(unit)

@@ -172,6 +172,9 @@ class Nests:
         every: the nests, including the copies at the end.
         kept: number of results that stay in memory for other nests, by the first reference.
         cleared: for each segment, True if it has to hold zeros before.
+
+    Raises:
+        SizeError: if results are scattered in an array with more entries than index tables have room for.
     """
 
     def __init__(self, unit: Unit) -> None:
@@ -207,6 +210,11 @@ class Nests:
             positions = segment.positions
             if not segment.is_filled:
                 if SPARSE * len(references) < segment.length:
+                    if segment.length > MOST:
+                        raise SizeError(
+                            f"{segment.length:,} entries of a result, most of them 0; index tables have room for "
+                            f"{MOST:,}: ask for sparse matrices, with sparse=True"
+                        )
                     self.cleared[k] = True
                     if isinstance(positions, slice):
                         positions = np.arange(positions.start, positions.stop)
@@ -266,7 +274,8 @@ def _stretches(references: NDArray[np.int64]) -> list[tuple[int, Range]] | None:
 
 # Layout of numbers while a program runs: one array, the workspace ----------------------------------------------------
 
-#: Upper bound on the numbers in the workspace: tables of indices have 32 bits.
+#: Upper bound on the numbers in the workspace, and in an array that results are scattered in: tables of indices have 32
+#: bits.
 MOST: Final = 2**31
 
 
