@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from keyword import iskeyword
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -574,7 +575,12 @@ def _read(structure: Structure, value: str, source: _Source, leaves: list[str]) 
         if len(parts) < container.attributes:
             return False
         source.lines.append(f"    if type({value}) is not {kind}{refused}")
-        source.lines += [f"    {item} = {value}{label}" for item, label in zip(parts, container.labels, strict=True)]
+        for item, label in zip(parts, container.labels, strict=True):
+            name = label.removeprefix(".")
+            # attributes that `setattr` made may have names that would be other code
+            is_plain = name.isascii() and name.isidentifier() and not iskeyword(name)
+            read = f"{value}.{name}" if is_plain else f"getattr({value}, {name!r})"
+            source.lines.append(f"    {item} = {read}")
         if _has_dict(container):
             source.lines.append(f"    if len({value}.__dict__) != {len(parts)}{refused}")
     elif container.kind in (dict, OrderedDict):

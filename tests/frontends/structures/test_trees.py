@@ -283,3 +283,23 @@ def test_functions_of_jax_take_containers():
     np.testing.assert_allclose(result["y"][0]["k"], X * np.cos(2.0 * X), rtol=1e-12)
     np.testing.assert_allclose(result["y"][1], np.ones(3))
     np.testing.assert_allclose(result["z"][0]["k"], 4.0)
+
+
+@dataclass
+class Open:
+    """An object that users give further attributes, of any name."""
+
+    a: object
+
+
+@pytest.mark.parametrize(
+    "name", ["b c", "class", "a; raise SystemExit #", "a\n    raise SystemExit", "\ufb01", "x" * 999]
+)
+def test_attributes_of_any_name(name):
+    """Code that reads arguments is made from their structure; the name of an attribute is no part of it."""
+    gradient = acc.gradient(lambda p: p.a * getattr(p, name), effort="fast")
+    point = Open(2.0)
+    setattr(point, name, 3.0)
+    for _ in range(3):
+        result = gradient(point)
+        assert (result.a, getattr(result, name)) == (3.0, 2.0)
