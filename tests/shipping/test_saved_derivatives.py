@@ -18,6 +18,7 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, CaseError, FileError
 
 QUICK = {"effort": "fast", "time_limit": 0.0}
+NUMPY = QUICK | {"target": "numpy"}
 X = np.array([0.3, 0.7, 1.1])
 
 
@@ -221,3 +222,22 @@ def test_classes_that_are_handed_over(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="import it before"):
         acc.load(tmp_path / "jac")
     assert_same(acc.load(tmp_path / "jac", classes=[Rates, Rocket, Drag])(*calls[0]), expected)
+
+
+def test_constants_that_were_not_saved(tmp_path):
+    """Numbers of the first constant were returned for all others."""
+
+    def decides(x, n):
+        return x**n if x[0] > 0.5 else x * n
+
+    for function in (lambda x, n: x**n, decides):
+        jac = acc.jacobian(function, static_argnums=1, **NUMPY)
+        for n in (2, 3):
+            jac(X, n)
+        acc.save(jac, tmp_path / "jac")
+        loaded = acc.load(tmp_path / "jac")
+        np.testing.assert_array_equal(loaded(X, 3), jac(X, 3))
+        with pytest.raises(ArgumentError, match="or for these constants"):
+            loaded(X, 5)
+        with pytest.raises(ArgumentError, match="or for these constants"):
+            loaded.batch(np.stack([X, X]), 5, in_axes=(0, None))

@@ -26,7 +26,7 @@ from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import DerivativeKind
-from accumulus.programs.selection import Selection
+from accumulus.programs.selection import Selection, key_of_examples, static_positions
 from accumulus.shipping.data_files import Arrays, Fields, read_data, write_data
 from accumulus.shipping.program_data import (
     LoadedReport,
@@ -181,16 +181,16 @@ class LoadedDerivative(Derivative):
         opens_indices: bool = False,
     ) -> CompiledProgram:
         """Return the program for arguments at which all compiled guards fail; raise an error if there is none."""
-        shapes = [np.shape(x) for x in examples]
-        alike = [cases for cases in self._programs.values() if _fits(cases, examples)]
-        if not alike:
+        cases = self._programs.get(key_of_examples(examples, static_positions(self._static, len(examples)), self._name))
+        if cases is None:
+            shapes = [np.shape(x) for x in examples]
             saved_shapes = " or ".join(sorted({str(cases.argument_shapes) for cases in self._programs.values()}))
             raise ArgumentError(
                 f"the file of {self.__name__} has no program for arguments of the shapes {shapes}, or for these "
                 f"constants; it has one for {saved_shapes or 'other structures'}. Save it again after a call with such "
                 "arguments"
             )
-        for program in alike[0].programs:  # on the border of two cases, all compiled guards may fail
+        for program in cases.programs:  # on the border of two cases, all compiled guards may fail
             recording = program.recording
             inputs = as_inputs(as_reals(examples, recording.argument_shapes), recording.argument_shapes)
             if where_it_holds(recording, inputs[np.newaxis])[0]:
@@ -198,7 +198,7 @@ class LoadedDerivative(Derivative):
         raise CaseError(
             f"the file of {self.__name__} has no program for the case of this point: the function takes a branch "
             "there that it took at none of the points it was called with before it was saved "
-            f"({len(alike[0].programs)} cases). Save it again after a call at this point"
+            f"({len(cases.programs)} cases). Save it again after a call at this point"
         )
 
     def report(self) -> LoadedReport:  # type: ignore[override]
@@ -206,13 +206,6 @@ class LoadedDerivative(Derivative):
         program, last = self._program(), self._last_form._last
         summary: LoadedReport = program.report()
         return replace(summary, cases=1 if last is None else len(last[0].programs))
-
-
-def _fits(cases: Cases, examples: Sequence[Any]) -> bool:
-    shapes = cases.argument_shapes
-    return len(shapes) == len(examples) and all(
-        shape is None or np.shape(x) == shape for shape, x in zip(shapes, examples, strict=True)
-    )
 
 
 def _signature_as_data(function: Callable[..., Any], arrays: Arrays) -> Any:
