@@ -9,7 +9,7 @@
 #   make bench-symforce  the same against SymForce, which has an environment of its own
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make contract operations and results as they were, bit for bit; times beside an old checkout with ARGS="--against PATH"
-#   make fuzz     every function at every order, 100,000 random programs; threads, forks, kills; hours
+#   make fuzz     every function at every order, 100,000 random programs, changed files; threads, forks, kills; hours
 #   make fuzz-tests    the property tests, with many more examples
 #   make docs     the site of the documentation, into build/site
 #   make figures  draw the figures and plots of the documentation; needs Graphviz

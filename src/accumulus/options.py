@@ -171,8 +171,9 @@ class Options:
         check_target(self.target)
         self._set("dtype", _dtype(self.dtype))
         check_threads(self.threads)
-        if not isinstance(self.check, bool):
-            raise ArgumentError(f"check is {self.check!r}; expected True or False")
+        for name in ("check", "check_finite", "watch"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"{name} is {getattr(self, name)!r}; expected True or False")
         if self.optimise not in (True, False, None):
             raise ArgumentError(f"optimise is {self.optimise!r}; expected True, False or None")
         if self.guards not in GUARDS:
@@ -180,8 +181,6 @@ class Options:
         _check_whole("most_cases", self.most_cases)
         if self.most_cases < 1:
             raise ArgumentError(f"most_cases is {self.most_cases!r}; expected at least 1")
-        if not isinstance(self.watch, bool):
-            raise ArgumentError(f"watch is {self.watch!r}; expected True or False")
 
     @classmethod
     def of(cls, beside: Iterable[str] = (), /, **values: Any) -> Options:

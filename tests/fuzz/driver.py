@@ -6,6 +6,7 @@
     python tests/fuzz/driver.py --programs 1000 --seed 7     fewer, others
     python tests/fuzz/driver.py --constructs 10000           more constructs in every kind, target and way
     python tests/fuzz/driver.py --no-derivatives             without functions at every order
+    python tests/fuzz/driver.py --files 100000               more saved derivatives in which a field was changed
     python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
     python tests/fuzz/driver.py --scales 100000              programs of scales, too: called far from their first points
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
@@ -47,6 +48,7 @@ from typing import Any, Final, TypeVar
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for the references of all tests
 sys.path.append(str(Path(__file__).resolve().parents[1] / "functions"))
 
+import changed_files
 import constructs
 import derivative_checks
 import scale_checks
@@ -125,6 +127,12 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
         kinds, _ = _programs(range(sweep.count()), options, console, "sweep")
         console.print(f"{sweep.count():,} calls of NumPy's functions with odd arguments: {_counted(kinds)}")
         failed |= bool(kinds["wrong"] + kinds["crash"])
+    if options.files:
+        kinds, failures = changed_files.run(options.files, options.seed, options.jobs)
+        console.print(f"{options.files:,} changed files of derivatives: {_counted(kinds)}")
+        for failure in failures[: options.show]:
+            console.print(f"  {failure}")
+        failed |= bool(failures)
     for name, stage in stress.PARTS.items():
         if name in options.stress:
             failures = stage(options.rounds, options.seed)
@@ -384,6 +392,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--thorough", type=int, default=0, help="and how many thorough ones that are whole (default 0)")
     parser.add_argument("--scales", type=int, default=0, help="and how many programs of scales (default 0)")
     parser.add_argument("--constructs", type=int, default=3_000, help="and how many constructs (default 3,000)")
+    parser.add_argument("--files", type=int, default=20_000, help="and how many changed files (default 20,000)")
     parser.add_argument("--seed", type=int, default=0, help="of the run (default 0)")
     parser.add_argument("--log", type=Path, help="file of what was done, to go on with")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
@@ -400,13 +409,11 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each part of the stress (default {ROUNDS})")
     options = parser.parse_args(arguments)
     options.saw = Counter()
-    if (
-        min(options.programs, options.thorough, options.scales) < 0
-        or options.jobs < 1
-        or options.rounds < 0
-        or options.seed < 0
-    ):
-        parser.error("--programs, --thorough, --scales, --seed and --rounds must be at least 0, --jobs at least 1")
+    numbers = (options.programs, options.thorough, options.scales, options.files, options.rounds, options.seed)
+    if min(numbers) < 0 or options.jobs < 1:
+        parser.error(
+            "--programs, --thorough, --scales, --files, --seed and --rounds must be at least 0, --jobs at least 1"
+        )
     return options
 
 

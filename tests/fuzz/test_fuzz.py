@@ -72,7 +72,7 @@ def test_mutants_are_noticed(mutant, number):
 
 
 def test_a_log_goes_on_where_it_was_stopped(tmp_path, capsys, monkeypatch):
-    command = ["--no-derivatives", "--constructs", "0", "--no-sweep", "--stress", "--jobs", "1", "--log"]
+    command = ["--no-derivatives", "--no-sweep", "--stress", "--constructs=0", "--files=0", "--jobs=1", "--log"]
     monkeypatch.setenv("ACCUMULUS_CACHE_PLANS", "0")
     monkeypatch.setattr(driver, "CHUNK", 2)
     monkeypatch.setattr(driver, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
+import changed_files
 import numpy as np
 import pytest
 
 import accumulus as acc
 from accumulus import cache
 from accumulus.context import Context
+from accumulus.frontends.record import record
 from accumulus.options import SWITCH, Options
 from accumulus.programs import rewritten
 from accumulus.resubstitution import optimise as tape_cache
+from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import by_rules
+from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.tape import Tape, to_bytes
 
 GIVEN = ("balanced", 1.0, 0, 0)
@@ -74,6 +80,27 @@ def test_costlier_programs_are_not_used(folder):
     key = key_of(tape, *GIVEN)
     cache.store("tapes", key, b"{}\n" + to_bytes(longer))
     assert tape_cache.stored_tape(key, tape, 0) is None
+
+
+def test_changed_tapes_and_notes(folder):
+    """With a right checksum: another tape is taken if it computes the same, and nothing raises."""
+    tape = canonical(record(changed_files.long_function(60), [np.full(4, 0.4)]).scalars)
+    key, content = key_of(tape, *GIVEN), np.frombuffer(to_bytes(tape), np.uint8)
+    fields = list(changed_files.of_tape("tape", 0, content))
+    generator, points = random.Random(0), np.random.default_rng(0).normal(size=(50, 4))
+    taken = 0
+    for place in generator.sample(fields, 150):
+        parts = changed_files.Content({}, [content.copy()])
+        changed_files.change(parts, place, generator)
+        cache.store("tapes", key, b"{}\n" + parts.arrays[0].tobytes())
+        stored = tape_cache.stored_tape(key, tape, 0)
+        if stored is not None:
+            taken += 1
+            np.testing.assert_allclose(outputs_at(stored[0], points), outputs_at(tape, points), rtol=1e-9, atol=1e-9)
+    assert taken < 10
+    for notes in (b"[]", b"[" * 100_000, b"", b"{"):
+        cache.store("tapes", key, notes + b"\n" + to_bytes(tape))
+        assert tape_cache.stored_tape(key, tape, 0) is None
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:40] + b"x" + content[41:]])

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import changed_files
 import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.errors import ArgumentError, CaseError, FileError
+from accumulus.errors import ArgumentError, CaseError, CompileError, FileError
+from accumulus.targets.c import c_target
 
 QUICK = {"effort": "fast", "time_limit": 0.0}
 NUMPY = QUICK | {"target": "numpy"}
@@ -241,3 +243,53 @@ def test_constants_that_were_not_saved(tmp_path):
             loaded(X, 5)
         with pytest.raises(ArgumentError, match="or for these constants"):
             loaded.batch(np.stack([X, X]), 5, in_axes=(0, None))
+
+
+@pytest.mark.parametrize("constant", [(1, None), (None, (2.5, "a")), frozenset([None, 1j]), (b"ab", ())])
+def test_constants_in_constants(constant, tmp_path):
+    jac = acc.jacobian(lambda x, c: x * len(c), static_argnums=1, **NUMPY)
+    expected = jac(X, constant)
+    acc.save(jac, tmp_path / "jac")
+    np.testing.assert_array_equal(acc.load(tmp_path / "jac")(X, constant), expected)
+
+
+def test_cases_whose_guards_read_alike(tmp_path):
+    """On the border of two cases the program is the one that NumPy finds, not the first with such a guard."""
+    jac = acc.jacobian(lambda x: x * int(x[0] + 2.0), **NUMPY)
+    low, high = jac(X), jac(X + 1.0)
+    acc.save(jac, tmp_path / "jac")
+    parts = changed_files.Content.of((tmp_path / "jac").read_bytes())
+    for each in parts.data["forms"][0]["shapes"][0]["programs"]:
+        each["guards"][0][3] = "alike"
+    (tmp_path / "alike").write_bytes(parts.written())
+    loaded = acc.load(tmp_path / "alike")
+    (cases,) = loaded._programs.values()
+    for each in cases.programs:
+        assert cases.add(each, 2) is each
+    np.testing.assert_array_equal(loaded(X), low)
+    np.testing.assert_array_equal(loaded(X + 1.0), high)
+
+
+def test_kinds_and_names_of_arrays(tmp_path):
+    for make in (acc.value_and_jacobian, acc.jacobian, acc.compile):
+        derivative = make(lambda x: np.sin(x) * x[0], **NUMPY)
+        derivative(X)
+        acc.save(derivative, tmp_path / "saved")
+        loaded = acc.load(tmp_path / "saved")
+        assert loaded.compile(X).array_names == derivative.compile(X).array_names
+        assert loaded.__name__ == derivative.__name__
+        with pytest.raises(FileError, match="no plan to show"):
+            loaded.show()
+
+
+def test_a_target_that_does_not_work_here(tmp_path, monkeypatch):
+    jac = acc.jacobian(lambda x: np.sin(x) * x[0], **{**QUICK, "target": "c"})
+    jac(X)
+    acc.save(jac, tmp_path / "jac")
+
+    def fail():
+        raise CompileError("there is no C compiler")
+
+    monkeypatch.setattr(c_target, "compiler", fail)
+    with pytest.raises(CompileError, match="no C compiler"):
+        acc.load(tmp_path / "jac")

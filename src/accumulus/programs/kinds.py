@@ -103,3 +103,12 @@ VALUE_GRADIENT_HESSIAN: Final = DerivativeKind(
     skipped=1,
     symmetric=True,
 )
+
+#: All kinds, by name.
+KINDS: Final = {
+    kind.name: kind
+    for kind in (
+        *(JACOBIAN, VALUE_AND_JACOBIAN, GRADIENT, VALUE_AND_GRADIENT, COMPILED, JVP, VJP, TAYLOR, HVP, HESSIAN),
+        *(LINEAR_OPERATOR, VALUE_GRADIENT_HESSIAN),
+    )
+}

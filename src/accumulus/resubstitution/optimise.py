@@ -571,11 +571,11 @@ def stored_tape(key: str, tape: Tape, kept_outputs: int) -> tuple[Tape, dict[str
     if content is None:
         return None
     try:
-        notes, _, content = content.partition(b"\n")
-        stored, start = from_bytes(content), canonical(tape, kept_outputs)
+        text, _, content = content.partition(b"\n")
+        notes, stored, start = json.loads(text), from_bytes(content), canonical(tape, kept_outputs)
         verify_by_any(start, stored, kept_outputs=kept_outputs)
-        return (stored, json.loads(notes)) if stored.operations <= start.operations else None
-    except (ValueError, VerificationError):
+        return (stored, notes) if isinstance(notes, dict) and stored.operations <= start.operations else None
+    except (ValueError, RecursionError, VerificationError):
         return None
 
 

@@ -8,6 +8,7 @@ detects truncated or damaged files. An attacker can compute it, too, so everythi
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import secrets
 import struct
@@ -21,8 +22,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import FileError
+from accumulus.errors import FileError, SizeError
 from accumulus.graph.files import json_of, read_bytes
+from accumulus.memory import check_fits
 
 MAGIC: Final = b"accumulus derivative\n"
 #: Version of the format. Increase it for a change that older versions would misread.
@@ -31,9 +33,16 @@ VERSION: Final = 1
 _HEAD: Final = struct.Struct("<I32sQ")
 #: Alignment of arrays, in bytes.
 _ALIGNMENT: Final = 8
-#: Kinds of dtypes that arrays may have.
-_KINDS: Final = "biufc"
+#: Types of arrays, by their names in files.
+_TYPES: Final = {
+    dtype.str: dtype
+    for code in ("?", *np.typecodes["AllInteger"], *np.typecodes["AllFloat"])
+    for dtype in [np.dtype(code).newbyteorder("<")]
+}
 _MOST_AXES: Final = 32
+#: Bound on the entries of a shape whose axes of length 0 are left out: NumPy refuses arrays of 2⁶³ bytes, also empty
+#: ones. A larger one raises NumPy's error when results are allocated, a smaller one refuses no array that fits memory.
+_MOST_ENTRIES: Final = 1 << 58
 
 
 class Arrays:
@@ -124,9 +133,21 @@ class Fields:
 
     def shape(self, value: Any) -> tuple[int, ...]:
         """Return a shape from its JSON form."""
-        if not isinstance(value, list) or len(value) > _MOST_AXES or any(type(n) is not int or n < 0 for n in value):
+        if (
+            not isinstance(value, list)
+            or len(value) > _MOST_AXES
+            or any(type(n) is not int or n < 0 for n in value)
+            or math.prod(filter(None, value)) > _MOST_ENTRIES
+        ):
             raise FileError(f"{self.subject} has the shape {shortened(value)}; expected whole numbers")
         return tuple(value)
+
+    def check_fits(self, numbers: int) -> None:
+        """Raise a `FileError` if so many numbers, which the object needs in memory, take more than is free."""
+        try:
+            check_fits(8 * numbers, self.subject, "expected a smaller program")
+        except SizeError as error:
+            raise FileError(str(error)) from None
 
 
 def write_data(path: str | PathLike[str], data: Mapping[str, Any], arrays: Arrays) -> None:
@@ -174,8 +195,14 @@ def read_data(path: str | PathLike[str]) -> Fields:
         raise FileError(f"{path} was changed since it was written, or is incomplete; save the derivative again")
     data = json_of(body[:length], path, FileError, infinite=False)
     whole = Fields(data, "the file", ())
-    rest = memoryview(body)[length:]
-    whole.arrays = tuple([_array(entry, rest) for entry in whole.items("arrays")])
+    arrays: list[NDArray[Any]] = []
+    at = length
+    for entry in whole.items("arrays"):
+        arrays.append(_array(entry, body, at, length))
+        at += arrays[-1].nbytes + -arrays[-1].nbytes % _ALIGNMENT
+    if at != len(body):
+        raise FileError(f"the file has {len(body) - at} bytes after its arrays; expected none")
+    whole.arrays = tuple(arrays)
     return whole
 
 
@@ -183,23 +210,19 @@ def _digest(length: int, body: bytes) -> bytes:
     return hashlib.sha256(struct.pack("<IQ", VERSION, length) + body).digest()
 
 
-def _array(entry: Any, content: memoryview) -> NDArray[Any]:
-    """Return an array that an entry of the table describes, read-only."""
+def _array(entry: Any, body: bytes, at: int, start: int) -> NDArray[Any]:
+    """Return the array at a place, which an entry of the table describes; arrays follow each other from `start` on."""
     if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
         raise FileError(f"an array is described by {shortened(entry)}; expected its type, shape and position")
-    name, sizes, at = entry
-    try:
-        dtype = np.dtype(name)
-    except (TypeError, ValueError):
-        raise FileError(f"an array has the type {shortened(name)}; expected numbers") from None
+    name, sizes, position = entry
+    dtype = _TYPES.get(name)
+    if dtype is None:
+        raise FileError(f"an array has the type {shortened(name)}; expected one of {', '.join(_TYPES)}")
     shape = Fields({}, "an array", ()).shape(sizes)
-    count = 1
-    for size in shape:
-        count *= size
-    if dtype.kind not in _KINDS or dtype.str[0] == ">" or dtype.fields is not None:
-        raise FileError(f"an array has the type {shortened(name)}; expected numbers")
-    if type(at) is not int or not 0 <= at <= len(content) or count * dtype.itemsize > len(content) - at:
-        raise FileError("an array reaches beyond the end of the file")
-    array = np.frombuffer(content, dtype, count, at).reshape(shape)
-    array.flags.writeable = False
+    count = math.prod(shape)
+    if type(position) is not int or position != at - start or count * dtype.itemsize > len(body) - at:
+        raise FileError("an array is not where the one before it ends, or reaches beyond the end of the file")
+    array = np.frombuffer(body, dtype, count, at).reshape(shape)
+    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise FileError("an array has truth values that are neither 0 nor 1")
     return array

@@ -17,15 +17,16 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.cache import version_of
-from accumulus.errors import AccumulusError, ArgumentError, CaseError, FileError
+from accumulus.errors import AccumulusError, ArgumentError, CaseError, CompileError, FileError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.calls import Restructured
 from accumulus.frontends.kinds import as_inputs, as_reals
+from accumulus.frontends.trees import leaf_paths
 from accumulus.programs.cases import Cases
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
-from accumulus.programs.kinds import DerivativeKind
+from accumulus.programs.kinds import KINDS
 from accumulus.programs.selection import Selection, key_of_examples, static_positions
 from accumulus.shipping.data_files import Arrays, Fields, read_data, write_data
 from accumulus.shipping.program_data import (
@@ -43,6 +44,7 @@ from accumulus.shipping.structures import (
     structure_from_data,
 )
 from accumulus.targets import Call
+from accumulus.text import printable
 
 _EMPTY: Final = inspect.Parameter.empty
 
@@ -131,9 +133,11 @@ def load(path: str | PathLike[str], *, classes: Iterable[type] = ()) -> LoadedDe
         return _derivative(read_data(path), Constants(AllowedClasses(classes)))
     except FileError as error:
         raise error if str(path) in str(error) else FileError(f"{path}: {error}") from None
-    except OSError:
+    except (CompileError, OSError):
         raise
-    except (AccumulusError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        AccumulusError, ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError
+    ) as error:  # fmt: skip
         raise FileError(f"{path} holds invalid data ({type(error).__name__}: {error}); save it again") from None
 
 
@@ -207,6 +211,10 @@ class LoadedDerivative(Derivative):
         summary: LoadedReport = program.report()
         return replace(summary, cases=1 if last is None else len(last[0].programs))
 
+    def show(self, path: str | PathLike[str] | None = None) -> Any:
+        """Raise a `FileError`, since a file has no plan to show."""
+        raise FileError(f"the file of {self.__name__} has no plan to show, only programs; show it before it is saved")
+
 
 def _signature_as_data(function: Callable[..., Any], arrays: Arrays) -> Any:
     try:
@@ -271,19 +279,23 @@ def _form_as_data(form: Derivative, name: str, arrays: Arrays) -> dict[str, Any]
 
 def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
     """Return the derivative that a file describes."""
-    name, options = record.text("name"), options_from_data(record.record("options"))
+    name, options = printable(record.text("name")), options_from_data(record.record("options"))
     function = SavedFunction(name, _signature(record, constants))
     differentiated, static = (_argument_names(record, key) for key in ("asked", "static"))
     if record.truth("alone") and len(differentiated) != 1:
         raise FileError("the file lists several arguments to differentiate with respect to; expected one")
     forms = Forms(function, name, None, None, (), ())
     forms.differentiated, forms.static = differentiated[0] if record.truth("alone") else differentiated, static
-    kind = DerivativeKind(record.text("kind"), record.text("title"))
+    kind = KINDS.get(record.text("kind"))
+    if kind is None or kind.title != record.text("title"):
+        raise FileError(f"the file holds a {shortened(record.text('kind'))}; expected one of {', '.join(KINDS)}")
     whole = LoadedDerivative(function, kind, forms, options)
     for each in record.records("forms"):
         form = whole
         if each.data.get("call") is not None:
             call = _call(each.record("call"), function, constants)
+            if call.key in whole._inner:
+                raise FileError(f"{each.subject} is for arguments of the same structure as another")
             # the programs already select the differentiated arguments
             form = LoadedDerivative(call, kind, Selection((), call.parts[0]), options)
             whole._inner[call.key] = form
@@ -307,9 +319,26 @@ def _add_programs(form: LoadedDerivative, record: Fields, constants: Constants) 
         raise FileError(f"{record.subject} has no programs, or some for other arguments")
     if len(programs) > 1 and not all(program.is_guarded for program in programs):
         raise FileError(f"{record.subject} has several programs for one case")
+    layouts: dict[Any, Any] = {}
+    for program in programs if len(programs) > 1 else ():  # a batch stores the points of all cases in the arrays of one
+        recording, results = program.recording, program._results
+        patterns = results.fixed_patterns("a file")
+        places = [(each.shape, each.rows.tobytes(), each.columns.tobytes()) for each in patterns]
+        layout = results.structure, results.shapes, places
+        if layouts.setdefault((recording.structure, recording.result_shapes), layout) != layout:
+            raise FileError(f"{record.subject} has programs for one form of results that arrange them differently")
     cases = Cases(programs[0])
     cases.programs = cases.recent = programs
-    form._programs[constants.read(record.data.get("key"), record)] = cases
+    key = constants.read(record.data.get("key"), record)
+    shapes = cases.argument_shapes
+    if (
+        type(key) is not tuple
+        or len(key) != len(shapes)
+        or key in form._programs
+        or any(shape not in (None, each) for shape, each in zip(shapes, key, strict=True))
+    ):
+        raise FileError(f"{record.subject} has a key that does not fit the shapes of its arguments")
+    form._programs[key] = cases
     form._last = cases, programs[-1]
 
 
@@ -327,4 +356,7 @@ def _call(record: Fields, function: SavedFunction, constants: Constants) -> Rest
         raise FileError(f"{record.subject} has keywords or names that are not text")
     by_position = len(arguments) - len(keywords)
     named = dict(zip(keywords, arguments[by_position:], strict=True))
-    return Restructured(function, tuple(arguments[:by_position]), named, names)
+    call = Restructured(function, tuple(arguments[:by_position]), named, names)
+    if len(call.parts) != len(arguments) or sum(1 for part in call.parts for _ in leaf_paths(part)) != len(names):
+        raise FileError(f"{record.subject} has a keyword twice, or another number of names than of numbers")
+    return call

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import FileError, SizeError
+from accumulus.errors import FileError
 from accumulus.frontends.decisions import Guard
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.trees import leaf_paths
-from accumulus.memory import check_fits
 from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import Derivation
@@ -185,10 +185,7 @@ class _SavedResults(Results):
             or [math.prod(shape) for shape in self.shapes] != [segment.length for segment in self.segments]
         ):
             raise FileError(f"{record.subject} has results whose shapes, positions and structure do not fit each other")
-        try:
-            check_fits(sum(8 * segment.length for segment in self.segments), record.subject, "expected smaller results")
-        except SizeError as error:
-            raise FileError(str(error)) from None
+        record.check_fits(sum(segment.length for segment in self.segments))
 
 
 def _segment(record: Fields, outputs: int, segment: type[Segment]) -> Segment:
@@ -217,17 +214,25 @@ def _selected(record: Fields, name: str, bound: int) -> NDArray[np.intp] | slice
 
 def _pattern(record: Fields, options: Options) -> SparsePattern:
     sizes = record.shape(record.data.get("shape"))
-    rows, columns = (record.array(name).astype(np.int32) for name in ("rows", "columns"))
-    if options.sparse is None or len(sizes) != 2 or len(rows) != len(columns) or max(sizes) >= 1 << 31:
+    rows, columns = (record.array(name) for name in ("rows", "columns"))
+    if (
+        options.sparse is None
+        or len(sizes) != 2
+        or len(rows) != len(columns)
+        or max(sizes) >= 1 << 31
+        or any(
+            len(each) and not 0 <= int(each.min()) <= int(each.max()) < size
+            for each, size in zip((rows, columns), sizes, strict=True)
+        )
+    ):
         raise FileError(f"{record.subject} is not a pattern of a sparse matrix")
-    inside = all(
-        not len(each) or (each.min() >= 0 and each.max() < size)
-        for each, size in zip((rows, columns), sizes, strict=True)
+    record.check_fits(sum(sizes))  # SciPy's matrices have a number for each row or column
+    pattern, order = SparsePattern.ordered(
+        rows.astype(np.int32), columns.astype(np.int32), (sizes[0], sizes[1]), options.sparse
     )
-    pattern, order = SparsePattern.ordered(rows, columns, (sizes[0], sizes[1]), options.sparse)
     places = pattern.rows.astype(np.int64) * sizes[1] + pattern.columns
-    if not inside or order is not None or len(np.unique(places)) < len(places):
-        raise FileError(f"{record.subject} has nonzeros outside of the matrix, or in another order than its format has")
+    if order is not None or len(np.unique(places)) < len(places):
+        raise FileError(f"{record.subject} has nonzeros in another order than its format has")
     return pattern
 
 
@@ -277,13 +282,17 @@ def program_from_data(
     if sum(1 for _ in leaf_paths(structure)) != len(result_shapes):
         raise FileError(f"{record.subject} has {len(result_shapes)} shapes of results; its structure has others")
     function = Program.of(Tape(tape.inputs))
+    if not guards and record.data.get("function") is not None:
+        raise FileError(f"{record.subject} has operations for guards that it does not have")
     if guards:
         function = tape_from_data(record.record("function"))
         results = sum(map(math.prod, result_shapes))
-        if function.inputs != tape.inputs or len(function.outputs) != results + len(guards):
+        if function.inputs != tape.inputs or len(function.outputs) != results + len(guards) or not len(tape.outputs):
             raise FileError(f"{record.subject} has guards that differ from those of its function")
     slices = tuple([slice(end - size, end) for end, size in zip(ends, sizes, strict=True)])
     code, facts = _code(tape, record, options), Saved(record.record("found").data)
+    if not all(isinstance(fact, str | int | None) for fact in facts.found.values()):
+        raise FileError(f"{record.subject} has facts on its plan that are neither text nor whole numbers")
     derivation = Derivation(
         Recording(function, shapes, slices, result_shapes, structure, guards=guards),
         kind,
@@ -304,8 +313,8 @@ def _code(tape: Program, record: Fields, options: Options) -> Compilable:
     """Return the code of a program from a file, with the saved exact operations or bodies."""
     if tape.scalars is not None:
         exact = record.array("exact").tolist()
-        if any(not 0 <= reference < len(tape) for reference in exact):
-            raise FileError(f"{record.subject} names exact operations that do not exist")
+        if any(not before < reference < len(tape) for before, reference in pairwise([-1, *exact])):
+            raise FileError(f"{record.subject} names exact operations that do not exist, or not in their order")
         return StraightLine(tape.scalars, exact)
     if options.dtype != "float64":
         raise FileError(f"{record.subject} has loops in {options.dtype}; expected float64")
@@ -327,4 +336,5 @@ def _guard(data: Any, record: Fields) -> Guard:
         raise FileError(
             f"{record.subject} has an invalid guard; expected the fields {', '.join(f.name for f in fields(Guard))}"
         )
-    return Guard(*data)
+    file, line, source, answer = data
+    return Guard(printable(file), line, printable(source), printable(answer))

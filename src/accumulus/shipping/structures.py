@@ -71,6 +71,8 @@ def _class_path(kind: type, subject: str) -> list[str]:
             f"{subject} needs the class {kind.__qualname__}, which is defined inside of a function and cannot be "
             "imported; define it at the top of its module"
         )
+    if kind is type(None):  # no module has it under the name that it gives
+        return ["types", "NoneType"]
     return [kind.__module__, kind.__qualname__]
 
 

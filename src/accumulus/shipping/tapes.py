@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, FileError, OpaqueError, SizeError
-from accumulus.memory import check_fits
+from accumulus.errors import ArgumentError, FileError, OpaqueError
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.tape.blocks import (
     CHOLESKY,
@@ -39,17 +38,11 @@ from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.sparse_systems import SparseMatrix
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
-_BOOLEAN: Final = np.array([operation.result == "boolean" for operation in OPERATIONS])
-_TAKES: Final = tuple(
-    np.array([(operation.arguments + (None,) * 3)[k] == kind for operation in OPERATIONS])
-    for kind in ("boolean", "order")
-    for k in range(3)
-)
+#: Operations whose first argument is a constant order, by code.
+_TAKES_ORDER: Final = np.array([row.arguments[:1] == ("order",) for row in OPERATIONS])
 _ARITY: Final = [operation.arity for operation in OPERATIONS]
 #: Largest order of a function that is accepted.
 _LARGEST_ORDER: Final = 1e6
-#: Bytes of a number.
-_SIZE: Final = 8
 
 
 def tape_as_data(tape: Tape | Program, arrays: Arrays) -> dict[str, Any]:
@@ -139,46 +132,38 @@ def scalars_from_data(record: Fields, *, in_loop: bool = False) -> Tape:
         tape = from_bytes(content.tobytes())
     except ValueError as error:
         raise FileError(f"{record.subject}: {error}") from None
-    _check_kinds(tape, record.subject, in_loop=in_loop)
+    _check_orders(tape, record.subject)
+    if not in_loop and any(map(tape.is_boolean, tape.outputs)):
+        raise FileError(f"{record.subject} has an output that is a boolean")
     return tape
 
 
-def _check_kinds(tape: Tape, subject: str, *, in_loop: bool) -> None:
-    """Raise an error for mismatches of truth values and numbers, and for orders that are not constant."""
-    codes = np.frombuffer(bytes(tape.codes), np.uint8)
-    # constants are numbers; the last one has the lowest reference
-    boolean = np.concatenate([_BOOLEAN[codes], np.zeros(len(tape.constants), bool)])
-    third = np.zeros(len(tape), np.int64)
-    third[list(tape.third)] = list(tape.third.values())
-    arity = np.array(_ARITY)[codes]
-    for k, column in enumerate((np.asarray(tape.first), np.asarray(tape.second), third)):
-        takes = arity > k
-        references, chosen = column[takes], codes[takes]
-        if (boolean[references] != _TAKES[k][chosen]).any():
-            raise FileError(f"{subject} has an operation with a boolean operand instead of a number, or the reverse")
-        orders = references[_TAKES[3 + k][chosen]]
-        if (orders >= 0).any():
-            raise FileError(f"{subject} has a function whose order is not a constant")
-        for order in set(orders.tolist()):
-            _check_order(tape.value_of(order), subject)
-    if not in_loop and boolean[np.array(tape.outputs, np.int64)].any():
-        raise FileError(f"{subject} has an output that is a boolean")
+def _check_orders(tape: Tape, subject: str) -> None:
+    """Raise an error for orders of functions that are not constant."""
+    codes, first = np.frombuffer(bytes(tape.codes), np.uint8), np.asarray(tape.first)
+    has_order = _TAKES_ORDER[codes]
+    for order, code in {*zip(first[has_order].tolist(), codes[has_order].tolist(), strict=True)}:
+        _check_order(tape.value_of(order) if order < 0 else None, code, subject)
 
 
 def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) -> None:
     """Append one block to a tape."""
     code, count = record.number("code", most=255), record.number("count", minimum=1, most=1 << 40)
     operands = tuple([_column(each, record) for each in record.items("operands")])
-    _check_fits(tape, count + sum(map(len, operands)), record.subject)
+    record.check_fits(len(tape) + count + sum(map(len, operands)))
     if code == SUM:
         offsets = record.array("offsets").astype(np.int64)
         _check_lengths(operands, [len(each) for each in operands[:1]] or [0], record.subject)
         _check_increasing(offsets, len(operands[0]), record.subject)
+        if len(offsets) != count + 1:
+            raise FileError(f"{record.subject} has {len(offsets) - 1} sums; expected {count}")
         _check_references(operands, tape, record.subject)
         tape.sums(references_in(operands[0]), offsets)
     elif code == SCAN:
         body, steps = scalars_from_data(record.record("body"), in_loop=True), record.array("steps").astype(np.int64)
-        _check_fits(tape, count * len(body.outputs), record.subject)
+        if not body.outputs:
+            raise FileError(f"{record.subject} has a body without results; expected at least one")
+        record.check_fits(len(tape) + count * len(body.outputs))
         _check_increasing(steps, count, record.subject)
         _check_lengths(operands, [count] * body.inputs, record.subject)
         try:
@@ -190,7 +175,8 @@ def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) ->
         if len(sizes) != 3:
             raise FileError(f"{record.subject} works on matrices of {sizes}; expected three numbers")
         m, k, n = sizes
-        taken = 1 if code in (LOG_DETERMINANT, CHOLESKY, SPARSE_PRODUCT, *FACTORS) else 2
+        has_sides = code not in (LOG_DETERMINANT, *FACTORS)
+        taken = 1 if code in (CHOLESKY, SPARSE_PRODUCT) or not has_sides else 2
         lengths = [rows * columns for rows, columns in operand_shapes(code, (m, k, n), None, taken)]
         results = 2 if code == LOG_DETERMINANT else m * n
         if code in FACTORS:
@@ -203,7 +189,13 @@ def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) ->
             made = _sparse_matrix(held, (m, k))
             key = *(held.data[name] for name in ("starts", "columns", "entries")), m, k
             matrix, is_square = matrices.setdefault(key, made), True
-        if 0 in lengths or results != count or not is_square or (code == CHOLESKY and k != n):
+        if (
+            0 in lengths
+            or results != count
+            or not is_square
+            or (code == CHOLESKY and k != n)
+            or (n != 0 and not has_sides)
+        ):
             raise FileError(f"{record.subject} works on matrices of {sizes}, which do not have {count} results")
         _check_lengths(operands, lengths, record.subject)
         _check_references(operands, tape, record.subject)
@@ -213,7 +205,7 @@ def _append(tape: Program, record: Fields, matrices: dict[Any, SparseMatrix]) ->
         _check_references(operands, tape, record.subject)
         for each, kind in zip(operands, OPERATIONS[code].arguments, strict=True):
             if kind == "order":
-                _check_order(tape.uniform(each), record.subject)
+                _check_order(tape.uniform(each), code, record.subject)
         tape.apply_code(code, operands)
     else:
         raise FileError(f"{record.subject} has the code {code}, which does not exist")
@@ -224,7 +216,8 @@ def _sparse_matrix(record: Fields, shape: tuple[int, int]) -> SparseMatrix:
     starts, columns = (record.array(name).astype(np.int64) for name in ("starts", "columns"))
     entries = record.array("entries", "f")
     if (
-        len(starts) != shape[0] + 1
+        max(shape) >= 1 << 31
+        or len(starts) != shape[0] + 1
         or starts[0] != 0
         or (np.diff(starts) < 0).any()
         or not starts[-1] == len(columns) == len(entries)
@@ -239,10 +232,14 @@ def _check_lengths(operands: Sequence[Column], expected: list[int], subject: str
         raise FileError(f"{subject} has operands of {[len(each) for each in operands]} entries; expected {expected}")
 
 
-def _check_order(value: float | None, subject: str) -> None:
+def _check_order(value: float | None, code: int, subject: str) -> None:
     """Raise an error for an order of a function that is not a constant integer in range."""
-    if value is None or not abs(value) <= _LARGEST_ORDER or value != int(value):
-        raise FileError(f"{subject} has a function of the order {value}; expected a constant whole number")
+    largest = min(_LARGEST_ORDER, OPERATIONS[code].largest_order)
+    if value is None or not abs(value) <= largest or value != int(value):
+        raise FileError(
+            f"{subject} has {OPERATIONS[code].name} of the order {value}; expected a constant whole number of at most "
+            f"{largest:,.0f}"
+        )
 
 
 def _check_references(columns: Iterable[Column], tape: Program, subject: str) -> None:
@@ -256,13 +253,6 @@ def _check_increasing(offsets: NDArray[np.int64], last: int, subject: str) -> No
     """Raise an error unless offsets begin at 0, increase, and end at `last`."""
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != last or (np.diff(offsets) < 1).any():
         raise FileError(f"{subject} has segments that do not follow each other from 0 to {last}")
-
-
-def _check_fits(tape: Program, entries: int, subject: str) -> None:
-    try:
-        check_fits(_SIZE * (len(tape) + entries), subject, "expected a smaller program")
-    except SizeError as error:
-        raise FileError(str(error)) from None
 
 
 def _column(data: Any, record: Fields) -> Column:

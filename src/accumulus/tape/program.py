@@ -53,7 +53,7 @@ from accumulus.tape.matrices import MatrixOperations
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
-from accumulus.tape.tape import Tape, to_bytes
+from accumulus.tape.tape import TAKES_TRUTH, Tape, to_bytes
 
 #: Source lines, as pairs of file and line number.
 Lines = frozenset[tuple[str, int]]
@@ -86,10 +86,6 @@ LONG_SEGMENT: Final = 8
 LONG_SUM: Final = 16
 #: Converts a number to bytes, the key of a constant.
 _BYTES: Final = struct.Struct("=d").pack
-#: Arguments of operations that are truth values, by code.
-_TAKES_TRUTH: Final = np.array(
-    [[k < row.arity and row.arguments[k] == "boolean" for k in range(USED.shape[1])] for row in OPERATIONS]
-)
 
 
 def _range(start: int, count: int) -> Range:
@@ -195,7 +191,7 @@ class _Segment(Tape):
         to = np.zeros(len(rows), np.int64)
         to[taken] = np.arange(len(taken))
         # a body stores truth values from outside as numbers
-        outside = _TAKES_TRUTH[codes] & (arguments >= 0) & ~inside[arguments]
+        outside = TAKES_TRUTH[codes] & (arguments >= 0) & ~inside[arguments]
         compared, first_uses = np.unique(arguments[outside], return_index=True)
         truths = to.copy()
         for a in compared[np.argsort(first_uses)].tolist():

@@ -626,6 +626,10 @@ _BUILDERS: Final = tuple(getattr(Tape, operation.name, None) for operation in OP
 # Bytes: for the cache, and for keys of plans and code made from tapes -----------------------------------------------
 
 _ARITY: Final = np.array([operation.arity for operation in OPERATIONS])
+#: Arguments of operations that are truth values, by code.
+TAKES_TRUTH: Final = np.array(
+    [[k < row.arity and row.arguments[k] == "boolean" for k in range(3)] for row in OPERATIONS]
+)
 #: Count of the leading integers: numbers of inputs, references, constants and outputs.
 _HEAD: Final = 4
 
@@ -645,8 +649,9 @@ def from_bytes(content: bytes) -> Tape:
     """Return the tape that `to_bytes` has serialised, with the same references.
 
     Raises:
-        ValueError: if the bytes are not a tape: if they have a wrong length, unknown operations, or operations that
-            precede their arguments.
+        ValueError: if the bytes are not a tape: if they have a wrong length, unknown operations, operations that
+            precede their arguments or take a truth value for a number or the reverse, or anything but 0 in the place of
+            an argument that an operation does not take.
     """
     inputs, size, constants, outputs = np.frombuffer(content, "<i8", _HEAD).tolist()
     if min(inputs, size - inputs, constants, outputs) < 0:
@@ -670,3 +675,9 @@ def _check_rows(inputs: int, rows: NDArray[np.int64], constants: int) -> None:
     taken = np.arange(3) < _ARITY[codes][:, None]
     if (taken & ((rows[:, 1:] >= before) | (rows[:, 1:] < -constants))).any():
         raise ValueError("the tape has operations that come before their arguments")
+    # passes over tapes follow all three references of a row
+    if (rows[:, 1:][~taken] != 0).any():
+        raise ValueError("the tape has arguments that its operations do not take")
+    is_truth = np.append(np.array(_BOOLEAN)[codes], np.zeros(constants, bool))  # the last constant comes first
+    if (taken & (is_truth[rows[:, 1:]] != TAKES_TRUTH[codes])).any():
+        raise ValueError("the tape has an operation with a boolean operand instead of a number, or the reverse")
