@@ -9,8 +9,10 @@ from typing import Any
 from accumulus.context import Context
 from accumulus.deadline import Deadline
 from accumulus.options import Options
+from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.optimise import Rounds, by_rules
+from accumulus.tape.folding import with_folding, with_noted_folding
 from accumulus.tape.tape import Tape
 
 
@@ -33,16 +35,21 @@ def rewritten_by_rules(
     kept_outputs: int = 0,
     rounds: Rounds | None = None,
     deadline: Deadline | None = None,
+    original: Original | None = None,
     **options: Any,
 ) -> Tape:
     """Return what rules make of a tape, with the options of the search by keyword."""
     context = within(**options) if deadline is None else timed(deadline, **options)
-    return by_rules(tape, context, kept_outputs=kept_outputs, rounds=rounds)
+    return by_rules(tape, context, kept_outputs=kept_outputs, rounds=rounds, original=original)
 
 
-def verify(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> None:
-    """Check that two tapes have the same outputs."""
-    Verification(tape, seed, kept_outputs=kept_outputs).check(other)
+def verify(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> None:
+    """Check that two tapes have the same outputs; constants of the second may be folded ones of the first.
+
+    Options are those of `Verification`.
+    """
+    tape, other = with_folding(tape.copy()), other.copy()
+    Verification(tape, seed, **options).check(with_noted_folding(other, tape))
 
 
 def counted(run, interrupts_at, file=None):

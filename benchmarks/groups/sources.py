@@ -16,6 +16,7 @@ import library
 from accumulus.programs import derivation, graphs, rewritten
 from accumulus.resubstitution import optimise, resubstitute
 from accumulus.resubstitution.values import Values
+from accumulus.tape import systems
 from functions import Example, held_out
 from groups import Settings, symforce
 from hand import functions as by_hand
@@ -37,7 +38,6 @@ def _none(*_: Any, **__: Any) -> None:
 WITHOUT: Mapping[str, tuple[tuple[str, ...], list[tuple[Any, str, Any]]]] = {
     "resubstitution": (("balanced",), [(optimise, "BRIEF", (1, 0))]),
     "programs multiplied out": (("balanced",), [(optimise, "from_polynomials", _none)]),
-    "laws of exponentials": (("balanced", "thorough"), [(resubstitute, "EXPONENTIALS", {})]),
     "pairs of values": (("balanced", "thorough"), [(Values, "pair", _none)]),
     "helpers": (("thorough",), [(resubstitute, "with_helpers", _none)]),
     "sums of angles": (
@@ -45,7 +45,7 @@ WITHOUT: Mapping[str, tuple[tuple[str, ...], list[tuple[Any, str, Any]]]] = {
         [(optimise, "with_sums_of_angles", _none), (rewritten, "with_sums_of_angles", _none)],
     ),
     "rotations": (("balanced", "thorough"), [(graphs, "with_rotations", lambda *_: [])]),
-    "definite matrices": (("balanced", "thorough"), [(graphs, "without_exchanges", _none)]),
+    "definite matrices": (("balanced", "thorough"), [(systems, "is_semidefinite", lambda *_: False)]),
     "other orders": (("thorough",), [(derivation, "alternatives_for", lambda *_: ())]),
 }
 

@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 import accumulus as acc
 import library
 from accumulus.programs import graphs
+from accumulus.tape import systems as linear_systems
 from groups import Settings
 from tables import Row, Table
 
@@ -144,14 +145,14 @@ def of_systems() -> Cases:
     return cases
 
 
-def _table(name: str, title: str, cases: Cases, source: str, instead: Callable[..., Any]) -> Table:
-    """Return a row for each function, with a source of theorems and without it."""
+def _table(name: str, title: str, cases: Cases, place: Any, source: str, instead: Callable[..., Any]) -> Table:
+    """Return a row for each function, with a source of theorems, an attribute of `place`, and without it."""
     rows = []
     for function, (f, arguments) in cases.items():
         cells: dict[str, object] = {"function": function}
         for effort, options in (("default", {}), ("thorough", {"effort": "thorough", "time_limit": 6.0})):
-            for without, search in (("", getattr(graphs, source)), (" without", instead)):
-                with patch.object(graphs, source, search):
+            for without, search in (("", getattr(place, source)), (" without", instead)):
+                with patch.object(place, source, search):
                     derivative = acc.value_and_jacobian(f, tuple(range(len(arguments))), cache=False, **options)
                     program = derivative.compile(*arguments)
                 cells[f"{effort}{without}"] = library.tally(program.tape).operations
@@ -163,11 +164,11 @@ def rotations(settings: Settings) -> Table:
     """A row for each function of a rotation."""
     del settings
     title = "Operations of value and Jacobian by rotations, points and shifts"
-    return _table("rotations", title, of_rotations(), "with_rotations", lambda *_: [])
+    return _table("rotations", title, of_rotations(), graphs, "with_rotations", lambda *_: [])
 
 
 def systems(settings: Settings) -> Table:
     """A row for each function of positive definite matrices."""
     del settings
     title = "Operations of value and Jacobian of functions of positive definite matrices"
-    return _table("systems", title, of_systems(), "without_exchanges", lambda *_: None)
+    return _table("systems", title, of_systems(), linear_systems, "is_semidefinite", lambda *_: False)

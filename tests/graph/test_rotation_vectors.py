@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contexts import within
+from contexts import verify, within
 from exact import exact_jacobian, mpf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +17,6 @@ from accumulus.graph.linearize import linearize
 from accumulus.graph.rotations import with_rotations
 from accumulus.programs import derivation
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import verify_by_any
 from accumulus.search.find import find_plan
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME
@@ -98,23 +97,28 @@ def test_every_form_is_found(form):
         np.testing.assert_allclose(rotate(W, X), Rotation.from_rotvec(times * W).apply(X), rtol=1e-13)
 
 
+#: Forms whose derivatives are not those of the theorem as expressions: it needs the sine of twice the angle, or they
+#: have a series as a case.
+OTHERS = {"half a vector", "Rotation", "inverse Rotation"}
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("method", ["markowitz", "forward", "reverse"])
 def test_derivatives_are_those_of_the_operations(form, method):
     tape = acc.trace(projected(FORMS[form][0]), np.concatenate([W, X])).tape
     right = canonical(emitted(tape))
     for each in with_rotations(tape):
-        if "Rotation" not in form:
-            verify_by_any(right, emitted(each, method))
-        else:  # a series in one case
-            for scale in (1e-9, 1e-3, 0.5, 1.0, 1.9, 2.1, 5.0):
+        if form not in OTHERS:
+            verify(right, emitted(each, method))
+        else:
+            for scale in (*((1e-9, 1e-3) if "Rotation" in form else ()), 0.5, 1.0, 1.9, 2.1, 5.0):
                 q = np.concatenate([scale * W / np.linalg.norm(W), X])
                 np.testing.assert_allclose(
                     evaluate(emitted(each, method), q), evaluate(right, q), rtol=1e-12, atol=1e-14
                 )
 
 
-@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"half a vector"}))  # whose bounds on rounding are too large
+@pytest.mark.parametrize("form", sorted(FORMS.keys() - OTHERS))
 def test_programs_are_shorter_by_default(form, monkeypatch):
     f, point = projected(FORMS[form][0]), np.concatenate([W, X])
 
@@ -144,6 +148,7 @@ def errors(found, exact):
     return np.array([[abs(mpf(float(a)) - b) for a, b in zip(*both, strict=True)] for both in rows], float)
 
 
+@pytest.mark.filterwarnings("ignore::accumulus.errors.RewritingWarning")  # of half a vector, which is used as before
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("options", [{}, {"effort": "thorough", "time_limit": 1.0}], ids=["balanced", "thorough"])
 def test_programs_are_as_accurate_as_plain_ones(form, options):
@@ -192,7 +197,7 @@ class TestAtAngleZero:
     def test_derivatives_are_those_of_the_case(self, name, options):
         rotate = acc.jacobian(AT_ZERO[name], (0, 1), cache=False, **options)
         rotate(W, X)
-        assert rotate.report().theorem
+        assert not rotate.report().theorem  # the derivative of the case is not the theorem's
         for scale in (0.0, 1e-200, 1e-9, 1e-7):
             by_w, by_x = rotate(scale * W, X)
             np.testing.assert_allclose(by_w, -skew(X), atol=10.0 * scale)
@@ -205,7 +210,6 @@ class TestAtAngleZero:
 
         pixels = acc.jacobian(f, (0, 1), cache=False)
         pixels(W, X)
-        assert pixels.report().theorem
         by_y = np.array([[1.0, 0.0, -X[0] / X[2]], [0.0, 1.0, -X[1] / X[2]]]) / X[2]
         by_w, by_x = pixels(np.zeros(3), X)
         np.testing.assert_allclose(by_w, -by_y @ skew(X), rtol=1e-13, atol=1e-13)
@@ -370,7 +374,7 @@ class TestQuaternions:
         assert len(made) == 2
         for each in made:
             np.testing.assert_array_equal(evaluate(each, QX), evaluate(tape, QX))
-            verify_by_any(right, emitted(each))
+            verify(right, emitted(each))
         jacobian = acc.value_and_jacobian(f, cache=False)
         program = jacobian.compile(QX)
         assert program.report().theorem == "left Jacobian of rotations"

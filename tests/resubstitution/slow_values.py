@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
-from accumulus.errors import VerificationError
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
-from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
-from accumulus.resubstitution.values import ACCURATE, NUMBERS, normal
-from accumulus.rewriting.running import LOST, SLACK, UNIT, operation_with_bounds, within
+from accumulus.resubstitution.values import NUMBERS, normal
+from accumulus.rewriting.compiled.fields import UNDEFINED
+from accumulus.rewriting.rounding import LOST, SLACK, UNIT, operation_with_bounds, within
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
-
-INFINITE = math.inf
 
 
 class SlowValues:
@@ -23,31 +21,30 @@ class SlowValues:
     def __init__(self, base, check, points, kept_outputs=0):
         self.definitions, self.numbers, self.inputs, self.fixed = {}, {}, {}, {}
         self.points, _, self.common, self.generic, self.span = points
-        self.check, self.kept_outputs = check, kept_outputs
-        self.known, self.seen, self.by_form = [None], [None], {}
+        self.check, self.kept_outputs, self.primes = check, kept_outputs, check.modulo.tolist()
+        self.seen, self.by_form, self.by_residues = [None], {}, {}
         self.base = self.read(base, is_base=True)
         for number in NUMBERS:
-            self.number(number)
+            self.number(number, None)
+
+    def __len__(self):
+        return len(self.seen)
 
     def read(self, tape, *, is_base=False):
         """Meanings, exact meanings, own definitions and outputs; None for what is written in another way."""
-        try:
-            run = self.check.run(tape)
-        except VerificationError:
-            return None
-        at = run.real + 1j * run.imaginary
+        run = self.check.run(tape)
         fixed, seen = rounded_as_written(tape, self.kept_outputs), at_real_points(tape, self.points, self.span)
         meanings, exact, known_values = [], [], {}
 
         def meaning(of, reference):
-            return of[reference] if reference >= 0 else self.number(tape.value_of(reference))
+            return of[reference] if reference >= 0 else self.number(tape.value_of(reference), tape.folding)
 
         for r in range(len(tape)):
-            signature = tuple(at[r].tolist()), tuple(run.errors[r].tolist())
+            residues = tuple(zip(run.real[r].tolist(), run.imaginary[r].tolist(), strict=True))
             if r < tape.inputs:
-                sign = 1 if at[r, 0].real > 0 else -1
+                sign = self.sign(residues)
                 if ("input", r) not in self.by_form:
-                    node = self.new((tuple(sign * z for z in signature[0]), signature[1]), sign, seen[r])
+                    node = self.new(self.times(sign, residues), sign, seen[r])
                     self.by_form["input", r] = sign * node
                     self.inputs[node] = sign, r
                 meanings.append(self.by_form["input", r])
@@ -73,7 +70,7 @@ class SlowValues:
                 code, arguments = COPY, [exact[r]]
             value = self.trivial(code, arguments)
             if value is None:
-                value = self.value(code, arguments, signature, seen[r], run.is_truth[r])
+                value = self.value(code, arguments, None if run.is_truth[r] else residues, seen[r])
             meanings.append(value)
             if not fixed[r]:
                 exact.append(value)
@@ -85,21 +82,27 @@ class SlowValues:
         outputs = [meaning(exact if k < self.kept_outputs else meanings, r) for k, r in enumerate(tape.outputs)]
         return meanings, exact, known_values, outputs
 
-    def number(self, number):
+    def number(self, number, folding):
+        """The value of a constant, whose residues are those of the fraction that it stands for."""
         finite = math.isfinite(number)
         form = "number", abs(number) if finite else str(number)
         if form not in self.by_form:
-            magnitude = abs(number) if finite else number
-            count, everywhere = self.check.points, np.full(len(self.points), magnitude)
-            signature = ((complex(magnitude),) * count, (0.0,) * count) if number and finite else None
-            node = self.by_form[form] = self.new(signature, 1, (everywhere, 0 * np.zeros_like(everywhere)))
-            self.numbers[node] = magnitude
+            magnitude, residues, sign = abs(number) if finite else number, None, 1
+            if number and finite:
+                exact = Fraction(magnitude) if folding is None else folding.of(magnitude)
+                residues = tuple((exact.numerator * pow(exact.denominator, -1, p) % p, 0) for p in self.primes)
+                sign = self.sign(residues)
+                residues = self.times(sign, residues)
+            everywhere = np.full(len(self.points), magnitude)
+            node = self.new(residues, sign, (everywhere, 0 * np.zeros_like(everywhere)))
+            self.numbers[node] = sign * magnitude
+            self.by_form[form] = sign * node
         return -self.by_form[form] if finite and number < 0 else self.by_form[form]
 
     def trivial(self, code, arguments):
         if code not in (ADD, MULTIPLY, DIVIDE):
             return None
-        zero, one = self.number(0.0), self.number(1.0)
+        zero, one = self.number(0.0, None), self.number(1.0, None)
         a, b = arguments
         if not all(np.isfinite(self.seen[abs(each)][0][self.generic]).all() for each in arguments):
             return None
@@ -112,18 +115,16 @@ class SlowValues:
             ways = [(abs(a) == zero, zero), (abs(b) == one, sign * abs(a)), (abs(a) == abs(b), sign * one)]
         return next((value for holds, value in ways if holds), None)
 
-    def value(self, code, arguments, reading, seen, is_truth):
+    def value(self, code, arguments, residues, seen):
+        """The value of an operation, by its form or by its residues; these are None for truth values."""
         form = (code, *arguments)
         if form not in self.by_form:
-            at, errors = reading
-            sizes = list(map(abs, at))
-            is_known = all(0 < z < INFINITE and UNIT * e <= ACCURATE * z for z, e in zip(sizes, errors, strict=True))
-            if is_known and not is_truth:
-                sign = 1 if at[0].real > 0 else -1
-                signature = tuple(sign * z for z in at), errors
-                node = self.found(signature, (sign * seen[0], seen[1]))
+            if residues is not None and all(real != UNDEFINED and (real, b) != (0, 0) for real, b in residues):
+                sign = self.sign(residues)
+                residues = self.times(sign, residues)
+                node = self.found(residues, (sign * seen[0], seen[1]))
                 if node is None:
-                    node = self.new(signature, sign, seen)
+                    node = self.new(residues, sign, seen)
                 elif score(seen[1]) < score(self.seen[node][1]) and node not in self.numbers:
                     self.seen[node] = sign * seen[0], seen[1]
                 self.by_form[form] = sign * node
@@ -131,19 +132,9 @@ class SlowValues:
                 self.by_form[form] = self.new(None, 1, seen)
         return self.by_form[form]
 
-    def found(self, signature, seen):
-        """The first of all values that is one with this; those whose first parts are nearest before others."""
-        bucket = key(signature[0][0])
-        for near in (bucket, bucket - 1, bucket + 1):
-            for node, other in enumerate(self.known):
-                if (
-                    other is not None
-                    and key(other[0][0]) == near
-                    and is_one(signature, other)
-                    and self.same(seen, node)
-                ):
-                    return node
-        return None
+    def found(self, residues, seen):
+        """The first of all values that has these residues and may be this number."""
+        return next((node for node in self.by_residues.get(residues, ()) if self.same(seen, node)), None)
 
     def same(self, seen, node):
         (x, error), (y, other) = seen, self.seen[node]
@@ -157,20 +148,20 @@ class SlowValues:
                     return False
         return True
 
-    def new(self, signature, sign, seen):
-        self.known.append(signature)
+    def new(self, residues, sign, seen):
         self.seen.append((sign * seen[0], seen[1]))
-        return len(self.known) - 1
+        node = len(self.seen) - 1
+        if residues is not None:
+            self.by_residues.setdefault(residues, []).append(node)
+        return node
 
+    def sign(self, residues):
+        """1 if the first residue comes before its negative, else -1: no value and its negative are two values."""
+        return 1 if residues[0] < self.times(-1, residues)[0] else -1
 
-def is_one(one, other):
-    return all(
-        abs(z - w) <= SLACK * UNIT * (d + e) for z, w, d, e in zip(one[0], other[0], one[1], other[1], strict=True)
-    )
-
-
-def key(z):
-    return int(np.float64(abs(z.real)).view(np.int64)) >> KEY_BITS
+    def times(self, sign, residues):
+        """Residues, or their negatives."""
+        return tuple((sign * a % p, sign * b % p) for (a, b), p in zip(residues, self.primes, strict=True))
 
 
 def score(bounds):

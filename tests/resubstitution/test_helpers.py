@@ -6,16 +6,19 @@ import itertools
 
 import numpy as np
 import pytest
+from contexts import within
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
 
 from accumulus.deadline import FOREVER
-from accumulus.resubstitution.compiled.pairs_kernel import HELPER_KEY_BITS
 from accumulus.resubstitution.resubstitute import MOST_HELPED, MOST_HELPERS, Resubstitution, with_helpers
-from accumulus.resubstitution.values import Values, points_of
+from accumulus.resubstitution.values import Values
+from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Verification, all_choices
+from accumulus.rewriting.compiled.fields import SMALL_PRIME
+from accumulus.rewriting.equivalence import Verification
+from accumulus.rewriting.rounding import points_of
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import DIVIDE, Tape
 
@@ -47,8 +50,7 @@ def planted(pattern: str) -> Tape:
 
 def values_of(base: Tape, seed: int = 0) -> tuple[Values, Verification]:
     """Return the values of a program and the points at which it ran."""
-    choices = all_choices(base, 4)
-    check = Verification(base, seed, choices=choices * -(-8 // len(choices)), reaches=(1.0, 6.0, 3.0))
+    check = Verification(base, seed, count=3, has_small=True)
     return Values(base, check, points_of(base, None, np.random.default_rng(seed))), check
 
 
@@ -66,7 +68,7 @@ def test_planted_patterns_are_detected(pattern, seed):
 @pytest.mark.parametrize("pattern", ["sum", "product", "quotient"])
 def test_programs_are_cheaper_by_them(pattern):
     base = canonical(planted(pattern))
-    search = Resubstitution(base, 0, None, 0)
+    search = Resubstitution(Original(base, within(), None), 0, 0)
     without = search.cheapest([base], 10_000, FOREVER, 0)
     helped = search.cheapest([base], 10_000, FOREVER, 0, has_helpers=True)
     assert without.operations == base.operations
@@ -80,16 +82,38 @@ def test_nothing_that_loses_digits_is_made_by_them():
     # (x + y) + z loses what x + (y + z) has where y + z cancels
     tape.outputs = [tape.add(x, tape.add(y, z)), tape.add(y, tape.add(x, w))]
     base = canonical(tape)
-    search = Resubstitution(base, 0, None, 0)
+    search = Resubstitution(Original(base, within(), None), 0, 0)
     assert search.cheapest([base], 10_000, FOREVER, 0, has_helpers=True).operations == base.operations
 
 
-def keys(numbers):
-    """Return the keys of the kernel."""
-    with np.errstate(all="ignore"):
-        sizes = np.abs(np.asarray(numbers, float))
-        bits = (sizes.view(np.int64) + (1 << (HELPER_KEY_BITS - 1))) >> HELPER_KEY_BITS
-        return np.where((sizes > 1e-12) & (sizes < 1e12), bits, 0).tolist()
+class Residue:
+    """A number modulo the small prime, with a square root of -1."""
+
+    def __init__(self, real, imaginary=0):
+        self.parts = real % SMALL_PRIME, imaginary % SMALL_PRIME
+
+    def __add__(self, other):
+        return Residue(*(x + y for x, y in zip(self.parts, other.parts, strict=True)))
+
+    def __neg__(self):
+        return Residue(*(-x for x in self.parts))
+
+    def __sub__(self, other):
+        return self + -other
+
+    def __mul__(self, other):
+        (a, b), (c, d) = self.parts, other.parts
+        return Residue(a * c - b * d, a * d + b * c)
+
+    def __truediv__(self, other):
+        c, d = other.parts
+        inverse = pow(c * c + d * d, -1, SMALL_PRIME)
+        return self * Residue(c * inverse, -d * inverse)
+
+    @property
+    def key(self):
+        """What it shares with its negative."""
+        return min(self.parts, (-self).parts)
 
 
 @settings(max_examples=20)
@@ -103,35 +127,30 @@ def keys(numbers):
 )
 def test_all_that_there_are_by_plain_python(program, seed):
     tape = canonical(program.tape())
-    choices = all_choices(tape, 4)
-    if choices is None or not tape.operations:
+    if not tape.operations:
         return
     values, check = values_of(tape, seed)
     helped = with_helpers(values, values.base, seed)
     nodes = sorted({abs(n) for n in values.base.meanings} & set(values.sampled.tolist()) - {0, *values.numbers})
-    real, imaginary = values.at_complex_point(np.array(nodes, np.int64), seed)
-    at = dict(zip(nodes, (real + 1j * imaginary).tolist(), strict=True))
+    parts = values.at_small_point(np.array(nodes, np.int64))
+    at = dict(zip(nodes, map(Residue, *(each.tolist() for each in parts)), strict=True))
     divisors = {abs(each.arguments[1]) for each in values.definitions if each.code == DIVIDE}
-    wishes: dict[int, set[int]] = {}
+    wishes: dict[tuple[int, int], set[int]] = {}
     for v, k in itertools.permutations(at, 2):
         if not values.is_leaf[v]:
-            wished = [at[v] - at[k], at[v] + at[k], at[v] / at[k]] + [at[v] * at[k]] * (k in divisors)
-            for key in keys([z.real for z in wished]):
-                wishes.setdefault(key, set()).add(v)
-    there = {0, *keys(real)}
+            for wished in [at[v] - at[k], at[v] + at[k], at[v] / at[k]] + [at[v] * at[k]] * (k in divisors):
+                wishes.setdefault(wished.key, set()).add(v)
+    there = {(0, 0), (1, 0), *(each.key for each in at.values())}
     made = {
-        key
+        each.key
         for i, j in itertools.combinations_with_replacement(at, 2)
-        for key in keys([(at[i] * at[j]).real] + [(at[i] + at[j]).real, (at[i] - at[j]).real] * (i != j))
-        if key not in there and len(wishes.get(key, ())) > 1
+        for each in [at[i] * at[j]] + [at[i] + at[j], at[i] - at[j]] * (i != j)
+        if each.key not in there and len(wishes.get(each.key, ())) > 1
     }
     run = check.run(helped) if helped is not None else None
-    results = [] if run is None else [abs(run.real[r, seed % check.points]) for r in helped.outputs]
-    made = sorted(made)
-    # what is on the border of two keys may have either, or be there twice
-    near = [any(abs(key - other) <= 1 for key in made) for other in keys(results)]
-    assert all(near)
-    assert len(results) >= min(len(made), MOST_HELPERS)
+    results = [] if run is None else [Residue(int(run.real[r, 0]), int(run.imaginary[r, 0])) for r in helped.outputs]
+    assert {each.key for each in results} <= made
+    assert len({each.key for each in results}) == len(results) == min(len(made), MOST_HELPERS)
 
 
 def test_large_programs_are_looked_through_in_part():

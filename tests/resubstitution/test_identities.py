@@ -8,14 +8,14 @@ import warnings
 
 import numpy as np
 import pytest
-from contexts import rewritten_by_rules
+from contexts import rewritten_by_rules, within
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import programs
 
 import accumulus as acc
 from accumulus.deadline import FOREVER
-from accumulus.errors import RewritingWarning
+from accumulus.errors import RewritingWarning, VerificationError
 from accumulus.resubstitution.identities import (
     Identity,
     _formula,
@@ -26,7 +26,9 @@ from accumulus.resubstitution.optimise import ByValue
 from accumulus.resubstitution.proofs import are_equal_somewhere
 from accumulus.resubstitution.resubstitute import Resubstitution
 from accumulus.resubstitution.values import Definition
+from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
+from accumulus.tape.folding import with_folding
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
@@ -101,9 +103,9 @@ def test_printed_identities_hold_for_any_numbers(function):
 )
 def test_identities_between_any_two_programs(program):
     """Of a program and what it is by value, as one round leaves it."""
-    tape = canonical(program.tape())
+    tape = canonical(with_folding(program.tape()))
     assume(tape.operations)
-    search = Resubstitution(tape, 0, None, 0)
+    search = Resubstitution(Original(tape, within(), None), 0, 0)
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
         made = search.cheapest([tape, rewritten_by_rules(tape, effort="fast")], 1_000, FOREVER, 0)
@@ -150,12 +152,38 @@ def test_sums_and_products_are_no_news():
 
 
 def test_identities_of_positive_numbers_are_tested():
+    """Of numbers that are known to be positive, as the search knows them; what they rely on has no identity."""
     before, made = Tape(2), Tape(2)
+    before.outputs = [before.apply("sqrt", before.multiply(before.apply("exp", 0), before.multiply(1, 1)))]
+    roots = [made.apply("sqrt", made.apply("exp", 0)), made.apply("sqrt", made.multiply(1, 1))]
+    made.outputs = [made.multiply(*roots)]
+    assert Original(before, within(), None).accepts(made)
+    result = ByValue(before, made)
+    assert result.tested
+    assert result.proof.outputs == (False,)
+    assert (result.identities, result.unexplained) == ([], 1)
+    # of numbers of any sign, they are none
     before.outputs = [before.apply("sqrt", before.multiply(before.constant(4.0), 0)), before.apply("sqrt", 0)]
     root = made.apply("sqrt", 0)
     made.outputs = [made.multiply(made.constant(2.0), root), root]
-    (identity,) = ByValue(before, made).identities
+    result = ByValue(before, made)
+    assert result.proof.outputs == (False, True)
+    with pytest.raises(VerificationError, match="output 0"):
+        _ = result.tested
+
+
+def test_identities_of_sums_of_angles_are_tested():
+    """By the addition theorems, which programs may use; proofs do without."""
+    before, made = Tape(2), Tape(2)
+    (s, t), (c, d) = ([before.apply(name, k) for k in range(2)] for name in ("sin", "cos"))
+    before.outputs = [before.subtract(before.multiply(c, d), before.multiply(s, t))]
+    made.outputs = [made.apply("cos", made.add(0, 1))]
+    result = ByValue(before, made)
+    assert result.tested
+    assert result.proof.outputs == (False,)
+    (identity,) = result.identities
     assert not identity.is_proved
+    assert str(identity) == "cos(x0)·cos(x1) - sin(x0)·sin(x1) = cos(x0 + x1)"
     check(identity)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from programs import RATIONAL, Program, programs, small_fraction
 
 import accumulus as acc
-from accumulus.resubstitution.proofs import _dependent, _largest, _Point, _random_prime, _Size, prove
+from accumulus.resubstitution.proofs import _largest, _roots, _Size, prove
 from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.compiled.fields import PRIME_BITS
+from accumulus.rewriting.equivalence import POINTS, Points, primes
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
@@ -84,7 +87,7 @@ def proves(one, two, inputs=3):
         (lambda x, y, z: 1 / (1 / x + 1 / y), lambda x, y, z: x * y / (x + y)),
         (lambda x, y, z: (x**3 - y**3) / (x - y), lambda x, y, z: x * x + x * y + y * y),
         (lambda x, y, z: x**2.5 * y, lambda x, y, z: x * (x**1.5 * y)),
-        (lambda x, y, z: x**-1.25, lambda x, y, z: x**0.75 / (x * x)),
+        (lambda x, y, z: x**-1.25, lambda x, y, z: x**-0.25 / x),
         (lambda x, y, z: 0.1 * x + 0.1 * y, lambda x, y, z: 0.1 * (x + y)),
         (lambda x, y, z: x.sin() * x.sin() + x.cos() * x.cos(), lambda x, y, z: x / x),
         (lambda x, y, z: (-x).sin() * (-x).cos(), lambda x, y, z: -(x.sin() * x.cos())),
@@ -148,14 +151,28 @@ def test_roots_of_which_a_product_is_a_square_have_all_signs():
     )
 
 
+@pytest.mark.parametrize("roots", [1, 2, 3, 6])
+def test_what_is_zero_for_all_signs_but_one_is_not_proved(roots):
+    """Of roots of squares, whose signs nothing but the sign of a number decides; whatever points are drawn."""
+    for write in (lambda tape, x: tape.apply("sqrt", x), lambda tape, x: tape.apply("power", x, tape.constant(0.5))):
+        tape, zero = Tape(roots), Tape(roots)
+        factors = [tape.subtract(write(tape, tape.multiply(k, k)), k) for k in range(roots)]
+        tape.outputs, zero.outputs = [tape.add(reduce(tape.multiply, factors), 0)], [0]
+        assert not any(prove(tape, zero, seed).is_whole for seed in range(20))
+
+
 def test_roots_that_are_independent_are_seen_to_be():
-    columns = {
-        (0, k): bits for k, bits in enumerate([(1, 1, 0), (0, 1, 1), (0, 1, 1), (1, 1, 1), (1, 0, 1), (0, 0, 1)])
-    }
-    # a column of what is always a square is the sum of none
-    columns[0, 6] = (1, 1, 1)
-    result = _dependent({key: [bool(bit) for bit in bits] for key, bits in columns.items()})
-    assert result == [(0, 2), (0, 3), (0, 5), (0, 6)]
+    """Where no product of radicands is a square, each sign can be turned without the others."""
+    tape = Tape(6)
+    radicands = [tape.add(k, tape.constant(k + 2.0)) for k in range(6)]
+    roots = [tape.apply("sqrt", each) for each in radicands]
+    tape.outputs = [tape.sum(roots)]
+    assert _roots(tape, tape) == (6, 0)
+    # a root of roots, of a square, of a product of other radicands, and of 4 times another one
+    products = [tape.multiply(0, 0), tape.multiply(*radicands[:2]), tape.multiply(tape.constant(4.0), radicands[2])]
+    for more, each in enumerate((tape.outputs[0], *products), 1):
+        tape.outputs.append(tape.apply("sqrt", each))
+        assert _roots(tape, tape) == (6 + more, more)
 
 
 @settings(max_examples=30)
@@ -253,25 +270,27 @@ def evaluate_at(tape, reference, symbols):
 
 
 def test_primes_are_primes():
-    rng = random.Random(7)
-    for _ in range(20):
-        prime = _random_prime(rng)
-        assert prime % 4 == 3
-        assert 2**60 <= prime < 2**61
-        assert sympy.isprime(prime)
+    for number in range(10):
+        for prime in primes(number):
+            assert prime % 4 == 3
+            assert 2 ** (PRIME_BITS - 1) <= prime < 2**PRIME_BITS
+            assert sympy.isprime(prime)
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**30))
 def test_roots_are_roots(seed, number):
-    """Of whole numbers, and of roots where these have some: their squares are what they are of."""
+    """Of residues, and of roots, which have one or the other part: their squares are what they are of."""
     tape = Tape(1)
-    root = tape.apply("sqrt", tape.constant(float(number)))
-    tape.outputs = [root]
-    prime = _random_prime(random.Random(seed))
-    values = _Point(prime, 1, seed, {}).run(tape)
-    a, b = values[root] if root >= 0 else (1, 0)
-    if root >= 0:
-        assert ((a * a - b * b) % prime, 2 * a * b % prime) == (number % prime, 0)
+    radicand = tape.add(0, tape.constant(float(number)))
+    root = tape.apply("sqrt", radicand)
+    twice = tape.apply("sqrt", root)
+    tape.outputs = [twice]
+    points = Points(tape, seed)
+    run = points.run(tape)
+    for p, prime in enumerate(points.modulo.tolist()):
+        at = [(int(run.real[r, p]), int(run.imaginary[r, p])) for r in (radicand, root, twice)]
+        for (real, imaginary), (a, b) in pairwise(at):
+            assert ((a * a - b * b) % prime, 2 * a * b % prime) == (real, imaginary)
 
 
 def test_reports_name_proved_outputs(tmp_path, monkeypatch):
@@ -286,7 +305,7 @@ def test_reports_name_proved_outputs(tmp_path, monkeypatch):
         facts = program.report().by_value
         assert facts.proved == facts.outputs == len(program.by_value.proof.outputs)
         assert facts.error < 1e-18
-        assert facts.tested >= 16
+        assert facts.tested >= POINTS
         texts.append([line for line in str(program.report()).splitlines() if line.startswith("same results")])
     assert texts[0] == texts[1]
     assert "proved" in texts[0][0]

@@ -1,7 +1,7 @@
-"""The optimiser's kernel run as Python, on memory that is checked, and what must be true of a network after any move.
+"""Kernels run as Python from their texts, and what must be true of the optimiser's network after any move.
 
-The texts of `rewrite_kernel` and of its parts are executed as modules of their own, so that texts that were changed run
-without being compiled, and cannot reach memory that is not theirs.
+The texts of a kernel and of its parts are executed as modules of their own, so that texts that were changed run without
+being compiled. The optimiser's kernel runs on memory that is checked.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from unittest import mock
 
 import numpy as np
 
+import accumulus
 from accumulus.native.machine import kernel
 from accumulus.native.state import Records, interpret
 from accumulus.rewriting import optimise as network_module
@@ -26,14 +27,17 @@ from accumulus.rewriting.optimise import Network
 from accumulus.tape.live import seeing_zero_signs
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 
-ROOM = "accumulus.rewriting.compiled"
-#: The modules of the kernel, each after those that it imports.
-PARTS = ("nodes", "kernel")
-#: Their texts.
-SOURCES: Mapping[str, str] = {
-    part: (Path(network_module.__file__).parent / "compiled" / f"rewrite_{part}.py").read_text(encoding="utf-8")
-    for part in PARTS
-}
+PACKAGE = Path(accumulus.__file__).parent
+
+
+def texts(package: str, **modules: str) -> Mapping[str, str]:
+    """The texts of compiled modules of a package, by a name for each, each after those that it imports."""
+    folder = PACKAGE / package / "compiled"
+    return {name: (folder / f"{module}.py").read_text(encoding="utf-8") for name, module in modules.items()}
+
+
+#: The texts of the optimiser's kernel.
+SOURCES = texts("rewriting", nodes="rewrite_nodes", kernel="rewrite_kernel")
 #: Words that a network may read; what reads more does not end.
 PATIENCE = 30_000_000
 
@@ -78,17 +82,22 @@ def changed(sources: Mapping[str, str], text: str, replacement: str) -> Mapping[
 
 
 @cache
-def _code(part: str, text: str) -> CodeType:
-    return compile(text, f"rewrite_{part}.py", "exec")
+def _code(module: str, text: str) -> CodeType:
+    return compile(text, f"{module.rpartition('.')[2]}.py", "exec")
+
+
+def executed(package: str, sources: Mapping[str, str], prefix: str = "") -> Mapping[str, Any]:
+    """The modules of a kernel's texts, which import each other."""
+    made: dict[str, Any] = {part: ModuleType(f"accumulus.{package}.compiled.{prefix}{part}") for part in sources}
+    with mock.patch.dict(sys.modules, {module.__name__: module for module in made.values()}):
+        for part, text in sources.items():
+            exec(_code(made[part].__name__, text), made[part].__dict__)
+    return made
 
 
 def modules(sources: Mapping[str, str]) -> Mapping[str, Any]:
-    """The modules of a kernel's texts."""
-    made: dict[str, Any] = {part: ModuleType(f"{ROOM}.rewrite_{part}") for part in sources}
-    with mock.patch.dict(sys.modules, {module.__name__: module for module in made.values()}):
-        for part, text in sources.items():
-            exec(_code(part, text), made[part].__dict__)
-    return made
+    """The modules of the optimiser's kernel."""
+    return executed("rewriting", sources, "rewrite_")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.graph.linearize import linearize
 from accumulus.options import EFFORTS
 from accumulus.rewriting import optimise as optimiser
+from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import ANNEAL
 from accumulus.rewriting.equivalence import Verification
@@ -128,17 +129,15 @@ def test_the_half_of_a_verification_that_is_done_before_ends_with_its_deadline(t
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_programs_without_time_for_verification_are_not_searched(tape, effort, monkeypatch):
-    """Work is left for the search, and the tape as it was takes all of it."""
-
-    def slow(*arguments, deadline, **options):
-        while deadline.left:
-            deadline.spend(1e-3)
-        deadline.check()
-
-    monkeypatch.setattr(optimiser, "Verification", slow)
-    monkeypatch.setattr(optimiser, "Network", None)
-    assert str(optimise(tape, effort=effort, deadline=ticking(30.0))) == str(tape)
+def test_what_is_not_rewritten_is_not_verified(tape, effort, monkeypatch):
+    """Neither without time, nor if nothing is won: values at points are computed for a new program alone."""
+    monkeypatch.setattr(Original, "verified", None)
+    assert str(optimise(tape, effort=effort, time_limit=0.0)) == str(tape)
+    nothing = Tape(2)
+    nothing.outputs = [nothing.add(0, nothing.apply("exp", 1))]
+    assert str(optimise(nothing, effort=effort, time_limit=0.2)) == str(nothing)
+    with pytest.raises(TypeError):
+        optimise(tape, effort=effort, time_limit=math.inf if effort == "fast" else 1.0)
 
 
 def moves_of(tape: Tape, monkeypatch) -> tuple[float, int]:

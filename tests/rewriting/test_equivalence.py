@@ -6,6 +6,7 @@ import math
 import random
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from contexts import rewritten_by_rules as optimise
 from contexts import verify
@@ -16,9 +17,10 @@ from programs import RATIONAL, programs
 from strategies import tapes
 
 from accumulus.errors import VerificationError
+from accumulus.rewriting import acceptance
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import InaccurateError, UntakenBranches
+from accumulus.rewriting.rounding import Limits, points_of
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, OPERATIONS
@@ -58,6 +60,7 @@ EQUAL = {
     "powers": ("power(a, 5)", "a * a * a * a * a"),
     "tiny numbers": ("a * 1e-200 * 1e-90", "a * (1e-200 * 1e-90)"),
 }
+FOLDED = ("folded numbers", "tiny numbers")
 DIFFERENT = {
     "sign": ("a * b + c", "a * b - c"),
     "sign of an output": ("a - b", "b - a"),
@@ -166,16 +169,16 @@ def test_accepts(name):
     first, second = map(written, EQUAL[name])
     for seed in range(5):
         verify(first, second, seed)
-        if not name.startswith("cancelling"):
+        if name not in FOLDED:  # a rounded number does not say what it was made of
             verify(second, first, seed)
 
 
 @pytest.mark.parametrize("name", ["cancelling", "cancelling more", "cancelling in a function"])
-def test_refuses_bounds_that_have_grown(name):
+def test_limits_are_for_bounds_that_have_grown(name):
     first, second = map(written, EQUAL[name])
-    for seed in range(5):
-        with pytest.raises(InaccurateError, match="less accurate"):
-            verify(second, first, seed)
+    points = points_of(first, None, np.random.default_rng(0))
+    assert not Limits.of(first, points).is_worse(second)
+    assert Limits.of(second, points).is_worse(first)
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
@@ -226,17 +229,6 @@ def test_sees_branches_under_conditions_of_several_comparisons():
                 verify(written(text.format("a * 2")), written(text.format("a * 2.001")), seed)
 
 
-def test_branches_that_cannot_be_taken_end_the_search():
-    never = "logical_and(less(a, b), logical_not(less(a, b)))"
-    branches = UntakenBranches(written(f"select(less(a, b), select(less(a, b), a, c), d) + select({never}, a, b)"))
-    rng = random.Random(0)
-    times = 0
-    while not branches.all_taken:
-        branches.choose(rng)
-        times += 1
-    assert times < 10
-
-
 def test_incomparable_outputs_must_be_the_same_expression():
     lost = "a * b / (c - c)"
     verify(written(lost), written(lost))
@@ -257,17 +249,8 @@ def test_only_incomparable_outputs_stay_unchanged(recwarn):
 
 def test_a_difference_is_detected_beside_incomparable_outputs():
     lost = "a * b / (c - c)"
-    with pytest.raises(VerificationError, match=r"output 1 .* which rounding does not explain"):
+    with pytest.raises(VerificationError, match=r"output 1 .* as an expression"):
         verify(written(f"{lost}, a + b"), written("b * a * (1 / (c - c)), a - b"))
-
-
-def test_products_of_hidden_zeros_may_be_zeros_of_another_kind():
-    # each factor is 0, but for rounding, and so the product is far smaller than rounding would leave one of them
-    product = "(1 / a - 1 / a * (a * (1 / a))) * (0.001 * b * (c / d) - b * c * 0.001 / d)"
-    for seed in range(20):
-        verify(written(product), written("(0.001 * b * (c / d) - b * (c * 0.001 / d)) / a"), seed)
-        with pytest.raises(VerificationError, match="rounding"):
-            verify(written(product), written("100000 * (0.001 * b * (c / d) - b * (c * 0.001 / d)) / a"), seed)
 
 
 def growing(factor: float = 1.0, *, reordered: bool = False) -> Tape:
@@ -281,10 +264,10 @@ def growing(factor: float = 1.0, *, reordered: bool = False) -> Tape:
     return tape
 
 
-def test_overflowing_programs_are_compared_near_zero():
+def test_programs_of_high_degree_are_compared():
     for seed in range(5):
         verify(growing(), growing(reordered=True), seed)
-        with pytest.raises(VerificationError, match="which rounding does not explain"):
+        with pytest.raises(VerificationError, match="as an expression"):
             verify(growing(), growing(1.001), seed)
 
 
@@ -409,10 +392,10 @@ def with_large_number(order):
 
 def test_outputs_that_lose_digits_are_named():
     one, other = with_large_number("exact"), with_large_number("lossy")
-    with pytest.raises(InaccurateError) as caught:
-        verify(one, other)
-    assert caught.value.outputs == (1,)
-    verify(other, one)
+    verify(one, other)
+    points = points_of(one, None, np.random.default_rng(0))
+    assert Limits.of(one, points).worse(other) == [1]
+    assert Limits.of(other, points).worse(one) == []
 
 
 def test_outputs_that_lose_digits_keep_their_expressions(monkeypatch, recwarn):
@@ -422,11 +405,11 @@ def test_outputs_that_lose_digits_keep_their_expressions(monkeypatch, recwarn):
     more.outputs.append(more.add(more.multiply(0, 3), more.multiply(1, 3)))
     lossy = with_large_number("lossy")
     lossy.outputs.append(lossy.multiply(3, lossy.add(0, 1)))
-    monkeypatch.setattr(optimiser, "tidied", lambda *_: lossy)
+    monkeypatch.setattr(optimiser, "with_scaled_forms", lambda *_: lossy)
     result = optimise(more)
     assert not recwarn.list
     verify(more, result)
     assert result.operations < canonical(more).operations
-    monkeypatch.setattr(optimiser, "RESTORED", 1)
+    monkeypatch.setattr(acceptance, "RESTORED", 1)
     assert optimise(more).operations == canonical(more).operations
     assert not recwarn.list

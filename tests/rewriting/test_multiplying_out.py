@@ -15,11 +15,11 @@ from accumulus.context import Context
 from accumulus.options import SWITCH, Options
 from accumulus.programs import rewritten
 from accumulus.resubstitution import optimise as resubstitution
-from accumulus.resubstitution.universe import WORSE, OutputRounding
-from accumulus.resubstitution.values import points_of
 from accumulus.rewriting import polynomials
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.polynomials import multiplied_out
+from accumulus.rewriting.rounding import Limits, points_of
+from accumulus.tape.folding import with_folding
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.tape import Tape
 
@@ -124,6 +124,25 @@ def test_expressions_that_depend_on_rounding_or_infinity_stay(function):
     assert multiplied_out(canonical(acc.trace(function, np.array([0.1, 0.3])).tape)) is None
 
 
+def test_products_of_constants_are_folded_exactly():
+    """Rounded ones are noted; those that are no short fractions are atoms of a monomial."""
+    tape = with_folding(Tape(2))
+    numbers = [tape.constant(number) for number in (0.1, 0.3, 1.0 / 3.0, 7.0)]
+    scaled = [tape.multiply(a, b) for a, b in zip(numbers, (0, 1, 0, 1), strict=True)]
+    tape.outputs = [
+        tape.subtract(
+            tape.multiply(tape.add(scaled[0], scaled[1]), tape.add(scaled[2], scaled[3])),
+            tape.multiply(scaled[1], scaled[3]),
+        )
+    ]
+    made = multiplied_out(tape, length=np.inf)
+    assert made is not None
+    point = [Fraction(3, 7), Fraction(-5, 11)]
+    before, after = (evaluate(each, point, RATIONAL, each.folding.of) for each in (tape, made))
+    assert before == after
+    assert made.folding.fractions
+
+
 def test_constants_that_are_no_short_fractions_are_atoms():
     tape = Tape(2)
     third = tape.constant(1.0 / 3.0)
@@ -192,8 +211,8 @@ def test_expanded_terms_cancel():
     twice = expanded.multiply(expanded.constant(2.0), expanded.multiply(0, 1))
     expanded.outputs = [expanded.subtract(expanded.add(*squares), twice)]
     at = points_of(squared, np.array([[1.0, 1.0 + 1e-6], [3.0, 3.0 - 1e-5]]), np.random.default_rng(0))
-    assert OutputRounding.of(squared, at).is_worse(expanded, WORSE)
-    assert not OutputRounding.of(expanded, at).is_worse(squared, WORSE)
+    assert Limits.of(squared, at).is_worse(expanded)
+    assert not Limits.of(expanded, at).is_worse(squared)
 
 
 def tape_of(function):
@@ -203,7 +222,7 @@ def tape_of(function):
 def test_more_uncertain_programs_are_left_to_rules(monkeypatch):
     tape = tape_of(by_chain)
     short = resubstitution.optimise(tape)
-    monkeypatch.setattr(OutputRounding, "is_worse", lambda self, tape, times: True)
+    monkeypatch.setattr(Limits, "worse", lambda self, tape, times: list(range(len(tape.outputs))))
     left = resubstitution.optimise(tape)
     assert left.operations > short.operations
 
@@ -212,15 +231,17 @@ def test_rounding_is_looked_at_where_a_program_is_recalled(tmp_path, monkeypatch
     monkeypatch.setenv("ACCUMULUS_CACHE", str(tmp_path))
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setattr(resubstitution, "BRIEF", (280, 1200))  # programs by value are recalled at the same points alone
-    tape, looked = tape_of(by_chain), []
+    tape = tape_of(by_chain)
 
     def recalled(worse):
-        monkeypatch.setattr(OutputRounding, "is_worse", lambda self, tape, times: looked.append(tape) or worse)
+        looked = []
+        monkeypatch.setattr(Limits, "worse", lambda self, tape, times: looked.append(tape) or worse * [0])
         result = rewritten.rewritten(tape, Context(Options()), resubstitution.Rounds(), None)
+        assert looked
         return result.recalled, result.tape.operations
 
     turns = [recalled(worse) for worse in (False, False, True, False)]
     assert [is_recalled for is_recalled, _ in turns] == [False, True, False, True]
     operations = [operations for _, operations in turns]
-    assert operations[0] == operations[1] == operations[3] < operations[2]
-    assert len(looked) == 5
+    # what is refused is rewritten, and stored, again
+    assert operations[0] == operations[1] < operations[2] == operations[3]

@@ -109,6 +109,14 @@ def test_long_forms_are_left_alone():
     assert with_scaled_forms(tape) is tape
 
 
+def test_constants_written_by_the_user_stay():
+    """A rounded one is not taken for the short number beside it."""
+    x = np.array([0.7, 0.9])
+    program = acc.compile(lambda x: (0.1 * 3.0) * x, cache=False).compile(x)
+    assert 0.1 * 3.0 in program.tape.constants
+    assert 0.3 not in program.tape.constants
+
+
 #: Of which quotients are exact.
 POWERS = (2.0, -4.0, 0.5, 8.0)
 

@@ -300,32 +300,9 @@ CASES: dict[str, Case] = {
 }
 WAYS = ("calls", "jacobian", "map", "arrays", "jax")
 PAIRS = [(name, way) for name, case in CASES.items() for way in WAYS if way != "arrays" or case.elementwise]
-#: What fails today, by the ways in which it does.
-FAILS = {
-    "S1 root of a square": "jax",
-    "S1 roots of several squares": "calls jacobian jax",
-    "S1 a profile": "arrays jax",
-    "S1 half power of a square": "jax",
-    "S1 exponential of half a logarithm": "arrays jax",
-    "S1 cube of a root of a square": "arrays jax",
-    "S2 elementary charge": "jax",
-    "S2 elementary charge, summed": "arrays jax",
-    "S2 Boltzmann's constant": "jax",
-    "S2 Planck's constant": "jax",
-    "S2 Avogadro's number": "jax",
-    "S2 speed of light": "arrays jax",
-    "S3 guarded root": "calls jacobian arrays jax",
-    "S3 guard beside a root": "calls arrays jax",
-    "S3 guarded quotients": "calls jacobian jax",
-    "S4 polygon": "map",
-    "S4 polygon about its mean": "map",
-    "S5 root of a product": "calls jacobian arrays jax",
-    "S5 half power of a product": "calls arrays jax",
-    "S5 quarter power of a product": "calls jacobian jax",
-    "S6 logarithm of a determinant": "calls jacobian jax",
-    "S6 solution and determinant": "calls jacobian jax",
-}
-NOT_YET = pytest.mark.xfail(strict=False, reason="rewriting is not sound yet")
+#: What is less accurate than plainly, by the ways: its errors cancel plainly, which bounds on errors do not know.
+FAILS = {"S4 polygon about its mean": "map"}
+LESS_ACCURATE = pytest.mark.xfail(strict=False, reason="running bounds do not know that errors cancel")
 
 
 def chosen(name: str, way: str) -> list[str]:
@@ -380,7 +357,7 @@ def results_in(way, f, first, points, plain, folder):
 
 @pytest.mark.parametrize(
     ("name", "way"),
-    [pytest.param(*pair, marks=NOT_YET if pair[1] in FAILS.get(pair[0], "").split() else ()) for pair in PAIRS],
+    [pytest.param(*pair, marks=LESS_ACCURATE if pair[1] in FAILS.get(pair[0], "").split() else ()) for pair in PAIRS],
 )
 def test_far_from_where_they_are_prepared_derivatives_are_right(name, way, tmp_path):
     case = CASES[name]

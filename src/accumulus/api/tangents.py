@@ -31,7 +31,7 @@ from accumulus.programs.batches import first_point
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
 from accumulus.programs.forms import Forms, axes_by_position, axes_of_numbers, requested_arguments
-from accumulus.programs.kinds import COMPILED, DerivativeKind, Seeds
+from accumulus.programs.kinds import COMPILED, DerivativeKind, Seeds, in_tangent_spaces
 from accumulus.programs.selection import SelectionRequest, static_positions
 
 #: Maximum number of tangent entries for which the derivative is folded into a function of the arguments (`_Folded`).
@@ -380,7 +380,7 @@ class _Folded(Derivative):
     def __init__(self, function: _OnManifolds) -> None:
         kind = function.kind
         forms = _TangentForms(function, () if kind.has_seeds else function.differentiated, function.static)
-        shown = replace(COMPILED, name=kind.name, title=f"{kind.title} in tangent spaces")
+        shown = in_tangent_spaces(kind)
         super().__init__(function, shown, forms, replace(function.options, sparse=None))
         self._tangents = function
         self._along: _Along | None = None

@@ -37,10 +37,9 @@ from accumulus.arrays.verification import AnyEdge, Heads, verify_derivatives
 from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
-from accumulus.graph.exchanges import without_exchanges
 from accumulus.graph.linearize import linearize
 from accumulus.graph.rotations import with_rotations
-from accumulus.resubstitution.optimise import ROTATIONS, has_results_of, of_definite_matrices
+from accumulus.resubstitution.optimise import has_results_of
 from accumulus.rewriting.optimise import preview
 from accumulus.search.find import find_plan
 from accumulus.search.plan import BodyPlan, Plan
@@ -577,12 +576,9 @@ class _Accumulating:
             first = self._planned(body, active)
             made = [first]
             if self._by_products and self.context.options.compares_rewritten:  # derivatives by a theorem are first ones
-                theorems = [(turned, ROTATIONS) for turned in with_rotations(body)]
-                if (without := without_exchanges(body, None)) is not None:
-                    theorems.append((without, of_definite_matrices(body, without)))
-                for other, theorem in theorems:
+                for other in with_rotations(body):
                     planned = self._planned(other, active)
-                    if planned[1] == first[1] and has_results_of(planned[0], first[0], self.context, None, theorem):
+                    if planned[1] == first[1] and has_results_of(planned[0], first[0], self.context, None):
                         made.append(planned)
             costs = [preview(tape, self.context) for tape, _, _ in made] if len(made) > 1 else [0]
             self._accumulated[key] = made[int(np.argmin(costs))]

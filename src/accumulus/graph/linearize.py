@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, sorted_places
 from accumulus.native.state import Integers
+from accumulus.tape.folding import with_folding
 from accumulus.tape.live import needed, rules_of, signed_zeros, unattached, within_rules
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.partials import check_orders, partial
@@ -227,7 +228,7 @@ def _recorded(tape: Tape, rows: Integers, chosen: NDArray[np.bool_]) -> tuple[Ta
     sizes = np.array([template.operations for template, _ in templates], np.int64) - 1
     ends = len(tape) + np.cumsum(sizes[kind] + again)
 
-    base = tape.copy()
+    base = with_folding(tape.copy())
     recorded = commands(ends[-1] - len(tape) if len(ends) else 0)
     labels = np.empty(len(operations), np.int64)
     for k, (template, label) in enumerate(templates):

@@ -77,6 +77,21 @@ def first_point(argument: Any, axis: int | None) -> Any:
     return sys.modules["cupy"].asnumpy(point)[()] if on_device else point
 
 
+#: Number of further points of a batch at which rounding is judged: more take time before the first result, fewer miss
+#: points that are unlike the first.
+SAMPLED: Final = 6
+
+
+def later_points(arguments: Sequence[Any], axes: Sequence[int | None]) -> list[list[Any]]:
+    """Return the arguments at some points of a batch in memory, after the first, evenly distributed."""
+    last = max(point_count(arguments, axes) - 1, 0)
+    places = np.unique(np.linspace(0, last, SAMPLED + 1).astype(int))[1:]
+    return [
+        [x if axis is None else x[(slice(None),) * axis + (k,)] for x, axis in zip(arguments, axes, strict=True)]
+        for k in places.tolist()
+    ]
+
+
 def like(numbers: NDArray[Any], example: Any) -> Any:
     """Return numbers of a batch in the type of an example: integers stay integers, which may be indices."""
     if isinstance(example, np.ndarray):

@@ -29,7 +29,6 @@ from accumulus.programs.graphs import (
     linearized,
     shorter_recording,
     starts_of,
-    with_few_exchanges,
 )
 from accumulus.programs.iterated import gradient_by_loops, with_loops
 from accumulus.programs.kinds import DerivativeKind, Seeds
@@ -94,7 +93,7 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
         SizeError: if they are too many and the arrays were recorded as such.
     """
     recording, kind, selection, preparation, points = recorded
-    preparation.points = points
+    preparation.points = np.stack([*points, *preparation.others])
     if recording.loops is not None:
         recording = _as_loops(recording, preparation)
     if kind.factored:
@@ -116,7 +115,6 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
             if loops is not None:
                 return loops
             recording = recording.as_scalars()
-        recording = with_few_exchanges(recording, preparation)
         if kind.seeds is Seeds.TANGENTS:
             recording, starts = _second_products(recording, kind, kind.first, selection, preparation, points)
         else:

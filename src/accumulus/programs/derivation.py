@@ -37,7 +37,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
-from accumulus.resubstitution.optimise import BRIEF, ROTATIONS, ByValue, Theorem, has_results_of, is_by_value
+from accumulus.resubstitution.optimise import BRIEF, ROTATIONS, ByValue, has_results_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
 from accumulus.search.plan import BodyPlan, Plan
@@ -74,7 +74,7 @@ class Accumulated:
     plan: Plan  # verified plan of their accumulation
     by_value: ByValue | None = None  # record of resubstitution, if it ran
     stages: tuple[tuple[str, int], ...] = ()  # names of the stages of rewriting, and the operations that each left
-    theorem: Theorem | None = None  # theorem that gives values or derivatives of the graph
+    theorem: str | None = None  # theorem that gives values or derivatives of the graph
 
     def report(self, program: Any) -> Report:
         """Return the report: counts by method, operations by kind, time of each stage."""
@@ -222,7 +222,7 @@ def _agreeing(starts: Sequence[Start], preparation: Preparation, skipped: int) -
         agreeing = [
             (start, sum(needed(_without(tape, skipped))))
             for start, tape in zip(starts, tapes, strict=True)
-            if not start.theorem or has_results_of(tape, tapes[0], context, points, start.theorem)
+            if not start.theorem or has_results_of(tape, tapes[0], context, points)
         ]
         least, is_thorough = min(count for _, count in agreeing), context.options.effort == "thorough"
         return [start for start, count in agreeing if start.plan or count <= CLOSE * least or is_thorough], tapes[0]
@@ -376,7 +376,7 @@ def _compilable(
             each.steps = None
     with preparation.stage("optimise"):
         if context.options.rewrites:
-            optimise_bodies(maps, context)
+            optimise_bodies(maps, context, tape, preparation.points)
         else:
             for each in maps:
                 each.body = canonical(each.body, each.sensitive)

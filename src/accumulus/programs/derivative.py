@@ -23,7 +23,16 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.variables import GONE
 from accumulus.options import Objective, Options, check_threads
 from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
-from accumulus.programs.batches import check_options, first_point, is_lazy, is_on_device, like, point_count, stand_in
+from accumulus.programs.batches import (
+    check_options,
+    first_point,
+    is_lazy,
+    is_on_device,
+    later_points,
+    like,
+    point_count,
+    stand_in,
+)
 from accumulus.programs.calls import BatchPoints, FastPath, beside_constants, no_fast_path
 from accumulus.programs.cases import Cases, GrownError
 from accumulus.programs.choice import Recorded, program_of
@@ -375,7 +384,7 @@ class Derivative:
         points = 1 if out is not None else point_count(arguments, axes)
         make = partial(self._further, point, shared)
         while True:
-            cases, program = self._compiled(point, call, shared, points)
+            cases, program = self._compiled(point, call, shared, points, partial(later_points, arguments, axes))
             kernel = cases.kernel(program, make)
             with suppress(GrownError):  # then start again: at most as often as there are cases
                 result = program.batch_along(
@@ -461,12 +470,25 @@ class Derivative:
         return form, tuple(numbers)
 
     def _compiled(
-        self, examples: Sequence[Any], first: Call, shared: tuple[bool, ...] = (), points: int = 1
+        self,
+        examples: Sequence[Any],
+        first: Call,
+        shared: tuple[bool, ...] = (),
+        points: int = 1,
+        others: Callable[[], Sequence[Sequence[Any]]] = tuple,
     ) -> tuple[Cases, CompiledProgram]:
-        """Return all programs for arguments of these shapes, and the one for this point."""
+        """Return all programs for arguments of these shapes, and the one for this point.
+
+        Args:
+            examples: arguments at the point.
+            first: kind of the first call.
+            shared: for each numeric argument, True if all points share it.
+            points: number of points of a batch.
+            others: function that returns arguments at other points, at which rounding is judged, too.
+        """
         here = self._here()
         if here is not self:
-            return here._compiled(examples, first, shared, points)
+            return here._compiled(examples, first, shared, points, others)
         key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
         program = None if cases is None else cases.at(examples)
@@ -478,7 +500,7 @@ class Derivative:
                     cases = program = None
                 elif cases is None or program is None:
                     opens = self._opens_indices(cases, first)
-                    built = self._build(examples, first, shared, points, opens_indices=opens)
+                    built = self._build(examples, first, shared, points, others, opens_indices=opens)
                     if cases is None:
                         cases, program = Cases(built), built
                         self._programs[key] = cases
@@ -672,10 +694,11 @@ class Derivative:
         first: Call,
         shared: tuple[bool, ...],
         points: int,
+        others: Callable[[], Sequence[Sequence[Any]]],
         *,
         opens_indices: bool = False,
     ) -> CompiledProgram:
-        return self._made(examples, first, shared, points, opens_indices=opens_indices)
+        return self._made(examples, first, shared, points, others, opens_indices=opens_indices)
 
     def _opens_indices(self, cases: Cases | None, first: Call) -> bool:
         """Return True if long arrays of indices among the arguments are to be inputs of the next program.
@@ -738,6 +761,7 @@ class Derivative:
         first: Call,
         shared: tuple[bool, ...],
         points: int,
+        others: Callable[[], Sequence[Sequence[Any]]] = tuple,
         *,
         at_once: bool = False,
         opens_indices: bool = False,
@@ -750,6 +774,8 @@ class Derivative:
                 recorded = self._recorded(
                     examples, preparation, at_once=at_once, opens_indices=opens_indices, recording=recording
                 )
+                shapes = recorded.recording.argument_shapes
+                preparation.others = [as_inputs(as_reals(each, shapes), shapes) for each in others()]
                 check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
                 key = self._key_to_share(recorded, first, shared)
                 if key is not None and key in ACTIVE.prepared:

@@ -18,9 +18,8 @@ no longer depends on an argument after rewriting, the Jacobian would have fewer 
 function is differentiated as recorded.
 
 **Starts by a theorem.** Rotations by vectors have short derivatives that no elimination order of their operations finds
-(`accumulus.graph.rotations`), and linear systems with definite matrices need no exchanges of rows
-(`accumulus.graph.exchanges`). A function with them has one more start, whose derivatives are compared with those of the
-first.
+(`accumulus.graph.rotations`). A function with them has one more start, whose derivatives are proved equal to those of
+the first.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from numpy.typing import NDArray
 from accumulus.context import Context
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.recorder import Recording
-from accumulus.graph.exchanges import without_exchanges
 from accumulus.graph.graph import DifferentiationGraph, are_selected
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.graph.rotations import with_rotations
@@ -49,9 +47,6 @@ from accumulus.programs.waves import with_sums_of_waves
 from accumulus.resubstitution.optimise import (
     ROTATIONS,
     WAVES,
-    Theorem,
-    has_results_of,
-    of_definite_matrices,
     shorter_by_angles,
 )
 from accumulus.rewriting.optimise import MOVES, Rounds, preview
@@ -258,9 +253,6 @@ ALONE: Final = Rounds(MOVES // 2, (0.35, 0.5))
 #: derivatives multiply.
 MOST: Final = 2_000
 _SHARE: Final = 0.3
-#: Maximum number of operations of a function from which exchanges of rows are left out. A larger number takes seconds,
-#: a smaller one leaves selects, which are most operations of long systems.
-MOST_EXCHANGED: Final = 50_000
 #: A Jacobian is formed if it takes at most this many products and sums for each edge; a direction takes one. With a
 #: larger number, Jacobians are formed that cost more than the sweeps they replace; with a smaller one, shorter products
 #: are missed.
@@ -296,7 +288,7 @@ class Start:
     plan: Plan | None = None  # plan for the graph; None if it is still to be found
     is_short: bool = False  # True if the differentiated function has been rewritten
     # theorem that gives values or derivatives, so that the emitted ones are compared with those of the first start
-    theorem: Theorem | None = None
+    theorem: str | None = None
 
 
 def shorter_recording(
@@ -318,23 +310,6 @@ def shorter_recording(
     if _with_tangents(made) >= _with_tangents(tape):
         return None
     return recording.computing(made)
-
-
-def with_few_exchanges(recording: Recording, preparation: Preparation) -> Recording:
-    """Return the recording without exchanges of rows in linear systems, if they are not needed, for second derivatives.
-
-    Derivatives of solutions are attached. Those of second order are verified with the graph of the gradient.
-    """
-    options, points = preparation.options, preparation.points
-    if recording.loops is not None or not options.compares_rewritten or recording.scalars.operations > MOST_EXCHANGED:
-        return recording
-    tape = recording.scalars
-    with preparation.stage("linearize"):
-        without = without_exchanges(tape, points)
-        if without is None:
-            return recording
-        is_right = has_results_of(without, tape, preparation.context, points, of_definite_matrices(tape, without))
-    return recording.computing(without) if is_right else recording
 
 
 def jacobian_starts(
@@ -364,7 +339,7 @@ def jacobian_starts(
             with preparation.stage("linearize"):
                 shorter = linearized(short, kind, selection, preparation.name)
             linearization = shorter if _have_same_pattern(linearization, shorter) else linearization
-    others = _by_theorems(recording, kind, selection, preparation, linearization, is_long=is_long)
+    others = [] if is_long else _by_theorems(recording, kind, selection, preparation, linearization)
     return [Start(linearization), *others]
 
 
@@ -374,8 +349,6 @@ def _by_theorems(
     selection: Selection,
     preparation: Preparation,
     linearization: Linearization,
-    *,
-    is_long: bool = False,
 ) -> list[Start]:
     """Return starts with the same pattern as the graph of a recording, in which theorems give values or derivatives.
 
@@ -385,23 +358,16 @@ def _by_theorems(
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
         linearization: graph of the recording.
-        is_long: if True, only try the theorem that shortens the function, too.
     """
     options, points, tape = preparation.options, preparation.points, recording.scalars
-    if not options.compares_rewritten or tape.operations > MOST_EXCHANGED:
+    if not (options.compares_rewritten and kind.derivatives and tape.operations <= MOST):
         return []
-    made: list[tuple[Recording, Theorem]] = []
-    waves = None
     with preparation.stage("linearize"):
-        if kind.derivatives and not is_long and tape.operations <= MOST:
-            made += [(recording.computing(other), ROTATIONS) for other in with_rotations(tape, recording.results)]
-            waves = with_sums_of_waves(tape, recording.results, preparation.context, points)
-        without = without_exchanges(tape, points)
+        made = [(recording.computing(other), ROTATIONS) for other in with_rotations(tape, recording.results)]
+        waves = with_sums_of_waves(tape, recording.results, preparation.context, points)
     if waves is not None:
         by_waves = recording.computing(waves)
         made.append((shorter_recording(by_waves, preparation, BEFORE[1]) or by_waves, WAVES))
-    if without is not None:
-        made.append((recording.computing(without), of_definite_matrices(tape, without)))
     with preparation.stage("linearize"):
         starts = [
             Start(linearized(other, kind, selection, preparation.name), theorem=theorem) for other, theorem in made

@@ -6,7 +6,7 @@ functions. A new kind is a row here, and a function in `accumulus.api` that docu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -112,3 +112,8 @@ KINDS: Final = {
         *(LINEAR_OPERATOR, VALUE_GRADIENT_HESSIAN),
     )
 }
+
+
+def in_tangent_spaces(kind: DerivativeKind) -> DerivativeKind:
+    """Return the kind of a function that computes derivatives in tangent spaces."""
+    return replace(COMPILED, name=kind.name, title=f"{kind.title} in tangent spaces")

@@ -21,14 +21,12 @@ from accumulus.native.state import Integers
 from accumulus.programs.sparse import Nonzeros
 from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.resubstitution.optimise import (
-    is_more_uncertain,
     looks_at_points,
     rewrite,
     store_tape,
     stored_tape,
     tape_key,
 )
-from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.search.find import find_plan
 from accumulus.tape.live import as_written, needed, signed_rows
@@ -63,14 +61,7 @@ def rewritten(
     with context.paused():
         looks = looks_at_points(tape, options.effort)
         key = tape_key(tape, context, kept_outputs, rounds, points if looks else None)
-        stored = stored_tape(key, tape, kept_outputs) if cached else None
-        if (
-            stored is not None
-            and not looks
-            and stored[1].get("multiplied")
-            and is_more_uncertain(canonical(tape), stored[0], context, points)
-        ):
-            stored = None
+        stored = stored_tape(key, tape, context, points, kept_outputs) if cached else None
     if stored is not None:
         shorter, notes = stored
         context.recall(notes["work"])
@@ -80,8 +71,7 @@ def rewritten(
     made = rewrite(
         tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, alternatives=sources, notes=notes
     )
-    # candidates refused at these points may hold at others
-    if cached and not context.cut_short and notes.get("multiplied", True):
+    if cached and not context.cut_short:
         store_tape(key, made, notes | {"work": context.spent - before})
     return Rewritten(made, False, _stages(notes))
 

@@ -121,6 +121,7 @@ def _with_sums(tape: Tape, waves: _Waves, first: int, points: Reals | None) -> T
     """Return the program with the sum of all strengths as that of one speed; None if no such sum is short."""
     inputs, speeds = tape.inputs, range(len(waves.speeds))
     made = Tape(inputs)
+    made.folding = waves.strengths.folding
     plain = Copy(tape, made, {k: k for k in range(inputs)})
     for reference in range(inputs, len(tape)):
         plain.record(reference)

@@ -8,21 +8,15 @@ become symbols again. An identity that is short and follows by multiplying out i
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from accumulus.errors import VerificationError
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.resubstitution.proofs import are_equal_somewhere, prove
 from accumulus.resubstitution.values import Definition, Reading, Values, normal
-from accumulus.rewriting.equivalence import verify_by_any
-from accumulus.rewriting.running import ANGLES, EXPONENTIALS
-from accumulus.tape.interpreter import Domain, evaluate, run
+from accumulus.tape.interpreter import Domain, run
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
@@ -30,14 +24,7 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 #: report, fewer leave identities without short formulas.
 MOST_TRIED: Final = 60_000
 EACH_TRIED: Final = 20
-#: Real points at which formulas are compared first, and the relative difference from which they are distinct. More
-#: points and a smaller difference decide more formulas before the slow proof, until rounding decides for equal ones.
-POINTS: Final = 4
-FAR: Final = 1e-7
-#: Sums and products of multiples of 1/SHORT are rarely rounded. A larger number trusts exact comparison where rounding
-#: has begun, a smaller one expands formulas that need not be.
-SHORT: Final = 1 << 10
-_WITH_LAWS: Final = frozenset({BY_NAME["sqrt"].code, *EXPONENTIALS, *ANGLES})
+_OF_ANGLES: Final = frozenset(BY_NAME[name].code for name in ("sin", "cos"))
 _BOOLEAN: Final = frozenset(row.code for row in OPERATIONS if row.result == "boolean")
 
 
@@ -51,7 +38,8 @@ class Identity:
         rewritten: formula of the rewritten program.
         where: definitions of names in both.
         times: number of pairs of values that the identity makes equal.
-        is_proved: True if it is proved as an identity of polynomials; False if it was tested with numbers.
+        is_proved: True if it is proved as an identity of rational functions; False for sums of angles, whose addition
+            theorems it needs, and for formulas of high degree.
     """
 
     original: str
@@ -146,8 +134,7 @@ class _Finder:
         if reference >= 0:
             return base.meanings[reference]
         number = base.tape.value_of(reference)
-        value = next((v for v, n in self._values.numbers.items() if n == abs(number)), None)
-        return value if value is None or number >= 0 else -value
+        return next((v if n == number else -v for v, n in self._values.numbers.items() if abs(n) == abs(number)), None)
 
     # Formulas ------------------------------------------------------------------------------------------------------
 
@@ -211,6 +198,7 @@ class _Finder:
         """Return a tape with some sides of a pair as outputs: 0 is the original formula, 1 the new one."""
         symbols = self._symbols(pair, written)
         tape = Tape(len(symbols))
+        tape.folding = self._values.base.tape.folding
         references: dict[int, int] = {symbol: k for k, symbol in enumerate(symbols)}
 
         def of(value: int) -> int:
@@ -240,18 +228,12 @@ class _Finder:
         return self._tape(pair, written, (0,)), self._tape(pair, written, (1,))
 
     def _is_equal(self, pair: _Pair, written: Set[int]) -> bool:
-        """Return True if both sides are equal up to rounding, for all values of the symbols."""
+        """Return True if both sides are equal for all values of the symbols."""
         both = self._tape(pair, written, (0, 1))
         self._tried += EACH_TRIED + both.operations
         if both.outputs[0] == both.outputs[1] or are_equal_somewhere(both):
             return True
-        if _is_exact(both) or _is_apart(both):
-            return False
-        try:
-            verify_by_any(*self._sides(pair, written))
-        except VerificationError:
-            return False
-        return True
+        return not _OF_ANGLES.isdisjoint(both.codes) and are_equal_somewhere(both, sums_of_angles=True)
 
     # Text -----------------------------------------------------------------------------------------------------------
 
@@ -267,32 +249,38 @@ class _Finder:
         unused = _letters()
         names: dict[int, tuple[int, str]] = {}
 
-        def name_of(symbol: int) -> tuple[int, str]:
-            if symbol not in names:
-                names[symbol] = self._name(symbol) if are_named else (1, "")
-                if not names[symbol][1]:
-                    names[symbol] = 1, next(unused)
-            return names[symbol]
-
         uses = self._uses(pair, written)
         where: dict[int, str] = {}
 
         def of(value: int) -> _Text:
             sign, node = (1 if value > 0 else -1), abs(value)
             if node in self._values.numbers:
-                return _Text(sign, f"{self._values.numbers[node]:.15g}", 2)
+                number = self._values.numbers[node]
+                return _Text(sign if number >= 0.0 else -sign, f"{abs(number):.15g}", 2)
             definition = self._define(node, written)
             if definition is None or (uses[node] > 1 and definition.code != COPY):
-                name_sign, name = name_of(node)
-                if definition is not None and node not in where:
+                if node in names:
+                    return _Text(sign * names[node][0], names[node][1], 2)
+                name_sign, name = self._name(node) if are_named else (1, "")
+                has_letter = not name
+                name = name or next(unused)
+                if definition is not None:
                     where[node] = ""
-                    text = str(_formula(definition, of).times(name_sign))
-                    where[node] = "" if text == name else f"{name} = {text}"
+                    text = _formula(definition, of)
+                    # signs of values are arbitrary: a letter stands for what is written without one
+                    name_sign = text.sign if has_letter else name_sign
+                    text = text.times(name_sign)
+                    where[node] = "" if str(text) == name else f"{name} = {text}"
+                elif has_letter:
+                    name_sign = sign
+                names[node] = name_sign, name
                 return _Text(sign * name_sign, name, 2)
             return _formula(definition, of).times(sign)
 
-        original = str(_formula(pair.original, of))
-        rewritten = str(of(pair.value) if pair.rewritten is None else _formula(pair.rewritten, of))
+        first = _formula(pair.original, of)
+        second = of(pair.value) if pair.rewritten is None else _formula(pair.rewritten, of)
+        # both sides may be the negative of what is written
+        original, rewritten = str(first.times(first.sign)), str(second.times(first.sign))
         proved = are_named and prove(*self._sides(pair, written)).is_whole
         return Identity(original, rewritten, tuple(filter(None, where.values())), 1, proved)
 
@@ -312,21 +300,6 @@ class _Finder:
             return definition.sign, f"{OPERATIONS[definition.code].name}({'-' if inner < 0 else ''}{name})"
         sign, reference = self._references.get(value, (1, -1))
         return sign, f"t{reference}" if reference >= 0 else ""
-
-
-def _is_exact(tape: Tape) -> bool:
-    """Return True if formulas that are equal must be equal as polynomials: no rounded numbers, roots or laws."""
-    finite = [number * SHORT for number in tape.constants if math.isfinite(number)]
-    has_laws = bool(_WITH_LAWS.intersection(tape.codes))
-    return not has_laws and all(number == round(number) for number in finite)
-
-
-def _is_apart(tape: Tape) -> bool:
-    """Return True if both outputs differ at real points by far more than rounding."""
-    points = np.random.default_rng(0).uniform(0.5, 1.5, (tape.inputs, POINTS))
-    one, two = evaluate(tape, list(points))
-    with np.errstate(all="ignore"):
-        return bool((np.abs(one - two) > FAR * (np.abs(one) + np.abs(two))).all())
 
 
 # Formulas as text, with few brackets ---------------------------------------------------------------------------------

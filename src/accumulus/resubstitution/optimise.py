@@ -16,6 +16,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -29,19 +30,27 @@ from accumulus.context import Context
 from accumulus.errors import VerificationError
 from accumulus.options import Effort, Options
 from accumulus.resubstitution.angles import with_sums_of_angles
+from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Definedness, Verification, all_choices, verify_by_any
-from accumulus.rewriting.optimise import Rounds, by_rules, sketch, tidied
+from accumulus.rewriting.equivalence import Verification
+from accumulus.rewriting.optimise import Rounds, by_rules, sketch
 from accumulus.rewriting.polynomials import multiplied_out
-from accumulus.rewriting.running import COMPARISONS
+from accumulus.rewriting.scaling import with_scaled_forms
+from accumulus.tape.columns import references_in
+from accumulus.tape.folding import with_folding, with_noted_folding
+from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.live import with_used_constants
+from accumulus.tape.moving import narrowed
+from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     from accumulus.resubstitution.identities import Identity
     from accumulus.resubstitution.proofs import Proof
+    from accumulus.rewriting.rounding import RealPoints
     from accumulus.tape.fusion import Map
+    from accumulus.tape.program import Program
 
 #: Most operations of a program for resubstitution: the time for a round grows faster than the program, so longer ones
 #: see few rounds; a smaller number leaves operations that rules cannot remove.
@@ -63,10 +72,6 @@ LAST: Final = 2.0
 #: Number of rounds for which work is reserved while starting programs are made: more rounds leave out starting programs
 #: under short limits, fewer leave no time to combine them.
 KEPT: Final = 2.5
-#: Number of further seeds of rules, and of seeds of resubstitution by default, if a program is not defined where the
-#: given one is; and their distance. More take time before the given program is kept, fewer keep it more often.
-TRIED_AGAIN: Final = 2
-SPREAD: Final = 1000
 #: Sizes, in operations, for which the default effort runs resubstitution once. Below, its cost exceeds its gain; above,
 #: it delays the first results.
 BRIEF: Final = (60, 1200)
@@ -75,6 +80,7 @@ SHORT: Final = 280
 #: Number that stands for ∞ in comparisons while programs are rewritten; arithmetic with it overflows.
 LARGEST_NUMBER: Final = float(np.finfo(np.float64).max)
 _FIELD: Final = frozenset((ADD, SUBTRACT, MULTIPLY, NEGATIVE))
+_COMPARISONS: Final = [row.code for row in OPERATIONS if row.jumps and row.result == "boolean"]
 
 
 def is_by_value(tape: Tape, effort: str) -> bool:
@@ -154,14 +160,15 @@ def rewrite(
         points: points of the domain, (points, inputs).
         alternatives: function that yields other programs with the same outputs, whose values are candidates, if time
             permits.
-        notes: dict that receives facts fit for JSON: "multiplied", True if by default the tape was multiplied out,
-            False if rounding at the points forbids it; "stages", names of stages and the operations that each left.
+        notes: dict that receives facts fit for JSON: "stages", names of stages and the operations that each left.
     """
     notes = {} if notes is None else notes
     stages: list[tuple[str, int]] = notes.setdefault("stages", [])
-    effort, seed, dtype = context.options.effort, context.options.seed, context.options.dtype
+    effort, seed = context.options.effort, context.options.seed
     # values with infinite numbers have no digits to be compared by: inf // x is infinite at 0, and no number elsewhere
-    tape, is_finite = _with_finite_numbers(tape, kept_outputs) if isinstance(tape, Tape) else (tape, False)
+    is_finite = False
+    if isinstance(tape, Tape):
+        tape, is_finite = _with_finite_numbers(with_folding(tape), kept_outputs)
     bounded = _with_bounded_comparisons(tape) if isinstance(tape, Tape) and not is_finite else None
     if bounded is not None:
 
@@ -184,49 +191,30 @@ def rewrite(
         if unbounded is not None:
             return unbounded
         stages.clear()
-    defined = Definedness(tape, points) if isinstance(tape, Tape) else None
+    original = Original(tape, context, points, kept_outputs) if isinstance(tape, Tape) else None
 
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
         within = context.having(effort=effort, seed=seed + turn)
-        made = by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
-        if defined is None or defined.includes(made) or not defined.includes(tape):
-            return made
-        for again in range(1, TRIED_AGAIN + 1):
-            within = context.having(effort=effort, seed=seed + turn + SPREAD * again)
-            made = by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds)
-            if defined.includes(made):
-                return made
-        return canonical(tape, kept_outputs)
+        return by_rules(tape, within, kept_outputs=kept_outputs, rounds=rounds, original=original)
 
     def by_default() -> Tape:
         # kept outputs are differentiated afterwards, and tapes with special rounds have little to gain
         is_usual = is_finite and not kept_outputs and rounds in (None, Rounds())
         # resubstitution must not delay the first results
         is_brief = is_usual and BRIEF[0] <= tape.operations <= BRIEF[1]
-        result = None
-        for again in range(TRIED_AGAIN if is_brief else 0):
-            if context.left <= ROUND * tape.operations:
-                break
-            within = context.having(effort="balanced", seed=seed + SPREAD * again)
-            made = resubstitute_once(tape, within, points)
-            if defined is None or defined.includes(made):
-                result = made
-                stages.append(("rules and resubstitution", result.operations))
-                break
-        if result is None:
+        if is_brief and context.left > ROUND * tape.operations and original is not None:
+            result = resubstitute_once(tape, context.having(effort="balanced"), original)
+            stages.append(("rules and resubstitution", result.operations))
+        else:
             result = rewritten("balanced", tape, 0)
             stages.append(("rules", result.operations))
         # terms of short programs, and of polynomials like rotations and poses, cancel when they are multiplied out
         is_short = is_usual and tape.operations < SHORT
         is_polynomial = is_usual and tape.operations <= BRIEF[1] and _FIELD.issuperset(tape.codes[tape.inputs :])
         if (is_short or is_polynomial) and context.left > ROUND * tape.operations:
-            multiplied = from_polynomials(tape, result, context.having(effort="balanced"))
+            multiplied = from_polynomials(tape, result, context.having(effort="balanced"), original)
             if multiplied is not None:
-                is_refused = is_more_uncertain(canonical(tape), multiplied, context, points)
-                is_refused |= not (defined is None or defined.includes(multiplied))
-                if effort == "balanced":
-                    notes["multiplied"] = not is_refused
-                result = result if is_refused else multiplied
+                result = multiplied
                 stages.append(("multiplied out, and rules", result.operations))
         return result
 
@@ -242,12 +230,17 @@ def rewrite(
     start = canonical(tape, kept_outputs)
     if is_finite and start.operations and context.left > ROUND * tape.operations:
         of_sums = with_sums_of_angles(start, kept_outputs)
-        by_value = Resubstitution(start, kept_outputs, points, seed, dtype, sums_of_angles=of_sums is not None)
+        if of_sums is not None:
+            original = Original(tape, context, points, kept_outputs, sums_of_angles=True)
+        assert original is not None
+        by_value = Resubstitution(original, kept_outputs, seed)
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
         for other in chain((of_sums,), alternatives()):
             if context.left < KEPT * ROUND * tape.operations:
                 break
-            if other is not None and other.operations <= MOST_OPERATIONS and by_value.is_same(other):
+            if other is not None and other.folding is None:
+                other.folding = tape.folding
+            if other is not None and other.operations <= MOST_OPERATIONS and original.is_same(other):
                 sources.append(other)
                 pool.append(rewritten("balanced", other, 1))
         # leave out the default effort's program, from which resubstitution finds no other
@@ -261,7 +254,7 @@ def rewrite(
             cheapest = by_value.cheapest(
                 programs, moves, context, seed + turn, is_last=is_last, has_helpers=has_helpers
             )
-            cheapest = best if defined is None or not defined.includes(cheapest) else cheapest
+            cheapest = cheapest if original is not None and original.accepts(cheapest) else best
             again = rewritten("balanced", cheapest, turn)
             best = min(best, cheapest, again, key=cost)
             pool[turn % len(pool)] = rewritten("balanced", sources[turn % len(pool)], turn + 2)
@@ -315,7 +308,7 @@ def _with_numbers_compared(tape: Tape, others: Mapping[float, float]) -> Tape | 
     if not {*others.values()}.isdisjoint(tape.constants):
         return None
     rows = rows_of(tape, tape.inputs)
-    rows = rows[~np.isin(rows[:, 0], list(COMPARISONS))]
+    rows = rows[~np.isin(rows[:, 0], _COMPARISONS)]
     elsewhere = np.concatenate([rows[:, 1:].reshape(-1), np.array(tape.outputs, np.int64)])
     numbers = np.array(tape.constants)[-1 - elsewhere[elsewhere < 0]]
     if not others.keys().isdisjoint(numbers.tolist()):
@@ -328,28 +321,12 @@ def _with_numbers_compared(tape: Tape, others: Mapping[float, float]) -> Tape | 
 # By a theorem --------------------------------------------------------------------------------------------------------
 
 
-class Theorem(NamedTuple):
-    """A theorem that gives a function or its derivatives in another form."""
-
-    name: str  # for reports
-    of_reals: bool = False  # True if it holds for real numbers alone, since it has roots of products
+#: Theorems about derivatives of rotations, and strengths of waves, for reports.
+ROTATIONS: Final = "left Jacobian of rotations"
+WAVES: Final = "Roe's property: strengths of waves that add up to a jump"
 
 
-#: Theorems about derivatives of rotations, strengths of waves, and solutions of linear systems.
-ROTATIONS: Final = Theorem("left Jacobian of rotations")
-WAVES: Final = Theorem("Roe's property: strengths of waves that add up to a jump", of_reals=True)
-EXCHANGES: Final = Theorem("positive definite matrices need no exchanges of rows")
-
-
-def of_definite_matrices(tape: Tape, without: Tape) -> Theorem:
-    """Return the theorem by which a program `without` exchanges of rows has the results of another one."""
-    # the sign of a determinant depends on exchanges, and logarithms of pivots have laws for real numbers
-    return EXCHANGES._replace(of_reals=not is_equal(canonical(tape), without))
-
-
-def has_results_of(
-    tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None, theorem: Theorem
-) -> bool:
+def has_results_of(tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
     """Return True if a program by a theorem has the results of another one, as accurate, and defined as widely.
 
     Args:
@@ -357,18 +334,14 @@ def has_results_of(
         other: the other program.
         context: options and deadline.
         points: points of the domain, (points, inputs).
-        theorem: the theorem.
     """
-    # without dead operations, among which may be comparisons that the other program has not
-    start, tape = canonical(other), canonical(tape)
-    if theorem.of_reals and points is not None and len(points):
-        # a root of a square is its base for one sign alone
-        points = np.concatenate([points, points[0] * (1.0 - 2.0 * np.eye(points.shape[1])), -points[:1]])
-    if not (theorem.of_reals or is_equal(start, tape)):
-        return False
-    if is_more_uncertain(start, tape, context, points, by_theorem=True):
-        return False
-    return Definedness(start, points).includes(tape)
+    # theorems leave operations before comparisons as they are, but for the arguments of absolute values
+    original = Original(with_folding(other), context, points, bits_matter=False)
+    start = original.start
+    if tape.folding is not None and start.folding is not None:
+        for number, fraction in tape.folding.fractions.items():
+            start.folding.note(number, fraction)
+    return original.accepts(canonical(with_noted_folding(tape.copy(), start)))
 
 
 # Multiplied out, by default ------------------------------------------------------------------------------------------
@@ -383,15 +356,16 @@ TRIED: Final = 1.35
 DECIDED: Final = 70
 
 
-def from_polynomials(tape: Tape, simplified: Tape, context: Context) -> Tape | None:
+def from_polynomials(tape: Tape, simplified: Tape, context: Context, original: Original | None = None) -> Tape | None:
     """Return the multiplied-out program, rewritten by rules; None if it is no shorter.
 
     Args:
         tape: tape to multiply out.
         simplified: the tape as rewritten by rules without multiplying out.
         context: options and deadline.
+        original: original program, whose outputs the result has to keep; by default the given tape.
     """
-    start = canonical(tape)
+    start = canonical(with_folding(tape))
     context.spend(MULTIPLIED * start.operations)
     multiplied = multiplied_out(start)
     if multiplied is None or multiplied.operations > TRIED * start.operations:
@@ -400,49 +374,12 @@ def from_polynomials(tape: Tape, simplified: Tape, context: Context) -> Tape | N
     # later stages remove most changes of sign
     if rough.operations - rough.codes.count(NEGATIVE) >= simplified.operations:
         return None
-    if not is_equal(start, rough):
+    original = original or Original(start, context, None)
+    if not original.is_same(rough):
         return None
     context.spend(ROUNDED)
-    made = by_rules(tape, context, begin_with=rough)
+    made = by_rules(tape, context, begin_with=rough, original=original)
     return made if made.operations < simplified.operations else None
-
-
-def is_equal(start: Tape, rewritten: Tape) -> bool:
-    """Return True if a program passes the verification against another one."""
-    try:
-        verify_by_any(start, rewritten)
-    except VerificationError:
-        return False
-    return True
-
-
-def is_more_uncertain(
-    start: Tape,
-    rewritten: Tape,
-    context: Context,
-    points: NDArray[np.float64] | None,
-    *,
-    sums_of_angles: bool = False,
-    by_theorem: bool = False,
-) -> bool:
-    """Return True if rounding makes an output of a program much less accurate than in another one, at some point.
-
-    Args:
-        start: the other program.
-        rewritten: the program.
-        context: options and deadline.
-        points: points of the domain, (points, inputs).
-        sums_of_angles: if True, angles are known to one unit in the last place.
-        by_theorem: if True, the formulas of the program are known to be as accurate as others: larger bounds are
-            allowed, since bounds of long formulas exceed their errors.
-    """
-    with context.paused():
-        from accumulus.resubstitution.universe import OVERSTATED, WORSE, OutputRounding  # only some processes need it
-        from accumulus.resubstitution.values import points_of
-    options = context.options
-    at = points_of(start, points, np.random.default_rng(options.seed), options.dtype, few=True)
-    at = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
-    return OutputRounding.of(start, at).is_worse(rewritten, OVERSTATED if by_theorem else WORSE)
 
 
 def shorter_by_angles(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
@@ -453,11 +390,10 @@ def shorter_by_angles(tape: Tape, context: Context, points: NDArray[np.float64] 
         context: options and deadline.
         points: points of the domain, (points, inputs).
     """
-    start = canonical(tape)
-    made = with_sums_of_angles(start)
-    if made is None or made.operations >= start.operations or not is_equal(start, made):
-        return tape
-    return tape if is_more_uncertain(start, made, context, points, sums_of_angles=True) else made
+    original = Original(with_folding(tape), context, points, sums_of_angles=True)
+    made = with_sums_of_angles(original.start)
+    is_shorter = made is not None and made.operations < original.start.operations
+    return made if made is not None and is_shorter and original.accepts(made) else tape
 
 
 # Once, by default ----------------------------------------------------------------------------------------------------
@@ -484,48 +420,98 @@ NEARLY_ALL: Final = 0.985
 FEWEST: Final = 50
 
 
-def resubstitute_once(tape: Tape, context: Context, points: NDArray[np.float64] | None) -> Tape:
+def resubstitute_once(tape: Tape, context: Context, original: Original) -> Tape:
     """Return a tape with the same inputs and outputs, and never more operations, verified.
 
     Args:
         tape: tape to rewrite.
         context: options and deadline.
-        points: points of the domain, (points, inputs).
+        original: the same as an original program.
     """
     with context.paused():
         from accumulus.resubstitution.resubstitute import Resubstitution  # only some processes need it
     rounds, options = Rounds(), context.options
-    start = canonical(tape)
+    start = original.start
     if not start.operations:
-        return by_rules(tape, context, rounds=rounds)
+        return by_rules(tape, context, rounds=rounds, original=original)
     moves = OF_SHORT if tape.operations < SHORT else OF_LONG
     rough = sketch(start, moves.before, context, is_last=False)
     if start.operations > LARGE and rough.operations > LEFT * start.operations:
         left = FEWEST if rough.operations > NEARLY_ALL * start.operations else moves.after
-        return by_rules(tape, context, rounds=replace(rounds, moves=left), begin_with=rough)
+        return by_rules(tape, context, rounds=replace(rounds, moves=left), begin_with=rough, original=original)
 
     def finish(program: Tape) -> Tape:
-        return tidied(sketch(program, moves.after, context), start)
+        return with_scaled_forms(sketch(program, moves.after, context))
 
-    by_value = Resubstitution(start, 0, points, options.seed, options.dtype, few=True)
+    by_value = Resubstitution(original, 0, options.seed)
     candidate = by_value.cheaper(rough, moves.selection * rough.operations, context, options.seed, finish)
-    if candidate is not None and candidate.operations < start.operations:
+    if candidate is not None and candidate.operations < start.operations and original.accepts(candidate):
         return candidate
-    return by_rules(tape, context, rounds=replace(rounds, moves=rounds.moves - moves.before), begin_with=rough)
+    left = rounds.moves - moves.before
+    ruled = by_rules(tape, context, rounds=replace(rounds, moves=left), begin_with=rough, original=original)
+    try:
+        restored = None if candidate is None else original.restored(candidate, ruled)
+    except VerificationError:  # an equality by chance
+        restored = None
+    return ruled if restored is None or restored.operations >= ruled.operations else restored
 
 
 # Programs over arrays ------------------------------------------------------------------------------------------------
 
 
-def optimise_bodies(maps: Sequence[Map], context: Context) -> None:
-    """Replace the bodies of maps by cheaper ones, most frequently run bodies first; equal bodies become one."""
-    rewritten: dict[str, Tape] = {}
-    for each in sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True):
+#: Number of instances of a body at whose operands rounding is judged: more take time for each body, fewer miss
+#: instances that are unlike the others.
+INSTANCES: Final = 8
+
+
+def optimise_bodies(
+    maps: Sequence[Map], context: Context, program: Program | None = None, points: NDArray[np.float64] | None = None
+) -> None:
+    """Replace the bodies of maps by cheaper ones, most frequently run bodies first; equal bodies become one.
+
+    Args:
+        maps: the maps.
+        context: options and deadline.
+        program: program that they belong to.
+        points: points of its domain, (points, inputs); rounding is judged at the operands of bodies at the first one.
+    """
+    ordered = sorted(maps, key=lambda each: each.count * each.body.operations, reverse=True)
+    bodies: dict[str, list[Map]] = {}
+    for each in ordered:
         if each.body.operations:
             key = digest_of_parts([to_bytes(each.body), str(each.sensitive).encode()])
-            if key not in rewritten:
-                rewritten[key] = rewrite(each.body, context, kept_outputs=each.sensitive)
-            each.body = rewritten[key]
+            bodies.setdefault(key, []).append(each)
+    with context.paused():
+        operands = {}
+        # functions that are called back may take long
+        if program is not None and points is not None and len(points) and bodies and not program.calls:
+            operands = _operands(program, [alike[0] for alike in bodies.values()], points[:1])
+    for alike in bodies.values():
+        first = alike[0]
+        made = rewrite(first.body, context, kept_outputs=first.sensitive, points=operands.get(id(first)))
+        for each in alike:
+            each.body = made
+
+
+def _operands(program: Program, maps: Sequence[Map], point: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
+    """Return the operands of some instances of each map at a point, (instances, leaves), by the map's id."""
+    references: list[NDArray[np.int64]] = []
+    for each in maps:
+        instances = np.unique(np.linspace(0, each.count - 1, INSTANCES).astype(np.int64))
+        columns = [references_in(leaf)[instances] for leaf in each.leaves]
+        references.append(np.array(columns, np.int64).reshape(len(columns), len(instances)).T)
+    outputs = program.outputs
+    try:
+        program.outputs = np.concatenate([each.reshape(-1) for each in references])
+        with np.errstate(all="ignore"):
+            values = outputs_at(narrowed(program), point)[:, 0]
+    finally:
+        program.outputs = outputs
+    ends = np.cumsum([each.size for each in references])[:-1]
+    return {
+        id(each): part.reshape(shaped.shape)
+        for each, part, shaped in zip(maps, np.split(values, ends), references, strict=True)
+    }
 
 
 # In the cache --------------------------------------------------------------------------------------------------------
@@ -562,35 +548,61 @@ def tape_key(
     return cache.key_of("tapes", to_bytes(tape), everything, b"" if points is None else points.tobytes())
 
 
-def stored_tape(key: str, tape: Tape, kept_outputs: int) -> tuple[Tape, dict[str, Any]] | None:
-    """Return the tape stored under a key, and its notes; None if there is none, or it is wrong or longer.
+def stored_tape(
+    key: str, tape: Tape, context: Context, points: NDArray[np.float64] | None, kept_outputs: int
+) -> tuple[Tape, dict[str, Any]] | None:
+    """Return the tape stored under a key, and its notes; None if there is none, or it may not be used.
 
-    A stored tape is not trusted: it is verified against the tape that it was made from, as a new one is.
+    A stored tape is not trusted: it is compared with the tape that it was made from, as a new one is.
+
+    Args:
+        key: the key.
+        tape: tape that was rewritten.
+        context: options and deadline.
+        points: points at which rounding is judged.
+        kept_outputs: number of leading outputs whose operations stay unchanged.
     """
     content = cache.fetch("tapes", key)
     if content is None:
         return None
     try:
         text, _, content = content.partition(b"\n")
-        notes, stored, start = json.loads(text), from_bytes(content), canonical(tape, kept_outputs)
-        verify_by_any(start, stored, kept_outputs=kept_outputs)
-        return (stored, notes) if isinstance(notes, dict) and stored.operations <= start.operations else None
-    except (ValueError, RecursionError, VerificationError):
+        stored, notes = from_bytes(content), json.loads(text)
+        original = Original(with_folding(tape), context, points, kept_outputs)
+        stored.folding = original.start.folding
+        _note_exact(stored, notes["exact"])
+        may_be = original.accepts(stored) and stored.operations <= original.start.operations
+    except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
         return None
+    return (stored, notes) if may_be and isinstance(notes, dict) else None
+
+
+def _note_exact(tape: Tape, fractions: Iterable[tuple[str, str, str]]) -> None:
+    """Note the exact values of rounded constants, given by their hexadecimal doubles, numerators and denominators.
+
+    Raises:
+        ValueError: if a double is not next to its exact value.
+    """
+    assert tape.folding is not None
+    for double, numerator, denominator in fractions:
+        number, exact = float.fromhex(double), Fraction(int(numerator, 16), int(denominator, 16))
+        if not abs(exact - Fraction(number)) <= 2 * Fraction(math.ulp(number)):
+            raise ValueError(double)
+        tape.folding.note(number, exact)
 
 
 def store_tape(key: str, tape: Tape, notes: Mapping[str, Any]) -> None:
     """Store a tape under a key, if possible, with notes that are fit for JSON."""
-    cache.store("tapes", key, json.dumps(notes).encode() + b"\n" + to_bytes(tape))
+    exact = {} if tape.folding is None else tape.folding.fractions
+    rounded = [
+        (number.hex(), hex(exact[number].numerator), hex(exact[number].denominator))
+        for number in sorted({abs(number) for number in tape.constants} & exact.keys())
+    ]
+    cache.store("tapes", key, json.dumps({**notes, "exact": rounded}).encode() + b"\n" + to_bytes(tape))
 
 
 # Facts about a rewritten program -------------------------------------------------------------------------------------
 
-#: Points at which a program is tested for each combination of outcomes of its comparisons; least number of points in
-#: all; and scales of the points. Further points cost time in proportion, fewer find fewer mistakes.
-POINTS: Final = 8
-FEWEST_POINTS: Final = 16
-REACHES: Final = (1.0, 6.0, 3.0)
 #: Seed that no other check uses.
 SEED: Final = 103
 
@@ -609,30 +621,40 @@ class ByValue:
 
     @cached_property
     def base(self) -> Tape:
-        """The given tape in canonical form."""
-        return canonical(self._original, self._kept_outputs)
+        """The given tape in canonical form, with the exact values of constants as the rewritten one has them."""
+        original = self._original.copy()
+        original.folding = self._tape.folding
+        return canonical(original, self._kept_outputs)
 
     @cached_property
     def proof(self) -> Proof:
         """Proof that the outputs are unchanged."""
         from accumulus.resubstitution.proofs import prove
 
-        return prove(self.base, self._tape)
+        return prove(self.base, self._tape, kept_outputs=self._kept_outputs)
 
     @cached_property
-    def _verified(self) -> tuple[Verification, bool]:
-        """Test of all outputs, and True if it covers all combinations of outcomes of comparisons."""
-        from accumulus.resubstitution.proofs import MOST_COMPARISONS
+    def _verified(self) -> tuple[Verification, RealPoints]:
+        """Test of all outputs at points that the search did not use, and real points of the original."""
+        original = self._with_angles(sums_of_angles=False)
+        verification = original.verified(SEED, has_small=True)
+        try:
+            verification.check(self._tape)
+        except VerificationError:
+            # the addition theorems only help where both programs write angles alike, so they come last
+            original = self._with_angles(sums_of_angles=True)
+            verification = original.verified(SEED, has_small=True)
+            verification.check(self._tape)
+        return verification, original.points
 
-        choices = all_choices(self.base, MOST_COMPARISONS)
-        at: dict[str, Any] = {}
-        if choices is not None:
-            at = {"choices": choices * max(POINTS, -(-FEWEST_POINTS // len(choices))), "reaches": REACHES}
-        return verify_by_any(self.base, self._tape, SEED, kept_outputs=self._kept_outputs, **at), bool(at)
+    def _with_angles(self, *, sums_of_angles: bool) -> Original:
+        """Return the original as the search compares programs with it."""
+        context = Context(Options(seed=SEED))
+        return Original(self.base, context, None, self._kept_outputs, sums_of_angles=sums_of_angles)
 
     @property
     def tested(self) -> int:
-        """Number of complex points at which all outputs are tested; the search uses other points.
+        """Number of points of finite fields at which all outputs are tested; the search uses other points.
 
         Raises:
             VerificationError: if an output is wrong.
@@ -652,15 +674,14 @@ class ByValue:
     @cached_property
     def _identities(self) -> tuple[list[Identity], int]:
         from accumulus.resubstitution.identities import identities
-        from accumulus.resubstitution.values import Values, points_of
+        from accumulus.resubstitution.values import Values
 
         try:
-            check, is_whole = self._verified
+            check, points = self._verified
         except VerificationError:  # `tested` raises it
             return [], 0
-        if not is_whole or not self.base.operations:
+        if not self.base.operations:
             return [], 0
-        # the sampling uses the laws of exponentials and of sums of angles if the verification needed them
-        values = Values(self.base, check, points_of(self.base, None, np.random.default_rng(SEED)), self._kept_outputs)
+        values = Values(self.base, check, points, self._kept_outputs)
         made = values.read(self._tape)
         return ([], 0) if made is None else identities(values, made)

@@ -17,20 +17,19 @@ from typing import Final
 import numpy as np
 
 from accumulus.deadline import Deadline
-from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
-from accumulus.native.state import Integers, Records
+from accumulus.native.state import Integers, Records, zeros
 from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
 from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, WantedPair
-from accumulus.resubstitution.universe import WORSE, Candidates
-from accumulus.resubstitution.values import PRICES, Definition, Reading, Values, points_of
+from accumulus.resubstitution.universe import Candidates
+from accumulus.resubstitution.values import PRICES, Definition, Reading, Values
+from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
-from accumulus.rewriting.equivalence import Verification
-from accumulus.rewriting.running import EXPONENTIALS, FUNCTIONS, WITH_EXPONENTIALS, WITH_LAWS, Reals
+from accumulus.rewriting.rounding import WORSE
 from accumulus.rewriting.signs import Definitions, with_fewest_signs, written_tape
 from accumulus.tape.live import needed
-from accumulus.tape.operations import INPUT, UNIT
+from accumulus.tape.operations import BY_NAME, INPUT, UNIT
 from accumulus.tape.passes import commands, extended
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
 
@@ -57,66 +56,35 @@ ATTEMPT: Final = (1e-3, 5e-6)
 #: Fraction of the remaining work for the search in the last round. A larger one leaves no time for a second attempt if
 #: the first fails, a smaller one selects less thoroughly.
 OF_LAST: Final = 0.3
-#: Seeds of the points for sampling and for verification, relative to the seed of the search.
-SEEDS: Final = (101, 102)
-SAMPLED, VERIFIED = range(2)
-#: Number of complex points; and of those at which few values are sampled, one for each scale of points. More take
-#: time for each value and check, fewer propose definitions that hold by chance or on some scales alone.
-FEWEST_POINTS: Final = 8
-FEWEST_SAMPLED: Final = 3
-#: Scales of the points: sqrt(cos²) is cos for small arguments only, where stand-ins are near 1. Larger scales show more
-#: such differences, but lose more digits.
-REACHES: Final = (1.0, 6.0, 3.0)
+#: Seed of the points for sampling, relative to the seed of the search.
+SAMPLED: Final = 101
+#: Number of points of finite fields at which values are identified, and of programs with roots: an identity that needs
+#: the sign of a root passes every other point. More take time for each value, fewer propose definitions that the
+#: verification refuses.
+SAMPLED_POINTS: Final = 3
+OF_ROOTS: Final = 12
+
+
+_SQRT: Final = BY_NAME["sqrt"].code
 
 
 class Resubstitution:
     """Search for cheaper programs by resubstitution, for the outputs of one program.
 
     Args:
-        base: the program, in canonical form.
+        original: the program.
         kept_outputs: number of leading outputs whose operations stay unchanged.
-        points: points of the domain, (points, inputs).
         seed: seed of the sampled points.
-        dtype: dtype of the program.
-        few: if True, values are sampled at fewer points.
-        sums_of_angles: if True, some values are sines and cosines of sums.
     """
 
-    def __init__(
-        self,
-        base: Tape,
-        kept_outputs: int,
-        points: Reals | None,
-        seed: int,
-        dtype: str = "float64",
-        *,
-        few: bool = False,
-        sums_of_angles: bool = False,
-    ) -> None:
-        self._base, self._kept_outputs, self._seed = base, kept_outputs, seed
-        at = points_of(base, points, np.random.default_rng(seed), dtype, few=few)
-        self._points = at._replace(span=at.span._replace(has_rounded_angles=sums_of_angles))
-        self._counts = FEWEST_SAMPLED if few else FEWEST_POINTS, FEWEST_POINTS
-        # stand-ins with laws show identities of functions; those without do not overflow or lose digits
-        with_laws = WITH_LAWS if sums_of_angles else WITH_EXPONENTIALS
-        has_laws = sums_of_angles or bool(EXPONENTIALS.keys() & set(base.codes))
-        self._tables = [with_laws, FUNCTIONS] if has_laws else [FUNCTIONS]
-        self._checks: dict[tuple[int, int], Verification] = {}
-
-    def _check(self, purpose: int, turn: int) -> Verification:
-        """Return the program's values at the points of a kind; every other turn uses laws of functions, if any."""
-        key = purpose, turn % len(self._tables)
-        if key not in self._checks:
-            self._checks[key] = Verification(
-                self._base,
-                self._seed + SEEDS[purpose],
-                kept_outputs=self._kept_outputs,
-                choices=[{}] * self._counts[purpose],
-                reaches=REACHES,
-                functions=self._tables[key[1]],
-                is_mixed=True,
-            )
-        return self._checks[key]
+    def __init__(self, original: Original, kept_outputs: int, seed: int) -> None:
+        self._original, self._kept_outputs = original, kept_outputs
+        self._base, self._points = original.start, original.points
+        self._sampled = original.verified(
+            seed + SAMPLED,
+            count=OF_ROOTS if _SQRT in self._base.codes else SAMPLED_POINTS,
+            has_small=True,
+        )
 
     def cheapest(
         self,
@@ -134,7 +102,7 @@ class Resubstitution:
             programs: programs with the same outputs; diversity helps.
             moves: number of moves of the search.
             deadline: end of the search.
-            seed: seed of the search; identities of functions are used at every other one.
+            seed: seed of the search.
             is_last: if True, leave most of the work to the rules that follow.
             has_helpers: if True, also search values that no program has and that make several others cheaper.
         """
@@ -149,7 +117,7 @@ class Resubstitution:
                 rewritten = self._written(candidates, chosen, lowest)
                 if rewritten is None or cost(rewritten) >= lowest:
                     return best
-                if not candidates.rounding.is_worse(rewritten, WORSE) and self._is_verified(rewritten, seed):
+                if not candidates.rounding.is_worse(rewritten, WORSE) and self._original.is_same(rewritten):
                     return rewritten
                 if not candidates.drop_faults(chosen) or deadline.passed:
                     break
@@ -160,10 +128,10 @@ class Resubstitution:
     ) -> Tape | None:
         """Return a cheaper program, by resubstitution and then by rules; None if none is found.
 
-        It works like `cheapest`, with only the widest tolerance and fewer attempts.
+        It works like `cheapest`, with only the widest tolerance and fewer attempts, and is not verified.
 
         Args:
-            program: program with the same outputs; it need not be verified, since the result is.
+            program: program with the same outputs; it need not be verified.
             moves: number of moves of the search.
             deadline: end of the search.
             seed: seed of the search.
@@ -172,17 +140,17 @@ class Resubstitution:
         price = cost(program)
         candidates = self._candidates([program], [price], deadline, seed)
         candidates.tolerate(*TOLERANCES[0])
+        found = None
         for _ in range(FEW_ATTEMPTS):
             chosen = self._selection(candidates, moves, deadline, seed)
             rewritten = self._written(candidates, chosen, price, is_last=False)
             if rewritten is None or deadline.passed:
-                return None
-            if not candidates.rounding.is_worse(rewritten, WORSE):
-                finished = finish(rewritten)
-                return finished if cost(finished) < price and self._is_verified(finished, seed) else None
-            if not candidates.drop_faults(chosen):
-                return None
-        return None
+                break
+            found = rewritten
+            if not candidates.rounding.is_worse(rewritten, WORSE) or not candidates.drop_faults(chosen):
+                break
+        finished = None if found is None else finish(found)
+        return finished if finished is not None and cost(finished) < price else None
 
     def _candidates(
         self,
@@ -194,7 +162,7 @@ class Resubstitution:
         has_helpers: bool = False,
     ) -> Candidates:
         """Return the values that programs compute, and all candidates for computing them."""
-        values = Values(self._base, self._check(SAMPLED, seed), self._points, self._kept_outputs)
+        values = Values(self._base, self._sampled, self._points, self._kept_outputs)
         # the search starts from the cheapest program
         start, lowest = values.base, cost(values.base.tape)
         for price, tape in sorted(zip(costs, programs, strict=True), key=itemgetter(0)):
@@ -265,17 +233,6 @@ class Resubstitution:
         tape = written_tape(network, values.base.tape, meanings)
         return tape if tape is None or not is_last else with_fewest_signs(canonical(tape, self._kept_outputs))
 
-    def is_same(self, tape: Tape) -> bool:
-        """Return True if a program passes the verification against this one."""
-        return any(self._is_verified(tape, turn) for turn in range(len(self._tables)))
-
-    def _is_verified(self, tape: Tape, turn: int) -> bool:
-        try:
-            self._check(VERIFIED, turn).check(tape)
-        except VerificationError:
-            return False
-        return True
-
 
 def cost(tape: Tape) -> int:
     """Return the cost of the operations that the outputs need; a change of sign costs as much as a sum."""
@@ -313,7 +270,7 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
     references = references[np.unique(np.abs(meanings[references]), return_index=True)[1]]
     if len(references) > MOST_HELPED:
         references = random.permutation(references)[:MOST_HELPED]
-    helpers = _helpers(values, np.abs(meanings[references]), seed)
+    helpers = _helpers(values, np.abs(meanings[references]))
     helpers = helpers[np.lexsort([random.random(len(helpers)), -helpers[:, 0]])[:MOST_HELPERS]]
     if not len(helpers):
         return None
@@ -327,11 +284,11 @@ def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
     return helped
 
 
-def _helpers(values: Values, nodes: Integers, seed: int) -> Integers:
+def _helpers(values: Values, nodes: Integers) -> Integers:
     """Return helpers as rows: the number of values that can use it, its operation, and its two values, from 1 on."""
     count = len(nodes) + 1
-    real, imaginary = np.ones(count), np.zeros(count)
-    real[1:], imaginary[1:] = values.at_complex_point(nodes, seed)
+    real, imaginary = np.ones(count, np.int64), np.zeros(count, np.int64)
+    real[1:], imaginary[1:] = values.at_small_point(nodes)
     rows = values.definitions.rows
     is_open, divides = np.zeros((2, count), np.int64)
     is_open[1:] = ~values.is_leaf[nodes]
@@ -340,6 +297,7 @@ def _helpers(values: Values, nodes: Integers, seed: int) -> Integers:
     state = HelpersState(
         real=real,
         imaginary=imaginary,
+        **zeros(count, "inverse_real inverse_imaginary"),
         count=count,
         open=is_open,
         divides=divides,

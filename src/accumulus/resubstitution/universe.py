@@ -31,87 +31,25 @@ from accumulus.resubstitution.compiled.definitions_kernel import (
     RoundingState,
 )
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.values import Definition, DefinitionTable, Reading, RealPoints, Values
-from accumulus.rewriting.running import LOST, SLACK, UNIT, Reals, agree, operation_with_bounds, run_at_points, within
+from accumulus.resubstitution.values import Definition, DefinitionTable, Reading, Values
+from accumulus.rewriting.rounding import (
+    LOST,
+    SLACK,
+    UNIT,
+    WORSE,
+    Limits,
+    Reals,
+    agree,
+    operation_with_bounds,
+    within,
+)
 from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT, Tape
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
-#: Factor on allowed error bounds outside the relevant part of the domain. A larger one accepts programs that lose
-#: digits far from the given points, a smaller one refuses programs for points that nobody uses.
-OUTSIDE: Final = 8.0
-#: Error that does not count, in units of rounding of the smallest number of full precision: near it, digits are lost to
-#: underflow in any program. A larger one accepts programs that lose digits of tiny results, a smaller one refuses
-#: programs where a result has underflowed to zero.
-NEGLIGIBLE: Final = 2.0**24
 
-
-class OutputRounding:
-    """Errors of a program's outputs at real points, as limits for other programs for the same function.
-
-    Args:
-        points: real points.
-        taken: outputs at the points and bounds on their errors, (outputs, points) each, of programs that are
-            acceptable; others may be as uncertain. The first one is the original.
-        elsewhere: (outputs, points), outputs of another computation, for points where the original has none.
-    """
-
-    def __init__(
-        self, points: RealPoints, taken: Sequence[tuple[Reals, Reals]], elsewhere: Reals | None = None
-    ) -> None:
-        self._points, self._inside, _, self._generic, self._span = points
-        self._negligible = NEGLIGIBLE * self._span.smallest
-        #: Outputs of the original, and their error bounds; another program may be defined where it is not.
-        self._before, self._uncertain = taken[0]
-        self._elsewhere = self._before if elsewhere is None else elsewhere
-        self._limits = np.zeros(self._before.shape)
-        for at, bounds in taken:
-            # a bound that is not a number, from 0 · ∞, limits nothing
-            limits = np.where(np.isnan(bounds) & np.isfinite(at), math.inf, np.fmax(bounds, np.abs(at)))
-            self._limits = np.fmax(self._limits, limits)
-        with np.errstate(invalid="ignore"):
-            sizes = np.where(np.isfinite(self._before), np.abs(self._before), 0.0)
-            usual = sizes[:, self._generic].max(axis=1, initial=0.0, keepdims=True)
-            is_unknown = (SLACK * UNIT * self._uncertain > sizes) & (usual > 0.0) & (usual < LOST * sizes)
-        #: Mask of outputs that have to stay numbers, (outputs, points). Where the bound is not a number, only the limit
-        #: is unknown; where a value is far larger than elsewhere, and its error larger still, as beside a pole, nothing
-        #: is known.
-        self._is_defined = np.isfinite(self._before) & (np.isfinite(self._limits) | np.isnan(self._uncertain))
-        self._is_defined &= ~is_unknown
-
-    @classmethod
-    def of(cls, tape: Tape, points: RealPoints) -> OutputRounding:
-        """Return the errors of one program."""
-        at, bounds = run_at_points(tape, points.at, points.span)
-        numbers = np.tile(np.array(tape.constants[::-1]).reshape(-1, 1), len(points.at))
-        at, bounds = np.concatenate([at, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
-        return cls(points, [(at[tape.outputs], bounds[tape.outputs])])
-
-    def is_worse(self, tape: Tape, times: float) -> bool:
-        """Return True if an output of a program has another value anywhere, or a much larger error bound.
-
-        Bounds may be `times` as large as the limits, and `OUTSIDE` times that outside the relevant part of the domain.
-        """
-        at, bounds = run_at_points(tape, self._points, self._span)
-        places = np.array(tape.outputs, np.int64)
-        computed = np.flatnonzero(places >= 0)
-        return bool(self._wrong(computed, at[places[computed]], bounds[places[computed]], times).any())
-
-    def _wrong(self, k: Integers, at: Reals, bounds: Reals, times: float) -> NDArray[np.bool_]:
-        """Return True where an output is another number or its error bound is too large, (outputs, points)."""
-        elsewhere, before, limit = self._elsewhere[k], self._before[k], self._limits[k]
-        undefined = ~np.isfinite(before) & ~np.isfinite(elsewhere) & self._generic
-        with np.errstate(invalid="ignore", over="ignore"):
-            is_wrong: NDArray[np.bool_] = (np.isfinite(at) & undefined) | ~agree(at, bounds, before, self._uncertain[k])
-            allowed = np.where(self._inside, times, OUTSIDE * times) * limit
-            # at single points a bound may come from 0 · ∞
-            is_accurate = (bounds <= allowed + self._negligible) | np.isinf(limit) | ~self._generic
-            is_wrong |= self._is_defined[k] & ~(np.isfinite(at) & is_accurate)
-        return is_wrong
-
-
-class Rounding(OutputRounding):
+class Rounding(Limits):
     """Errors of programs and definitions at real points.
 
     Args:
@@ -121,8 +59,7 @@ class Rounding(OutputRounding):
 
     def __init__(self, values: Values, taken: Sequence[Reading]) -> None:
         self._reals, self._bounds, self._outputs = values.reals, values.bounds, values.base.outputs
-        elsewhere = self._reals[np.abs(np.array(self._outputs, np.int64))]
-        super().__init__(values.points, [(reading.at, reading.bounds) for reading in taken], elsewhere)
+        super().__init__(values.points, [(reading.at, reading.bounds) for reading in taken])
 
     def excess(self, definitions: DefinitionTable, numbers: Integers, slack: float) -> Reals:
         """Return the largest factor by which each definition increases the uncertainty of its value.
@@ -144,9 +81,6 @@ class Rounding(OutputRounding):
             points=len(self._points),
             reals=self._reals,
             bounds=self._bounds,
-            generic=self._generic.astype(np.int64),
-            inside=self._inside.astype(np.int64),
-            outside=OUTSIDE,
             slack=slack,
             rounding=SLACK * UNIT,
             lost=LOST,
@@ -175,11 +109,9 @@ class Rounding(OutputRounding):
         before, limits = self._reals[rows[:, NODE]], self._bounds[rows[:, NODE]]
         same = np.isfinite(at) & agree(at, bounds, before, limits)
         ratios = np.where(same, bounds / (limits + slack * np.abs(before) + self._negligible), np.inf)
-        ratios = np.where(self._inside, ratios, ratios / OUTSIDE)
         ratios = np.where(np.isfinite(before) & np.isfinite(limits), ratios, 0.0)
-        # defined and infinite values have to stay so; undefined values may become defined only at single points
+        # defined and infinite values have to stay so
         ratios = np.where(~np.isnan(before) & ~(np.isfinite(before) & np.isfinite(at)) & (at != before), np.inf, ratios)
-        ratios = np.where(~np.isfinite(before) & np.isfinite(at) & self._generic, np.inf, ratios)
         worst: Reals = np.where(np.isnan(ratios), np.inf, ratios).max(axis=1, initial=0.0)
         return worst
 
@@ -328,12 +260,6 @@ class Divisors:
 
 # Candidates ----------------------------------------------------------------------------------------------------------
 
-#: Largest factor for the growth of a result's error bound. A larger one accepts less accurate programs, a smaller one
-#: refuses shorter programs. `make bench ARGS=rounding` measures the errors of results.
-WORSE: Final = 4.0
-#: The same for formulas that are known to be as accurate: bounds of long formulas exceed their errors. A larger one
-#: admits formulas that are not, a smaller one refuses formulas for their bounds alone.
-OVERSTATED: Final = 64.0
 #: Further factors for definitions of given programs, if a value has no others. Smaller steps find the more accurate
 #: definition first, but take more passes; without the last, a value might have no definition.
 MORE: Final = (4.0, 16.0, math.inf)

@@ -1,16 +1,13 @@
-"""Values of programs for the same function, identified by sampling.
+"""Values of programs for the same function, identified by their residues.
 
-Programs are run at random complex points (`accumulus.rewriting.equivalence`) and at real ones. Results that agree at
-all points up to rounding and sign are one value with several definitions. At complex points functions are replaced by
-others with the same symmetries, and sine and cosine by points of the unit circle, so that values are equal by algebra,
-not by properties of the functions. At real points they are equal as numbers.
+Programs are run at random points of finite fields (`accumulus.rewriting.equivalence`) and at real ones. Results that
+agree at all points are one value with several definitions: in finite fields they agree exactly, up to sign, so values
+are equal as expressions; at real points they agree up to rounding, and are defined together.
 
-Truth values, infinite values and values without correct digits cannot be sampled; they are identified by their
-definitions. So are values that must be rounded as written (`accumulus.tape.live.as_written`), where that matters;
-elsewhere they are copies of a sampled value.
+Truth values and undefined values have no residues; they are identified by their definitions. So are values that must be
+rounded as written (`accumulus.tape.live.as_written`), where that matters; elsewhere they are copies of a value.
 
-**Real points** of a function's domain are random, around the given points, and near zeros of the values that the
-program computes. Programs run there with first-order bounds on the error of each value.
+At real points, programs run with first-order bounds on the error of each value (`accumulus.rewriting.rounding`).
 """
 
 from __future__ import annotations
@@ -22,15 +19,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
-from accumulus.native.state import Integers, Records
+from accumulus.native.state import Integers, Records, zeros
 from accumulus.resubstitution.compiled.definitions_kernel import NODE, WIDTH
 from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, FILTER_BITS, Found, ValuePairsState
 from accumulus.resubstitution.compiled.reading_kernel import (
     INDEX,
     INPUT,
-    KEY_BITS,
     NUMBER,
     OTHER,
     READ,
@@ -38,21 +33,9 @@ from accumulus.resubstitution.compiled.reading_kernel import (
     Made,
     ReadingState,
 )
-from accumulus.rewriting.equivalence import GUARDS, Verification, points_of_cases
-from accumulus.rewriting.running import (
-    DOUBLE,
-    LOST,
-    SINGLE,
-    SLACK,
-    SPANS,
-    UNIT,
-    RealRuns,
-    Reals,
-    Run,
-    Span,
-    run_at_points,
-)
-from accumulus.rewriting.scaling import with_short_constants
+from accumulus.rewriting.equivalence import Run, Verification, residues
+from accumulus.rewriting.rounding import LOST, SLACK, UNIT, RealPoints, Reals, run_at_points
+from accumulus.tape.folding import Folding
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import IN_SEARCH, OPERATIONS
 from accumulus.tape.operations import UNIT as ADDITION
@@ -123,9 +106,6 @@ class DefinitionTable:
 
 # Values --------------------------------------------------------------------------------------------------------------
 
-#: Largest relative error of a value for which equal values are searched. With a larger one, rounded values are equal by
-#: chance; with a smaller one, values with cancellation find no equals.
-ACCURATE: Final = 1e-11
 #: Number of pairs that the kernel tries in one call, and largest capacity for definitions. More pairs in a call react
 #: later to the deadline, fewer make more calls; a smaller capacity loses definitions of large programs.
 PAIRS: Final = 200_000
@@ -138,7 +118,7 @@ NUMBERS: Final = (1.0, 2.0)
 TINY, HUGE = 1e-30, 1e30
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 #: Arrays of the kernel's state that belong to values.
-_AT_COMPLEX_POINTS: Final = ("value_real", "value_imaginary", "value_errors")
+_RESIDUES: Final = ("value_real", "value_imaginary")
 _AT_REAL_POINTS: Final = ("value_reals", "value_bounds")
 _NUMBERS: Final = ("numbers", "value_scores")
 _INTEGERS: Final = ("kinds", "identified", "signs", "positions", "value_finite")
@@ -164,7 +144,7 @@ class Values:
 
     Args:
         base: program whose outputs are needed; further programs only add values and definitions.
-        check: values of the base at complex points.
+        check: values of the base at points of finite fields, the first of which has the small prime.
         points: real points.
         kept_outputs: number of leading outputs whose operations stay unchanged.
 
@@ -185,11 +165,16 @@ class Values:
         self.points = points
         self._check, self._kept_outputs = check, kept_outputs
         self._capacity, self._form_capacity = 0, 0
-        widths = ((1, _NUMBERS), (check.points, _AT_COMPLEX_POINTS), (len(points.at), _AT_REAL_POINTS))
-        arrays: dict[str, Any] = {name: np.zeros((1, width)) for width, names in widths for name in names}
-        arrays |= {name: np.zeros((1, 1), np.int64) for name in _INTEGERS}
+        widths: list[tuple[int, Sequence[str], type]] = [
+            (1, _NUMBERS, np.float64),
+            (len(points.at), _AT_REAL_POINTS, np.float64),
+            (1, _INTEGERS, np.int64),
+            (check.points, _RESIDUES, np.int64),
+        ]
+        arrays: dict[str, Any] = {name: np.zeros((1, width), dtype) for width, names, dtype in widths for name in names}
         self._state = ReadingState(
-            complex_points=check.points,
+            points=check.points,
+            primes=check.modulo,
             real_points=len(points.at),
             arities=_ARITIES,
             common=points.common.astype(np.int64),
@@ -226,33 +211,26 @@ class Values:
 
     @property
     def sampled(self) -> Integers:
-        """Numbers of the values that can be sampled at complex points, after 0 for none."""
+        """Numbers of the values that have residues, after 0 for none."""
         return np.concatenate([[0], np.flatnonzero(self._state.identified[: len(self), 0])])
 
-    def at_complex_point(self, nodes: Integers, point: int) -> tuple[Reals, Reals]:
-        """Return real and imaginary parts of values at a complex point; `point` is taken modulo their number."""
-        state = self._state
-        column = point % state.complex_points
-        return state.value_real[nodes, column], state.value_imaginary[nodes, column]
+    def at_small_point(self, nodes: Integers) -> tuple[Integers, Integers]:
+        """Return real and imaginary parts of values at the point with the small prime."""
+        return self._state.value_real[nodes, 0], self._state.value_imaginary[nodes, 0]
 
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
         """Read a program with the same outputs; None if it compares, or must round as written, something else."""
-        if not is_base:
-            tape = with_short_constants(tape, self.base.tape.constants)
-        try:
-            complexes = self._check.run(tape)
-        except VerificationError:  # it has a comparison that the base has not
-            return None
+        run = self._check.run(tape)
         size, state = len(tape), self._state
         # an operation makes at most two values, as written and as a number; and 0, 1 and 2 may be new
         self._reserve(2 * size + len(tape.constants) + 3)
         reals, bounds = run_at_points(tape, self.points.at, self.points.span)
         state.size, state.inputs, state.rows = size, tape.inputs, rows_of(tape)
         state.constants = np.array(tape.constants, float)
+        state.constant_residues = self._residues(state.constants, tape.folding)
         state.fixed = _fixed(tape, self._kept_outputs).astype(np.int64)
-        state.is_sampled = _can_be_sampled(complexes, size).astype(np.int64)
-        state.real, state.imaginary = complexes.real.reshape(-1), complexes.imaginary.reshape(-1)
-        state.errors = complexes.errors.reshape(-1)
+        state.is_sampled = _can_be_sampled(run, size).astype(np.int64)
+        state.real, state.imaginary = run.real.reshape(-1), run.imaginary.reshape(-1)
         state.reals, state.bounds = reals.reshape(-1), bounds.reshape(-1)
         state.scores = np.log(np.clip(bounds, TINY, HUGE)).sum(axis=1)
         state.finite = np.asarray(np.isfinite(reals)[:, self.points.generic].all(axis=1), np.int64)
@@ -280,25 +258,21 @@ class Values:
             stop: function that returns True to stop early.
         """
         state, sampled = self._state, self.sampled
-        real, imaginary, errors = (getattr(state, name)[sampled] for name in _AT_COMPLEX_POINTS)
+        real, imaginary = (getattr(state, name)[sampled] for name in _RESIDUES)
         table_bits = max(8, (4 * len(sampled)).bit_length())
-        inverses = np.zeros(len(sampled))
-        with np.errstate(over="ignore", divide="ignore"):  # overflow makes no quotient that is looked up
-            inverses[1:] = 1.0 / (real[1:, 0] ** 2 + imaginary[1:, 0] ** 2)
         limit = min(MOST, len(_CODES) * len(sampled) ** 2)  # new memory takes time, though it is not written
         pairs = ValuePairsState(
-            points=state.complex_points,
+            points=state.points,
+            primes=state.primes,
+            reciprocals=1.0 / state.primes,
             real=real.reshape(-1),
             imaginary=imaginary.reshape(-1),
-            errors=errors.reshape(-1),
+            **zeros(len(sampled), "inverse_real inverse_imaginary keys"),
             open=((state.kinds[sampled, 0] == OTHER) & (sampled > 0)).astype(np.int64),
             count=len(sampled),
-            keys=real[:, 0].copy().view(np.int64) >> KEY_BITS,
             table=np.zeros(1 << table_bits, np.int64),
             table_bits=table_bits,
             filter=np.zeros((1 << FILTER_BITS) // 64, np.int64),
-            inverses=inverses,
-            rounding=SLACK * UNIT,
             matches=Records.zeros(Found, limit),
             match_limit=limit,
         )
@@ -349,9 +323,15 @@ class Values:
         state, before = self._state, len(self)
         state.size = state.inputs = state.kept_outputs = 0
         state.constants, state.outputs = np.array(NUMBERS), np.arange(-1, -1 - len(NUMBERS), -1)
+        state.constant_residues = self._residues(state.constants, None)
         state.output_count = len(NUMBERS)
         kernel("resubstitution.reading")(state.address)
         self._name(before)
+
+    def _residues(self, constants: Reals, folding: Folding | None) -> Integers:
+        """Return the residues of the magnitudes of constants at all points, (constants · points,)."""
+        modulo, which = np.unique(self._check.modulo, return_inverse=True)
+        return residues(np.abs(constants).tolist(), folding, modulo.tolist())[:, which].reshape(-1)
 
     def _reserve(self, more: int) -> None:
         """Grow the arrays to hold `more` further values, and as many forms."""
@@ -359,7 +339,7 @@ class Values:
         if state.count + more <= self._capacity and state.form_count + more <= self._form_capacity:
             return
         self._capacity, self._form_capacity = 2 * (state.count + more), 2 * (state.form_count + more)
-        for name in (*_AT_COMPLEX_POINTS, *_AT_REAL_POINTS, *_NUMBERS, *_INTEGERS):
+        for name in (*_RESIDUES, *_AT_REAL_POINTS, *_NUMBERS, *_INTEGERS):
             array = getattr(state, name)
             grown = np.zeros((self._capacity, array.shape[1]), array.dtype)
             grown[: state.count] = array[: state.count]
@@ -375,12 +355,10 @@ class Values:
 
 
 def _can_be_sampled(run: Run, size: int) -> NDArray[np.bool_]:
-    """Return True for references that can be sampled: finite, accurate, and not truth values."""
-    sizes, errors = run.sizes[:size], run.errors[:size]
-    with np.errstate(invalid="ignore"):
-        is_accurate = (sizes > 0.0) & (sizes < math.inf) & (UNIT * errors <= ACCURATE * sizes)
-    can_be_sampled: NDArray[np.bool_] = is_accurate.all(axis=1) & (np.frombuffer(run.is_truth, np.uint8)[:size] == 0)
-    return can_be_sampled
+    """Return True for references that have residues, none of them 0, and are not truth values."""
+    real, imaginary = run.real[:size], run.imaginary[:size]
+    is_there: NDArray[np.bool_] = ((real > 0) | (imaginary > 0)).all(axis=1) & (run.is_truth[:size] == 0)
+    return is_there
 
 
 def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
@@ -391,147 +369,3 @@ def _fixed(tape: Tape, kept_outputs: int) -> NDArray[np.bool_]:
         fixed |= np.frombuffer(needed(tape, seeing.tolist()), bool)
         fixed[seeing] = True
     return fixed
-
-
-# Real points ---------------------------------------------------------------------------------------------------------
-
-#: Number of random points, around given points or around 0: more take time for each value and check, fewer miss points
-#: at which a definition is less accurate.
-AT_RANDOM: Final = 12
-#: Values of single inputs at points far away, where functions approach limits; and the largest number of such points.
-#: More points take time for each value and check, fewer miss overflow and loss of digits; values further away overflow
-#: in most programs.
-FAR: Final = {DOUBLE: (-300.0, -30.0, 30.0, 300.0), SINGLE: (-80.0, -30.0, 30.0, 80.0)}
-MOST_FAR: Final = 48
-#: Number of values whose zeros are searched, relative distances of points from a zero, and steps to find it. More zeros
-#: and steps take time, fewer miss cancellation next to zeros; at smaller distances all digits are lost in any program.
-ZEROS: Final = 24
-NEAR: Final = (1e-3, 1e-7)
-HALVINGS: Final = 4
-SECANTS: Final = 9
-#: Least number of points to draw from: with one, no interval between two points can have a zero.
-FEWEST: Final = 2
-
-
-class RealPoints(NamedTuple):
-    """Real points of evaluation, and their kinds."""
-
-    at: Reals  # (points, inputs)
-    # (points,), True in the relevant part of the domain: around the given points, if there are any
-    inside: NDArray[np.bool_]
-    # (points,), True for typical points of programs, neither far away nor close to a limit
-    common: NDArray[np.bool_]
-    generic: NDArray[np.bool_]  # (points,), True if a value that is undefined there is undefined all around
-    span: Span = DOUBLE  # range of the type that programs are computed in
-
-
-def points_of(
-    tape: Tape, points: Reals | None, rng: np.random.Generator, dtype: str = "float64", *, few: bool = False
-) -> RealPoints:
-    """Return real points of evaluation, some of them in the domain, rounded to a dtype.
-
-    Args:
-        tape: tape that is evaluated.
-        points: points of the domain, (points, inputs), or None.
-        rng: generator of the random points.
-        dtype: dtype of the program.
-        few: if True, omit zeros far from the given points, and half of the points far from 0.
-    """
-    span = SPANS[dtype]
-    at_random = rng.normal(size=(AT_RANDOM, tape.inputs))
-    anywhere = np.concatenate([at_random, 4.0 * at_random, np.abs(at_random) + 0.1])
-    whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
-    if points is not None and len(points) and points.shape[1:] == (tape.inputs,):
-        off = rng.normal(size=(AT_RANDOM, points.shape[1]))
-        around = points[rng.integers(len(points), size=AT_RANDOM)]
-        around = np.concatenate([around * (1 + 0.1 * off), around + 1e-2 * off, around * 2.0 ** np.clip(off, -1, 1)])
-        near, *elsewhere = _near_zeros(tape, [around] if few else [around, anywhere], span, rng)
-        parts = [
-            (around, "inside common generic"),
-            (near, "inside generic"),
-            (anywhere, "common generic"),
-            *((zeros, "generic") for zeros in elsewhere),
-            (points[:AT_RANDOM], "inside"),
-        ]
-    else:
-        (near,) = _near_zeros(tape, [anywhere], span, rng)
-        parts = [
-            (anywhere, "inside common generic"),
-            (near, "inside generic"),
-        ]
-    if GUARDS.intersection(tape.codes):
-        parts.append((points_of_cases(tape.inputs, points), ""))
-    parts += [(_rare(tape.inputs, span, rng, MOST_FAR // 2 if few else MOST_FAR), "generic"), (whole, "")]
-    at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)
-    kinds = ("inside", "common", "generic")
-    inside, common, generic = (np.concatenate([np.full(len(at), k in names) for at, names in parts]) for k in kinds)
-    return RealPoints(at, inside, common, generic, span)
-
-
-def _rare(inputs: int, span: Span, rng: np.random.Generator, most: int) -> Reals:
-    """Return points close to 0, and at most `most` points with one input far from 0, (points, inputs)."""
-    near = rng.normal(size=(AT_RANDOM, inputs))
-    far = rng.permutation([(k, x) for k in range(inputs) for x in FAR[span]])[:most].reshape(-1, 2)
-    single = near[rng.integers(AT_RANDOM, size=len(far))]
-    single[np.arange(len(far)), far[:, 0].astype(int)] = far[:, 1]
-    return np.concatenate([1e-4 * near, single])
-
-
-def _near_zeros(tape: Tape, sets: Sequence[Reals], span: Span, rng: np.random.Generator) -> list[Reals]:
-    """Return, for each set of points, further points near zeros of an intermediate value, but not at the zeros.
-
-    The zeros of all sets are searched together.
-    """
-    finite = [points[np.isfinite(points).all(axis=1)] for points in sets]
-    enough = [len(points) >= FEWEST and tape.operations > 0 for points in finite]
-    if not all(enough):
-        nearby = iter(_near_zeros(tape, [each for each, some in zip(finite, enough, strict=True) if some], span, rng))
-        return [next(nearby) if some else points[:0] for points, some in zip(sets, enough, strict=True)]
-    if not sets:
-        return []
-    # values that may have a zero between two points
-    drawn = []
-    for each in finite:
-        values = rng.integers(tape.inputs, len(tape), size=4 * ZEROS)
-        drawn.append((values, *(each[rng.integers(len(each), size=len(values))] for _ in range(2))))
-    values, low, high = (np.concatenate(columns) for columns in zip(*drawn, strict=True))
-    runs = RealRuns(tape, len(values), span, bounds=False)
-
-    def value_at(points: Reals) -> Reals:
-        results: Reals = runs.at(points)[0][values, np.arange(len(values))]
-        return results
-
-    before, after = value_at(low), value_at(high)
-    crosses = (np.sign(before) * np.sign(after) < 0).reshape(len(sets), -1)
-    # at most `ZEROS` per set
-    crossing = np.flatnonzero(crosses & (np.cumsum(crosses, axis=1) <= ZEROS))
-    counts = np.bincount(crossing // crosses.shape[1], minlength=len(sets))
-    values, low, way = values[crossing], low[crossing], high[crossing] - low[crossing]
-    runs = RealRuns(tape, len(values), span, bounds=False)
-
-    zeros = _zeros(lambda t: value_at(low + t[:, np.newaxis] * way), before[crossing], after[crossing])
-    near = [np.split(low + (zeros * (1 - near))[:, np.newaxis] * way, np.cumsum(counts)[:-1]) for near in NEAR]
-    return [np.concatenate(parts) for parts in zip(*near, strict=True)]
-
-
-def _zeros(f: Callable[[Reals], Reals], before: Reals, after: Reals) -> Reals:
-    """Return zeros of functions between 0 and 1, (functions,): by halving, then Illinois (Dowell, Jarratt, 1971).
-
-    Args:
-        f: function that evaluates all functions, each at its own point.
-        before: values at 0, (functions,).
-        after: values at 1, (functions,), of the opposite signs.
-    """
-    left, right, at_left, at_right = np.zeros(len(before)), np.ones(len(before)), before.copy(), after.copy()
-    for turn in range(HALVINGS + SECANTS):
-        t = 0.5 * (left + right)
-        if turn >= HALVINGS:
-            with np.errstate(all="ignore"):
-                secant = (left * at_right - right * at_left) / (at_right - at_left)
-            t = np.where((left < secant) & (secant < right), secant, t)
-        at = f(t)
-        moves_left = np.sign(at) == np.sign(before)
-        # halve the value at the end that stays, so that it does not stay forever
-        at_left, at_right = np.where(moves_left, at, 0.5 * at_left), np.where(moves_left, 0.5 * at_right, at)
-        left, right = np.where(moves_left, t, left), np.where(moves_left, right, t)
-    return t

@@ -1,78 +1,98 @@
-"""Equivalence of tapes: evaluation of both at random complex points, with bounds on rounding errors.
+"""Equality of tapes as expressions, in exact arithmetic: evaluation of both at random points of finite fields.
 
-At complex points no operation leaves its domain, and identities that hold there hold everywhere. Functions are replaced
-by others with the same symmetries, and each value has a bound on its rounding error (`accumulus.rewriting.running`).
-Values may only differ within these bounds, and the bounds themselves may not grow by much.
+Two outputs are equal if they are the same rational function of *atoms*: of inputs, of functions of these, and of
+outcomes of comparisons. Both tapes run modulo random primes at random points (J. T. Schwartz, J. ACM 27, 1980; R.
+Zippel, EUROSAM 1979): a rational function of degree d that is not zero is zero at one point with a probability of about
+d / 2⁵⁰. A constant is the fraction that its double is, or the exact one that constant folding has rounded to it
+(`accumulus.tape.folding`), so nothing is small enough to vanish, and no scale of numbers is left out.
 
-Values that reach floor, ceil, sign, fmod or a comparison have to be equal to the last bit. Outcomes of comparisons are
-chosen: first at random, then so that every branch of the tape is taken. A select is reached if it is an output, an
-argument of a reached operation, or the taken branch of a reached select.
+What atoms obey beyond being equal where their arguments are (`compiled.exact_kernel`):
 
-Values that are real up to rounding do not depend on the point. Rewriting may have turned them into numbers, and
-functions of numbers are folded, so these functions are evaluated themselves, without stand-ins.
+=====================  =================================================================================================
+relation               where it holds
+=====================  =================================================================================================
+f(-a) = -f(a)          odd functions of the table of operations, everywhere; likewise even ones, f(-a) = f(a)
+f(a, b) = f(b, a)      commutative operations, everywhere
+sin² a + cos² a = 1    for every number a
+sin, cos of a ± b      addition theorems, for all numbers a and b, where a program is made of them
+(√a)² = a              where √a is a number
+√(ab) = √a · √b        where a and b are known not to be negative, wherever the outputs are numbers; likewise √(a/b)
+aⁿ⁺ʳ = aⁿ · aʳ         whole n of the sign of r, where both sides are numbers; a½ is √a
+e⁰ = 1, log 1 = 0      of the exponentials and logarithms of the table
+=====================  =================================================================================================
 
-A mistake passes only if the bound of an output is as large as its value at all points: the tape's numbers have lost all
-their digits. If an output is infinite, NaN or without a bound at all points, points nearer to zero are tried. If it is
-so there, too, it has to be the very same expression; `with_expressions_of` restores it.
+A square root is one of both roots at random at each point, the same for equal arguments. So √(a²) is neither a nor -a,
+and √a · √b is not √(ab) of numbers of any sign: identities that need a sign fail at every other point. What is zero
+unless several such roots have a certain sign, as a product of differences √(a²) - a, fails at fewer, so more are used.
+
+A select is c·a + (1 - c)·b with a random number c for each comparison: what is equal for all numbers c is equal in all
+branches. Rules that join selects of one condition use that c² = c. Where such a tape is not equal for all c, it has to
+be equal at points with outcomes 0 and 1: all combinations of few comparisons, or random ones, and such that each branch
+is taken. Values that reach floor, ceil, sign, fmod or a comparison have to be rounded alike: they are compared as
+doubles, too, and outcomes depend on the bits of these.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from functools import cache, cached_property
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
-from accumulus.rewriting.running import (
-    ANGLES,
-    COMPARISONS,
-    EXPONENTIALS,
-    FUNCTIONS,
-    JUMPS,
-    SLACK,
-    UNIT,
-    WITH_LAWS,
-    At,
-    Function,
-    Reals,
-    Run,
-)
-from accumulus.tape.interpreter import copied, outputs_at
+from accumulus.native.machine import kernel
+from accumulus.native.state import Floats, Integers
+from accumulus.rewriting.compiled.exact_kernel import TRUTH, ExactState, ResiduesState
+from accumulus.rewriting.compiled.fields import PRIME_BITS, SMALL_PRIME, UNDEFINED
+from accumulus.tape.folding import Folding
+from accumulus.tape.interpreter import copied
 from accumulus.tape.live import needed, signed_zeros
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import SELECT, Tape
+from accumulus.tape.operations import BY_NAME, OPERATIONS
+from accumulus.tape.passes import PROPERTIES, rows_of
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
 
-#: Number of points at which tapes are compared; one from `LARGE` operations on. Further points cost time in proportion;
-#: with fewer, a mistake stays unseen if its terms vanish there by chance.
+#: Number of points. Each divides the chance of a mistake by 2⁵⁰ over the degree, and costs time in proportion.
 POINTS: Final = 2
-LARGE: Final = 100_000
-#: Number of random points if values have to be equal to the last bit, largest number of further points to take every
-#: branch, and largest number of operations at these together. More points cost time in proportion, fewer leave branches
-#: unverified.
-AT_RANDOM: Final = 6
-MOST: Final = 40
-OPERATIONS_OF_BRANCHES: Final = 1_000_000
-#: Scales of points nearer to zero, for results that overflow, as products of products do. Smaller scales compare
-#: results of higher degree, but terms of the highest degree vanish beside the others there; each scale costs another
-#: evaluation.
-NEARER_ZERO: Final = (0.3, 0.1, 0.03)
-#: Largest growth of the bound: over `examples/` and `benchmarks/suite/` it grows by 15 at most. A larger one accepts
-#: programs that lose digits, a smaller one refuses correct ones.
-FAR: Final = 1e3
-#: Number of operations, at all points, that are evaluated together; seconds of work per point, and per operation at a
-#: point. More operations take memory and react later to the deadline, fewer make more calls; estimates above the true
-#: time end verification early, estimates below exceed its work.
-TOGETHER: Final = 200_000
-RUN: Final = (5e-4, 5e-7)
+#: Number of points for tapes with square roots, since an identity that needs the sign of a root passes every other
+#: point; and numbers for tapes with that many roots whose signs may depend on others, where it passes all points but
+#: one of 2ⁿ. More cost time in proportion, fewer accept such an identity by chance; tapes with more such roots are not
+#: rewritten.
+OF_ROOTS: Final = 32
+OF_DEPENDENT: Final = (OF_ROOTS, OF_ROOTS, 80, 168, 344, 700, 1024)
+#: Number of points, besides one per root, at which roots are seen to be independent: with fewer, these may count as
+#: dependent by chance, more take time.
+OF_SQUARES: Final = 16
+#: The best points are chosen among this many times as many, if roots within roots do not exist in a field: each exists
+#: at every other point. More take time for tapes with nested roots, fewer leave some without the law of their square.
+DRAWN: Final = 8
+#: Number of samples of doubles for tapes in which bits matter: of about half of all points, another order of operations
+#: leaves the same bits. More take time, fewer take values that are rounded otherwise for the same.
+SAMPLES: Final = 24
+#: Number of points with decided outcomes, and most comparisons for which these are all combinations. More points take
+#: time, fewer leave combinations of outcomes untried.
+DECIDED: Final = 64
+MOST_COMBINED: Final = 6
+#: Number of random primes in turn: more take time for residues of constants; with one, it may divide a difference.
+PRIMES: Final = 2
+#: Seconds of work for a run of a tape: a constant, and per operation and point. Estimates above the true time end
+#: searches early, estimates below exceed their work.
+RUN: Final = (1e-4, 6e-8)
+_SQRT, _ATTACH, _SIN, _COS, _NOT_EQUAL = (BY_NAME[name].code for name in ("sqrt", "attach", "sin", "cos", "not_equal"))
+_POWER: Final = BY_NAME["power"].code
+_JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps)
+_IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
+_PROPERTIES: Final = PROPERTIES.copy()
+_PROPERTIES[: len(OPERATIONS)] |= TRUTH * _IS_TRUTH
 
 
 class IncomparableError(VerificationError):
-    """Error for outputs that cannot be compared with the original's, and whose expressions differ from them.
+    """Error for outputs that are undefined at all points, and whose expressions differ from the original's.
 
     All other outputs are equal.
 
@@ -83,249 +103,350 @@ class IncomparableError(VerificationError):
     def __init__(self, outputs: Sequence[int]) -> None:
         super().__init__(
             f"output {outputs[0]} of the optimised tape cannot be compared with what it was: at every point tried, "
-            "that is infinite, NaN, or has no digit left after rounding"
+            "it is undefined, or the tape has too many roots of roots and of squares"
         )
         self.outputs = tuple(outputs)
 
 
-class InaccurateError(VerificationError):
-    """Error for outputs that equal the original's, but whose bounds on rounding are much larger.
-
-    Attributes:
-        outputs: positions of outputs of this kind; there may be more.
-    """
-
-    def __init__(self, outputs: Sequence[int]) -> None:
-        super().__init__(
-            f"output {outputs[0]} of the optimised tape is less accurate than it was: its bound on rounding grows more "
-            f"than {FAR:g} times"
-        )
-        self.outputs = tuple(outputs)
+# Points --------------------------------------------------------------------------------------------------------------
 
 
-def verify_by_any(tape: Tape, other: Tape, seed: int = 0, **options: Any) -> Verification:
-    """Verify two tapes, with identities of exponentials, logarithms and angles if needed; return the verification.
+class Run(NamedTuple):
+    """Values of a tape's inputs, operations and, in reverse order, constants."""
+
+    real: Integers  # (places, points), `UNDEFINED` where there is no value
+    imaginary: Integers
+    doubles: Floats  # (places, samples)
+    is_truth: Integers  # 1 for truth values, (places,)
+
+
+class Points:
+    """Random points of finite fields, and samples of doubles, at which tapes of the same inputs run.
 
     Args:
-        tape: original tape.
-        other: rewritten tape.
-        seed: seed of the points.
-        options: further options of `Verification`.
-    """
-    try:
-        verification = Verification(tape, seed, **options)
-        verification.check(other)
-    except VerificationError:
-        if not (EXPONENTIALS | ANGLES).keys() & set(tape.codes):
-            raise
-        verification = Verification(tape, seed, functions=WITH_LAWS, **options)
-        verification.check(other)
-    return verification
-
-
-class Verification:
-    """Values of a tape at points, against which other tapes are checked.
-
-    The constructor does half of the work, and takes about as long as `check`.
-
-    Args:
-        tape: original tape.
-        seed: seed of the points.
-        kept_outputs: number of leading outputs that must be equal to the last bit.
-        deadline: end of the time for this, checked after each evaluation; the work of `check` is counted in advance.
-        choices: for each point, outcomes of comparisons by reference, instead of choices that take every branch once.
-        reaches: scales of the points, in turn.
-        functions: stand-ins for functions, by the code of the operation.
-        is_mixed: if True, outcomes of comparisons are numbers that mix both branches; see `At`.
-
-    Raises:
-        OutOfTimeError: if the deadline passes before the constructor is done.
+        tape: tape whose roots exist at these points, if possible.
+        seed: seed of points, primes and random functions.
+        count: number of points; by default as many as make a proof.
+        has_small: if True, the first point is in the field of `SMALL_PRIME`, where pairs of values are computed fast.
+        sums_of_angles: if True, sines and cosines of sums of angles obey the addition theorem, if the sums are written
+            as such; other angles of the same value are other angles.
+        bits_matter: if True, outputs are compared as doubles, too; if False, neither these nor what reaches comparisons
+            and jumps; None for the latter alone.
     """
 
     def __init__(
         self,
         tape: Tape,
         seed: int = 0,
+        count: int | None = None,
         *,
-        kept_outputs: int = 0,
-        deadline: Deadline = FOREVER,
-        choices: Sequence[Mapping[int, bool]] | None = None,
-        reaches: Sequence[float] = (1.0,),
-        functions: Mapping[int, Function] = FUNCTIONS,
-        is_mixed: bool = False,
+        has_small: bool = False,
+        sums_of_angles: bool = False,
+        bits_matter: bool | None = None,
     ) -> None:
-        self._tape, self._kept_outputs, self._functions = tape, kept_outputs, functions
-        rng = random.Random(seed)
-        self._at: list[At] = []
-        #: Outputs, and bounds on their errors, (points, outputs) each.
-        self._outputs: NDArray[np.complex128] = np.zeros((0, len(tape.outputs)), complex)
-        self._errors: Reals = np.zeros((0, len(tape.outputs)))
-        #: Evaluation of the tape itself, if it covers all points.
-        self._original_run: Run | None = None
-
-        def run(at: Sequence[At], chosen: Sequence[Mapping[int, bool]]) -> None:
-            original = Run(tape, at, chosen, functions)
-            self._original_run = None if self._at else original
-            self._at += at
-            outputs, errors = original.outputs()
-            self._outputs, self._errors = np.vstack([self._outputs, outputs]), np.vstack([self._errors, errors])
-            deadline.check(len(at) * (RUN[0] + RUN[1] * len(tape)))
-
-        def drawn(reach: float, signs: Sequence[float]) -> At:
-            parts = [
-                (rng.choice(signs) * rng.uniform(-1.5, -0.5), rng.choice(signs) * rng.uniform(0.01, 0.5))
-                for _ in range(tape.inputs)
-            ]
-            return At([reach * complex(*each) for each in parts], rng.getrandbits(60), {}, is_mixed)
-
-        waiting, chosen = [], []
-        for turn, each in enumerate(_choices(tape, rng, kept_outputs) if choices is None else choices):
-            # first on one side of the roots' branch cuts, then on both, where identities of positive numbers fail
-            waiting.append(drawn(reaches[turn % len(reaches)], (1.0, -1.0) if turn else (1.0,)))
-            chosen.append(each)
-        for chunk in _chunks(tape, len(waiting)):
-            run(waiting[chunk], chosen[chunk])
-        for reach in NEARER_ZERO:
-            if _are_bounded(self._outputs, self._errors).any(axis=0).all():
-                break
-            run([drawn(reach, (1.0, -1.0))], [{}])
+        self.sums_of_angles = sums_of_angles
+        has_roots = _SQRT in tape.codes or _POWER in tape.codes
+        self.count = count or (OF_ROOTS if has_roots else POINTS)
+        matter = not _JUMPS.isdisjoint(tape.codes) if bits_matter is None else bits_matter
+        self._samples = SAMPLES if matter else 0
+        #: Rows of values that are known not to be negative.
+        self._nonnegative: set[bytes] = set()
+        #: Keys of comparisons and their outcomes, (keys, points), if these are decided.
+        self._decided: tuple[Integers, Integers] | None = None
+        self._which: Integers
+        self._at: Integers
+        self._seeds: Integers
+        self._inputs, self._modulo = tape.inputs, np.array([*primes(seed % _SETS), SMALL_PRIME], np.int64)
+        self._draw(seed, self.count, has_small)
+        #: Number of roots of the tape whose signs may depend on those of others.
+        self.dependent = 0
+        if has_roots and count is None:
+            known = radicands(tape, self._run(tape)[0])
+            if len(known) + OF_SQUARES > self.count:
+                self._draw(seed, len(known) + OF_SQUARES, has_small)
+                known = radicands(tape, self._run(tape)[0])
+            self.dependent = dependent_roots(known, self.modulo.tolist())
+            self.count = OF_DEPENDENT[min(self.dependent, len(OF_DEPENDENT) - 1)]
+            if self.count != len(self._which):
+                self._draw(seed, self.count, has_small)
+        if has_roots and (missing := self._run(tape)[1]).any():
+            self._draw(seed, DRAWN * self.count, has_small)
+            missing = self._run(tape)[1]
+            # the best points, in turns of each prime
+            order = np.argsort(missing, kind="stable")
+            first = order[np.isin(self._which[order], np.arange(PRIMES))]
+            by_prime = [first[self._which[first] == k] for k in range(PRIMES)]
+            chosen = np.stack([each[: self.count] for each in by_prime], axis=1).reshape(-1)
+            if has_small:
+                small = order[self._which[order] == PRIMES]
+                chosen = np.concatenate([small[:1], chosen])
+            chosen = chosen[: self.count]
+            self._at, self._seeds, self._which = self._at[:, chosen], self._seeds[chosen], self._which[chosen]
 
     @property
-    def points(self) -> int:
-        """Number of points at which tapes are compared."""
-        return len(self._at)
+    def modulo(self) -> Integers:
+        """Prime of each point, (points,)."""
+        primes_of_points: Integers = self._modulo[self._which]
+        return primes_of_points
 
-    def run(self, other: Tape) -> Run:
-        """Evaluate another tape at all points.
-
-        Raises:
-            VerificationError: if it has a comparison that the first tape has not, to the last bit.
-        """
-        if other is self._tape and self._original_run is not None:
-            return self._original_run
-        return Run(other, self._at, None, self._functions)
-
-    def check(self, other: Tape) -> None:
-        """Check that another tape with the same inputs has the same outputs.
-
-        Raises:
-            VerificationError: if an output differs; the message names the first one.
-            InaccurateError: if none differs so far, but some are much less accurate.
-            IncomparableError: if none differs, but some cannot be compared.
-        """
-        tape = self._tape
-        if (tape.inputs, len(tape.outputs)) != (other.inputs, len(other.outputs)):
-            raise VerificationError(
-                f"a tape of {tape.inputs} inputs and {len(tape.outputs)} outputs became one of {other.inputs} and "
-                f"{len(other.outputs)}"
-            )
-        seen = np.zeros(len(tape.outputs), bool)
-        for chunk in _chunks(other, len(self._at)):
-            run = Run(other, self._at[chunk], None, self._functions)
-            seen |= self._compared(chunk, *run.outputs()).any(axis=0)
-        if not seen.all():
-            # outputs that could not be compared at any point need equal expressions
-            _, moved = _side_by_side(tape, other)
-            differ = [k for k in np.flatnonzero(~seen).tolist() if moved[k] != tape.outputs[k]]
-            if differ:
-                raise IncomparableError(differ)
-
-    def _compared(self, chunk: slice, b: NDArray[np.complex128], other_errors: Reals) -> NDArray[np.bool_]:
-        """Return the mask of outputs that could be compared at some points; raise `VerificationError` if one differs.
+    def decide(self, tape: Tape, seed: int) -> None:
+        """Let comparisons have the outcomes 0 and 1: of a tape in all combinations, or so that each branch is taken.
 
         Args:
-            chunk: slice of the points.
-            b: outputs of the other tape, (points, outputs).
-            other_errors: bounds on their errors, (points, outputs).
+            tape: tape with comparisons; its operations before them are rounded as in all other tapes.
+            seed: seed of the outcomes.
         """
-        a, errors = self._outputs[chunk], self._errors[chunk]
-        with np.errstate(all="ignore"):
-            changed = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-            changed[:, self._kept_outputs :] = False
-            seen = _are_bounded(a, errors)
-            sizes, other_sizes = np.hypot(a.real, a.imag), np.hypot(b.real, b.imag)
-            # skip values that are 0 in both tapes: the bound of a product of such values is too small
-            informative = seen & ~((a == 0) & (b == 0))
-            are_nothing = (sizes <= SLACK * UNIT * errors) & (other_sizes <= SLACK * UNIT * other_errors)
-            most = FAR * (errors + np.where(are_nothing, np.maximum(sizes, 1.0), sizes))
-            unbounded = informative & ~(np.isfinite(other_sizes) & (other_errors <= most))
-            off = np.hypot((a - b).real, (a - b).imag)
-            different = informative & (off > SLACK * UNIT * (errors + other_errors) + 1e-300)
-            inaccurate = unbounded & np.isfinite(other_sizes) & (off <= SLACK * UNIT * (errors + other_errors))
-        wrong = changed | unbounded | different
-        if inaccurate.any() and not (wrong & ~inaccurate).any():
-            raise InaccurateError(np.flatnonzero(inaccurate.any(axis=0)).tolist())
-        if wrong.any():
-            p, k = np.argwhere(wrong & ~inaccurate)[0].tolist()
-            how = "which rounding does not explain"
-            if unbounded[p, k]:
-                how = "and its rounding error, which was bounded, is not any more"
-            if changed[p, k]:
-                how = "though it was to be kept to the last bit"
-            raise VerificationError(
-                f"output {k} of the optimised tape is {complex(b[p, k]):.6g} at a complex point where it was "
-                f"{complex(a[p, k]):.6g}, {how}. This is a mistake of the optimiser; please report the function"
-            )
-        return seen
+        draw, branches = random.Random(seed), UntakenBranches(tape)
+        live = needed(tape)
+        references = [
+            r for r in range(tape.inputs, len(tape)) if live[r] and _IS_TRUTH[tape.codes[r]] and tape.codes[r] in _JUMPS
+        ]
+        keys = self._run(tape)[2][references]
+        known = np.unique(keys)
+        outcomes = np.zeros((len(known), self.count), np.int64)
+        for p in range(self.count):
+            if len(known) <= MOST_COMBINED:
+                outcomes[:, p] = p >> np.arange(len(known)) & 1
+                continue
+            outcomes[:, p] = [draw.getrandbits(1) for _ in known]
+            if p % 2 and not branches.all_taken:
+                for r, outcome in branches.choose(draw).items():
+                    at = np.searchsorted(known, keys[references.index(r)])
+                    outcomes[at, p] = outcome != (tape.codes[r] == _NOT_EQUAL)
+        self._decided = known, outcomes
+
+    def _draw(self, seed: int, count: int, has_small: bool) -> None:
+        """Draw points; if more are drawn than are needed, as many of each prime."""
+        generator = np.random.default_rng([seed, 0x5EED])
+        self._which = np.resize(np.arange(PRIMES), count)
+        if has_small:
+            self._which[: 1 if count == self.count else count // (PRIMES + 1)] = PRIMES
+        self._seeds = generator.integers(1 << 62, size=count)
+        self._at = generator.integers(self.modulo, size=(self._inputs, count))
+        signs = generator.choice([-1.0, 1.0], size=(self._inputs, self._samples))
+        self._doubles = signs * generator.uniform(0.5, 1.5, (self._inputs, self._samples))
+
+    def run(self, tape: Tape) -> Run:
+        """Return the values of a tape."""
+        run = self._run(tape)[0]
+        if not self._nonnegative or _SQRT not in tape.codes:
+            return run
+        factors = self._factors(tape, run)
+        return self._run(tape, factors)[0] if factors else run
+
+    def know_nonnegative(self, values: Iterable[bytes]) -> None:
+        """Let values, by their residues, be known not to be negative: the root of a product is that of its factors."""
+        self._nonnegative.update(values)
+
+    def _factors(self, tape: Tape, run: Run) -> dict[int, tuple[int, int, int]]:
+        """Return factors of radicands that are products, or quotients, of values which are not negative.
+
+        Returns:
+            By the reference of the radicand: the references of its factors, and 1 for a product, -1 for a quotient.
+        """
+        is_known = [key in self._nonnegative for key in rows_as_bytes(run)]
+        for k, constant in enumerate(tape.constants, 1):
+            is_known[-k] = constant > 0.0
+        radicands = {tape.first[r] for r in range(tape.inputs, len(tape)) if tape.codes[r] == _SQRT}
+        found: dict[int, tuple[int, int, int]] = {}
+        for r in range(len(tape) - 1, tape.inputs - 1, -1):
+            if r in radicands and tape.codes[r] in (MULTIPLY, DIVIDE):
+                one, other = tape.arguments(r)
+                if is_known[one] and is_known[other]:
+                    found[r] = one, other, 1 if tape.codes[r] == MULTIPLY else -1
+                    radicands |= {one, other}
+        return found
+
+    def _run(
+        self, tape: Tape, factors: Mapping[int, tuple[int, int, int]] = MappingProxyType({})
+    ) -> tuple[Run, Integers, Integers]:
+        """Return the values of a tape, the number of roots that do not exist at each point, and keys of comparisons.
+
+        Args:
+            tape: the tape.
+            factors: radicands whose roots are those of two factors; see `_factors`.
+        """
+        size, places, points = len(tape), len(tape) + len(tape.constants), len(self._which)
+        rows, constants = rows_of(tape), np.array(tape.constants[::-1], np.float64)
+        roots = _apart(places, places, factors)
+        terms = _terms(tape) if self.sums_of_angles else {}
+        angles = _apart(places, max(places, int(roots[0].max(initial=0)) + 1), terms)
+        total = max(places, int(roots[0].max(initial=0)) + 1, int(angles[0].max(initial=0)) + 1)
+        real, imaginary = np.zeros((2, total, points), np.int64)
+        doubles = np.zeros((places, self._samples))
+        real[: tape.inputs], doubles[: tape.inputs] = self._at, self._doubles
+        real[size:places] = residues(constants.tolist(), tape.folding, self._modulo.tolist())[:, self._which]
+        doubles[size:] = constants[:, np.newaxis]
+        is_truth = np.zeros(places, np.int64)
+        is_truth[:size] = _IS_TRUTH[rows[:, 0]]
+        is_truth[size:] = (constants == 0.0) | (constants == 1.0)
+        for r in np.flatnonzero((rows[:, 0] == SELECT) | (rows[:, 0] == _ATTACH)).tolist():
+            code, first, *branches = rows[r].tolist()
+            taken = branches if code == SELECT else [first]
+            is_truth[r] = any(is_truth[k] and k >= 0 for k in taken)
+        missing, keys = np.zeros(points, np.int64), np.zeros(places, np.int64)
+        known, outcomes = (np.zeros(0, np.int64),) * 2 if self._decided is None else self._decided
+        state = ExactState(
+            points=points,
+            samples=self._samples,
+            places=places,
+            rows=rows,
+            properties=_PROPERTIES,
+            is_truth=is_truth,
+            begin=tape.inputs,
+            end=size,
+            primes=self.modulo,
+            reciprocals=1.0 / self.modulo,
+            seeds=self._seeds,
+            root_places=roots[0],
+            first_roots=roots[1],
+            second_roots=roots[2],
+            angle_places=angles[0],
+            first_terms=angles[1],
+            second_terms=angles[2],
+            real=real.reshape(-1),
+            imaginary=imaginary.reshape(-1),
+            missing=missing,
+            doubles=doubles.reshape(-1),
+            keys=keys,
+            known=known,
+            known_count=len(known),
+            outcomes=outcomes.reshape(-1),
+            is_decided=int(self._decided is not None),
+            constants=constants,
+        )
+        kernel("rewriting.exact")(state.address)
+        return Run(real[:places], imaginary[:places], doubles, is_truth), missing, keys
 
 
-def _chunks(tape: Tape, points: int) -> Iterator[slice]:
-    """Return slices of the points at which a tape is evaluated together."""
-    together = max(1, TOGETHER // len(tape)) if len(tape) else max(1, points)
-    return (slice(first, first + together) for first in range(0, points, together))
+def radicands(tape: Tape, run: Run) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return the residues of what a tape takes square roots of, as such or in powers."""
+    roots = [
+        tape.first[r]
+        for r in range(tape.inputs, len(tape))
+        if tape.codes[r] == _SQRT
+        or (tape.codes[r] == _POWER and tape.second[r] < 0 and abs(tape.value_of(tape.second[r])) % 1.0 == 1 / 2)
+    ]
+    return {(tuple(run.real[r].tolist()), tuple(run.imaginary[r].tolist())) for r in roots}
 
 
-def _are_bounded(outputs: NDArray[np.complex128], errors: Reals) -> NDArray[np.bool_]:
-    """Return the mask of finite outputs with a finite bound on their error."""
-    with np.errstate(all="ignore"):
-        bounded: NDArray[np.bool_] = np.isfinite(np.hypot(outputs.real, outputs.imag)) & np.isfinite(errors)
-    return bounded
+def dependent_roots(rows: set[tuple[tuple[int, ...], tuple[int, ...]]], modulo: Sequence[int]) -> int:
+    """Return the number of roots of radicands, by their residues, whose signs may depend on those of others.
+
+    Signs of roots can be turned one by one if no product of the radicands is a square. Otherwise, an even number of its
+    factors is no square modulo p, at every point. Roots of roots count as dependent.
+    """
+    basis: list[int] = []
+    for real, imaginary in sorted(rows):
+        if UNDEFINED in real or any(imaginary):
+            continue
+        # a bit for each point at which the radicand is no square; those of a product are sums modulo 2
+        bits = sum(1 << k for k, (a, p) in enumerate(zip(real, modulo, strict=True)) if pow(a, p // 2, p) == p - 1)
+        for reduced in basis:
+            bits = min(bits, bits ^ reduced)
+        if bits:
+            basis.append(bits)
+    return len(rows) - len(basis)
 
 
-def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
-    """Return the second tape with some outputs computed by the first tape's expressions."""
-    both, moved = _side_by_side(tape, other)
-    both.outputs = moved
-    for k in outputs:
-        both.outputs[k] = tape.outputs[k]
-    return both
-
-
-def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
-    """Return both tapes as one, equal operations once, and the references of the second tape's outputs on it."""
-    both = tape.copy()
-    return both, copied(other, both, range(other.inputs), signed=signed_zeros(other))
-
-
-# Branches -------------------------------------------------------------------------------------------------------------
-
-
-def all_choices(tape: Tape, most: int) -> list[dict[int, bool]] | None:
-    """Return every combination of outcomes of the tape's comparisons, by reference; None if there are too many.
+def _apart(places: int, first: int, parts: Mapping[int, tuple[int, int, int]]) -> tuple[Integers, Integers, Integers]:
+    """Return places for what is needed of values apart, and those of the two parts that each is made of; 0 for none.
 
     Args:
-        tape: tape with comparisons.
-        most: largest number of comparisons.
+        places: number of places of values.
+        first: first place that is free.
+        parts: by reference: references of both parts, and the sign of the second; 0 if there is only one, and it is
+            negative.
     """
-    live = needed(tape)
-    comparisons = [r for r in range(tape.inputs, len(tape)) if live[r] and tape.codes[r] in COMPARISONS]
-    if len(comparisons) > most:
-        return None
-    return [dict(zip(comparisons, way, strict=True)) for way in product((True, False), repeat=len(comparisons))]
+    at, one_at, other_at = np.zeros((3, places), np.int64)
+    needed = sorted({each % places for r, (one, other, _) in parts.items() for each in (r, one, other)})
+    at[needed] = first + np.arange(len(needed))
+    for r, (one, other, side) in parts.items():
+        one_at[r], other_at[r] = (at[one], side * at[other]) if side else (-at[one], 0)
+    return at, one_at, other_at
 
 
-def _choices(tape: Tape, rng: random.Random, kept_outputs: int) -> Iterator[Mapping[int, bool]]:
-    """Yield for each point the outcomes of comparisons; others are random."""
-    if not kept_outputs and not (COMPARISONS | JUMPS).intersection(tape.codes):
-        yield from [{}] * (POINTS if tape.operations < LARGE else 1)
-        return
-    yield from [{}] * (AT_RANDOM if tape.operations < LARGE else POINTS)
-    branches = UntakenBranches(tape)
-    for _ in range(min(MOST, OPERATIONS_OF_BRANCHES // max(1, tape.operations))):
-        if branches.all_taken:
-            return
-        yield branches.choose(rng)
+def _terms(tape: Tape) -> dict[int, tuple[int, int, int]]:
+    """Return the terms of angles that are sums, differences, negatives or doubles, in the form of `_apart`."""
+    waiting = [tape.first[r] for r in range(tape.inputs, len(tape)) if tape.codes[r] in (_SIN, _COS)]
+    found: dict[int, tuple[int, int, int]] = {}
+    while waiting:
+        r = waiting.pop()
+        if r < tape.inputs or r in found:
+            continue
+        code, (one, *others) = tape.codes[r], tape.arguments(r)
+        if code in (ADD, SUBTRACT):
+            found[r] = one, others[0], 1 if code == ADD else -1
+        elif code == NEGATIVE:
+            found[r] = one, one, 0
+        elif code == MULTIPLY and one < 0 and tape.value_of(one) == 2.0:
+            found[r] = others[0], others[0], 1
+        else:
+            continue
+        waiting += found[r][:2]
+    return found
 
+
+def rows_as_bytes(run: Run) -> list[bytes]:
+    """Return the residues of each value as bytes: equal values have equal bytes."""
+    rows = np.concatenate([run.real, run.imaginary], axis=1)
+    width, everything = rows.shape[1] * rows.itemsize, rows.tobytes()
+    return [everything[k : k + width] for k in range(0, len(everything), width)]
+
+
+def residues(numbers: Sequence[float], folding: Folding | None, modulo: Sequence[int]) -> Integers:
+    """Return the residues of doubles, or of the fractions that they stand for, (numbers, primes).
+
+    Args:
+        numbers: the doubles.
+        folding: what constants stand for; None if they stand for themselves.
+        modulo: the primes.
+    """
+    results = np.zeros((len(numbers), len(modulo)), np.int64)
+    state = ResiduesState(
+        numbers=np.array(numbers, np.float64),
+        count=len(numbers),
+        primes=np.array(modulo, np.int64),
+        reciprocals=1.0 / np.array(modulo),
+        points=len(modulo),
+        results=results.reshape(-1),
+    )
+    kernel("rewriting.residues")(state.address)
+    for k, number in enumerate(numbers):
+        if folding is not None and abs(number) in folding.fractions:
+            fraction: Any = folding.of(number)
+            results[k] = [fraction.numerator * pow(fraction.denominator, -1, prime) % prime for prime in modulo]
+    return results
+
+
+#: Number of sets of primes that seeds choose from. More sets take time for primality tests in long processes; with
+#: one, all tapes share the differences that its primes divide.
+_SETS: Final = 16
+
+
+@cache
+def primes(number: int) -> tuple[int, ...]:
+    """Return distinct random primes that are 3 modulo 4, between 2 ** (PRIME_BITS - 1) and twice that."""
+    generator = random.Random(number)
+    found: list[int] = []
+    while len(found) < PRIMES:
+        candidate = generator.randrange(1 << PRIME_BITS - 1, 1 << PRIME_BITS) | 3
+        if is_prime(candidate) and candidate not in found:
+            found.append(candidate)
+    return tuple(found)
+
+
+#: These witnesses show that a number below 2⁶⁴ is a prime (Sorenson, Webster, Math. Comp. 86, 2017).
+_WITNESSES: Final = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+
+
+def is_prime(number: int) -> bool:
+    """Return True for a prime between 37 and 2⁶⁴ that is 3 modulo 4: small divisors, then Miller and Rabin's test."""
+    half, ends = number // 2, (1, number - 1)
+    return all(number % each for each in _WITNESSES) and all(pow(each, half, number) in ends for each in _WITNESSES)
+
+
+# Branches ------------------------------------------------------------------------------------------------------------
 
 _AND, _OR, _NOT = (BY_NAME[name].code for name in ("logical_and", "logical_or", "logical_not"))
 
@@ -399,59 +520,164 @@ class UntakenBranches:
         return chosen.setdefault(condition, outcome)
 
 
-# Defined by cases ----------------------------------------------------------------------------------------------------
-
-#: Largest number of inputs that are zero or far alone, and of triples of inputs, such as vectors, that are zero. More
-#: points take time, fewer miss points at which a case alone is defined.
-SINGLE: Final = 8
-TRIPLES: Final = 16
-#: Value of an input where exponentials overflow.
-OVERFLOWING: Final = 1000.0
-#: Operations by which programs keep out of what is undefined: a branch that is not taken, and bounds such as
-#: max(length, 1e-9).
-GUARDS: Final = frozenset(BY_NAME[name].code for name in ("select", "minimum", "maximum"))
+# Verification --------------------------------------------------------------------------------------------------------
 
 
-def points_of_cases(inputs: int, points: Reals | None) -> Reals:
-    """Return points at which functions are often defined by a case alone, (points, inputs): zeros, and far ones.
+class Verification:
+    """Values of a tape at points, against which other tapes are checked.
+
+    The constructor does half of the work, and takes about as long as `check`.
 
     Args:
-        inputs: number of inputs.
-        points: points of the domain, (points, inputs), or None.
-    """
-    is_given = points is not None and len(points) and points.shape[1:] == (inputs,)
-    at = points[0] if points is not None and is_given else np.ones(inputs)
-    all_of_them = np.ones((1, inputs), bool)
-    single = np.eye(inputs, dtype=bool)[:SINGLE]
-    starts = np.arange(0, max(inputs - 2, 1), 1 if inputs <= TRIPLES else len("xyz"))[:TRIPLES]
-    triples = (np.arange(inputs) >= starts[:, np.newaxis]) & (np.arange(inputs) < starts[:, np.newaxis] + len("xyz"))
-    zeros = np.where(np.concatenate([all_of_them, single, triples]), 0.0, at)
-    far = [np.where(np.concatenate([all_of_them, single]), side * OVERFLOWING, at) for side in (1.0, -1.0)]
-    return np.concatenate([zeros, *far])
+        tape: original tape.
+        seed: seed of the points.
+        kept_outputs: number of leading outputs that must be equal to the last bit.
+        deadline: end of the time for this.
+        count: number of points; by default as many as make a proof.
+        has_small: as for `Points`.
+        nonnegative: references of values that are not negative where the outputs are numbers, so that the root of a
+            product of two is the product of their roots.
+        sums_of_angles, bits_matter: as for `Points`.
 
-
-class Definedness:
-    """Points among `points_of_cases` at which the outputs of a program with cases or bounds are finite.
-
-    Select has the value of a branch where the other one is undefined. Rewriting may move operations out of a branch, or
-    out of bounds, and verification at random points does not notice.
-
-    Args:
-        tape: the program.
-        points: points of the domain, (points, inputs), or None.
+    Raises:
+        OutOfTimeError: if the deadline passes before the constructor is done.
     """
 
-    def __init__(self, tape: Tape, points: Reals | None) -> None:
-        self._at = points_of_cases(tape.inputs, points) if tape.inputs and GUARDS.intersection(tape.codes) else None
-        self._is_defined = self._finite(tape)
+    def __init__(
+        self,
+        tape: Tape,
+        seed: int = 0,
+        *,
+        kept_outputs: int = 0,
+        deadline: Deadline = FOREVER,
+        count: int | None = None,
+        has_small: bool = False,
+        nonnegative: Sequence[int] = (),
+        sums_of_angles: bool = False,
+        bits_matter: bool | None = None,
+    ) -> None:
+        self._tape, self._kept_outputs = tape, kept_outputs
+        self._last: tuple[Tape, Run] | None = None
+        self._seed, self._matter = seed, True if kept_outputs else bits_matter
+        self._at = Points(
+            tape, seed, count, has_small=has_small, sums_of_angles=sums_of_angles, bits_matter=self._matter
+        )
+        deadline.check(RUN[0] + RUN[1] * self.points * len(tape))
+        self._run = self._at.run(tape)
+        if nonnegative:
+            keys = rows_as_bytes(self._run)
+            self._at.know_nonnegative(keys[k] for k in nonnegative)
+            self._run = self._at.run(tape)
 
-    def includes(self, tape: Tape) -> bool:
-        """Return True if a program with the same outputs is finite wherever this one is."""
-        return self._at is None or bool((self._finite(tape) | ~self._is_defined).all())
+    @property
+    def points(self) -> int:
+        """Number of points at which tapes are compared."""
+        return self._at.count
 
-    def _finite(self, tape: Tape) -> NDArray[np.bool_]:
-        if self._at is None:
-            return np.zeros(0, bool)
-        with np.errstate(all="ignore"):
-            finite: NDArray[np.bool_] = np.isfinite(outputs_at(tape, self._at))
-        return finite
+    @property
+    def modulo(self) -> Integers:
+        """Prime of each point, (points,)."""
+        return self._at.modulo
+
+    def run(self, other: Tape) -> Run:
+        """Return the values of another tape at the points; those of the last one are kept."""
+        if other is self._tape:
+            return self._run
+        if self._last is None or self._last[0] is not other:
+            self._last = other, self._at.run(other)
+        return self._last[1]
+
+    @cached_property
+    def _decided(self) -> Verification | None:
+        """Values at points where comparisons have the outcomes 0 and 1; None without comparisons."""
+        if self._matter is False or not any(_IS_TRUTH[code] and code in _JUMPS for code in set(self._tape.codes)):
+            return None
+        decided = copy(self)
+        decided.__dict__.pop("_decided", None)
+        decided._at = Points(self._tape, self._seed, DECIDED, sums_of_angles=self._at.sums_of_angles, bits_matter=True)
+        decided._at.decide(self._tape, self._seed)
+        decided._last, decided._run = None, decided._at.run(self._tape)
+        return decided
+
+    def equal(self, other: Tape) -> NDArray[np.bool_]:
+        """Return True for each output of another tape that is defined at all points and what it was, (outputs,)."""
+        one, two = self._run, self.run(other)
+        first, second = np.array(self._tape.outputs, np.int64), np.array(other.outputs, np.int64)
+        same: NDArray[np.bool_] = (_same_residues(one, first, two, second) & (one.real[first] != UNDEFINED)).all(axis=1)
+        kept = _same_bits(one.doubles[first], two.doubles[second])
+        kept[self._kept_outputs :] = True
+        return same & kept
+
+    def check(self, other: Tape) -> None:
+        """Check that another tape with the same inputs has the same outputs.
+
+        Raises:
+            VerificationError: if an output differs; the message names the first one.
+            IncomparableError: if none differs, but some cannot be compared.
+        """
+        tape = self._tape
+        if (tape.inputs, len(tape.outputs)) != (other.inputs, len(other.outputs)):
+            raise VerificationError(
+                f"a tape of {tape.inputs} inputs and {len(tape.outputs)} outputs became one of {other.inputs} and "
+                f"{len(other.outputs)}"
+            )
+        if self._at.dependent >= len(OF_DEPENDENT) and tape.outputs:
+            raise IncomparableError(range(len(tape.outputs)))
+        one, two = self._run, self.run(other)
+        first, second = np.array(tape.outputs, np.int64), np.array(other.outputs, np.int64)
+        is_defined = one.real[first] != UNDEFINED
+        changed = ~_same_bits(one.doubles[first], two.doubles[second])
+        changed[self._kept_outputs :] = False
+        different = (is_defined & ~_same_residues(one, first, two, second)).any(axis=1)
+        if different.any() and self._decided is not None:
+            different &= ~self._decided.equal(other)
+        for wrong, how in ((changed, "though it was to be kept to the last bit"), (different, "as an expression")):
+            if wrong.any():
+                raise VerificationError(
+                    f"output {int(np.flatnonzero(wrong)[0])} of the optimised tape is not what it was, {how}. "
+                    "This is a mistake of the optimiser; please report the function"
+                )
+        seen = is_defined.any(axis=1)
+        if not seen.all():
+            # outputs that could not be compared at any point need equal expressions
+            _, moved = _side_by_side(tape, other)
+            differ = [k for k in np.flatnonzero(~seen).tolist() if moved[k] != tape.outputs[k]]
+            if differ:
+                raise IncomparableError(differ)
+
+
+def _same_residues(one: Run, first: Integers, two: Run, second: Integers) -> NDArray[np.bool_]:
+    """Return True where references of a run have the same values as those of another, (references, points)."""
+    same: NDArray[np.bool_] = one.real[first] == two.real[second]
+    same &= one.imaginary[first] == two.imaginary[second]
+    return same
+
+
+def _same_bits(one: Floats, two: Floats) -> NDArray[np.bool_]:
+    """Return True for rows of the same doubles, zeros of either sign included, or of what is no number."""
+    same: NDArray[np.bool_] = ((one == two) | (np.isnan(one) & np.isnan(two))).all(axis=1)
+    return same
+
+
+def are_equal(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> bool:
+    """Return True if two tapes have the same outputs."""
+    try:
+        Verification(tape, seed, kept_outputs=kept_outputs).check(other)
+    except VerificationError:
+        return False
+    return True
+
+
+def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:
+    """Return the second tape with some outputs computed by the first tape's expressions."""
+    both, moved = _side_by_side(tape, other)
+    both.outputs = moved
+    for k in outputs:
+        both.outputs[k] = tape.outputs[k]
+    return both
+
+
+def _side_by_side(tape: Tape, other: Tape) -> tuple[Tape, list[int]]:
+    """Return both tapes as one, equal operations once, and the references of the second tape's outputs on it."""
+    both = tape.copy()
+    return both, copied(other, both, range(other.inputs), signed=signed_zeros(other))

@@ -5,46 +5,56 @@ The search works on the tape as a network of nodes, and drives `rewrite_kernel`.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accumulus.annealing import rounds as until_stalled
 from accumulus.annealing import slices
 from accumulus.context import Context
-from accumulus.deadline import FOREVER, LOOK, Deadline, OutOfTimeError
+from accumulus.deadline import FOREVER, LOOK, Deadline
 from accumulus.errors import ArgumentError, RewritingWarning, VerificationError
 from accumulus.native.machine import kernel
-from accumulus.native.state import Records, zeros
+from accumulus.native.state import Integers, Records, zeros
 from accumulus.options import Options
+from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import (
     ANNEAL,
     BUILD,
+    CONSTANT,
     FOR_LIFE,
     KEEP,
+    ONE,
     OUTPUT,
     SWEEP,
     TERM_COUNT,
     TREE_SIZE,
+    TWO,
+    ZERO,
     GivenOperation,
     LinearTerm,
+    Number,
     RewriteState,
     TreeEntry,
 )
-from accumulus.rewriting.equivalence import InaccurateError, IncomparableError, Verification, with_expressions_of
-from accumulus.rewriting.scaling import with_scaled_forms, with_short_constants
+from accumulus.rewriting.equivalence import primes, residues, with_expressions_of
+from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
+from accumulus.tape.folding import Folding, with_folding
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import FUSED, IN_SEARCH, OPERATIONS, UNIT
 from accumulus.tape.passes import PROPERTIES, rows_of
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import ADD, MULTIPLY, Tape
 
 # Networks ------------------------------------------------------------------------------------------------------------
 
@@ -67,6 +77,9 @@ MAKE: Final = (5e-4, 2e-6)
 #: Least number of moves in one call of the kernel: with more, Ctrl-C and the deadline wait longer on large networks;
 #: with fewer, calls take more of the time.
 FEWEST: Final = 256
+#: Number of further searches where a program may not be used. More take time for programs in which most rules lose
+#: digits, fewer leave these as they are.
+RETRIES: Final = 2
 
 
 class Network:
@@ -102,9 +115,11 @@ class Network:
         arities[OUTPUT] = 1
         prices = np.zeros(len(PROPERTIES), np.int64)
         prices[: len(OPERATIONS)] = [weights.get(row.name, 0) for row in OPERATIONS]
+        self._numbers = Numbers(tape)
         self._state = RewriteState(
             mode=BUILD,
             **arrays,
+            **self._numbers.fields,
             touched=np.zeros(4 * nodes, np.int64),
             node_limit=nodes,
             weights=prices,
@@ -125,7 +140,6 @@ class Network:
             meanings=np.zeros(len(tape) + 1, np.int64),
             outputs=np.array([*tape.outputs, 0], np.int64),
             output_count=len(tape.outputs),
-            numbers=np.array([*tape.constants, 0.0]),
         )
         self._run = kernel("rewriting.rewrite")
         self._perform(BUILD)
@@ -184,12 +198,15 @@ class Network:
         """
         state = self._state
         count, first = state.best_next, state.first_output
-        arguments = state.best_arguments[:count]
+        codes, arguments = state.best_codes[:count], state.best_arguments[:count]
+        numbers = np.zeros(count)
+        constants = np.flatnonzero(codes == CONSTANT)
+        numbers[constants] = self._numbers.written(arguments[constants, 0], state.numbers)
         network = Definitions(
-            codes=state.best_codes[:count],
+            codes=codes,
             signs=state.best_signs[:count],
             arguments=arguments,
-            numbers=arguments.view(np.float64)[:, 0],
+            numbers=numbers,
             outputs=arguments[first : first + len(self._tape.outputs), 0],
             exact=np.zeros(count, bool),
         )
@@ -208,6 +225,78 @@ class Network:
         self._run(self._state.address)
 
 
+#: Number of numbers that a search can make of a tape's constants, and more for each constant. More take memory, with
+#: fewer, products of constants are left to be computed.
+MADE: Final = 1024
+MADE_OF_EACH: Final = 8
+
+
+class Numbers:
+    """Numbers that the constants of a network stand for, which are folded exactly.
+
+    Args:
+        tape: tape to rewrite.
+
+    Attributes:
+        fields: fields of the kernel's state.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        self._folding = tape.folding or Folding(tape.constants)
+        prime = primes(0)[0]
+        given = {0.0: ZERO, 1.0: ONE, 2.0: TWO}
+        places = np.zeros(len(tape.constants) + 1, np.int64)
+        for k, constant in enumerate(tape.constants):
+            # infinite numbers are not folded
+            place = given.setdefault(abs(constant) if math.isfinite(constant) else constant, len(given) + 1)
+            places[k] = -place if constant < 0.0 and math.isfinite(constant) else place
+        self._given = list(given)
+        count = len(given) + 1
+        limit = count + MADE + MADE_OF_EACH * count
+        numbers = Records.zeros(Number, limit)
+        numbers.column("high")[1:count] = self._given
+        for place, number in enumerate(self._given, 1):
+            if number in self._folding.fractions:
+                numbers.column("low")[place] = float(self._folding.fractions[number] - Fraction(number))
+        numbers.column("residue")[1:count] = residues(self._given, self._folding, (prime,))[:, 0]
+        bits = (2 * limit).bit_length()
+        self.fields: dict[str, Any] = {
+            "given": places,
+            "numbers": numbers,
+            "number_count": count,
+            "number_limit": limit,
+            "number_table": np.zeros(1 << bits, np.int64),
+            "number_bits": bits,
+            "prime": prime,
+            "reciprocal": 1.0 / prime,
+        }
+
+    def written(self, places: Integers, numbers: Records[Number]) -> NDArray[np.float64]:
+        """Return the doubles next to numbers, given by their places; note the exact values of rounded ones."""
+        fractions: dict[int, Any] = {}
+
+        def exact(place: int) -> Any:
+            if place <= len(self._given):
+                return self._folding.of(self._given[place - 1])
+            if place not in fractions:
+                made = numbers[place]
+                one, two = (sign(a) * exact(abs(a)) for a in (made.first, made.second))
+                fractions[place] = abs(
+                    one + two if made.code == ADD else one * two if made.code == MULTIPLY else one / two
+                )
+            return fractions[place]
+
+        def sign(place: int) -> int:
+            return -1 if place < 0 else 1
+
+        return np.array(
+            [
+                self._given[place - 1] if place <= len(self._given) else self._folding.rounded(exact(place))
+                for place in places.tolist()
+            ]
+        )
+
+
 # Rounds of a search --------------------------------------------------------------------------------------------------
 
 
@@ -217,9 +306,6 @@ class Network:
 SWEEPS: Final = 40
 STALLS: Final = 5
 MINIMUM_GAIN: Final = 2e-4
-#: Number of verifications; after each that fails for lost digits alone, outputs that lost them are restored. More take
-#: time, fewer leave whole programs unchanged.
-RESTORED: Final = 3
 #: Random moves per node: in a round, and in a preview. More cost preparation time in proportion, fewer leave
 #: operations, and previews compare starts less reliably.
 MOVES: Final = 520
@@ -276,6 +362,8 @@ def by_rules(
     kept_outputs: int = 0,
     rounds: Rounds | None = None,
     begin_with: Tape | None = None,
+    original: Original | None = None,
+    retries: int = RETRIES,
 ) -> Tape:
     """Return a tape with the same inputs and outputs, and never more operations.
 
@@ -292,6 +380,8 @@ def by_rules(
         kept_outputs: number of leading outputs whose operations stay unchanged.
         rounds: rounds of annealing, one by default; more follow if the effort is thorough.
         begin_with: equivalent tape in canonical form that these rounds begin with, instead of the given one.
+        original: original program, whose outputs the result has to keep; by default the given tape.
+        retries: number of further searches, each with another seed, if what is found may not be used.
 
     Warns:
         RewritingWarning: if the verification fails, which would be a mistake of this package. The canonical form is
@@ -314,16 +404,11 @@ def by_rules(
     context = Context(Options()) if context is None else context
     effort = context.options.effort
     with context.paused():
-        start = canonical(tape, kept_outputs)
+        start = canonical(with_folding(tape), kept_outputs)
     search = _Search(start, kept_outputs, context)
     if search.best_cost == 0 or search.left <= 0:
         return start
-    try:
-        # half of the verification's work is done beforehand
-        until = context.within(search.left / 2)
-        verification = Verification(start, kept_outputs=kept_outputs, deadline=until)
-    except OutOfTimeError:
-        return start
+    original = original or Original(start, context, None, kept_outputs)
     rounds = rounds or Rounds()
     tried = 0 if effort == "fast" else rounds.moves * search.size
     for turn, hot in enumerate(rounds.hots if tried else rounds.hots[:1]):
@@ -340,27 +425,27 @@ def by_rules(
             if context.passed or search.left <= 0:
                 break
             search.round(start if turn % 2 else search.best, moves, HOTS[turn % len(HOTS)])
-    best = tidied(search.best, start, kept_outputs)
+    best = with_scaled_forms(search.best, kept_outputs)
     if best is start:
         return start
     try:
-        for _ in range(RESTORED):
-            try:
-                verification.check(best)
-                break
-            except InaccurateError as error:
-                # outputs that lose digits keep their original expressions
-                best = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
-        else:
-            return start
-    except IncomparableError as error:
-        # outputs that cannot be compared keep their original expressions
-        restored = canonical(with_expressions_of(start, best, error.outputs), kept_outputs)
-        return min(start, restored, key=lambda tape: tape.operations)
+        restored = original.restored(best, start)
     except VerificationError as error:
-        warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
+        assert start.folding is not None
+        known = set(map(abs, start.constants)) | start.folding.fractions.keys()
+        if known.issuperset(map(abs, best.constants)):
+            warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
+            return start
+        # functions of numbers have been folded, which are not exact
+        different = np.flatnonzero(~original.verification.equal(best)).tolist()
+        restored = canonical(with_expressions_of(start, best, different), kept_outputs)
+        restored = original.restored(restored, start)
+    if restored is not None and restored.operations <= start.operations:
+        return restored
+    if not retries:
         return start
-    return best if best.operations <= start.operations else start
+    context = context.having(seed=context.options.seed + 1)
+    return by_rules(tape, context, kept_outputs=kept_outputs, rounds=rounds, original=original, retries=retries - 1)
 
 
 class _Search:
@@ -414,17 +499,6 @@ def sketch(tape: Tape, moves: int, context: Context, *, is_last: bool = True) ->
     rewritten = canonical(rewritten)
     context.spend(SIGNS[0] + SIGNS[1] * rewritten.operations)
     return with_fewest_signs(rewritten)
-
-
-def tidied(tape: Tape, start: Tape, kept_outputs: int = 0) -> Tape:
-    """Return a tape with forms scaled to save products, and short constants in place of rounded ones.
-
-    Args:
-        tape: tape without dead operations; it need not be verified.
-        start: original tape, whose constants stay.
-        kept_outputs: number of leading outputs whose operations stay unchanged.
-    """
-    return with_short_constants(with_scaled_forms(tape, kept_outputs), start.constants)
 
 
 def preview(tape: Tape, context: Context, moves: int = PREVIEW) -> int:

@@ -21,10 +21,12 @@ Time: proportional to the products of terms, which are bounded by a multiple of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Final
 
 from accumulus.rewriting.canonical import canonical
+from accumulus.tape.folding import Folding, with_noted_folding
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
@@ -169,6 +171,8 @@ class _Writer:
     def __init__(self, tape: Tape, polynomials: list[Polynomial], monomials: _Monomials) -> None:
         self._tape, self._polynomials, self._monomials = tape, polynomials, monomials
         self._result = Tape(tape.inputs)
+        self._folding = tape.folding or Folding(tape.constants)
+        self._result.folding = tape.folding
         self._references = [*range(tape.inputs), *bytes(tape.operations)]
         self._products: dict[Monomial, int] = {}
         self._sums: dict[frozenset[tuple[Monomial, float]], int] = {}
@@ -190,7 +194,7 @@ class _Writer:
             if result.operations > most:
                 return None
         result.outputs = [self._reference_of(output) for output in tape.outputs]
-        return result
+        return with_noted_folding(result, tape)
 
     def _needed_operations(self, most: float) -> list[int] | None:
         """Return the operations that outputs depend on, in order; None if their sums alone exceed `most` operations."""
@@ -222,8 +226,9 @@ class _Writer:
     def _product(self, monomial: Monomial) -> int:
         reference = self._products.get(monomial)
         if reference is None:
-            reference = self._result.constant(1.0)
-            for atom in monomial:
+            numbers = [self._folding.of(self._tape.value_of(atom)) for atom in monomial if atom < 0]
+            reference = self._result.constant(self._folding.rounded(math.prod(numbers)))
+            for atom in monomial[len(numbers) :]:  # they are sorted
                 reference = self._result.multiply(reference, self._reference_of(atom))
             self._products[monomial] = reference
         return reference

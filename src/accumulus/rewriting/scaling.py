@@ -1,25 +1,20 @@
-"""Constants of a tape: scaled forms that save products, and short numbers in place of rounded ones.
+"""Forms of a tape that are scaled by a constant, so that products are saved.
 
-**Scaled forms.** Some values are only multiplied by numbers, and can be computed with one of these numbers included. A
+Some values are only multiplied by numbers, and can be computed with one of these numbers included. A
 derivative of a network's hidden unit is a product of (1 - t²) and a linear form with constant coefficients, which every
 output multiplies by a weight. If the coefficients include one of the weights, the form has the same length, and the
 product with that weight is saved.
-
-**Short constants.** Constants that are multiplied or added during rewriting are rounded: √½·√½ is 0.5000000000000001,
-and 0.17·312.5 is 53.12500000000001. The short number is as close to the exact one, equals constants that were computed
-in another way, and reads as a person would write it.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from accumulus.tape.interpreter import copied
+from accumulus.tape.folding import Folding, with_noted_folding
 from accumulus.tape.live import as_written, seeing_zero_signs
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.passes import rows_of
@@ -34,6 +29,8 @@ DEEP: Final = 100
 #: Largest factor, and reciprocal of the smallest: sums stay within the range of floating point. A larger one brings
 #: overflow and underflow nearer, a smaller one leaves multiplications.
 LARGEST: Final = 1e6
+#: A number: a fraction, or a double that is not finite.
+Exact = Any
 _ARITIES: Final = np.array([row.arity for row in OPERATIONS])
 _SCALED: Final = np.isin(np.arange(len(OPERATIONS)), (ADD, SUBTRACT, MULTIPLY, DIVIDE, NEGATIVE))
 
@@ -115,9 +112,13 @@ class _Forms:
         self._tape = tape
         self._free = ~np.frombuffer(as_written(tape, kept_outputs), bool)
         self._arguments = [list(tape.arguments(r)) if r >= tape.inputs else [] for r in range(len(tape))]
-        #: Constant arguments, by operation and position.
+        self._folding = tape.folding or Folding(tape.constants)
+        #: Exact values of constant arguments, by operation and position.
         self._numbers = {
-            (r, k): tape.value_of(a) for r, taken in enumerate(self._arguments) for k, a in enumerate(taken) if a < 0
+            (r, k): self._folding.of(tape.value_of(a))
+            for r, taken in enumerate(self._arguments)
+            for k, a in enumerate(taken)
+            if a < 0
         }
         self._users: list[list[int]] = [[] for _ in range(len(tape))]
         for r, taken in enumerate(self._arguments):
@@ -139,7 +140,7 @@ class _Forms:
                 return
             places[user] = position
         numbers = Counter(self._numbers[user, position] for user, position in places.items())
-        factor = max(numbers, key=lambda number: numbers[number], default=0.0)
+        factor: Exact = max(numbers, key=lambda number: numbers[number], default=0.0)
         edits = self._times(form, factor, {}) if 1.0 / LARGEST <= abs(factor) <= LARGEST else None
         if edits is None:
             return
@@ -171,15 +172,15 @@ class _Forms:
         return reference
 
     def _times(
-        self, r: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int = DEEP
-    ) -> dict[tuple[int, int], float] | None:
+        self, r: int, factor: Exact, edits: Mapping[tuple[int, int], Exact], depth: int = DEEP
+    ) -> dict[tuple[int, int], Exact] | None:
         """Return edits that multiply an operation's value by a factor, with the given edits; None if impossible."""
         code = self._tape.codes[r]
         if r < self._tape.inputs or not _SCALED[code] or not self._free[r] or not depth:
             return None
         places = range(1) if code in (DIVIDE, NEGATIVE) else range(2)
         if code in (ADD, SUBTRACT):
-            scaled: dict[tuple[int, int], float] | None = dict(edits)
+            scaled: dict[tuple[int, int], Exact] | None = dict(edits)
             for position in places:
                 scaled = None if scaled is None else self._argument_times(r, position, factor, scaled, depth)
             return scaled
@@ -191,8 +192,8 @@ class _Forms:
         return None
 
     def _argument_times(
-        self, r: int, position: int, factor: float, edits: Mapping[tuple[int, int], float], depth: int
-    ) -> dict[tuple[int, int], float] | None:
+        self, r: int, position: int, factor: Exact, edits: Mapping[tuple[int, int], Exact], depth: int
+    ) -> dict[tuple[int, int], Exact] | None:
         if (r, position) in self._numbers:
             return {**edits, (r, position): self._numbers[r, position] * factor}
         argument = self._resolved(self._arguments[r][position])
@@ -203,59 +204,18 @@ class _Forms:
     def written(self) -> Tape:
         """Return the scaled tape."""
         tape, written = self._tape, Tape(self._tape.inputs)
+        written.folding = tape.folding
         moved = list(range(tape.inputs))
         for r in range(tape.inputs, len(tape)):
             if r in self._same:
                 moved.append(moved[self._resolved(r)])
                 continue
             arguments = [
-                written.constant(self._numbers[r, k]) if (r, k) in self._numbers else moved[a]
+                written.constant(self._folding.rounded(self._numbers[r, k])) if (r, k) in self._numbers else moved[a]
                 for k, a in enumerate(self._arguments[r])
             ]
             moved.append(written.apply_code(tape.codes[r], arguments))
         written.outputs = [
             moved[output] if output >= 0 else written.constant(tape.value_of(output)) for output in tape.outputs
         ]
-        return written
-
-
-#: Number of digits of a short number: one number in 300,000 has such a neighbour by chance. With more digits, numbers
-#: are replaced by chance more often; with fewer, numbers that rounding has changed are not restored.
-DIGITS: Final = 10
-#: Largest distance of a short number, in units in the last place. A larger one replaces numbers by chance more often, a
-#: smaller one does not restore numbers that were rounded several times.
-UNITS: Final = 2.0
-
-
-def with_short_constants(tape: Tape, source_constants: Iterable[float]) -> Tape:
-    """Return the tape with constants replaced by short numbers next to them; the tape itself if there are none.
-
-    Args:
-        tape: tape to rewrite.
-        source_constants: constants of the user's source, which stay.
-
-    >>> tape = Tape(1)
-    >>> tape.outputs = [tape.multiply(tape.constant(0.1 * 3.0), 0)]
-    >>> print(with_short_constants(tape, [0.1, 3.0]))
-    t1 = multiply(0.3, x0)
-    return t1
-    """
-    stay = {abs(number) for number in source_constants}
-    constants = [number if abs(number) in stay else _short(number) for number in tape.constants]
-    if all(short == number or math.isnan(number) for short, number in zip(constants, tape.constants, strict=True)):
-        return tape
-    shorter = tape.copy()
-    shorter.constants = constants
-    if len({*map(abs, constants)}) == len({*map(abs, tape.constants)}) or len(seeing_zero_signs(tape)):
-        return shorter
-    # constants that have become equal may make operations equal
-    again = Tape(tape.inputs)
-    again.outputs = copied(shorter, again, range(tape.inputs))
-    return min(shorter, again, key=lambda each: each.operations)
-
-
-def _short(number: float) -> float:
-    if not math.isfinite(number):
-        return number
-    short = float(f"{number:.{DIGITS}g}")
-    return short if 0.0 < abs(short - number) <= UNITS * math.ulp(number) else number
+        return with_noted_folding(written, tape)

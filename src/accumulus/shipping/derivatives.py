@@ -26,7 +26,7 @@ from accumulus.programs.cases import Cases
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
-from accumulus.programs.kinds import KINDS
+from accumulus.programs.kinds import KINDS, in_tangent_spaces
 from accumulus.programs.selection import Selection, key_of_examples, static_positions
 from accumulus.shipping.data_files import Arrays, Fields, read_data, write_data
 from accumulus.shipping.program_data import (
@@ -181,6 +181,7 @@ class LoadedDerivative(Derivative):
         first: Call,
         shared: tuple[bool, ...],
         points: int,
+        others: Callable[[], Sequence[Sequence[Any]]] = tuple,
         *,
         opens_indices: bool = False,
     ) -> CompiledProgram:
@@ -286,8 +287,10 @@ def _derivative(record: Fields, constants: Constants) -> LoadedDerivative:
         raise FileError("the file lists several arguments to differentiate with respect to; expected one")
     forms = Forms(function, name, None, None, (), ())
     forms.differentiated, forms.static = differentiated[0] if record.truth("alone") else differentiated, static
-    kind = KINDS.get(record.text("kind"))
-    if kind is None or kind.title != record.text("title"):
+    named = KINDS.get(record.text("kind"))
+    kinds = () if named is None else (named, in_tangent_spaces(named))
+    kind = next((each for each in kinds if each.title == record.text("title")), None)
+    if kind is None:
         raise FileError(f"the file holds a {shortened(record.text('kind'))}; expected one of {', '.join(KINDS)}")
     whole = LoadedDerivative(function, kind, forms, options)
     for each in record.records("forms"):

@@ -652,7 +652,7 @@ class Report(Shown):
             cases=(CaseFacts.of(program),) if program.recording.guards else (),
             written_out=program.recording.why_written,
             stages=program.facts.stages,
-            theorem=program.facts.theorem.name if program.facts.theorem else "",
+            theorem=program.facts.theorem or "",
         )
 
     @classmethod

@@ -155,7 +155,9 @@ def with_used_constants(tape: Tape) -> Tape:
         return tape
     new = np.append(np.arange(len(tape)), -np.cumsum(used)[::-1])  # negative references count from the end
     rows[:, 1:] = new[rows[:, 1:]]
-    return Tape.of_rows(tape.inputs, rows, np.array(tape.constants)[used].tolist(), new[outputs].tolist())
+    made = Tape.of_rows(tape.inputs, rows, np.array(tape.constants)[used].tolist(), new[outputs].tolist())
+    made.folding = tape.folding
+    return made
 
 
 def settled(tape: Tape) -> Tape:

@@ -27,6 +27,7 @@ from accumulus.tape.compiled.passes_kernel import (
     PassesState,
     Row,
 )
+from accumulus.tape.folding import with_noted_folding
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -93,7 +94,7 @@ def extended(tape: Tape, rows: Integers, initial: Any = None) -> tuple[Tape, Int
         raise IndexError("an operation comes before one of its arguments")
     writer = _Writer(tape, rows, start)
     writer.run()
-    return writer.tape(tape.outputs), writer.values
+    return with_noted_folding(writer.tape(tape.outputs), tape), writer.values
 
 
 class _Writer:

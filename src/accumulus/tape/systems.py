@@ -8,7 +8,9 @@ The program must be correct at every point, so it cannot branch on values while 
   and columns. They need no choice of pivots;
 * for the rest, the *core*, cofactors or Gaussian elimination with partial pivoting, in which each exchange of rows is a
   `select` of every entry (``n³/3`` products and as many selects, besides the right-hand sides). Structural zeros are
-  never pivots and cost nothing. The columns of an inverse are the solutions for the unit vectors.
+  never pivots and cost nothing. The columns of an inverse are the solutions for the unit vectors;
+* a core that is positive semidefinite by its form (`accumulus.tape.definite`) needs no exchanges, and half of its
+  elimination is the other half.
 
 If values determine the pivots, the elimination is not differentiated. The solution of A·x = b is an implicit function
 with dx = A⁻¹·(db - dA·x), computed by the factors of the elimination. This costs less than half of the derivatives of
@@ -27,6 +29,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.tape.definite import is_semidefinite
 from accumulus.tape.tape import Tape
 
 #: Number of rows up to which a determinant is differentiated by minors. Each further row doubles the operations; with
@@ -97,7 +100,8 @@ def _core_solutions(tape: Tape, a: Rows, b: Rows, banded: bool) -> Rows:
     solutions = [row.copy() for row in b]
     triangular = _Triangular(tape, a, solutions)
     triangular.substitute_back(solutions)
-    if banded or not triangular.exchanges:  # an inverse has no bands; without exchanges, no value determined a pivot
+    # an inverse has no bands; without exchanges, no value determined a pivot
+    if banded or not (triangular.exchanges or triangular.is_definite):
         return solutions
     return _implicit(tape, a, b, solutions, triangular)
 
@@ -215,6 +219,7 @@ class _Triangular:
         steps: number of columns to eliminate; by default all. With fewer, a pivot may be 0, if all entries below are.
 
     Attributes:
+        is_definite: True if the matrix is positive semidefinite by its form, so that no rows are exchanged.
         rows: the triangular matrix; below its diagonal, the factors by which rows were subtracted.
         exchanges: triples (k, i, condition) of rows exchanged where the condition holds; always if it is None.
         sign: sign of the permutation.
@@ -233,9 +238,13 @@ class _Triangular:
         n = len(a)
         one, zero = tape.constant(1.0), tape.constant(0.0)
         self._steps = n if steps is None else steps
+        self.is_definite = is_semidefinite(tape, a)
         for k in range(self._steps):
             for i in range(k + 1, n):
-                self._exchange(b, k, i)
+                if self.is_definite:
+                    self.rows[i][k] = self.rows[k][i]  # what is left of the matrix stays symmetric
+                else:
+                    self._exchange(b, k, i)
             pivot = self.rows[k][k]
             if steps is not None:
                 tiny = tape.select(tape.apply("equal", pivot, zero), tape.constant(TINY), zero)
@@ -247,8 +256,12 @@ class _Triangular:
                 if not self._is_zero(i, k):
                     factor = tape.multiply(self.rows[i][k], self._reciprocals[k])
                     self.rows[i][k] = self._factors[k][i] = factor
-                    self._subtract(self.rows, i, factor, k, k + 1)
+                    self._subtract(self.rows, i, factor, k, i if self.is_definite else k + 1)
                     self._subtract(b, i, factor, k, 0)
+
+        for k in range(self._steps, n if self.is_definite else 0):
+            for i in range(k + 1, n):
+                self.rows[i][k] = self.rows[k][i]
 
     def substitute_back(self, b: Rows) -> None:
         """Replace the right-hand sides of the triangular systems by the solutions."""
@@ -371,7 +384,7 @@ def determinant(tape: Tape, a: Rows) -> int:
         return product if order.sign > 0 else tape.negative(product)
     triangular = _Triangular(tape, a, [[] for _ in a], steps=len(a) - 2)
     value = triangular.determinant([row[k] for k, row in enumerate(triangular.rows)])
-    if not triangular.exchanges or value < 0:
+    if not (triangular.exchanges or triangular.is_definite) or value < 0:
         return value
     of_all_orders = tape.apply("attach", value, triangular.polynomial(a))
     return tape.apply("attach", of_all_orders, triangular.determinant(triangular.divisors))
@@ -421,7 +434,7 @@ def logarithm(tape: Tape, a: Rows) -> tuple[int, int]:
     triangular = _Triangular(tape, core, [[] for _ in core])
     pivots = [row[k] for k, row in enumerate(triangular.rows)]
     of_core = tape.sum(tape.apply("log", tape.apply("abs", pivot)) for pivot in pivots)
-    if triangular.exchanges:
+    if triangular.exchanges or triangular.is_definite:
         weights = [[tape.apply("attach", entry, zero) for entry in row] for row in triangular.inverse()]
         size = range(len(core))
         of_core = tape.apply(

@@ -34,13 +34,16 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import repeat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, unknown_name
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
+
+if TYPE_CHECKING:
+    from accumulus.tape.folding import Folding
 
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
@@ -95,6 +98,7 @@ class Tape:
         "constants",
         "first",
         "folded_zero_signs",
+        "folding",
         "has_linear_algebra",
         "inputs",
         "literal",
@@ -126,6 +130,9 @@ class Tape:
         self.third: dict[int, int] = {}
         #: Value of the constant with reference r < 0 is ``constants[-1 - r]``.
         self.constants: list[float] = []
+        #: What constants stand for, for a tape that is rewritten; tapes made of it have the same. None for other tapes,
+        #: whose constants stand for themselves.
+        self.folding: Folding | None = None
         #: References of the values that the program returns, which are real.
         self.outputs: list[int] = []
         #: Look-up tables of builders: references of constants by value, and of operations by a key. On tapes that were
@@ -153,7 +160,7 @@ class Tape:
         if SELECT in tape.codes:
             chosen = np.flatnonzero(rows[:, 0] == SELECT)
             tape.third = dict(zip(chosen.tolist(), rows[chosen, 3].tolist(), strict=True))
-        tape.constants, tape.outputs = list(constants), list(outputs)
+        tape.constants, tape.outputs, tape.folding = list(constants), list(outputs), None
         return tape
 
     def __getattr__(self, name: str) -> Any:
@@ -242,13 +249,13 @@ class Tape:
         other.simplified = self.simplified
         other.codes = self.codes[:]
         other.first, other.second, other.third = self.first[:], self.second[:], self.third.copy()
-        other.constants, other.outputs = self.constants[:], self.outputs[:]
+        other.constants, other.outputs, other.folding = self.constants[:], self.outputs[:], self.folding
         return other
 
     def emptied(self) -> Tape:
         """Return a tape with the same inputs and constants, and no operations."""
         other = Tape(self.inputs)
-        other.constants = self.constants[:]
+        other.constants, other.folding = self.constants[:], self.folding
         del other._constant_references  # made at its first use
         return other
 

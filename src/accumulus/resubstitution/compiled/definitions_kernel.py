@@ -29,10 +29,6 @@ class RoundingState(State):
     # values and bounds of each value at each point, (values · points,)
     reals: Floats
     bounds: Floats
-    # points in general position, and points inside the domain, (points,)
-    generic: Integers
-    inside: Integers
-    outside: float  # factor by which definitions may be more uncertain outside the domain
     # magnitudes beyond the first are infinite; those below the second have errors of their own size
     largest: float
     smallest: float
@@ -71,7 +67,7 @@ def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
     before, limit = state.reals[node], state.bounds[node]
     is_finite, was_finite = abs(v) < math.inf, abs(before) < math.inf
     if before != before:  # noqa: PLR0124
-        return math.inf if is_finite and state.generic[p] else 0.0  # undefined stays undefined, but at single points
+        return 0.0
     if not (is_finite and was_finite):
         return 0.0 if v == before else math.inf
     if not abs(limit) < math.inf:
@@ -81,7 +77,6 @@ def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
         return math.inf
     if bound != bound:  # noqa: PLR0124
         return math.inf
-    bound = bound if state.inside[p] else bound / state.outside
     certain = limit + state.slack * abs(before) + state.negligible
     return bound / certain if bound > worst * certain else 0.0
 

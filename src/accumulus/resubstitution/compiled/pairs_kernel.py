@@ -14,8 +14,16 @@ from typing import Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Floats, Integers, Record, Records, State
-from accumulus.native.words import bit, bits_of, scattered, shifted_right, wrapped
-from accumulus.resubstitution.compiled.reading_kernel import KEY_BITS
+from accumulus.native.words import bit, scattered, shifted_right, wrapped
+from accumulus.rewriting.compiled.fields import (
+    SMALL_BITS,
+    SMALL_PRIME,
+    minus,
+    plus,
+    raised,
+    small_times,
+    times,
+)
 
 # Pairs ---------------------------------------------------------------------------------------------------------------
 
@@ -36,22 +44,24 @@ class Found(Record):
 
 
 class ValuePairsState(State):
-    """Values at points, and the table that finds them."""
+    """Residues of values at points, and the table that finds them. The first point has `SMALL_PRIME`."""
 
     points: int  # number of points
+    primes: Integers  # (points,)
+    reciprocals: Floats  # of the primes
     # values at the points, (values · points,); value 0 does not exist
-    real: Floats
-    imaginary: Floats
-    errors: Floats  # error bounds in units of rounding, (values · points,)
+    real: Integers
+    imaginary: Integers
+    # reciprocals at the first point, (values,)
+    inverse_real: Integers
+    inverse_imaginary: Integers
     open: Integers  # 1 if a value may get another definition, (values,)
     count: int  # number of values
-    keys: Integers  # key of each value: the leading bits of its real part at the first point
+    keys: Integers  # key of each value, (values,)
     table: Integers  # values by their keys, open addressing; 0 for a free slot
     table_bits: int  # logarithm of its length
     filter: Integers  # one bit for each key, with false positives, (2 ** FILTER_BITS / 64,)
-    inverses: Floats  # reciprocal of the squared magnitude of each value at the first point
-    rounding: float  # largest difference of equal values, for each unit of their errors
-    # range of first values of the pairs that a call tries; 0 to fill the table
+    # range of first values of the pairs that a call tries; 0 to prepare
     begin: int = 0
     end: int = 0
     matches: Records[Found]  # matches
@@ -59,44 +69,63 @@ class ValuePairsState(State):
     match_limit: int  # capacity
 
 
-#: Distance of a mantissa's last bits from a change of the key, at which the neighbouring key is tried, too.
-NEAR: Final = 1 << 13
 #: Odd multiplier that spreads keys over the filter.
 SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @compiled
-def _made(way: int, a: float, b: float, c: float, d: float) -> tuple[float, float]:
-    """Return the real and imaginary part of an operation on a + ib and c + id."""
-    if way == SUM:
-        return a + c, b + d
-    if way == DIFFERENCE:
-        return a - c, b - d
-    if way == PRODUCT:
-        return a * c - b * d, a * d + b * c
-    size = c * c + d * d
-    return (a * c + b * d) / size, (b * c - a * d) / size
+def small_key(real: int, imaginary: int) -> int:
+    """Return a key that a residue modulo `SMALL_PRIME` and its negative share, and no others."""
+    if real == 0:
+        return min(imaginary, minus(imaginary, SMALL_PRIME)) << SMALL_BITS
+    if 2 * real > SMALL_PRIME:
+        real, imaginary = SMALL_PRIME - real, minus(imaginary, SMALL_PRIME)
+    return real | imaginary << SMALL_BITS
 
 
 @compiled
-def _is_made(state: ValuePairsState, node: int, sign: float, way: int, i: int, j: int) -> bool:
-    """Return True if a pair makes a value at all points."""
-    points = state.points
+def small_product(a: int, b: int, c: int, d: int) -> tuple[int, int]:
+    """Return the product of a + b·i and c + d·i modulo `SMALL_PRIME`."""
+    if b == 0 and d == 0:
+        return small_times(a, c), 0
+    real = plus(small_times(a, c), minus(small_times(b, d), SMALL_PRIME), SMALL_PRIME)
+    return real, plus(small_times(a, d), small_times(b, c), SMALL_PRIME)
+
+
+@compiled
+def _product(a: int, b: int, c: int, d: int, prime: int, reciprocal: float) -> tuple[int, int]:
+    """Return the product of a + b·i and c + d·i modulo a prime."""
+    real, imaginary = times(a, c, prime, reciprocal), 0
+    if b != 0 or d != 0:
+        real = plus(real, minus(times(b, d, prime, reciprocal), prime), prime)
+        imaginary = plus(times(a, d, prime, reciprocal), times(b, c, prime, reciprocal), prime)
+    return real, imaginary
+
+
+@compiled
+def _made_sign(state: ValuePairsState, node: int, way: int, i: int, j: int) -> int:
+    """Return 1 if a pair makes a value at all points, -1 if it makes the negative, 0 if it makes neither."""
+    points, sign = state.points, 0
     for p in range(points):
+        prime, reciprocal = state.primes[p], state.reciprocals[p]
         a, b = state.real[i * points + p], state.imaginary[i * points + p]
         c, d = state.real[j * points + p], state.imaginary[j * points + p]
         x, y = state.real[node * points + p], state.imaginary[node * points + p]
-        real, imaginary = _made(way, a, b, c, d)
-        off = abs(sign * real - x) + abs(sign * imaginary - y)
-        first, second, third = abs(a) + abs(b), abs(c) + abs(d), abs(x) + abs(y)
-        error_first, error_second = state.errors[i * points + p], state.errors[j * points + p]
-        if way <= DIFFERENCE:
-            error = error_first + error_second + first + second
+        if way == SUM:
+            a, b = plus(a, c, prime), plus(b, d, prime)
+        elif way == DIFFERENCE:
+            a, b = plus(a, minus(c, prime), prime), plus(b, minus(d, prime), prime)
+        elif way == PRODUCT:
+            a, b = _product(a, b, c, d, prime, reciprocal)
         else:
-            error = (error_first / first + error_second / second + 4.0) * third
-        if not off <= state.rounding * (error + state.errors[node * points + p]):
-            return False
-    return True
+            x, y = _product(x, y, c, d, prime, reciprocal)
+        if sign >= 0 and a == x and b == y:
+            sign = 1
+        elif sign <= 0 and minus(a, prime) == x and minus(b, prime) == y:
+            sign = -1
+        else:
+            return 0
+    return sign
 
 
 @compiled
@@ -106,8 +135,9 @@ def _filter_place(key: int) -> int:
 
 
 @compiled
-def _look_up(state: ValuePairsState, key: int, sign: float, way: int, i: int, j: int) -> None:
-    """Store all values with this key that a pair makes."""
+def _look_up(state: ValuePairsState, real: int, imaginary: int, way: int, i: int, j: int) -> None:
+    """Store all values that a pair makes, whose result is given at the first point."""
+    key = small_key(real, imaginary)
     slot = _filter_place(key)
     if shifted_right(state.filter[slot >> 6], slot & 63) & 1 == 0:
         return  # the usual case
@@ -115,62 +145,59 @@ def _look_up(state: ValuePairsState, key: int, sign: float, way: int, i: int, j:
     slot = shifted_right(scattered(key), 64 - state.table_bits)
     while state.table[slot]:
         node = state.table[slot]
-        if (
-            state.keys[node] == key
-            and state.open[node]
-            and node not in (i, j)
-            and state.match_count < state.match_limit
-            and _is_made(state, node, sign, way, i, j)
-        ):
-            pair = state.matches[state.match_count]
-            pair.node = node if sign > 0.0 else -node
-            pair.way = way
-            pair.first = i
-            pair.second = j
-            state.match_count += 1
+        if state.keys[node] == key and node not in (i, j) and state.match_count < state.match_limit:
+            sign = _made_sign(state, node, way, i, j)
+            if sign != 0:
+                pair = state.matches[state.match_count]
+                pair.node = sign * node
+                pair.way = way
+                pair.first = i
+                pair.second = j
+                state.match_count += 1
         slot = (slot + 1) & mask
-
-
-@compiled
-def _try_value(state: ValuePairsState, value: float, way: int, i: int, j: int) -> None:
-    """Store the values that a pair makes, for a result with this real part at the first point."""
-    sign = 1.0 if value > 0.0 else -1.0
-    bits = bits_of(abs(value))
-    key = bits >> KEY_BITS
-    last = bits & ((1 << KEY_BITS) - 1)
-    _look_up(state, key, sign, way, i, j)
-    if last < NEAR:
-        _look_up(state, key - 1, sign, way, i, j)
-    elif last >= (1 << KEY_BITS) - NEAR:
-        _look_up(state, key + 1, sign, way, i, j)
 
 
 @compiled
 def _try_pair(state: ValuePairsState, i: int, j: int) -> None:
     """Store the values that a pair makes, by all operations."""
-    a, b = state.real[i * state.points], state.imaginary[i * state.points]
-    c, d = state.real[j * state.points], state.imaginary[j * state.points]
-    _try_value(state, a * c - b * d, PRODUCT, i, j)
+    points = state.points
+    a, b = state.real[i * points], state.imaginary[i * points]
+    c, d = state.real[j * points], state.imaginary[j * points]
+    real, imaginary = small_product(a, b, c, d)
+    _look_up(state, real, imaginary, PRODUCT, i, j)
     if i != j:
-        _try_value(state, a + c, SUM, i, j)
-        _try_value(state, a - c, DIFFERENCE, i, j)
-        # x / y and y / x differ in the divisor's magnitude alone
-        scaled = a * c + b * d
-        _try_value(state, scaled * state.inverses[j], QUOTIENT, i, j)
-        _try_value(state, scaled * state.inverses[i], QUOTIENT, j, i)
+        _look_up(state, plus(a, c, SMALL_PRIME), plus(b, d, SMALL_PRIME), SUM, i, j)
+        real, imaginary = plus(a, minus(c, SMALL_PRIME), SMALL_PRIME), plus(b, minus(d, SMALL_PRIME), SMALL_PRIME)
+        _look_up(state, real, imaginary, DIFFERENCE, i, j)
+        real, imaginary = small_product(a, b, state.inverse_real[j], state.inverse_imaginary[j])
+        _look_up(state, real, imaginary, QUOTIENT, i, j)
+        real, imaginary = small_product(c, d, state.inverse_real[i], state.inverse_imaginary[i])
+        _look_up(state, real, imaginary, QUOTIENT, j, i)
+
+
+@compiled
+def small_inverse(real: int, imaginary: int) -> tuple[int, int]:
+    """Return the reciprocal of a residue modulo `SMALL_PRIME`, which is not 0."""
+    norm = plus(small_times(real, real), small_times(imaginary, imaginary), SMALL_PRIME)
+    inverse = raised(norm, SMALL_PRIME - 2, SMALL_PRIME, 1.0 / SMALL_PRIME)
+    return small_times(real, inverse), small_times(minus(imaginary, SMALL_PRIME), inverse)
 
 
 @compiled
 def _fill(state: ValuePairsState) -> None:
-    """Enter the values that may get other definitions into the table."""
+    """Compute keys and reciprocals, and enter the values that may get other definitions into the table."""
     mask = (1 << state.table_bits) - 1
     for node in range(1, state.count):
+        real, imaginary = state.real[node * state.points], state.imaginary[node * state.points]
+        key = small_key(real, imaginary)
+        state.keys[node] = key
+        state.inverse_real[node], state.inverse_imaginary[node] = small_inverse(real, imaginary)
         if state.open[node]:
-            slot = shifted_right(scattered(state.keys[node]), 64 - state.table_bits)
+            slot = shifted_right(scattered(key), 64 - state.table_bits)
             while state.table[slot]:
                 slot = (slot + 1) & mask
             state.table[slot] = node
-            at = _filter_place(state.keys[node])
+            at = _filter_place(key)
             state.filter[at >> 6] = state.filter[at >> 6] | bit(at & 63)
 
 
@@ -186,9 +213,6 @@ def run_value_pairs(state: ValuePairsState) -> int:
 
 
 # Helpers -------------------------------------------------------------------------------------------------------------
-
-#: Bits of a mantissa that are not part of keys.
-HELPER_KEY_BITS: Final = 20
 
 
 class WantedPair(Record):
@@ -210,11 +234,14 @@ class Helper(Record):
 
 
 class HelpersState(State):
-    """Values at one point, and the missing values that would make them."""
+    """Values modulo `SMALL_PRIME` at one point, and the missing values that would make them."""
 
     # values, (values,)
-    real: Floats
-    imaginary: Floats
+    real: Integers
+    imaginary: Integers
+    # their reciprocals, (values,)
+    inverse_real: Integers
+    inverse_imaginary: Integers
     count: int  # number of values
     open: Integers  # 1 if a value may get another definition, (values,)
     divides: Integers  # 1 if a value is a divisor, (values,)
@@ -223,22 +250,6 @@ class HelpersState(State):
     helpers: Records[Helper]  # helpers, each once
     helper_count: int = 0  # their number
     helper_limit: int  # capacity
-
-
-#: Smallest magnitude that is not a rounded zero, and largest useful magnitude.
-SMALLEST: Final = 1e-12
-LARGEST: Final = 1e12
-#: Half a unit of a key's last bit.
-HALF: Final = 1 << (HELPER_KEY_BITS - 1)
-
-
-@compiled
-def _helper_key(real: float) -> int:
-    """Return a key that a value, its negative and, nearly always, values within rounding of it share; 0 for none."""
-    size = abs(real)
-    if size > SMALLEST and size < LARGEST:
-        return (bits_of(size) + HALF) >> HELPER_KEY_BITS
-    return 0
 
 
 @compiled
@@ -252,9 +263,9 @@ def _place_of(state: HelpersState, key: int) -> int:
 
 
 @compiled
-def _want(state: HelpersState, real: float, node: int) -> None:
-    """Count a value that would be made by one with this real part."""
-    key = _helper_key(real)
+def _want(state: HelpersState, real: int, imaginary: int, node: int) -> None:
+    """Count a value that would be made by one with this residue."""
+    key = small_key(real, imaginary)
     if key == 0:
         return
     pair = state.targets[_place_of(state, key)]
@@ -271,17 +282,19 @@ def _want_for(state: HelpersState, node: int) -> None:
     for other in range(1, state.count):
         if other != node:
             c, d = state.real[other], state.imaginary[other]
-            _want(state, a - c, node)
-            _want(state, a + c, node)
-            _want(state, (a * c + b * d) / (c * c + d * d), node)
+            _want(state, plus(a, minus(c, SMALL_PRIME), SMALL_PRIME), plus(b, minus(d, SMALL_PRIME), SMALL_PRIME), node)
+            _want(state, plus(a, c, SMALL_PRIME), plus(b, d, SMALL_PRIME), node)
+            real, imaginary = small_product(a, b, state.inverse_real[other], state.inverse_imaginary[other])
+            _want(state, real, imaginary, node)
             if state.divides[other]:
-                _want(state, a * c - b * d, node)
+                real, imaginary = small_product(a, b, c, d)
+                _want(state, real, imaginary, node)
 
 
 @compiled
-def _take_off(state: HelpersState, real: float) -> None:
+def _take_off(state: HelpersState, real: int, imaginary: int) -> None:
     """Remove a value that exists, or that is a helper already."""
-    key = _helper_key(real)
+    key = small_key(real, imaginary)
     if key:
         pair = state.targets[_place_of(state, key)]
         pair.key = key
@@ -289,9 +302,9 @@ def _take_off(state: HelpersState, real: float) -> None:
 
 
 @compiled
-def _offer(state: HelpersState, real: float, way: int, i: int, j: int) -> None:
+def _offer(state: HelpersState, real: int, imaginary: int, way: int, i: int, j: int) -> None:
     """Store a pair as a helper if its result would make several values."""
-    key = _helper_key(real)
+    key = small_key(real, imaginary)
     if key == 0:
         return
     count = state.targets[_place_of(state, key)].count
@@ -302,22 +315,27 @@ def _offer(state: HelpersState, real: float, way: int, i: int, j: int) -> None:
         helper.first = i
         helper.second = j
         state.helper_count += 1
-        _take_off(state, real)
+        _take_off(state, real, imaginary)
 
 
 def run_helpers(state: HelpersState) -> int:
     """Find helpers; return their number."""
     for node in range(1, state.count):
+        inverse = small_inverse(state.real[node], state.imaginary[node])
+        state.inverse_real[node], state.inverse_imaginary[node] = inverse
+    for node in range(1, state.count):
         if state.open[node]:
             _want_for(state, node)
     for node in range(1, state.count):
-        _take_off(state, state.real[node])
+        _take_off(state, state.real[node], state.imaginary[node])
     for i in range(1, state.count):
         a, b = state.real[i], state.imaginary[i]
         for j in range(i, state.count):
             c, d = state.real[j], state.imaginary[j]
-            _offer(state, a * c - b * d, PRODUCT, i, j)
+            real, imaginary = small_product(a, b, c, d)
+            _offer(state, real, imaginary, PRODUCT, i, j)
             if i != j:
-                _offer(state, a + c, SUM, i, j)
-                _offer(state, a - c, DIFFERENCE, i, j)
+                _offer(state, plus(a, c, SMALL_PRIME), plus(b, d, SMALL_PRIME), SUM, i, j)
+                real = plus(a, minus(c, SMALL_PRIME), SMALL_PRIME)
+                _offer(state, real, plus(b, minus(d, SMALL_PRIME), SMALL_PRIME), DIFFERENCE, i, j)
     return state.helper_count

@@ -1,6 +1,6 @@
 """Compiled reading of tapes: the value of each operation, and its definition by the tape.
 
-A value is identified by its numbers at sample points, or else by its form: the operation and its operands. See
+A value is identified by its residues at random points, or else by its form: the operation and its operands. See
 `accumulus.resubstitution.values`. About a microsecond an operation.
 """
 
@@ -13,6 +13,7 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NO_FLOATS, NOTHING, Axes, Floats, Integers, Record, Records, State
 from accumulus.native.words import bits_of, definition_hash, scattered, shifted_right
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
+from accumulus.rewriting.compiled.fields import minus
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
 #: Modes: fill the tables, read a tape.
@@ -22,8 +23,6 @@ OTHER, NUMBER, INPUT = range(3)
 #: Codes of forms beyond the table of operations: inputs and numbers; offset of operations that keep their rounding.
 OF_INPUT, OF_NUMBER = 1 << 12, 1 << 13
 FIXED: Final = 1 << 14
-#: Bits of a mantissa that are not part of keys.
-KEY_BITS: Final = 22
 
 
 class Made(Record):
@@ -55,20 +54,21 @@ class ReadingState(State):
 
     mode: int = INDEX  # one of the modes above
     # numbers of points
-    complex_points: int
+    points: int  # in finite fields
     real_points: int
+    primes: Integers  # of the fields, (points,)
     # number of references: inputs and operations
     size: int = 0
     inputs: int = 0
     rows: Annotated[Integers, Axes(4)] = NOTHING  # code and three arguments of each, (size, 4)
     arities: Integers  # number of operands, by code
     constants: Floats = NO_FLOATS  # constants of the tape; reference r is at -1 - r
+    constant_residues: Integers = NOTHING  # of their magnitudes, (constants · points,)
     fixed: Integers = NOTHING  # 1 if an operation has to be rounded as written, (size,)
-    is_sampled: Integers = NOTHING  # 1 if the values at the points identify it, (size,)
-    # numbers of each reference at each complex point, (size · complex_points,)
-    real: Floats = NO_FLOATS
-    imaginary: Floats = NO_FLOATS
-    errors: Floats = NO_FLOATS
+    is_sampled: Integers = NOTHING  # 1 if the residues at the points identify it, (size,)
+    # residues of each reference at each point, (size · points,)
+    real: Integers = NOTHING
+    imaginary: Integers = NOTHING
     # numbers of each reference at each real point, (size · real_points,)
     reals: Floats = NO_FLOATS
     bounds: Floats = NO_FLOATS
@@ -88,15 +88,14 @@ class ReadingState(State):
     made_count: int = 0
     count: int = 1  # number of values, 0 included, which does not exist
     kinds: Integers  # kind of each value: a number, an input, or computed
-    identified: Integers  # 1 if the values at complex points identify it
+    identified: Integers  # 1 if its residues identify it
     numbers: Floats  # the number, for values that are numbers
     # for inputs: the value is `signs` times the input at `positions`
     signs: Integers
     positions: Integers
-    # numbers at complex points; the first real part is positive
-    value_real: Floats
-    value_imaginary: Floats
-    value_errors: Floats
+    # residues; those at the first point come before those of the negative
+    value_real: Integers
+    value_imaginary: Integers
     # numbers at real points, in the form of those of references
     value_reals: Floats
     value_bounds: Floats
@@ -106,7 +105,7 @@ class ReadingState(State):
     form_count: int = 0
     # 1 + index in `forms`, by hash; open addressing, 0 for a free slot
     form_table: Integers = NOTHING
-    key_table: Integers = NOTHING  # values by their first real part; open addressing, 0 for a free slot
+    key_table: Integers = NOTHING  # values by their first residue; open addressing, 0 for a free slot
     table_bits: int = 0  # logarithm of the length of both
     rounding: float  # largest difference of equal values, for each unit of their errors
     lost: float  # relative loss beyond which two values cannot be compared
@@ -156,17 +155,25 @@ def _note_form(state: ReadingState, code: int, first: int, second: int, third: i
 
 
 @compiled
-def _key_of(x: float) -> int:
-    """Return the key of a value: the leading bits of its first real part."""
-    return bits_of(abs(x)) >> KEY_BITS
+def _sign_of(real: int, imaginary: int, prime: int) -> int:
+    """Return 1 if a residue comes before its negative, else -1."""
+    if real == 0:
+        return 1 if 2 * imaginary < prime else -1
+    return 1 if 2 * real < prime else -1
+
+
+@compiled
+def _first_slot(state: ReadingState, real: int, imaginary: int) -> int:
+    """Return the slot at which the search for a residue begins."""
+    return shifted_right(scattered(real ^ scattered(imaginary)), 64 - state.table_bits)
 
 
 @compiled
 def _enter(state: ReadingState, node: int) -> None:
-    """Enter a value into the table by its key."""
+    """Enter a value into the table by its first residue."""
     mask = (1 << state.table_bits) - 1
-    key = _key_of(state.value_real[node * state.complex_points])
-    slot = shifted_right(scattered(key), 64 - state.table_bits)
+    first = node * state.points
+    slot = _first_slot(state, state.value_real[first], state.value_imaginary[first])
     while state.key_table[slot]:
         slot = (slot + 1) & mask
     state.key_table[slot] = node
@@ -203,11 +210,11 @@ def _new(state: ReadingState, r: int, sign: float, identified: bool) -> int:
     state.identified[node] = identified
     _store(state, node, r, sign)
     if identified:
-        count = state.complex_points
+        count = state.points
         for p in range(count):
-            state.value_real[node * count + p] = sign * state.real[r * count + p]
-            state.value_imaginary[node * count + p] = sign * state.imaginary[r * count + p]
-            state.value_errors[node * count + p] = state.errors[r * count + p]
+            real, imaginary = state.real[r * count + p], state.imaginary[r * count + p]
+            state.value_real[node * count + p] = real if sign > 0.0 else minus(real, state.primes[p])
+            state.value_imaginary[node * count + p] = imaginary if sign > 0.0 else minus(imaginary, state.primes[p])
         _enter(state, node)
     return node
 
@@ -220,30 +227,38 @@ def _improve(state: ReadingState, node: int, r: int, sign: float) -> None:
 
 
 @compiled
-def _number_of(state: ReadingState, number: float) -> int:
-    """Return the value of a number, negative for its negative."""
+def _number_of(state: ReadingState, number: float, place: int) -> int:
+    """Return the value of a number, negative for its negative.
+
+    Args:
+        state: state of the kernel.
+        number: the number.
+        place: its place among the constants; -1 for 0 and 1.
+    """
     finite = abs(number) < math.inf
     magnitude = abs(number) if finite else number
     bits = bits_of(magnitude if magnitude == magnitude else math.nan)  # noqa: PLR0124
     value = _find_form(state, OF_NUMBER, bits, 0, 0)
     if value == 0:
-        value = state.count
+        node = state.count
         state.count += 1
-        state.kinds[value] = NUMBER
-        state.numbers[value] = magnitude
+        state.kinds[node] = NUMBER
+        first = int(magnitude) if place < 0 else state.constant_residues[place * state.points]
+        sign = _sign_of(first, 0, state.primes[0])
         for q in range(state.real_points):
-            state.value_reals[value * state.real_points + q] = magnitude
-            state.value_bounds[value * state.real_points + q] = 0.0
-        state.value_scores[value] = BEST
-        state.value_finite[value] = finite
-        state.identified[value] = finite and number != 0.0
-        if state.identified[value]:
-            for p in range(state.complex_points):
-                state.value_real[value * state.complex_points + p] = magnitude
-                state.value_imaginary[value * state.complex_points + p] = 0.0
-                state.value_errors[value * state.complex_points + p] = 0.0
-            _enter(state, value)
-        _note_form(state, OF_NUMBER, bits, 0, 0, value)
+            state.value_reals[node * state.real_points + q] = sign * magnitude
+            state.value_bounds[node * state.real_points + q] = 0.0
+        state.numbers[node] = sign * magnitude
+        state.value_scores[node] = BEST
+        state.value_finite[node] = finite
+        state.identified[node] = finite and number != 0.0
+        if state.identified[node]:
+            for p in range(state.points):
+                residue = int(magnitude) if place < 0 else state.constant_residues[place * state.points + p]
+                state.value_real[node * state.points + p] = residue if sign > 0 else minus(residue, state.primes[p])
+                state.value_imaginary[node * state.points + p] = 0
+            _enter(state, node)
+        value = _note_form(state, OF_NUMBER, bits, 0, 0, sign * node)
     return -value if finite and number < 0.0 else value
 
 
@@ -252,7 +267,8 @@ def _input_of(state: ReadingState, r: int) -> int:
     """Return the value of an input, negative for its negative."""
     value = _find_form(state, OF_INPUT, r, 0, 0)
     if value == 0:
-        sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
+        first = r * state.points
+        sign = _sign_of(state.real[first], state.imaginary[first], state.primes[0])
         node = _new(state, r, float(sign), True)
         state.kinds[node] = INPUT
         state.signs[node] = sign
@@ -265,20 +281,20 @@ def _input_of(state: ReadingState, r: int) -> int:
 def _value_of_reference(state: ReadingState, exact: bool, reference: int) -> int:
     """Return the value of a reference or a constant of the tape."""
     if reference < 0:
-        return _number_of(state, state.constants[-1 - reference])
+        return _number_of(state, state.constants[-1 - reference], -1 - reference)
     value: int = state.exact[reference] if exact else state.meanings[reference]
     return value
 
 
 @compiled
 def _is_same(state: ReadingState, node: int, r: int, sign: float) -> bool:
-    """Return True if a reference is a value at all complex points."""
-    count = state.complex_points
+    """Return True if a reference has the residues of a value at all points."""
+    count = state.points
     for p in range(count):
-        i, j = r * count + p, node * count + p
-        x = sign * state.real[i] - state.value_real[j]
-        y = sign * state.imaginary[i] - state.value_imaginary[j]
-        if not math.sqrt(x * x + y * y) <= state.rounding * (state.errors[i] + state.value_errors[j]):
+        real, imaginary = state.real[r * count + p], state.imaginary[r * count + p]
+        if sign < 0.0:
+            real, imaginary = minus(real, state.primes[p]), minus(imaginary, state.primes[p])
+        if real != state.value_real[node * count + p] or imaginary != state.value_imaginary[node * count + p]:
             return False
     return True
 
@@ -300,21 +316,17 @@ def _is_same_number(state: ReadingState, node: int, r: int, sign: float) -> bool
 
 @compiled
 def _find(state: ReadingState, r: int, sign: float) -> int:
-    """Return the value that agrees with a reference at all points; 0 if there is none."""
+    """Return the value that has the residues of a reference, and agrees with it as a number; 0 if there is none."""
     mask = (1 << state.table_bits) - 1
-    exact_key = _key_of(state.real[r * state.complex_points])
-    for step in range(3):
-        key = exact_key - 1 if step == 1 else exact_key + 1 if step == 2 else exact_key
-        slot = shifted_right(scattered(key), 64 - state.table_bits)
-        while state.key_table[slot]:
-            node: int = state.key_table[slot]
-            if (
-                _key_of(state.value_real[node * state.complex_points]) == key
-                and _is_same(state, node, r, sign)
-                and _is_same_number(state, node, r, sign)
-            ):
-                return node
-            slot = (slot + 1) & mask
+    real, imaginary = state.real[r * state.points], state.imaginary[r * state.points]
+    if sign < 0.0:
+        real, imaginary = minus(real, state.primes[0]), minus(imaginary, state.primes[0])
+    slot = _first_slot(state, real, imaginary)
+    while state.key_table[slot]:
+        node: int = state.key_table[slot]
+        if _is_same(state, node, r, sign) and _is_same_number(state, node, r, sign):
+            return node
+        slot = (slot + 1) & mask
     return 0
 
 
@@ -346,7 +358,7 @@ def _trivial(state: ReadingState, code: int, a: int, b: int) -> int:
     """Return the value of an operation on equal values, 0 and 1, if it is the same at all points; else 0."""
     if code not in (ADD, MULTIPLY, DIVIDE):
         return 0
-    zero, one = _number_of(state, 0.0), _number_of(state, 1.0)
+    zero, one = _number_of(state, 0.0, -1), _number_of(state, 1.0, -1)
     if not (state.value_finite[abs(a)] and state.value_finite[abs(b)]):
         return 0  # undefined results stay undefined
     if code == ADD:
@@ -371,7 +383,8 @@ def _value_of(state: ReadingState, r: int, code: int, a: int, b: int, c: int) ->
         return value
     if not state.is_sampled[r]:
         return _note_form(state, code, a, b, c, _new(state, r, 1.0, False))
-    sign = 1 if state.real[r * state.complex_points] > 0.0 else -1
+    first = r * state.points
+    sign = _sign_of(state.real[first], state.imaginary[first], state.primes[0])
     node = _find(state, r, float(sign))
     if node == 0:
         node = _new(state, r, float(sign), True)

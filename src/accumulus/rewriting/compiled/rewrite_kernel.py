@@ -47,7 +47,9 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     make_product,
     make_quotient,
     make_sum,
-    number,
+    number_product,
+    number_sum,
+    place_of,
     pop,
     push,
     renew,
@@ -382,7 +384,7 @@ def common_factor(state: RewriteState, count: int) -> int:
 
 
 @compiled
-def put(term: LinearTerm, m: int, coefficient: float) -> None:
+def put(term: LinearTerm, m: int, coefficient: int) -> None:
     """Store a multiple of a node as a term."""
     term.node = m
     term.coefficient = coefficient
@@ -395,7 +397,7 @@ def combine_terms(state: RewriteState, n: int) -> int:
     Sums and multiples that are used elsewhere are sometimes opened, too.
     """
     terms, waiting = state.found, state.waiting
-    put(waiting[0], n, 1.0)
+    put(waiting[0], n, ONE)
     left, count, merged = 1, 0, False
     while left:
         left -= 1
@@ -418,12 +420,17 @@ def combine_terms(state: RewriteState, n: int) -> int:
         if opened and code == MULTIPLY and is_constant_node(state, a) != is_constant_node(state, b):
             if is_constant_node(state, b):
                 a, b = b, a
-            put(waiting[left], b, scale * number(state, a) * state.signs[m])
+            scale = number_product(state, scale, place_of(state, a)) * state.signs[m]
+            if scale == 0:
+                return 0
+            put(waiting[left], b, scale)
             left += 1
             continue
         if code == CONSTANT:
-            scale *= number(state, m)
+            scale = number_product(state, scale, place_of(state, m))
             m = ONE
+            if scale == 0:
+                return 0
         k = 0
         while k < count and terms[k].node != m:
             k += 1
@@ -434,9 +441,10 @@ def combine_terms(state: RewriteState, n: int) -> int:
             count += 1
         else:
             merged = merged or m != ONE
-            terms[k].coefficient += scale
-            if terms[k].coefficient == 0.0:  # what cancels is left alone, see `rewrite_sums.common_factor`
+            scale = number_sum(state, terms[k].coefficient, scale)
+            if scale in (0, ZERO):  # what cancels is left alone, see `common_factor`
                 return 0
+            terms[k].coefficient = scale
     if not merged:
         return 0
     total = ZERO

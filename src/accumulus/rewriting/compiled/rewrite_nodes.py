@@ -10,12 +10,13 @@ from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, Record, Records, Undoable
-from accumulus.native.words import bits_of, copy, definition_hash, float_of, logged
+from accumulus.native.words import copy, definition_hash, logged, scattered, shifted_right
+from accumulus.rewriting.compiled.fields import minus, plus, raised, times
 from accumulus.tape.compiled.passes_kernel import COMMUTATIVE, EVEN, ODD
 from accumulus.tape.operations import BY_NAME, INPUT
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
 
-#: Nodes of constants that every program has.
+#: Nodes of constants that every program has, and their places among the numbers.
 ZERO, ONE, TWO = 1, 2, 3
 #: Codes beyond those of the table of operations.
 CONSTANT, OUTPUT = 254, 255
@@ -57,7 +58,20 @@ class LinearTerm(Record):
     """A term of a linear combination: a multiple of a node."""
 
     node: int
-    coefficient: float
+    coefficient: int  # place of its magnitude among the numbers, negative for a negative one
+
+
+class Number(Record):
+    """A positive number, or 0: given, or made of two others."""
+
+    # its value is high + low
+    high: float
+    low: float
+    residue: int  # of its exact value
+    code: int  # operation that makes it; 0 if it is given
+    # operands: places, negative for negative ones
+    first: int
+    second: int
 
 
 class RewriteState(Undoable):
@@ -68,7 +82,7 @@ class RewriteState(Undoable):
 
     mode: int  # one of the modes above
     codes: Integers  # operation of each node
-    # arguments: nodes, negative for a negative; position of an input; bits of a constant
+    # arguments: nodes, negative for a negative; position of an input; place of a constant among the numbers
     arguments: Annotated[Integers, Axes(3)]
     signs: Integers  # sign by which the operation is multiplied
     uses: Integers  # number of uses; a node without uses is dead
@@ -133,8 +147,16 @@ class RewriteState(Undoable):
     outputs: Integers  # references of the outputs; once they are read, their values
     output_count: int  # their number
     first_output: int = 0  # node of the first; the others follow
-    numbers: Floats  # the program's constants
+    given: Integers  # the program's constants: places among the numbers, negative for negative ones
     choices: int = 0  # 1 if the program has choices
+    numbers: Records[Number]  # numbers that constants stand for, from 1 on
+    number_count: int  # their number, 0 included, which does not exist
+    number_limit: int  # capacity for numbers
+    number_table: Integers  # finite numbers by their residues, open addressing; 0 for a free slot
+    number_bits: int  # logarithm of its length
+    # modulus of residues, and its reciprocal
+    prime: int
+    reciprocal: float
 
 
 SQRT: Final = BY_NAME["sqrt"].code
@@ -239,19 +261,147 @@ def intern(state: RewriteState, code: int, a: int, b: int, c: int) -> int:
     return n
 
 
-@compiled
-def constant_node(state: RewriteState, value: float) -> int:
-    """Return the value of a number."""
-    if value < 0.0:
-        return -intern(state, CONSTANT, bits_of(-value), 0, 0)
-    return intern(state, CONSTANT, bits_of(value), 0, 0)
+# Numbers -------------------------------------------------------------------------------------------------------------
+#
+# Constants are folded exactly: a number is known by its residue modulo a prime, so that two ways to one number arrive
+# at the same node, and its value has twice the digits of a double.
+
+#: Factor that halves the digits of a double (T. J. Dekker, A floating-point technique for extending the available
+#: precision, Numer. Math. 18, 1971).
+SPLITTER: Final = 134217729.0
+#: Least size of a sum relative to its terms: of smaller ones, too few digits are known.
+CANCELLED: Final = 2.0**-40
 
 
 @compiled
-def number(state: RewriteState, a: int) -> float:
-    """Return the number that a constant stands for."""
-    value = float_of(state.arguments[abs(a), 0])
-    return -value if a < 0 else value
+def is_finite(value: float) -> bool:
+    """Return True if a number is finite, and large enough to be exact."""
+    return 1e-290 < abs(value) < 1e290
+
+
+@compiled
+def number_slot(state: RewriteState, residue: int) -> int:
+    """Return the slot of the number with a residue, or its free slot."""
+    slot = shifted_right(scattered(residue), 64 - state.number_bits)
+    while state.number_table[slot] and state.numbers[state.number_table[slot]].residue != residue:
+        slot = (slot + 1) & ((1 << state.number_bits) - 1)
+    return slot
+
+
+@compiled
+def enter_number(state: RewriteState, high: float, low: float, residue: int, code: int, a: int, b: int) -> int:
+    """Return the place of a number that two others make, negative if it is; 0 if there is no room for it."""
+    if residue == 0:
+        return ZERO
+    sign = 1
+    if high < 0.0:
+        sign, high, low, residue = -1, -high, -low, minus(residue, state.prime)
+    if not is_finite(high):
+        return 0
+    slot = number_slot(state, residue)
+    place: int = state.number_table[slot]
+    if place == 0:
+        place = state.number_count
+        if place >= state.number_limit:
+            return 0
+        state.number_count = place + 1
+        state.number_table[slot] = place
+        entry = state.numbers[place]
+        entry.high = high
+        entry.low = low
+        entry.residue = residue
+        entry.code = code
+        entry.first = a
+        entry.second = b
+    return sign * place
+
+
+@compiled
+def product_low(a: float, b: float, product: float) -> float:
+    """Return the rounding error of a product."""
+    x, y = SPLITTER * a, SPLITTER * b
+    first, second = x - (x - a), y - (y - b)
+    rest_a, rest_b = a - first, b - second
+    return ((first * second - product) + first * rest_b + rest_a * second) + rest_a * rest_b
+
+
+@compiled
+def number_product(state: RewriteState, a: int, b: int) -> int:
+    """Return the product of two numbers, given by their places; 0 if it is out of range."""
+    if ZERO in (abs(a), abs(b)):
+        return ZERO
+    sign = 1 if (a < 0) == (b < 0) else -1
+    a, b = abs(a), abs(b)
+    if a == ONE:
+        return sign * b
+    if b == ONE:
+        return sign * a
+    x, y = state.numbers[a], state.numbers[b]
+    high = x.high * y.high
+    if not (is_finite(x.high) and is_finite(y.high) and is_finite(high)):
+        return 0
+    low = product_low(x.high, y.high, high) + (x.high * y.low + x.low * y.high)
+    total = high + low
+    residue = times(x.residue, y.residue, state.prime, state.reciprocal)
+    return sign * enter_number(state, total, low - (total - high), residue, MULTIPLY, a, b)
+
+
+@compiled
+def number_quotient(state: RewriteState, a: int, b: int) -> int:
+    """Return the quotient of two numbers, given by their places; 0 if it is out of range."""
+    sign = 1 if (a < 0) == (b < 0) else -1
+    a, b = abs(a), abs(b)
+    if b == ONE:
+        return sign * a
+    x, y = state.numbers[a], state.numbers[b]
+    if not (is_finite(x.high) and is_finite(y.high) and is_finite(x.high / y.high)):
+        return 0
+    high = x.high / y.high
+    product = high * y.high
+    rest = ((x.high - product) - product_low(high, y.high, product)) + (x.low - high * y.low)
+    low = rest / y.high
+    total = high + low
+    inverse = raised(y.residue, state.prime - 2, state.prime, state.reciprocal)
+    residue = times(x.residue, inverse, state.prime, state.reciprocal)
+    return sign * enter_number(state, total, low - (total - high), residue, DIVIDE, a, b)
+
+
+@compiled
+def number_sum(state: RewriteState, a: int, b: int) -> int:
+    """Return the sum of two numbers, given by their places; 0 if it is out of range, or too little of it is known."""
+    if abs(a) == ZERO:
+        return b
+    if abs(b) == ZERO:
+        return a
+    x, y = state.numbers[abs(a)], state.numbers[abs(b)]
+    if not (is_finite(x.high) and is_finite(y.high)):
+        return 0
+    one, two = sign_of(a) * x.high, sign_of(b) * y.high
+    first, second = x.residue, y.residue
+    first = first if a > 0 else minus(first, state.prime)
+    residue = plus(first, second if b > 0 else minus(second, state.prime), state.prime)
+    if residue == 0:
+        return ZERO
+    high = one + two
+    part = high - one
+    low = (one - (high - part)) + (two - part) + (sign_of(a) * x.low + sign_of(b) * y.low)
+    total = high + low
+    if abs(total) < CANCELLED * max(abs(one), abs(two)):
+        return 0
+    return enter_number(state, total, low - (total - high), residue, ADD, a, b)
+
+
+@compiled
+def constant_node(state: RewriteState, place: int) -> int:
+    """Return the value of a number, given by its place."""
+    return sign_of(place) * intern(state, CONSTANT, abs(place), 0, 0)
+
+
+@compiled
+def place_of(state: RewriteState, a: int) -> int:
+    """Return the place of the number that a constant stands for, negative if it is."""
+    place: int = state.arguments[abs(a), 0]
+    return -place if a < 0 else place
 
 
 @compiled
@@ -259,12 +409,6 @@ def is_constant_node(state: RewriteState, a: int) -> bool:
     """Return True if a value is a constant."""
     code: int = state.codes[abs(a)]
     return code == CONSTANT
-
-
-@compiled
-def is_finite(value: float) -> bool:
-    """Return True if a number is finite, and large enough to be exact."""
-    return 1e-290 < abs(value) < 1e290
 
 
 # Normal forms ------------------------------------------------------------------------------------------------------
@@ -282,9 +426,9 @@ def make_product(state: RewriteState, a: int, b: int) -> int:
     if ZERO in (a, b):
         return ZERO
     if is_constant_node(state, a) and is_constant_node(state, b):
-        value = number(state, a) * number(state, b)
-        if is_finite(value):
-            return sign * constant_node(state, value)
+        place = number_product(state, place_of(state, a), place_of(state, b))
+        if place:
+            return sign * constant_node(state, place)
     if a == b and state.codes[a] == SQRT and state.mode != BUILD:
         under: int = state.arguments[a, 0]
         return sign * under
@@ -301,7 +445,9 @@ def make_sum(state: RewriteState, a: int, b: int) -> int:
     if abs(b) == ZERO:
         return a
     if is_constant_node(state, a) and is_constant_node(state, b):
-        return constant_node(state, number(state, a) + number(state, b))
+        place = number_sum(state, place_of(state, a), place_of(state, b))
+        if place:
+            return constant_node(state, place)
     if a == b:
         return make_product(state, a, TWO)
     if abs(a) > abs(b):
@@ -330,19 +476,16 @@ def make_quotient(state: RewriteState, a: int, b: int) -> int:
         return sign * b
     if state.codes[a] == SQRT and state.arguments[a, 0] == b:
         a, b = ONE, a
-    if is_constant_node(state, b) and number(state, b) != 0.0:
-        value = 1.0 / number(state, b)
-        if is_finite(value):
-            if a == ONE:
-                return sign * constant_node(state, value)
-            if not is_constant_node(state, a):
-                b = constant_node(state, value)
-                if a > b:
-                    a, b = b, a
-                return sign * intern(state, MULTIPLY, a, b, 0)
-            value = number(state, a) / number(state, b)
-            if is_finite(value):
-                return sign * constant_node(state, value)
+    if is_constant_node(state, b) and b != ZERO:
+        over = place_of(state, a) if is_constant_node(state, a) else ONE
+        place = number_quotient(state, over, place_of(state, b))
+        if place and is_constant_node(state, a):
+            return sign * constant_node(state, place)
+        if place:
+            b = constant_node(state, place)
+            if a > b:
+                a, b = b, a
+            return sign * intern(state, MULTIPLY, a, b, 0)
     return sign * intern(state, DIVIDE, a, b, 0)
 
 
@@ -631,7 +774,7 @@ def meaning(state: RewriteState, reference: int) -> int:
     if reference >= 0:
         value: int = state.meanings[reference]
         return value
-    return constant_node(state, state.numbers[-1 - reference])
+    return constant_node(state, state.given[-1 - reference])
 
 
 @compiled
@@ -651,10 +794,14 @@ def keep_program(state: RewriteState) -> None:
 @compiled
 def build_nodes(state: RewriteState) -> None:
     """Read a program: its inputs, operations and outputs become nodes."""
+    for place in range(ONE, state.number_count):
+        slot = number_slot(state, state.numbers[place].residue)
+        if is_finite(state.numbers[place].high) and state.number_table[slot] == 0:
+            state.number_table[slot] = place
     state.next = 1
     state.touched_count = 0
-    for value in range(3):
-        intern(state, CONSTANT, bits_of(float(value)), 0, 0)
+    for place in (ZERO, ONE, TWO):
+        intern(state, CONSTANT, place, 0, 0)
     meanings, inputs = state.meanings, state.inputs
     for n in range(inputs):
         meanings[n] = intern(state, INPUT, n, 0, 0)
