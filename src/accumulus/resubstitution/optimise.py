@@ -568,10 +568,11 @@ def stored_tape(
     try:
         text, _, content = content.partition(b"\n")
         stored, notes = from_bytes(content), json.loads(text)
-        original = Original(with_folding(tape), context, points, kept_outputs)
-        stored.folding = original.start.folding
+        given = with_folding(tape)
+        originals = [Original(given, context, points, kept_outputs, sums_of_angles=known) for known in (False, True)]
+        stored.folding = originals[0].start.folding
         _note_exact(stored, notes["exact"])
-        may_be = original.accepts(stored) and stored.operations <= original.start.operations
+        may_be = stored.operations <= originals[0].start.operations and any(each.accepts(stored) for each in originals)
     except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
         return None
     return (stored, notes) if may_be and isinstance(notes, dict) else None
