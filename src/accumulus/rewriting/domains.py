@@ -78,8 +78,8 @@ class Domains:
         self._numbers: dict[bytes, int] = {}
         #: Number of a value or its negative, whichever comes first, for each value.
         self._unsigned: dict[int, int] = {}
-        #: Operations that make each value, and the constants among values.
-        self._definitions: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        #: Operations that make each value, with the conditions that they need, and the constants among values.
+        self._definitions: dict[int, list[tuple[int, tuple[int, ...], int]]] = {}
         self._constants: dict[int, float] = {}
         #: Bits of conditions, and of conditions in a branch: of a condition's bit, and of the branch.
         self._bits: dict[Condition, int] = {}
@@ -90,6 +90,7 @@ class Domains:
         self._proofs: dict[int, _Proof] = {}
         self._original = self._numbered(tape, verification.run(tape))
         needs, some = (self._needs(self._original, intersecting=each) for each in (True, False))
+        self._define(self._original, some)
         self._needed = [(needs[output], some[output]) for output in tape.outputs]
 
     def nonnegative(self, references: Iterable[int], outputs: Iterable[int]) -> list[int]:
@@ -109,6 +110,7 @@ class Domains:
         """Return the outputs of another tape that may be undefined where the original ones are defined."""
         numbered = self._numbered(tape, self._verification.run(tape))
         needs = self._needs(numbered, intersecting=False)
+        self._define(numbered, needs)
         implied: dict[tuple[int, int], bool] = {}
 
         def follows(bit: int, needed: int, some: int) -> bool:
@@ -145,16 +147,21 @@ class Domains:
             return numbers.setdefault(b"%d of %d" % (k, id(tape)) if undefined[k] else row, len(numbers))
 
         of, unsigned = ([numbered(row, k) for k, row in enumerate(rows_as_bytes(each))] for each in (run, turned))
-        self._proofs.clear()  # there are more definitions
         for value, either in zip(of, unsigned, strict=True):
             if value not in self._unsigned:
                 self._unsigned[value] = either
                 self._alike.setdefault(either, []).append(value)
         for k, constant in enumerate(tape.constants, 1):
             self._constants[of[-k]] = constant
-        for r in range(tape.inputs, len(tape)):
-            self._definitions.setdefault(of[r], []).append((tape.codes[r], tuple(of[a] for a in tape.arguments(r))))
         return _Tape(tape, of, unsigned)
+
+    def _define(self, numbered: _Tape, needs: Sequence[int]) -> None:
+        """Note the operations that make values, each with the conditions that it needs."""
+        tape, of, _ = numbered
+        self._proofs.clear()
+        for r in range(tape.inputs, len(tape)):
+            definition = tape.codes[r], tuple(of[a] for a in tape.arguments(r)), needs[r]
+            self._definitions.setdefault(of[r], []).append(definition)
 
     # Conditions ----------------------------------------------------------------------------------------------------
 
@@ -218,7 +225,12 @@ class Domains:
         if condition.kind == DEFINED:
             return False
         if needed not in self._proofs:
-            self._proofs[needed] = _Proof(self._definitions, self._constants, self._unsigned, self._alike, known)
+            # √a · √a is no reason for a not to be negative
+            usable = {
+                value: [(code, arguments) for code, arguments, needs in definitions if not needs & ~needed]
+                for value, definitions in self._definitions.items()
+            }
+            self._proofs[needed] = _Proof(usable, self._constants, self._unsigned, self._alike, known)
         return self._proofs[needed].holds(condition.kind, condition.arguments[0], DEPTH)
 
 

@@ -65,6 +65,8 @@ class Folding:
         """Return the double next to a number, or the one after it if another number has been rounded to that."""
         size: Any = abs(number)
         double = float(size)
+        if not math.isfinite(double):
+            return double if number >= 0 else -double
         while double != size and (double in self.given or self.fractions.get(double, size) != size):
             double = math.nextafter(double, math.inf)
         while double == size and double in self.fractions:
