@@ -16,8 +16,8 @@ from accumulus.errors import CompileError, FileError
 from accumulus.shipping.data_files import Arrays, read_data, write_data
 from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
-#: Fields that may be anything: values of constants, and the version that wrote the file.
-FREE = re.compile(r".*constants entry( first| last)?|.*tape: constant|accumulus")
+#: Fields that may be anything: values of constants and matrices, and the version that wrote the file.
+FREE = re.compile(r".*(constants|matrix/entries) entry( first| last)?|.*tape: constant|accumulus")
 #: Changes of a field of which one has to be refused.
 TRIES = 25
 
