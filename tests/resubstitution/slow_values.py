@@ -157,7 +157,7 @@ class SlowValues:
 
     def sign(self, residues):
         """1 if the first residue comes before its negative, else -1: no value and its negative are two values."""
-        return 1 if residues[0] < self.times(-1, residues)[0] else -1
+        return 1 if residues[0] <= self.times(-1, residues)[0] else -1
 
     def times(self, sign, residues):
         """Residues, or their negatives."""

@@ -95,6 +95,52 @@ def executed(package: str, sources: Mapping[str, str], prefix: str = "") -> Mapp
     return made
 
 
+@contextmanager
+def on_texts(
+    user: ModuleType,
+    package: str,
+    sources: Mapping[str, str] | None,
+    states: str,
+    before: Callable[[Any], None] = lambda inside: None,
+) -> Iterator[None]:
+    """Let a module that calls kernels run them as Python on texts, or compiled if they are None.
+
+    Args:
+        user: module that has `kernel`, and the classes of states.
+        package: package of the kernels.
+        sources: texts of the modules; the last one has the functions that call kernels.
+        states: names of the classes of states.
+        before: called with what the kernel sees of a state.
+    """
+    if sources is None:
+        yield
+        return
+    *_, entries = executed(package, sources).values()
+    made: dict[int, Any] = {}
+
+    def noted(kind: Any) -> Any:
+        def state(**fields: Any) -> Any:
+            one = kind(**fields)
+            made[one.address] = one
+            return one
+
+        return state
+
+    def prepared(subject: str) -> Any:
+        entry = getattr(entries, f"run_{subject.rpartition('.')[2]}", None)
+
+        def run(inside: Any) -> int:
+            before(inside)
+            with np.errstate(all="ignore"):
+                return entry(inside)
+
+        return kernel(subject) if entry is None else lambda address: interpret(run, made[address])
+
+    kinds = {name: noted(getattr(user, name)) for name in states.split()}
+    with mock.patch.multiple(user, kernel=prepared, **kinds):
+        yield
+
+
 def modules(sources: Mapping[str, str]) -> Mapping[str, Any]:
     """The modules of the optimiser's kernel."""
     return executed("rewriting", sources, "rewrite_")

@@ -35,7 +35,7 @@ doubles, too, and outcomes depend on the bits of these.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, cached_property
 from types import MappingProxyType
@@ -558,6 +558,12 @@ class Verification:
     ) -> None:
         self._tape, self._kept_outputs = tape, kept_outputs
         self._last: tuple[Tape, Run] | None = None
+        self._count = count
+        #: The same at other numbers of points.
+        self._with_points: Callable[[int], Verification] = lambda points: Verification(
+            tape, seed, kept_outputs=kept_outputs, count=points, nonnegative=nonnegative,
+            sums_of_angles=sums_of_angles, bits_matter=bits_matter,
+        )  # fmt: skip
         self._seed, self._matter = seed, True if kept_outputs else bits_matter
         self._at = Points(
             tape, seed, count, has_small=has_small, sums_of_angles=sums_of_angles, bits_matter=self._matter
@@ -599,6 +605,21 @@ class Verification:
         decided._last, decided._run = None, decided._at.run(self._tape)
         return decided
 
+    def _with_roots(self, new: int, other: Tape) -> Verification:
+        """Return values at more points, if another tape has roots that the original has not, and needs them.
+
+        Args:
+            new: number of these roots.
+            other: the other tape.
+        """
+        both = Points(self._tape, self._seed, count=len(radicands(self._tape, self._run)) + new + OF_SQUARES)
+        rows = radicands(self._tape, both.run(self._tape)) | radicands(other, both.run(other))
+        dependent = dependent_roots(rows, both.modulo.tolist())
+        count = OF_DEPENDENT[min(dependent, len(OF_DEPENDENT) - 1)]
+        if dependent >= len(OF_DEPENDENT):
+            raise IncomparableError(range(len(self._tape.outputs)))
+        return self if count <= self.points else self._with_points(count)
+
     def equal(self, other: Tape) -> NDArray[np.bool_]:
         """Return True for each output of another tape that is defined at all points and what it was, (outputs,)."""
         one, two = self._run, self.run(other)
@@ -624,6 +645,11 @@ class Verification:
         if self._at.dependent >= len(OF_DEPENDENT) and tape.outputs:
             raise IncomparableError(range(len(tape.outputs)))
         one, two = self._run, self.run(other)
+        if self._count is None and (new := radicands(other, two) - radicands(tape, one)):
+            larger = self._with_roots(len(new), other)
+            if larger is not self:
+                larger.check(other)
+                return
         first, second = np.array(tape.outputs, np.int64), np.array(other.outputs, np.int64)
         is_defined = one.real[first] != UNDEFINED
         changed = ~_same_bits(one.doubles[first], two.doubles[second])

@@ -28,6 +28,10 @@ TRUTH: Final = 1 << 16
 #: Largest whole part of an exponent that is computed; larger powers are functions.
 LARGEST_POWER: Final = 1 << 16
 
+#: Number of points whose residues decide comparisons, besides bits: of wrong identities with roots, each point shows
+#: one of two. More take time.
+DECIDING: Final = 32
+
 SQRT: Final = BY_NAME["sqrt"].code
 SIN, COS = BY_NAME["sin"].code, BY_NAME["cos"].code
 ATTACH: Final = BY_NAME["attach"].code
@@ -462,8 +466,19 @@ def _known_place(state: ExactState, key: int) -> int:
 
 
 @compiled
+def _residue_key(state: ExactState, at: int, p: int, is_negative: bool) -> int:
+    """Return a number that depends on a residue, or on its negative."""
+    real, imaginary, prime = state.real[at], state.imaginary[at], state.primes[p]
+    if real == UNDEFINED:
+        return -1
+    if is_negative:
+        real, imaginary = minus(real, prime), minus(imaginary, prime)
+    return scattered(scattered(real) ^ imaginary)
+
+
+@compiled
 def _of_rounding(state: ExactState, code: int, place: int, first: int, second: int) -> None:
-    """Write the outcome of a comparison or a jump: a random number of the bits of its arguments."""
+    """Write the outcome of a comparison or a jump: a random number of its arguments, of their bits and residues."""
     samples, sign, key = state.samples, 0, scattered(EQUAL if code == NOT_EQUAL else code)
     is_odd, arity = state.properties[code] & ODD, state.properties[code] & ARITY
     if is_odd:
@@ -482,6 +497,14 @@ def _of_rounding(state: ExactState, code: int, place: int, first: int, second: i
         if code in (EQUAL, NOT_EQUAL) and other < one:
             one, other = other, one
         key = scattered(scattered(key ^ _bits(one)) ^ wrapped(7 * _bits(other)))
+    # the samples may not show a tiny term that decides elsewhere
+    for p in range(min(state.points, DECIDING)):
+        one_at, other_at = first * state.points + p, second * state.points + p
+        one_key = _residue_key(state, one_at, p, is_odd and sign < 0)
+        other_key = _residue_key(state, other_at, p, False) if arity > 1 else 0
+        if code in (EQUAL, NOT_EQUAL) and other_key < one_key:
+            one_key, other_key = other_key, one_key
+        key = scattered(scattered(key ^ one_key) ^ wrapped(7 * other_key))
     state.keys[place] = key
     known = _known_place(state, key) if state.known_count and state.properties[code] & TRUTH else -1
     for p in range(state.points):
