@@ -149,8 +149,7 @@ def test_without_the_check_a_function_is_recorded_as_it_runs_once():
 @pytest.fixture
 def alone(monkeypatch):
     """Record as in a process without other threads, where no variable is looked at between runs."""
-    for module in ("accumulus.frontends.captured", "accumulus.programs.watched"):
-        monkeypatch.setattr(f"{module}.has_threads", lambda: False)
+    monkeypatch.setattr("accumulus.frontends.captured.switches_of_threads", dict)
 
 
 @pytest.mark.usefixtures("alone")

@@ -26,7 +26,7 @@ from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import PRICES, Values
 from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import DECIDED, Points, Verification
+from accumulus.rewriting.equivalence import Points, Verification
 from accumulus.rewriting.rounding import points_of
 from accumulus.tape.folding import with_folding
 from accumulus.tape.interpreter import evaluate
@@ -265,8 +265,8 @@ def test_all_ways_for_comparisons_to_come_out():
     tape = Tape(2)
     less, more = tape.apply("less", 0, 1), tape.apply("less", 1, 0)
     tape.outputs = [tape.apply("select", less, 0, 1), tape.apply("select", more, 0, 1)]
-    points = Points(tape, count=DECIDED, bits_matter=True)
-    points.decide(tape, 0)
+    points = Points(tape, count=4, bits_matter=True)
+    points.decide(tape, [less, more], np.array([[0, 1, 0, 1], [0, 0, 1, 1]]))
     run = points.run(tape)
     assert {*zip(*run.real[[less, more]].tolist(), strict=True)} == {(0, 0), (0, 1), (1, 0), (1, 1)}
     # and of a choice, one branch or the other

@@ -23,7 +23,7 @@ from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.universe import Divisors, Rounding
 from accumulus.rewriting import acceptance, equivalence
 from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.equivalence import Points
+from accumulus.rewriting.equivalence import Points, comparisons_of
 from accumulus.rewriting.rounding import RealPoints
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import MULTIPLY
@@ -50,12 +50,11 @@ class OneWay(Points):
 
     def __init__(self, tape, *rest, **options):
         super().__init__(tape, *rest, **options)
-        self.decide(tape, 0)
+        comparisons = comparisons_of(tape)
+        self.decide(tape, comparisons, np.zeros((len(comparisons), self.count), np.int64))
 
-    def decide(self, tape, seed):
-        super().decide(tape, seed)
-        known, outcomes = self._decided
-        self._decided = known, np.full_like(outcomes, self.outcome)
+    def decide(self, tape, comparisons, outcomes):
+        super().decide(tape, comparisons, np.full_like(outcomes, self.outcome))
 
 
 class OtherWay(OneWay):

@@ -266,12 +266,7 @@ class Recorder:
 NOT_FEWER = {"equal terms", "number as divisor", "one reciprocal", "powers one apart", "falling powers one apart"}
 
 
-#: Rules whose results are refused, since the proof of domains does not know that a divisor is one of two in its branch.
-REFUSED = {"value over a choice", "quotients as branches"}
-NOT_PROVED = pytest.mark.xfail(strict=False, reason="that a choice is not zero says nothing of its branches yet")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=NOT_PROVED if name in REFUSED else ()) for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 def test_wins(name):
     before, after = win(name)
     tape, expected = written(before), canonical(written(after))

@@ -34,6 +34,7 @@ from contextlib import suppress
 from importlib.util import resolve_name
 from itertools import accumulate, compress
 from operator import attrgetter, call, is_, itemgetter, methodcaller
+from pathlib import Path
 from time import perf_counter, sleep
 from types import (
     BuiltinFunctionType,
@@ -147,8 +148,9 @@ class Captured:
         self.changed: list[str] = []
         #: True if variables differ between threads or contexts.
         self.is_by_thread = False
-        #: True if other threads may have changed variables since the recording began.
-        self.is_shared = False
+        #: How often other threads had run when the recording began, and True if some have run since.
+        self._switches: dict[int, str] | None = {}
+        self._is_shared = False
         self._variables: list[Variable] = []
         #: Variables with their values before the function ran, if `_variables` was saved after the run.
         self._earlier: list[Variable] = []
@@ -175,7 +177,14 @@ class Captured:
 
     def begin(self) -> None:
         """Begin a recording, after which `changes` lists the changes from now on."""
-        self._earlier, self.is_shared = [], has_threads()
+        self._earlier, self._is_shared, self._switches = [], False, switches_of_threads()
+
+    @property
+    def is_shared(self) -> bool:
+        """Return True if other threads may have changed variables since the recording began."""
+        if not self._is_shared:
+            self._is_shared = self._switches is None or switches_of_threads() != self._switches
+        return self._is_shared
 
     def renew(self) -> bool:
         """Save the present values if other threads may have changed some; return True if values were saved."""
@@ -207,20 +216,19 @@ class Captured:
         self.unwatched += [f"{name}(), which reads state outside of Python" for name in sorted(observed.outside)]
         return is_new and self.is_shared
 
-    def settle(self, run: Callable[[], object], *, ends: bool = True) -> bool:
+    def settle(self, run: Callable[[], object] | None, *, ends: bool = True) -> bool:
         """Stop watching variables that the function has changed while it was recorded, and add them to `changed`.
 
         Args:
-            run: runs the function on numbers, each time on others.
+            run: runs the function on numbers, each time on others; None if it may not run.
             ends: if False, the caller can record the function again.
 
         Returns:
             False if another thread has changed variables, and the function has to be recorded again: now, or, if this
             `ends` the attempts, in the next call, since `is_current` is False from now on.
         """
-        self.is_shared |= has_threads()
         changed = self.changes()
-        if self.is_shared and self._has_foreign_changes(run):
+        if changed and self.is_shared and self._has_foreign_changes(run):
             self._walk()
             if ends:
                 self._variables.append(Variable(id, self, None, "a variable that another thread changes"))
@@ -243,8 +251,11 @@ class Captured:
         self._is_same = None
         return True
 
-    def _has_foreign_changes(self, run: Callable[[], object]) -> bool:
-        """Return True if a variable has changed that the function does not change in each run, or not it alone."""
+    def _has_foreign_changes(self, run: Callable[[], object] | None) -> bool:
+        """Return True if a variable has changed that the function does not change in each run, or not it alone.
+
+        If the function may not run, its variables are looked at for a while.
+        """
         variables = [each for each in self._variables if not each.is_unchanged()]
         own = {(k, position) for k, each in enumerate(variables) for position in each.since(each.saved)}
 
@@ -254,11 +265,12 @@ class Captured:
 
         for _ in range(RUNS if own else 0):
             before, start = [each.now() for each in variables], perf_counter()
-            with suppress(Exception):
-                run()
+            if run is not None:
+                with suppress(Exception):
+                    run()
+                if not own <= moved(before):
+                    return True
             pause = max(perf_counter() - start, SHORTEST_PAUSE)
-            if not own <= moved(before):
-                return True
             for _ in range(LOOKS):
                 before = [each.now() for each in variables]
                 sleep(pause / LOOKS)
@@ -766,6 +778,27 @@ def has_threads() -> bool:
     """Return True if other threads run Python code, apart from this package's, which wait for batches."""
     own = {each.ident for each in threading.enumerate() if each.name.startswith("accumulus")}
     return len(sys._current_frames().keys() - own) > 1
+
+
+def switches_of_threads() -> dict[int, str] | None:
+    """Return how often each other thread has begun or ceased to run; None if one is running, or this is not known.
+
+    A thread that waits all the time, as most do in a notebook, changes no variable.
+    """
+    this, threads = threading.get_ident(), threading.enumerate()
+    if not sys._current_frames().keys() <= {each.ident for each in threads}:
+        return None
+    switches: dict[int, str] = {}
+    for each in threads:
+        if each.ident != this and not each.name.startswith("accumulus"):
+            try:
+                status = Path(f"/proc/self/task/{each.native_id}/status").read_text()
+            except OSError:
+                return None
+            if "\nState:\tR" in status or "ctxt_switches" not in status:
+                return None
+            switches[each.ident or 0] = status[status.index("voluntary_ctxt_switches") :]
+    return switches
 
 
 def is_changeable(argument: object) -> bool:

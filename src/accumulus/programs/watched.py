@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from accumulus.errors import MismatchError
 from accumulus.frontends.agreement import run_nearby
-from accumulus.frontends.captured import Captured, has_threads, is_changeable
+from accumulus.frontends.captured import Captured, is_changeable
 from accumulus.frontends.kinds import Spread
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording, holder_of
@@ -83,12 +83,11 @@ class Watched:
                     opens_indices=opens_indices and options.takes_arrays,
                 )
             except MismatchError:
-                captured.is_shared |= has_threads()
                 # code that was found by the run reads other variables, whose changes are not known
                 if ends or not (captured.renew() or (captured.is_shared and attempt == 1)):
                     raise
                 continue
-            if not options.watch or captured.settle(run, ends=ends):
+            if not options.watch or captured.settle(run if options.check else None, ends=ends):
                 break
         if options.watch:
             self.captured, self._objects = captured, tuple(objects.values())

@@ -7,6 +7,7 @@ original are (`accumulus.rewriting.domains`), and to be nearly as accurate at re
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from accumulus.context import Context
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.domains import Domains
-from accumulus.rewriting.equivalence import IncomparableError, Verification, with_expressions_of
+from accumulus.rewriting.equivalence import DifferentError, IncomparableError, Verification, with_expressions_of
 from accumulus.rewriting.rounding import WORSE, Limits, RealPoints, Reals, points_of
 from accumulus.tape.live import depending
 from accumulus.tape.operations import BY_NAME
@@ -111,12 +112,16 @@ class Original:
         """Check that the outputs of a program are the same expressions.
 
         Raises:
-            VerificationError: if an output is another one.
+            DifferentError: if an output is another one.
             IncomparableError: if none is, but some cannot be compared.
         """
         self.verification.check(made)
         if self._nonnegative and self._are_without_roots.any():
-            self._without_signs.check(_of_outputs(made, self._are_without_roots))
+            places = np.flatnonzero(self._are_without_roots)
+            try:
+                self._without_signs.check(_of_outputs(made, self._are_without_roots))
+            except (DifferentError, IncomparableError) as error:
+                raise type(error)(places[list(error.outputs)].tolist()) from None
 
     @cached_property
     def domains(self) -> Domains:
@@ -136,18 +141,26 @@ class Original:
         return Limits.of(self.start, self.points)
 
     def faults(self, made: Tape, times: float = WORSE) -> list[int]:
-        """Return the outputs of a program that may not be used: each is wider, less accurate, or cannot be compared.
+        """Return the outputs of a program that may not be used: each is wider, less accurate, or not known to be equal.
 
         Args:
             made: the program.
             times: largest growth of a bound on a rounding error.
 
         Raises:
-            VerificationError: if an output is another expression.
+            DifferentError: if an output is another expression, and another number, of the same constants.
         """
         try:
             self.check(made)
         except IncomparableError as error:
+            return list(error.outputs)
+        except DifferentError as error:
+            # functions of numbers are folded to new ones, which are not exact; and equal numbers may lack a proof
+            assert self.start.folding is not None
+            known = set(map(abs, self.start.constants)) | self.start.folding.fractions.keys()
+            are_new = not known.issuperset(map(abs, made.constants))
+            if not are_new and not set(error.outputs).isdisjoint(self.limits.worse(made, math.inf)):
+                raise
             return list(error.outputs)
         return sorted({*self.domains.wider(made), *self.limits.worse(made, times)})
 
@@ -174,7 +187,7 @@ class Original:
             before: accepted program.
 
         Raises:
-            VerificationError: if an output is another expression.
+            DifferentError: as `faults` does.
         """
         for _ in range(RESTORED):
             faults = self.faults(made)

@@ -4,9 +4,11 @@ A quotient needs a divisor that is not zero, a square root or logarithm an argum
 output of a rewritten tape may only need what the original output needs, or what is always true. Conditions are about
 values, which are the same in both tapes if their residues are (`accumulus.rewriting.equivalence`).
 
-A select needs its condition, and what both branches need; what one branch needs is needed under its condition only. So
-a condition in a branch of the rewritten tape must be needed by the original output without that condition, or in the
-same branch.
+Some operations are finite where an argument is not: arctan(1/a) is π/2 at 0, and a comparison has an outcome even for
+what is no number. So nothing follows from them for the conditions of their arguments. Where such an argument may be
+infinite, it has to be made by operations of the original on the same values, and then is what it was.
+
+What one branch of a select needs is needed where it is taken: of each condition, the branches that it is in are known.
 
 What is always true, or follows from other conditions, is found by looking into definitions: products and quotients of
 values that are not zero, sums of squares and positive numbers, exponentials, absolute values. Overflow is no condition:
@@ -15,7 +17,7 @@ it is judged at points (`accumulus.rewriting.rounding`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,35 +27,49 @@ from accumulus.rewriting.equivalence import Run, Verification, rows_as_bytes
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SELECT, SUBTRACT, Tape
 
-#: What a condition says: that a value is not zero, not negative, or positive; or that a function is defined.
-NONZERO, NONNEGATIVE, POSITIVE, DEFINED = range(4)
+#: What a condition says: that a value is not zero, not negative, or positive; that a function is defined; that values
+#: of a form are in the original and numbers there, perhaps infinite ones, or are in it at all.
+NONZERO, NONNEGATIVE, POSITIVE, DEFINED, NUMBER, SAME = range(6)
 #: Depth to which definitions are looked into: a greater one takes time for each condition, a smaller one proves fewer.
 DEPTH: Final = 8
-#: Operations that are numbers for all numbers, but for overflow, besides those with rules of their own.
-_TOTAL: Final = frozenset(
-    BY_NAME[name].code
-    for names in (
-        "add subtract multiply negative select attach abs sign floor ceil minimum maximum cbrt hypot exp expm1 exp2",
-        "sin cos tan atan atan2 sinh cosh tanh asinh erf erfc log_ndtr j0 j1 i0e i1e",
-        "less less_equal equal not_equal logical_and logical_or logical_not",
-    )
-    for name in names.split()
+#: Number of branches within branches; with more, programs keep what is deeper. More take memory for conditions.
+NESTED: Final = 32
+
+
+def _codes(names: str) -> frozenset[int]:
+    return frozenset(BY_NAME[name].code for name in names.split())
+
+
+#: Operations that are finite for all finite numbers, but for overflow, and for these alone.
+_TOTAL: Final = _codes(
+    "add subtract multiply negative select attach abs floor ceil cbrt hypot sin cos tan sinh cosh asinh logical_not"
 )
-_LOGARITHMS: Final = frozenset(BY_NAME[name].code for name in ("log", "log2", "log10"))
+#: Operations that are finite for all finite numbers, but for overflow, and for infinite ones; those that are so for
+#: infinite ones of one sign, or beside finite ones; and those that are so even for what is no number.
+_BOUNDED: Final = _codes("sign atan atan2 tanh erf erfc j0 j1 i0e i1e")
+_BOUNDED_AT_ONE_END: Final = _codes("exp expm1 exp2 log_ndtr minimum maximum")
+_OF_ANYTHING: Final = _codes("less less_equal equal not_equal logical_and logical_or")
+_FINITE_OF_FINITE: Final = _TOTAL | _BOUNDED_AT_ONE_END | _codes("sqrt log log2 log10")
+_ALWAYS: Final = _TOTAL | _BOUNDED | _BOUNDED_AT_ONE_END | _OF_ANYTHING
+#: Operations that may be numbers where an argument is none.
+_HIDING: Final = _OF_ANYTHING | _codes("hypot power")
+_LOGARITHMS: Final = _codes("log log2 log10")
 _SQRT, _ABS, _HYPOT, _MAXIMUM, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "abs", "hypot", "maximum", "attach"))
 #: Functions whose values are never negative; exponentials may underflow to zero.
-_NONNEGATIVE: Final = frozenset(
-    {_SQRT, _ABS, _HYPOT} | {BY_NAME[name].code for name in ("exp", "exp2", "cosh", "erfc")}
-)
+_NONNEGATIVE: Final = _codes("sqrt abs hypot exp exp2 cosh erfc")
 _COSH: Final = BY_NAME["cosh"].code
 
 
 class Condition(NamedTuple):
-    """A condition on a value, or on the arguments of a function."""
+    """A condition on a value, or on an operation."""
 
     kind: int
-    code: int  # of the function; 0 for conditions on values
+    code: int  # of the operation; 0 for conditions on values
     arguments: tuple[int, ...]  # numbers of the values
+
+
+#: Conditions of selects, by the number of their values, and the branches that are taken.
+Branches = frozenset[tuple[int, bool]]
 
 
 class _Tape(NamedTuple):
@@ -63,6 +79,16 @@ class _Tape(NamedTuple):
     # number of each reference, constants in reverse order at the end: of its value, and of this or its negative
     of: list[int]
     unsigned: list[int]
+
+
+class _Needs(NamedTuple):
+    """What references need, as bits of conditions; constants, which need nothing, in reverse order at the end."""
+
+    finite: list[int]  # to be finite
+    number: list[int]  # to be finite or infinite, as in the original
+    same: list[int]  # to be as in the original, even if that is no number
+    signs: list[int]  # to be made of numbers, perhaps infinite ones
+    within: list[int]  # to be finite, and made of what is
 
 
 class Domains:
@@ -78,20 +104,22 @@ class Domains:
         self._numbers: dict[bytes, int] = {}
         #: Number of a value or its negative, whichever comes first, for each value.
         self._unsigned: dict[int, int] = {}
-        #: Operations that make each value, with the conditions that they need, and the constants among values.
-        self._definitions: dict[int, list[tuple[int, tuple[int, ...], int]]] = {}
-        self._constants: dict[int, float] = {}
-        #: Bits of conditions, and of conditions in a branch: of a condition's bit, and of the branch.
-        self._bits: dict[Condition, int] = {}
-        self._guarded: dict[tuple[int, int, bool], int] = {}
-        self._of_bits: list[Condition | tuple[int, int, bool]] = []
-        #: Values that are each other's negatives, by the first of them; and proofs from conditions, given as bits.
+        #: Operations that make each value, with what they need, and the constants among values.
+        self._definitions: dict[int, list[_Definition]] = {}
+        self.constants: dict[int, float] = {}
+        #: Bits of conditions in branches; and bits of what may hold instead of the conditions that values of the last
+        #: tape have forms of the original.
+        self._bits: dict[tuple[Condition, Branches], int] = {}
+        self.of_bits: list[tuple[Condition, Branches]] = []
+        self._in_branch: dict[tuple[int, int, bool], int] = {}
+        self._instead: dict[Condition, int] = {}
+        self._forms = _Forms()
+        #: Values that are each other's negatives, by the first of them; and proofs, by what they are from.
         self._alike: dict[int, list[int]] = {}
-        self._proofs: dict[int, _Proof] = {}
+        self._proofs: dict[tuple[int, Branches], _Proof] = {}
         self._original = self._numbered(tape, verification.run(tape))
-        needs, some = (self._needs(self._original, intersecting=each) for each in (True, False))
-        self._define(self._original, some)
-        self._needed = [(needs[output], some[output]) for output in tape.outputs]
+        needs = self._needs(self._original, is_original=True)
+        self._needed = [needs.finite[output] for output in tape.outputs]
 
     def nonnegative(self, references: Iterable[int], outputs: Iterable[int]) -> list[int]:
         """Return those values of the original tape that are not negative wherever one of some outputs is defined.
@@ -102,31 +130,30 @@ class Domains:
         """
         needed = -1
         for k in outputs:
-            needed &= self._needed[k][0]
-        condition_of = {r: Condition(NONNEGATIVE, 0, (self._original.of[r],)) for r in references}
-        return [r for r, condition in condition_of.items() if self._follows(condition, max(needed, 0))]
+            needed &= self._needed[k]
+        proof = self.proof(max(needed, 0), frozenset())
+        return [r for r in dict.fromkeys(references) if proof.holds(NONNEGATIVE, self._original.of[r], DEPTH)]
 
     def wider(self, tape: Tape) -> list[int]:
         """Return the outputs of another tape that may be undefined where the original ones are defined."""
-        numbered = self._numbered(tape, self._verification.run(tape))
-        needs = self._needs(numbered, intersecting=False)
-        self._define(numbered, needs)
-        implied: dict[tuple[int, int], bool] = {}
+        needs = self._needs(self._numbered(tape, self._verification.run(tape)), is_original=False).finite
+        followed: dict[tuple[int, int, Branches], bool] = {}
 
-        def follows(bit: int, needed: int, some: int) -> bool:
-            if some >> bit & 1 and (needed >> bit & 1 or not isinstance(self._of_bits[bit], Condition)):
-                return True
-            if (bit, needed) not in implied:
-                condition = self._of_bits[bit]
-                while not isinstance(condition, Condition):  # it may hold without the branch
-                    condition = self._of_bits[condition[0]]
-                implied[bit, needed] = self._follows(condition, needed)
-            return implied[bit, needed]
+        def follows(bit: int, needed: int, branches: Branches) -> bool:
+            key = bit, needed, branches
+            if key not in followed:
+                followed[key] = False
+                condition, within = self.of_bits[bit]
+                inside, instead = branches | within, self._instead.get(condition)
+                followed[key] = self.proof(needed, inside).follows(condition) or (
+                    instead is not None and all(follows(each, needed, inside) for each in _bits_of(instead))
+                )
+            return followed[key]
 
         return [
             k
-            for k, (output, (needed, some)) in enumerate(zip(tape.outputs, self._needed, strict=True))
-            if not all(follows(bit, needed, some) for bit in _bits_of(needs[output] & ~needed))
+            for k, (output, needed) in enumerate(zip(tape.outputs, self._needed, strict=True))
+            if not all(follows(bit, needed, frozenset()) for bit in _bits_of(needs[output] & ~needed))
         ]
 
     # Values --------------------------------------------------------------------------------------------------------
@@ -152,86 +179,174 @@ class Domains:
                 self._unsigned[value] = either
                 self._alike.setdefault(either, []).append(value)
         for k, constant in enumerate(tape.constants, 1):
-            self._constants[of[-k]] = constant
+            self.constants[of[-k]] = constant
         return _Tape(tape, of, unsigned)
-
-    def _define(self, numbered: _Tape, needs: Sequence[int]) -> None:
-        """Note the operations that make values, each with the conditions that it needs."""
-        tape, of, _ = numbered
-        self._proofs.clear()
-        for r in range(tape.inputs, len(tape)):
-            definition = tape.codes[r], tuple(of[a] for a in tape.arguments(r)), needs[r]
-            self._definitions.setdefault(of[r], []).append(definition)
 
     # Conditions ----------------------------------------------------------------------------------------------------
 
-    def _needs(self, numbered: _Tape, *, intersecting: bool) -> list[int]:
-        """Return the conditions of each reference as bits, constants in reverse order at the end.
+    def _needs(self, numbered: _Tape, *, is_original: bool) -> _Needs:
+        """Return what the references of a tape need; its operations become definitions of their values.
 
         Args:
             numbered: the tape.
-            intersecting: if True, a select needs what both branches need; else what each needs, in its branch.
+            is_original: True for the tape that others are compared with: conditions in too many branches are left out
+                there, and those of others are taken to be in fewer.
         """
         tape, of, unsigned = numbered
-        needs = [0] * (len(tape) + len(tape.constants))
+        needs = _Needs(*([0] * (len(tape) + len(tape.constants)) for _ in _Needs._fields))
+        finite, number, same, signs, within = needs
+        forms = [[self._finite_form(numbered, r) for r in range(len(of))] for _ in (True, False)]
+        self._proofs.clear()
+        self._instead.clear()
         for r in range(tape.inputs, len(tape)):
             code, arguments = tape.codes[r], tape.arguments(r)
+            if code == _ATTACH:
+                arguments = arguments[:1]
             if code == SELECT:
-                condition, one, other = arguments
-                if intersecting:
-                    needs[r] = needs[condition] | (needs[one] & needs[other])
-                else:
-                    in_one = self._in_branch(needs[one], of[condition], True)
-                    needs[r] = needs[condition] | in_one | self._in_branch(needs[other], of[condition], False)
-                continue
-            total = 0
-            for a in arguments[:1] if code == _ATTACH else arguments:
-                total |= needs[a]
-            if code not in _TOTAL:
+                chosen, one, other = arguments
+                for bits in needs:
+                    both = bits[one] & bits[other]
+                    bits[r] = (0 if bits is signs or bits is within else same[chosen]) | both
+                    for branch, side in ((one, True), (other, False)):
+                        bits[r] |= self._taken(bits[branch] & ~both, of[chosen], side, is_original)
+            else:
+                own = 0
                 values, sizes = ([numbers[a] for a in arguments] for numbers in (of, unsigned))
-                for each in _conditions(tape, r, code, values, sizes):
-                    total |= 1 << self._bit(each)
-            needs[r] = total
+                for condition in _conditions(tape, r, code, values, sizes):
+                    if not self._is_constant(condition):
+                        own |= 1 << self._bit(condition)
+                        if condition.kind in (POSITIVE, NONNEGATIVE):  # a logarithm is infinite at 0
+                            signs[r] |= 1 << self._bit(condition._replace(kind=NONNEGATIVE))
+                signs[r] |= 0 if code in _OF_ANYTHING else _union(signs, arguments)
+                within[r] = own | _union(within, arguments)
+                exponent = tape.value_of(tape.second[r]) if code == POWER and tape.second[r] < 0 else 0.0
+                finite[r] = own | self._inner(needs, code, arguments, exponent)
+                if code == DIVIDE and finite[arguments[1]]:  # a divisor 0/b is 0, or no number
+                    for value in self._forms.dividends(forms[0][arguments[1]]):
+                        finite[r] |= 1 << self._bit(Condition(NONZERO, 0, (value,)))
+                if code in _BOUNDED_AT_ONE_END and finite[r]:
+                    either = [self._forms.of_function(code, [each[a] for a in arguments], ()) for each in forms]
+                    finite[r] = self._as_it_was(NUMBER, either, finite[r], is_original) | _union(signs, arguments)
+            for each, expands in zip(forms, (True, False), strict=True):
+                if finite[r] or expands:
+                    each[r] = self._form(numbered, r, each, is_finite=not finite[r])
+            if finite[r] and code != SELECT:
+                either = [each[r] for each in forms]
+                number[r] = self._as_it_was(NUMBER, either, finite[r], is_original) | signs[r]
+                same[r] = self._as_it_was(SAME, either, finite[r], is_original)
+                if is_original and code not in _HIDING:
+                    number[r] |= _union(number, arguments)
+            definition = _Definition(code, tuple(of[a] for a in arguments), within[r])
+            self._definitions.setdefault(of[r], []).append(definition)
         return needs
 
-    def _bit(self, condition: Condition) -> int:
-        """Return the position of a condition's bit."""
-        if condition not in self._bits:
-            self._bits[condition] = len(self._of_bits)
-            self._of_bits.append(condition)
-        return self._bits[condition]
+    def _inner(self, needs: _Needs, code: int, arguments: Sequence[int], exponent: float) -> int:
+        """Return what the arguments of an operation need for it to be finite, as bits."""
+        if code == DIVIDE:
+            return needs.finite[arguments[0]] | needs.number[arguments[1]]
+        if code in _FINITE_OF_FINITE or (code == POWER and exponent > 0.0):
+            return _union(needs.finite, arguments)
+        # a power of exponent 0 is 1, whatever the base
+        if code in _OF_ANYTHING or (code == POWER and exponent == 0.0):
+            return _union(needs.same, arguments)
+        return _union(needs.number, arguments)
 
-    def _in_branch(self, needs: int, condition: int, side: bool) -> int:
-        """Return conditions as they are needed in a branch; those in an inner branch stay as they are."""
+    def _finite_form(self, numbered: _Tape, r: int) -> _Form:
+        """Return the form of a value that is finite."""
+        value, unsigned = numbered.of[r], numbered.unsigned[r]
+        return self._forms.of_value(1 if value == unsigned else -1, unsigned, self.constants.get(value))
+
+    def _form(self, numbered: _Tape, r: int, forms: Sequence[_Form], *, is_finite: bool) -> _Form:
+        """Return the form of an operation's value, products as products of their factors."""
+        tape, of, unsigned = numbered
+        code, arguments, make = tape.codes[r], tape.arguments(r), self._forms
+        sign = 1 if of[r] == unsigned[r] else -1
+        if code == _ATTACH:
+            return forms[arguments[0]]
+        if code == NEGATIVE:
+            return make.product(forms[arguments[0]], make.of_number(-1.0))
+        made: _Form | None = None
+        if code == MULTIPLY:
+            made = make.product(forms[arguments[0]], forms[arguments[1]])
+        elif code == DIVIDE:
+            made = make.product(forms[arguments[0]], make.inverse(forms[arguments[1]]))
+        elif is_finite:
+            return self._finite_form(numbered, r)
+        elif code in (ADD, SUBTRACT):
+            terms = (
+                forms[arguments[0]],
+                make.product(forms[arguments[1]], make.of_number(1.0 if code == ADD else -1.0)),
+            )
+            made = make.sum(terms, sign, unsigned[r])
+        elif code == POWER and arguments[1] < 0 and abs(tape.value_of(arguments[1])) in (2.0, 3.0, 4.0):
+            exponent, base = tape.value_of(arguments[1]), forms[arguments[0]]
+            made = base = make.inverse(base) if exponent < 0.0 else base
+            for _ in range(abs(int(exponent)) - 1):
+                made = make.product(made, base)
+        if made is None or len(made.factors) > LONGEST:
+            known = () if code in _ALWAYS else tuple(of[a] for a in arguments)
+            made = make.of_function(code, [forms[a] for a in arguments], known)
+            made = self._finite_form(numbered, r) if is_finite else made
+        return made
+
+    def _bit(self, condition: Condition, branches: Branches = frozenset()) -> int:
+        """Return the position of a condition's bit."""
+        key = condition, branches
+        if key not in self._bits:
+            self._bits[key] = len(self.of_bits)
+            self.of_bits.append(key)
+        return self._bits[key]
+
+    def _as_it_was(self, kind: int, forms: Sequence[_Form], finite: int, is_original: bool) -> int:
+        """Return bits of the condition that a value of either form is in the original, unless it is finite."""
+        one, other = (Condition(kind, 0, (self._forms.number_of(form),)) for form in forms)
+        self._instead[other] = self._instead.get(other, 0) | finite
+        if one != other:
+            self._instead[one] = 1 << self._bit(other)
+        return 1 << self._bit(one) | (1 << self._bit(other) if is_original else 0)
+
+    def _taken(self, needs: int, condition: int, side: bool, is_original: bool) -> int:
+        """Return conditions as they are needed in a branch."""
         total = 0
         for bit in _bits_of(needs):
             key = bit, condition, side
-            if isinstance(self._of_bits[bit], Condition):
-                if key not in self._guarded:
-                    self._guarded[key] = len(self._of_bits)
-                    self._of_bits.append(key)
-                total |= 1 << self._guarded[key]
-            else:
-                total |= 1 << bit
+            if key not in self._in_branch:
+                inner, branches = self.of_bits[bit]
+                if len(branches) < NESTED:
+                    self._in_branch[key] = 1 << self._bit(inner, branches | {(condition, side)})
+                else:
+                    self._in_branch[key] = 0 if is_original else 1 << bit
+            total |= self._in_branch[key]
         return total
+
+    def _is_constant(self, condition: Condition) -> bool:
+        """Return True for a condition that holds for a constant."""
+        kind, _, (value, *_) = condition
+        numbers = [self.constants[each] for each in self.alike(value) if each in self.constants]
+        return kind < DEFINED and len(numbers) > 0 and _holds(kind, self.constants.get(value, numbers[0]))
 
     # Proofs --------------------------------------------------------------------------------------------------------
 
-    def _follows(self, condition: Condition, needed: int) -> bool:
-        """Return True if a condition follows from others, given as bits, or is always true."""
-        known = {each for bit in _bits_of(needed) if isinstance(each := self._of_bits[bit], Condition)}
-        if condition in known:
-            return True
-        if condition.kind == DEFINED:
-            return False
-        if needed not in self._proofs:
-            # √a · √a is no reason for a not to be negative
-            usable = {
-                value: [(code, arguments) for code, arguments, needs in definitions if not needs & ~needed]
-                for value, definitions in self._definitions.items()
-            }
-            self._proofs[needed] = _Proof(usable, self._constants, self._unsigned, self._alike, known)
-        return self._proofs[needed].holds(condition.kind, condition.arguments[0], DEPTH)
+    def proof(self, needed: int, branches: Branches) -> _Proof:
+        """Return what follows from conditions, given as bits, in branches."""
+        key = needed, branches
+        if key not in self._proofs:
+            conditions = (self.of_bits[bit] for bit in _bits_of(needed))
+            known = {condition for condition, within in conditions if within <= branches}
+            self._proofs[key] = _Proof(self, needed, known, branches)
+        return self._proofs[key]
+
+    def unsigned(self, value: int) -> int:
+        """Return the number of a value or its negative, whichever comes first."""
+        return self._unsigned.get(value, value)
+
+    def alike(self, value: int) -> Sequence[int]:
+        """Return a value and, if it is one, its negative."""
+        return self._alike.get(self.unsigned(value), (value,))
+
+    def made_by(self, value: int) -> Iterable[_Definition]:
+        """Return the operations that make a value."""
+        return self._definitions.get(value, ())
 
 
 def _conditions(tape: Tape, r: int, code: int, values: Sequence[int], sizes: Sequence[int]) -> Iterator[Condition]:
@@ -248,43 +363,152 @@ def _conditions(tape: Tape, r: int, code: int, values: Sequence[int], sizes: Seq
             yield Condition(NONZERO, 0, (sizes[0],))
         if not exponent.is_integer():
             yield Condition(NONNEGATIVE, 0, (values[0],))
-    else:
+    elif code not in _ALWAYS:
         yield Condition(DEFINED, code, tuple(sizes if OPERATIONS[code].parity else values))
 
 
-class _Proof:
-    """Proofs about the signs of values.
+# Infinite values ------------------------------------------------------------------------------------------------------
 
-    Args:
-        definitions: operations that make each value: code, and numbers of the arguments.
-        constants: values that are constants.
-        unsigned: number of each value or its negative.
-        alike: values that are each other's negatives, by that number.
-        known: conditions that hold.
+#: Most factors and terms of a form. With more, it is that of an operation on its arguments.
+LONGEST: Final = 32
+
+
+class _Form(NamedTuple):
+    """A product of atoms and their reciprocals, up to a positive number as a factor."""
+
+    sign: int
+    factors: tuple[tuple[int, int], ...]  # number of each atom, and 1, or -1 for its reciprocal; sorted
+
+
+class _Forms:
+    """Forms of values that may be infinite: values of one form are infinite, or no numbers, at the same points.
+
+    Atoms are finite values, functions, and sums. Products are associative even with infinite factors, and so are sums;
+    n/d is n · (1/d), and 1/(1/d) is d; but n · d/d is not n, and n · (a + b) is not n · a + n · b. A finite term of a
+    sum does not matter, but where the sum may be zero, its value does.
     """
 
-    def __init__(
-        self,
-        definitions: Mapping[int, Sequence[tuple[int, tuple[int, ...]]]],
-        constants: Mapping[int, float],
-        unsigned: Mapping[int, int],
-        alike: Mapping[int, Sequence[int]],
-        known: Iterable[Condition],
-    ) -> None:
-        self._definitions, self._constants, self._unsigned, self._both = definitions, constants, unsigned, alike
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._of_values: dict[int, int] = {}
+        #: Terms of sums, and the sums without their values.
+        self._terms: dict[int, tuple[_Form, ...]] = {}
+        self._bare: dict[int, int] = {}
+
+    def _atom(self, *key: object) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def of_number(self, number: float) -> _Form:
+        """Return the form of a constant that is not zero."""
+        return _Form(-1 if number < 0.0 else 1, ())
+
+    def of_value(self, sign: int, unsigned: int, constant: float | None) -> _Form:
+        """Return the form of a value that is finite."""
+        if constant:
+            return self.of_number(constant)
+        atom = self._atom("value", unsigned)
+        self._of_values[atom] = unsigned
+        return _Form(sign, ((atom, 1),))
+
+    def product(self, one: _Form, other: _Form) -> _Form:
+        """Return the form of a product."""
+        return _Form(one.sign * other.sign, tuple(sorted(one.factors + other.factors)))
+
+    def inverse(self, form: _Form) -> _Form:
+        """Return the form of a reciprocal."""
+        return _Form(form.sign, tuple(sorted((atom, -side) for atom, side in form.factors)))
+
+    def of_function(self, code: int, arguments: Sequence[_Form], values: tuple[int, ...]) -> _Form:
+        """Return the form of a function of values, which are given where it may be infinite for finite ones."""
+        return _Form(1, ((self._atom(code, *values, *map(self._plain, arguments)), 1),))
+
+    def sum(self, terms: Iterable[_Form], sign: int, unsigned: int) -> _Form | None:
+        """Return the form of a sum of a value that is given; None if it has too many terms."""
+        infinite: list[_Form] = []
+        for each in map(self._plain, terms):
+            atom = each.factors[0][0] if len(each.factors) == 1 and each.factors[0][1] > 0 else -1
+            if atom in self._terms:
+                infinite += (_Form(each.sign * term.sign, term.factors) for term in self._terms[atom])
+            elif self._are_infinite(each.factors):
+                infinite.append(each)
+        infinite.sort(key=lambda form: (form.factors, form.sign))
+        if len(infinite) > LONGEST:
+            return None
+        turned = infinite[0].sign
+        of_terms = tuple(_Form(turned * each.sign, each.factors) for each in infinite)
+        bare = self._atom(ADD, of_terms)
+        atom = self._atom(ADD, of_terms, unsigned)
+        self._terms[bare], self._bare[atom] = of_terms, bare
+        return _Form(turned, ((atom, 1),))
+
+    def _are_infinite(self, factors: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the factors that may be infinite."""
+        return [(atom, side) for atom, side in factors if side < 0 or atom not in self._of_values]
+
+    def _plain(self, form: _Form) -> _Form:
+        """Return a form without the value of a sum, if it does not matter where that is zero."""
+        infinite = set(self._are_infinite(form.factors))
+        if len(infinite) == 1 and all(atom in self._bare and side > 0 for atom, side in infinite):
+            factors = [(self._bare.get(atom, atom), side) for atom, side in form.factors]
+            return _Form(form.sign, tuple(sorted(factors)))
+        return form
+
+    def dividends(self, form: _Form) -> list[int]:
+        """Return the finite values that are factors."""
+        return [self._of_values[atom] for atom, side in form.factors if side > 0 and atom in self._of_values]
+
+    def number_of(self, form: _Form) -> int:
+        """Return a number for a form of either sign."""
+        return self._atom("form", self._plain(form).factors)
+
+
+class _Definition(NamedTuple):
+    """An operation that makes a value."""
+
+    code: int
+    arguments: tuple[int, ...]  # numbers of the values
+    needs: int  # bits of what it needs to be finite, and made of what is
+
+
+class _Proof:
+    """What follows from conditions.
+
+    Args:
+        domains: definitions, constants and bits.
+        needed: bits of the conditions.
+        known: those that hold in the branches.
+        branches: the branches that are taken.
+    """
+
+    def __init__(self, domains: Domains, needed: int, known: set[Condition], branches: Branches) -> None:
+        self._domains, self._needed, self._known, self._branches = domains, needed, known, dict(branches)
+        self._is_never = len(self._branches) < len(branches)
+        #: Bits of what holds, by which definitions may be used.
+        self._usable = needed
+        for bit, (condition, _) in enumerate(domains.of_bits):
+            if condition in known:
+                self._usable |= 1 << bit
         self._proved: set[tuple[int, int]] = set()
         self._tried: dict[tuple[int, int], int] = {}
-        waiting = [(each.kind, each.arguments[0]) for each in known if each.kind != DEFINED]
+        waiting = [(each.kind, each.arguments[0]) for each in known if each.kind < DEFINED]
         while waiting:
             kind, value = waiting.pop()
             if not self._is_proved(kind, value):
                 waiting += self._follow(kind, value)
 
+    def follows(self, condition: Condition) -> bool:
+        """Return True if a condition is among those that hold, follows from them, or is always true."""
+        if self._is_never or condition in self._known:
+            return True
+        if condition.kind == SAME:
+            return condition._replace(kind=NUMBER) in self._known
+        return condition.kind < DEFINED and self.holds(condition.kind, condition.arguments[0])
+
     def _is_proved(self, kind: int, value: int) -> bool:
         return (kind, self._key(kind, value)) in self._proved
 
     def _key(self, kind: int, value: int) -> int:
-        return self._unsigned.get(value, value) if kind == NONZERO else value
+        return self._domains.unsigned(value) if kind == NONZERO else value
 
     def _follow(self, kind: int, value: int) -> Iterator[tuple[int, int]]:
         """Note that something holds of a value, and yield what follows of others."""
@@ -293,46 +517,64 @@ class _Proof:
             yield from ((NONZERO, value), (NONNEGATIVE, value))
         # a value that is not zero, and not negative, is positive
         if kind != POSITIVE:
-            for each in self._both.get(self._unsigned.get(value, value), (value,)):
+            for each in self._domains.alike(value):
                 if self._is_proved(NONZERO, each) and self._is_proved(NONNEGATIVE, each):
                     yield POSITIVE, each
         if kind == NONZERO:
-            alike = self._both.get(self._unsigned.get(value, value), (value,))
-            for code, arguments in (made for each in alike for made in self._definitions.get(each, ())):
+            for code, arguments in (made for each in self._domains.alike(value) for made in self._made(each)):
                 if code == MULTIPLY:
                     yield from ((NONZERO, argument) for argument in arguments)
                 elif code in (DIVIDE, NEGATIVE, _SQRT, _ABS):
                     yield NONZERO, arguments[0]
                     if code == _SQRT:
                         yield NONNEGATIVE, arguments[0]
+                elif code == SELECT:
+                    yield from ((NONZERO, branch) for branch in self._taken(arguments))
             return
-        for code, arguments in self._definitions.get(value, ()):
+        for code, arguments in self._made(value):
             if code == MULTIPLY:
                 for one, other in (arguments, arguments[::-1]):
-                    if self._constants.get(one, 0.0) > 0.0:
+                    if self._domains.constants.get(one, 0.0) > 0.0:
                         yield kind, other
+            elif code == SELECT:
+                yield from ((kind, branch) for branch in self._taken(arguments))
 
-    def holds(self, kind: int, value: int, depth: int) -> bool:
+    def _made(self, value: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the operations that make a value, of those that are known to be finite."""
+        for code, arguments, needs in self._domains.made_by(value):
+            if not needs & ~self._usable:
+                yield code, arguments
+
+    def _taken(self, arguments: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the value of the branch that a select takes, if that is known."""
+        condition, one, other = arguments
+        return () if condition not in self._branches else (one,) if self._branches[condition] else (other,)
+
+    def holds(self, kind: int, value: int, depth: int = DEPTH) -> bool:
         """Return True if a value is proved to be not zero, not negative, or positive."""
         key = kind, value
         if self._is_proved(kind, value):
             return True
-        if value in self._constants:
-            number = self._constants[value]
-            return number != 0.0 if kind == NONZERO else number > 0.0 if kind == POSITIVE else number >= 0.0
+        if value in self._domains.constants:
+            return _holds(kind, self._domains.constants[value])
         if depth <= self._tried.get(key, 0):
             return False
         self._tried[key] = depth
-        alike = self._both.get(self._unsigned.get(value, value), [value]) if kind == NONZERO else [value]
+        alike = self._domains.alike(value) if kind == NONZERO else [value]
         made = any(
-            self._by(kind, code, arguments, depth - 1)
+            self._by(kind, code, arguments, depth - 1) and self._are_finite(needs, depth - 1)
             for each in alike
-            for code, arguments in self._definitions.get(each, ())
+            for code, arguments, needs in self._domains.made_by(each)
         )
         made = made or (kind == NONZERO and any(self.holds(POSITIVE, each, depth - 1) for each in alike))
         if made:
             self._proved.add((kind, self._key(kind, value)))
         return made
+
+    def _are_finite(self, needs: int, depth: int) -> bool:
+        """Return True if conditions, given as bits, hold: √a · √a is no reason for a not to be negative."""
+        conditions = (self._domains.of_bits[bit][0] for bit in _bits_of(needs & ~self._usable))
+        return all(each.kind < DEFINED and self.holds(each.kind, each.arguments[0], depth) for each in conditions)
 
     def _by(self, kind: int, code: int, arguments: tuple[int, ...], depth: int) -> bool:
         """Return True if an operation makes a value of which something holds."""
@@ -357,10 +599,15 @@ class _Proof:
                 self.holds(POSITIVE, a, depth) and self.holds(NONNEGATIVE, b, depth)
                 for a, b in ((one, other), (other, one))
             )
-        if code == SUBTRACT:
-            return False
         if code == SELECT:
-            return all(self.holds(kind, argument, depth) for argument in arguments[1:])
+            if taken := self._taken(arguments):
+                return self.holds(kind, taken[0], depth)
+            return all(
+                self._domains.proof(self._needed, frozenset((self._branches | {first: side}).items())).holds(
+                    kind, branch, depth
+                )
+                for side, branch in zip((True, False), arguments[1:], strict=True)
+            )
         if code == _MAXIMUM:
             return kind != NONZERO and any(self.holds(kind, argument, depth) for argument in arguments)
         if code in _NONNEGATIVE:
@@ -369,6 +616,19 @@ class _Proof:
             inner = POSITIVE if code == _SQRT else NONZERO
             return code in (_SQRT, _ABS) and self.holds(inner, first, depth)
         return False
+
+
+def _holds(kind: int, number: float) -> bool:
+    """Return True if a constant is not zero, not negative, or positive."""
+    return number != 0.0 if kind == NONZERO else number > 0.0 if kind == POSITIVE else number >= 0.0
+
+
+def _union(bits: Sequence[int], references: Iterable[int]) -> int:
+    """Return the bits of several references."""
+    total = 0
+    for r in references:
+        total |= bits[r]
+    return total
 
 
 def _bits_of(mask: int) -> list[int]:

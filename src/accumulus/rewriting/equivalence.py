@@ -26,18 +26,18 @@ and √a · √b is not √(ab) of numbers of any sign: identities that need a s
 unless several such roots have a certain sign, as a product of differences √(a²) - a, fails at fewer, so more are used.
 
 A select is c·a + (1 - c)·b with a random number c for each comparison: what is equal for all numbers c is equal in all
-branches. Rules that join selects of one condition use that c² = c. Where such a tape is not equal for all c, it has to
-be equal at points with outcomes 0 and 1: all combinations of few comparisons, or random ones, and such that each branch
-is taken. Values that reach floor, ceil, sign, fmod or a comparison have to be rounded alike: they are compared as
-doubles, too, and outcomes depend on the bits of these.
+branches. Rules that join selects of one condition use that c² = c. So where outputs are not equal for all c, some
+comparisons have the outcomes 0 and 1, in all combinations, and the others random numbers as before; outputs that depend
+on too many are not rewritten. Values that reach floor, ceil, sign, fmod or a comparison have to be rounded alike: they
+are compared as doubles, too, and outcomes depend on the bits of these.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
-from functools import cache, cached_property
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -48,11 +48,11 @@ from accumulus.deadline import FOREVER, Deadline
 from accumulus.errors import VerificationError
 from accumulus.native.machine import kernel
 from accumulus.native.state import Floats, Integers
-from accumulus.rewriting.compiled.exact_kernel import TRUTH, ExactState, ResiduesState
+from accumulus.rewriting.compiled.exact_kernel import KNOWN, TRUTH, ExactState, ResiduesState
 from accumulus.rewriting.compiled.fields import PRIME_BITS, SMALL_PRIME, UNDEFINED
 from accumulus.tape.folding import Folding
 from accumulus.tape.interpreter import copied
-from accumulus.tape.live import needed, signed_zeros
+from accumulus.tape.live import depending, needed, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
@@ -74,10 +74,12 @@ DRAWN: Final = 8
 #: Number of samples of doubles for tapes in which bits matter: of about half of all points, another order of operations
 #: leaves the same bits. More take time, fewer take values that are rounded otherwise for the same.
 SAMPLES: Final = 24
-#: Number of points with decided outcomes, and most comparisons for which these are all combinations. More points take
-#: time, fewer leave combinations of outcomes untried.
+#: Number of points with random outcomes of comparisons, at which those are found that have to be 0 or 1, and largest
+#: number of comparisons; and largest number of points for all their combinations. More take time, fewer leave programs
+#: as they were in which many selects have been joined.
 DECIDED: Final = 64
-MOST_COMBINED: Final = 6
+MOST_COMPARED: Final = 60
+MOST_POINTS: Final = 4096
 #: Number of random primes in turn: more take time for residues of constants; with one, it may divide a difference.
 PRIMES: Final = 2
 #: Seconds of work for a run of a tape: a constant, and per operation and point. Estimates above the true time end
@@ -85,10 +87,27 @@ PRIMES: Final = 2
 RUN: Final = (1e-4, 6e-8)
 _SQRT, _ATTACH, _SIN, _COS, _NOT_EQUAL = (BY_NAME[name].code for name in ("sqrt", "attach", "sin", "cos", "not_equal"))
 _POWER: Final = BY_NAME["power"].code
+#: Operations that are not negative if no argument is.
+_OF_NONNEGATIVE: Final = frozenset({ADD, MULTIPLY, DIVIDE})
 _JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps)
 _IS_TRUTH: Final = np.array([row.result == "boolean" for row in OPERATIONS])
 _PROPERTIES: Final = PROPERTIES.copy()
 _PROPERTIES[: len(OPERATIONS)] |= TRUTH * _IS_TRUTH
+
+
+class DifferentError(VerificationError):
+    """Error for outputs that are other expressions.
+
+    Attributes:
+        outputs: positions of these outputs.
+    """
+
+    def __init__(self, outputs: Sequence[int], how: str = "as an expression") -> None:
+        super().__init__(
+            f"output {outputs[0]} of the optimised tape is not what it was, {how}. This is a mistake of the optimiser; "
+            "please report the function"
+        )
+        self.outputs = tuple(outputs)
 
 
 class IncomparableError(VerificationError):
@@ -189,31 +208,21 @@ class Points:
         primes_of_points: Integers = self._modulo[self._which]
         return primes_of_points
 
-    def decide(self, tape: Tape, seed: int) -> None:
-        """Let comparisons have the outcomes 0 and 1: of a tape in all combinations, or so that each branch is taken.
+    def decide(self, tape: Tape, comparisons: Sequence[int], outcomes: Integers) -> None:
+        """Let comparisons have given outcomes, 0 or 1; others have random numbers as before.
 
         Args:
             tape: tape with comparisons; its operations before them are rounded as in all other tapes.
-            seed: seed of the outcomes.
+            comparisons: their references.
+            outcomes: their outcomes, (comparisons, points).
         """
-        draw, branches = random.Random(seed), UntakenBranches(tape)
-        live = needed(tape)
-        references = [
-            r for r in range(tape.inputs, len(tape)) if live[r] and _IS_TRUTH[tape.codes[r]] and tape.codes[r] in _JUMPS
-        ]
-        keys = self._run(tape)[2][references]
-        known = np.unique(keys)
-        outcomes = np.zeros((len(known), self.count), np.int64)
-        for p in range(self.count):
-            if len(known) <= MOST_COMBINED:
-                outcomes[:, p] = p >> np.arange(len(known)) & 1
-                continue
-            outcomes[:, p] = [draw.getrandbits(1) for _ in known]
-            if p % 2 and not branches.all_taken:
-                for r, outcome in branches.choose(draw).items():
-                    at = np.searchsorted(known, keys[references.index(r)])
-                    outcomes[at, p] = outcome != (tape.codes[r] == _NOT_EQUAL)
-        self._decided = known, outcomes
+        self._decided = None
+        for _ in comparisons:
+            # comparisons of what depends on others
+            keys, first = np.unique(self._run(tape)[2][list(comparisons)], return_index=True)
+            if self._decided is not None and np.array_equal(keys, self._decided[0]):
+                return
+            self._decided = keys, outcomes[first]
 
     def _draw(self, seed: int, count: int, has_small: bool) -> None:
         """Draw points; if more are drawn than are needed, as many of each prime."""
@@ -234,9 +243,11 @@ class Points:
         factors = self._factors(tape, run)
         return self._run(tape, factors)[0] if factors else run
 
-    def know_nonnegative(self, values: Iterable[bytes]) -> None:
-        """Let values, by their residues, be known not to be negative: the root of a product is that of its factors."""
-        self._nonnegative.update(values)
+    def know_nonnegative(self, tape: Tape, references: Sequence[int]) -> None:
+        """Let values of a tape be known not to be negative: the root of a product of them is that of its factors."""
+        if references:
+            keys = rows_as_bytes(self._run(tape)[0])
+            self._nonnegative.update(keys[k] for k in references)
 
     def _factors(self, tape: Tape, run: Run) -> dict[int, tuple[int, int, int]]:
         """Return factors of radicands that are products, or quotients, of values which are not negative.
@@ -247,6 +258,9 @@ class Points:
         is_known = [key in self._nonnegative for key in rows_as_bytes(run)]
         for k, constant in enumerate(tape.constants, 1):
             is_known[-k] = constant > 0.0
+        for r in range(tape.inputs, len(tape)):  # in other groups, products may be new
+            if tape.codes[r] in _OF_NONNEGATIVE and all(is_known[a] for a in tape.arguments(r)):
+                is_known[r] = True
         radicands = {tape.first[r] for r in range(tape.inputs, len(tape)) if tape.codes[r] == _SQRT}
         found: dict[int, tuple[int, int, int]] = {}
         for r in range(len(tape) - 1, tape.inputs - 1, -1):
@@ -277,6 +291,10 @@ class Points:
         real[: tape.inputs], doubles[: tape.inputs] = self._at, self._doubles
         real[size:places] = residues(constants.tolist(), tape.folding, self._modulo.tolist())[:, self._which]
         doubles[size:] = constants[:, np.newaxis]
+        for k in np.flatnonzero(roots[0][size:] > 0).tolist():
+            if (root := _exact_root(constants[k].item(), tape.folding)) is not None:
+                each = [root.numerator * pow(root.denominator, -1, p) % p for p in self._modulo.tolist()]
+                real[roots[0][size + k]], roots[1][size + k] = np.array(each)[self._which], KNOWN
         is_truth = np.zeros(places, np.int64)
         is_truth[:size] = _IS_TRUTH[rows[:, 0]]
         is_truth[size:] = (constants == 0.0) | (constants == 1.0)
@@ -312,11 +330,29 @@ class Points:
             known=known,
             known_count=len(known),
             outcomes=outcomes.reshape(-1),
-            is_decided=int(self._decided is not None),
             constants=constants,
         )
         kernel("rewriting.exact")(state.address)
         return Run(real[:places], imaginary[:places], doubles, is_truth), missing, keys
+
+
+def _exact_root(number: float, folding: Folding | None) -> Any:
+    """Return the root of a positive number, or of what it stands for, if that is a fraction; otherwise None."""
+    from fractions import Fraction  # few processes need it
+
+    exact: Any = Fraction(number) if folding is None and math.isfinite(number) else folding and folding.of(number)
+    if not isinstance(exact, Fraction):
+        return None
+    root = Fraction(math.isqrt(exact.numerator), math.isqrt(exact.denominator))
+    return root if root * root == exact else None
+
+
+def comparisons_of(tape: Tape) -> list[int]:
+    """Return the references of the comparisons that outputs need."""
+    live = needed(tape)
+    return [
+        r for r in range(tape.inputs, len(tape)) if live[r] and _IS_TRUTH[tape.codes[r]] and tape.codes[r] in _JUMPS
+    ]
 
 
 def radicands(tape: Tape, run: Run) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -446,80 +482,6 @@ def is_prime(number: int) -> bool:
     return all(number % each for each in _WITNESSES) and all(pow(each, half, number) in ends for each in _WITNESSES)
 
 
-# Branches ------------------------------------------------------------------------------------------------------------
-
-_AND, _OR, _NOT = (BY_NAME[name].code for name in ("logical_and", "logical_or", "logical_not"))
-
-
-class UntakenBranches:
-    """Branches of a tape that have not been taken."""
-
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
-        live = needed(tape)
-        self._live = [r for r in range(tape.inputs, len(tape)) if live[r]]
-        self._missing = {(r, side) for r in self._live if tape.codes[r] == SELECT for side in (True, False)}
-
-    @property
-    def all_taken(self) -> bool:
-        """Return True if every branch has been taken, or cannot be."""
-        return not self._missing
-
-    def choose(self, rng: random.Random) -> dict[int, bool]:
-        """Return outcomes of comparisons, by reference, that take more branches."""
-        tape, missing = self._tape, self._missing
-        leads = bytearray(len(tape))  # to a branch that has not been taken
-        for r in self._live:
-            untaken = tape.codes[r] == SELECT and ((r, True) in missing or (r, False) in missing)
-            leads[r] = untaken or any(a >= 0 and leads[a] for a in tape.arguments(r))
-        reached = bytearray(len(tape))
-        for output in tape.outputs:
-            if output >= 0:
-                reached[output] = 1
-        chosen: dict[int, bool] = {}
-        before = len(missing)
-        for r in reversed(self._live):
-            if not reached[r]:
-                continue
-            arguments = tape.arguments(r)
-            if tape.codes[r] == SELECT:
-                condition, *sides = arguments
-                worthwhile = [
-                    (r, side) in missing or (a >= 0 and leads[a] == 1)
-                    for side, a in zip((True, False), sides, strict=True)
-                ]
-                side = worthwhile[0] if worthwhile[0] != worthwhile[1] else rng.random() < 0.5
-                side = self._force(condition, side, chosen)
-                missing.discard((r, side))
-                taken = sides[0 if side else 1]
-                arguments = (condition, taken)
-            for a in arguments:
-                if a >= 0:
-                    reached[a] = 1
-        if len(missing) == before:
-            missing.clear()  # the remaining branches are out of reach
-        return chosen
-
-    def _force(self, condition: int, outcome: bool, chosen: dict[int, bool]) -> bool:
-        """Choose free comparisons so that a condition has an outcome, if possible; return the condition's value."""
-        tape = self._tape
-        if condition < 0:
-            return bool(tape.value_of(condition))
-        code = tape.codes[condition]
-        if code == _NOT:
-            return not self._force(tape.first[condition], not outcome, chosen)
-        if code in (_AND, _OR):
-            both = outcome == (code == _AND)
-            one = self._force(tape.first[condition], outcome, chosen)
-            if not both and one == outcome:
-                return outcome
-            two = self._force(tape.second[condition], outcome, chosen)
-            return (one and two) if code == _AND else (one or two)
-        if code == SELECT:  # a choice between truth values
-            return outcome
-        return chosen.setdefault(condition, outcome)
-
-
 # Verification --------------------------------------------------------------------------------------------------------
 
 
@@ -569,11 +531,9 @@ class Verification:
             tape, seed, count, has_small=has_small, sums_of_angles=sums_of_angles, bits_matter=self._matter
         )
         deadline.check(RUN[0] + RUN[1] * self.points * len(tape))
+        self._nonnegative = nonnegative
+        self._at.know_nonnegative(tape, nonnegative)
         self._run = self._at.run(tape)
-        if nonnegative:
-            keys = rows_as_bytes(self._run)
-            self._at.know_nonnegative(keys[k] for k in nonnegative)
-            self._run = self._at.run(tape)
 
     @property
     def points(self) -> int:
@@ -593,17 +553,55 @@ class Verification:
             self._last = other, self._at.run(other)
         return self._last[1]
 
-    @cached_property
-    def _decided(self) -> Verification | None:
-        """Values at points where comparisons have the outcomes 0 and 1; None without comparisons."""
-        if self._matter is False or not any(_IS_TRUTH[code] and code in _JUMPS for code in set(self._tape.codes)):
-            return None
-        decided = copy(self)
-        decided.__dict__.pop("_decided", None)
-        decided._at = Points(self._tape, self._seed, DECIDED, sums_of_angles=self._at.sums_of_angles, bits_matter=True)
-        decided._at.decide(self._tape, self._seed)
-        decided._last, decided._run = None, decided._at.run(self._tape)
-        return decided
+    def _differ_for_outcomes(self, other: Tape, outputs: Sequence[int]) -> list[int]:
+        """Return those outputs of another tape that differ from the original's for some outcomes of comparisons."""
+        comparisons = comparisons_of(self._tape) if self._matter is not False else []
+        if not comparisons:
+            return list(outputs)
+        alike: dict[bytes, list[int]] = {}
+        reached = {r: np.frombuffer(depending(self._tape, [r]), np.bool_) for r in comparisons}
+        for k in outputs:
+            output = self._tape.outputs[k]
+            alike.setdefault(bytes(output >= 0 and bool(reached[r][output]) for r in comparisons), []).append(k)
+        different: list[int] = []
+        for mask, group in alike.items():
+            decided = [r for r, is_reached in zip(comparisons, mask, strict=True) if is_reached]
+            most = (MOST_POINTS // self.points).bit_length() - 1
+            if len(decided) > most:
+                decided = self._needed_outcomes(other, group, decided) if len(decided) <= MOST_COMPARED else []
+            if not 0 < len(decided) <= most or not self._are_equal_with(other, group, decided, exhaustive=True):
+                different += group
+        return different
+
+    def _needed_outcomes(self, other: Tape, outputs: Sequence[int], comparisons: Sequence[int]) -> list[int]:
+        """Return comparisons whose outcomes have to be 0 or 1 for the outputs to be equal; empty if they differ."""
+
+        def needed_of(known: list[int], candidates: list[int]) -> list[int]:
+            """Return the candidates that are needed beside others (U. Junker, QuickXplain, AAAI 2004)."""
+            if self._are_equal_with(other, outputs, known):
+                return []
+            if len(candidates) == 1:
+                return candidates
+            half = len(candidates) // 2
+            second = needed_of(known + candidates[:half], candidates[half:])
+            return needed_of(known + second, candidates[:half]) + second
+
+        return needed_of([], list(comparisons)) if self._are_equal_with(other, outputs, comparisons) else []
+
+    def _are_equal_with(
+        self, other: Tape, outputs: Sequence[int], comparisons: Sequence[int], *, exhaustive: bool = False
+    ) -> bool:
+        """Return True if outputs are equal where comparisons have the outcomes 0 and 1: at random, or all of them."""
+        count = self.points << len(comparisons) if exhaustive else DECIDED
+        at = Points(self._tape, self._seed, count, sums_of_angles=self._at.sums_of_angles, bits_matter=True)
+        p, k = np.arange(count)[np.newaxis, :], np.arange(len(comparisons))[:, np.newaxis]
+        draw = np.random.default_rng(self._seed)
+        outcomes = p >> k & 1 if exhaustive else draw.integers(2, size=(len(comparisons), count))
+        at.decide(self._tape, comparisons, outcomes)
+        at.know_nonnegative(self._tape, self._nonnegative)
+        one, two = at.run(self._tape), at.run(other)
+        first, second = np.array(self._tape.outputs)[list(outputs)], np.array(other.outputs)[list(outputs)]
+        return bool((_same_residues(one, first, two, second) & (one.real[first] != UNDEFINED)).all())
 
     def _with_roots(self, new: int, other: Tape) -> Verification:
         """Return values at more points, if another tape has roots that the original has not, and needs them.
@@ -633,7 +631,7 @@ class Verification:
         """Check that another tape with the same inputs has the same outputs.
 
         Raises:
-            VerificationError: if an output differs; the message names the first one.
+            DifferentError: if an output differs; the message names the first one.
             IncomparableError: if none differs, but some cannot be compared.
         """
         tape = self._tape
@@ -655,14 +653,14 @@ class Verification:
         changed = ~_same_bits(one.doubles[first], two.doubles[second])
         changed[self._kept_outputs :] = False
         different = (is_defined & ~_same_residues(one, first, two, second)).any(axis=1)
-        if different.any() and self._decided is not None:
-            different &= ~self._decided.equal(other)
-        for wrong, how in ((changed, "though it was to be kept to the last bit"), (different, "as an expression")):
-            if wrong.any():
-                raise VerificationError(
-                    f"output {int(np.flatnonzero(wrong)[0])} of the optimised tape is not what it was, {how}. "
-                    "This is a mistake of the optimiser; please report the function"
-                )
+        if different.any():
+            differ = self._differ_for_outcomes(other, np.flatnonzero(different).tolist())
+            different[:] = False
+            different[differ] = True
+        if changed.any():
+            raise DifferentError(np.flatnonzero(changed).tolist(), "though it was to be kept to the last bit")
+        if different.any():
+            raise DifferentError(np.flatnonzero(different).tolist())
         seen = is_defined.any(axis=1)
         if not seen.all():
             # outputs that could not be compared at any point need equal expressions

@@ -46,7 +46,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     RewriteState,
     TreeEntry,
 )
-from accumulus.rewriting.equivalence import primes, residues, with_expressions_of
+from accumulus.rewriting.equivalence import primes, residues
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
@@ -431,15 +431,8 @@ def by_rules(
     try:
         restored = original.restored(best, start)
     except VerificationError as error:
-        assert start.folding is not None
-        known = set(map(abs, start.constants)) | start.folding.fractions.keys()
-        if known.issuperset(map(abs, best.constants)):
-            warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
-            return start
-        # functions of numbers have been folded, which are not exact
-        different = np.flatnonzero(~original.verification.equal(best)).tolist()
-        restored = canonical(with_expressions_of(start, best, different), kept_outputs)
-        restored = original.restored(restored, start)
+        warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
+        return start
     if restored is not None and restored.operations <= start.operations:
         return restored
     if not retries:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from accumulus.native.machine import kernel
 from accumulus.rewriting.compiled.running_kernel import BOUNDED, PLAIN, RunningState
-from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
@@ -367,33 +366,6 @@ def points_of_cases(inputs: int, points: Reals | None) -> Reals:
     zeros = np.where(np.concatenate([all_of_them, single, triples]), 0.0, at)
     far = [np.where(np.concatenate([all_of_them, single]), side * OVERFLOWING, at) for side in (1.0, -1.0)]
     return np.concatenate([zeros, *far])
-
-
-class Definedness:
-    """Points among `points_of_cases` at which the outputs of a program with cases or bounds are finite.
-
-    Select has the value of a branch where the other one is undefined. Rewriting may move operations out of a branch, or
-    out of bounds, and verification at random points does not notice.
-
-    Args:
-        tape: the program.
-        points: points of the domain, (points, inputs), or None.
-    """
-
-    def __init__(self, tape: Tape, points: Reals | None) -> None:
-        self._at = points_of_cases(tape.inputs, points) if tape.inputs and GUARDS.intersection(tape.codes) else None
-        self._is_defined = self._finite(tape)
-
-    def includes(self, tape: Tape) -> bool:
-        """Return True if a program with the same outputs is finite wherever this one is."""
-        return self._at is None or bool((self._finite(tape) | ~self._is_defined).all())
-
-    def _finite(self, tape: Tape) -> NDArray[np.bool_]:
-        if self._at is None:
-            return np.zeros(0, bool)
-        with np.errstate(all="ignore"):
-            finite: NDArray[np.bool_] = np.isfinite(outputs_at(tape, self._at))
-        return finite
 
 
 # Limits ---------------------------------------------------------------------------------------------------------------

@@ -293,7 +293,8 @@ def _rows() -> list[Operation]:
     special("digamma", "psi({0})",
         (f"select(x < 0, {COSECANT} * {COSECANT}, 0) + select(x < 0, -1, 1) * zeta(2, select(x < 0, 1 - x, x))",),
         (0.0, 1e100), jax="special.digamma({0})", time=370)
-    special("zeta", "zeta({0}, {1})", (None, "-(x * zeta(x + 1, y))"), (2.0, 9.0), (0.0, 1e9), jax="special.zeta({0}, {1})", time=1600)
+    # SciPy adds terms from q to 9 one by one, for ever if q + 1 is q
+    special("zeta", "zeta({0}, np.where({1} < 0, np.nan, {1}))", (None, "-(x * zeta(x + 1, y))"), (2.0, 9.0), (0.0, 1e9), jax="special.zeta({0}, {1})", time=1600)
     special("j0", "j0({0})", ("-j1(x)",), (-1e3, 1e3), parity="even", zero_signs="lost", time=2600)
     special("j1", "j1({0})", ("j0(x) - over_x('j1(x)/x', v)",), (-1e3, 1e3), parity="odd", time=5000)
     special("y0", "y0({0})", ("-y1(x)",), (0.0, 1e3), zero_signs="lost", time=7000)

@@ -25,6 +25,8 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SELECT, 
 
 #: Property of operations whose result is a truth value, beside those of `passes_kernel`.
 TRUTH: Final = 1 << 16
+#: Instead of the place of a root's factor: the root is there, since that of a constant is never negative.
+KNOWN: Final = -1
 #: Largest whole part of an exponent that is computed; larger powers are functions.
 LARGEST_POWER: Final = 1 << 16
 
@@ -63,7 +65,7 @@ class ExactState(State):
     reciprocals: Floats  # of the primes
     seeds: Integers  # of the random functions
     # for the value of each place: the place of its root where that is needed apart, else 0; the places of the roots of
-    # two factors, the second negative for a divisor, if the root is theirs, else 0; (places,)
+    # two factors, the second negative for a divisor, if the root is theirs, else 0, or first `KNOWN`; (places,)
     root_places: Integers
     first_roots: Integers
     second_roots: Integers
@@ -82,7 +84,6 @@ class ExactState(State):
     known: Integers
     known_count: int
     outcomes: Integers
-    is_decided: int  # 1 if other comparisons have random outcomes 0 or 1, instead of random residues
     constants: Floats  # in reverse order
 
 
@@ -280,6 +281,8 @@ def _roots(state: ExactState, place: int) -> None:
     """Write the root of a value where it is needed apart: a root of its own, or that of two factors."""
     points, root = state.points, state.root_places[place]
     first, second = state.first_roots[place], state.second_roots[place]
+    if first == KNOWN:
+        return
     for p in range(points):
         at = root * points + p
         if first == 0:
@@ -512,8 +515,6 @@ def _of_rounding(state: ExactState, code: int, place: int, first: int, second: i
         value = shifted_right(scattered(key ^ state.seeds[p]), 14)
         if known >= 0:
             value = state.outcomes[known * state.points + p]
-        elif state.is_decided and state.properties[code] & TRUTH:
-            value &= 1
         if is_odd:
             value = 0 if sign == 0 else value % state.primes[p]
             value = minus(value, state.primes[p]) if sign < 0 else value
