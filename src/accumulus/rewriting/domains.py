@@ -17,7 +17,7 @@ it is judged at points (`accumulus.rewriting.rounding`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ _TOTAL: Final = _codes(
 _BOUNDED: Final = _codes("sign atan atan2 tanh erf erfc j0 j1 i0e i1e")
 _BOUNDED_AT_ONE_END: Final = _codes("exp expm1 exp2 log_ndtr minimum maximum")
 _OF_ANYTHING: Final = _codes("less less_equal equal not_equal logical_and logical_or")
-_FINITE_OF_FINITE: Final = _TOTAL | _BOUNDED_AT_ONE_END | _codes("sqrt log log2 log10")
+_FINITE_OF_FINITE: Final = _TOTAL | _codes("sqrt log log2 log10")
 _ALWAYS: Final = _TOTAL | _BOUNDED | _BOUNDED_AT_ONE_END | _OF_ANYTHING
 #: Operations that may be numbers where an argument is none.
 _HIDING: Final = _OF_ANYTHING | _codes("hypot power")
@@ -85,8 +85,6 @@ class _Needs(NamedTuple):
     """What references need, as bits of conditions; constants, which need nothing, in reverse order at the end."""
 
     finite: list[int]  # to be finite
-    number: list[int]  # to be finite or infinite, as in the original
-    same: list[int]  # to be as in the original, even if that is no number
     signs: list[int]  # to be made of numbers, perhaps infinite ones
     within: list[int]  # to be finite, and made of what is
 
@@ -113,7 +111,7 @@ class Domains:
         self.of_bits: list[tuple[Condition, Branches]] = []
         self._in_branch: dict[tuple[int, int, bool], int] = {}
         self._instead: dict[Condition, int] = {}
-        self._forms = _Forms()
+        self.forms = _Forms()
         #: Values that are each other's negatives, by the first of them; and proofs, by what they are from.
         self._alike: dict[int, list[int]] = {}
         self._proofs: dict[tuple[int, Branches], _Proof] = {}
@@ -194,8 +192,8 @@ class Domains:
         """
         tape, of, unsigned = numbered
         needs = _Needs(*([0] * (len(tape) + len(tape.constants)) for _ in _Needs._fields))
-        finite, number, same, signs, within = needs
-        forms = [[self._finite_form(numbered, r) for r in range(len(of))] for _ in (True, False)]
+        finite, signs, within = needs
+        hidden = _Hidden(self, numbered, needs, is_original=is_original)
         self._proofs.clear()
         self._instead.clear()
         for r in range(tape.inputs, len(tape)):
@@ -203,91 +201,59 @@ class Domains:
             if code == _ATTACH:
                 arguments = arguments[:1]
             if code == SELECT:
-                chosen, one, other = arguments
                 for bits in needs:
-                    both = bits[one] & bits[other]
-                    bits[r] = (0 if bits is signs or bits is within else same[chosen]) | both
-                    for branch, side in ((one, True), (other, False)):
-                        bits[r] |= self._taken(bits[branch] & ~both, of[chosen], side, is_original)
+                    bits[r] = self.of_branches(tape, r, of, bits.__getitem__, is_original=is_original)
+                finite[r] |= hidden.same(arguments[0])
             else:
-                own = 0
+                own = of_signs = 0
                 values, sizes = ([numbers[a] for a in arguments] for numbers in (of, unsigned))
                 for condition in _conditions(tape, r, code, values, sizes):
                     if not self._is_constant(condition):
                         own |= 1 << self._bit(condition)
                         if condition.kind in (POSITIVE, NONNEGATIVE):  # a logarithm is infinite at 0
-                            signs[r] |= 1 << self._bit(condition._replace(kind=NONNEGATIVE))
-                signs[r] |= 0 if code in _OF_ANYTHING else _union(signs, arguments)
+                            of_signs |= 1 << self._bit(condition._replace(kind=NONNEGATIVE))
+                signs[r] = of_signs | (0 if code in _OF_ANYTHING else _union(signs, arguments))
                 within[r] = own | _union(within, arguments)
-                exponent = tape.value_of(tape.second[r]) if code == POWER and tape.second[r] < 0 else 0.0
-                finite[r] = own | self._inner(needs, code, arguments, exponent)
-                if code == DIVIDE and finite[arguments[1]]:  # a divisor 0/b is 0, or no number
-                    for value in self._forms.dividends(forms[0][arguments[1]]):
-                        finite[r] |= 1 << self._bit(Condition(NONZERO, 0, (value,)))
-                if code in _BOUNDED_AT_ONE_END and finite[r]:
-                    either = [self._forms.of_function(code, [each[a] for a in arguments], ()) for each in forms]
-                    finite[r] = self._as_it_was(NUMBER, either, finite[r], is_original) | _union(signs, arguments)
-            for each, expands in zip(forms, (True, False), strict=True):
-                if finite[r] or expands:
-                    each[r] = self._form(numbered, r, each, is_finite=not finite[r])
-            if finite[r] and code != SELECT:
-                either = [each[r] for each in forms]
-                number[r] = self._as_it_was(NUMBER, either, finite[r], is_original) | signs[r]
-                same[r] = self._as_it_was(SAME, either, finite[r], is_original)
-                if is_original and code not in _HIDING:
-                    number[r] |= _union(number, arguments)
+                finite[r] = own | self._inner(numbered, r, arguments, finite, hidden)
             definition = _Definition(code, tuple(of[a] for a in arguments), within[r])
             self._definitions.setdefault(of[r], []).append(definition)
         return needs
 
-    def _inner(self, needs: _Needs, code: int, arguments: Sequence[int], exponent: float) -> int:
+    def _inner(self, numbered: _Tape, r: int, arguments: Sequence[int], finite: Sequence[int], hidden: _Hidden) -> int:
         """Return what the arguments of an operation need for it to be finite, as bits."""
-        if code == DIVIDE:
-            return needs.finite[arguments[0]] | needs.number[arguments[1]]
+        tape = numbered.tape
+        code = tape.codes[r]
+        exponent = tape.value_of(tape.second[r]) if code == POWER and tape.second[r] < 0 else 0.0
         if code in _FINITE_OF_FINITE or (code == POWER and exponent > 0.0):
-            return _union(needs.finite, arguments)
+            return _union(finite, arguments)
+        if code == DIVIDE:
+            total = finite[arguments[0]] | hidden.number(arguments[1])
+            for value in hidden.dividends(arguments[1]):  # a divisor 0/b is 0, or no number
+                total |= 1 << self._bit(Condition(NONZERO, 0, (value,)))
+            return total
+        if code in _BOUNDED_AT_ONE_END:
+            inner = _union(finite, arguments)
+            return hidden.function(r, inner) if inner else 0
         # a power of exponent 0 is 1, whatever the base
         if code in _OF_ANYTHING or (code == POWER and exponent == 0.0):
-            return _union(needs.same, arguments)
-        return _union(needs.number, arguments)
+            return _union_of(hidden.same(a) for a in arguments)
+        return _union_of(hidden.number(a) for a in arguments)
 
-    def _finite_form(self, numbered: _Tape, r: int) -> _Form:
+    def of_branches(
+        self, tape: Tape, r: int, of: Sequence[int], bits: Callable[[int], int], *, is_original: bool
+    ) -> int:
+        """Return what a select needs of its branches: in both, or where each is taken."""
+        chosen, one, other = tape.arguments(r)
+        both = bits(one) & bits(other)
+        total = both
+        for branch, side in ((one, True), (other, False)):
+            total |= self._taken(bits(branch) & ~both, of[chosen], side, is_original)
+        return total
+
+    def finite_form(self, numbered: _Tape, r: int) -> _Form:
         """Return the form of a value that is finite."""
         value, unsigned = numbered.of[r], numbered.unsigned[r]
-        return self._forms.of_value(1 if value == unsigned else -1, unsigned, self.constants.get(value))
-
-    def _form(self, numbered: _Tape, r: int, forms: Sequence[_Form], *, is_finite: bool) -> _Form:
-        """Return the form of an operation's value, products as products of their factors."""
-        tape, of, unsigned = numbered
-        code, arguments, make = tape.codes[r], tape.arguments(r), self._forms
-        sign = 1 if of[r] == unsigned[r] else -1
-        if code == _ATTACH:
-            return forms[arguments[0]]
-        if code == NEGATIVE:
-            return make.product(forms[arguments[0]], make.of_number(-1.0))
-        made: _Form | None = None
-        if code == MULTIPLY:
-            made = make.product(forms[arguments[0]], forms[arguments[1]])
-        elif code == DIVIDE:
-            made = make.product(forms[arguments[0]], make.inverse(forms[arguments[1]]))
-        elif is_finite:
-            return self._finite_form(numbered, r)
-        elif code in (ADD, SUBTRACT):
-            terms = (
-                forms[arguments[0]],
-                make.product(forms[arguments[1]], make.of_number(1.0 if code == ADD else -1.0)),
-            )
-            made = make.sum(terms, sign, unsigned[r])
-        elif code == POWER and arguments[1] < 0 and abs(tape.value_of(arguments[1])) in (2.0, 3.0, 4.0):
-            exponent, base = tape.value_of(arguments[1]), forms[arguments[0]]
-            made = base = make.inverse(base) if exponent < 0.0 else base
-            for _ in range(abs(int(exponent)) - 1):
-                made = make.product(made, base)
-        if made is None or len(made.factors) > LONGEST:
-            known = () if code in _ALWAYS else tuple(of[a] for a in arguments)
-            made = make.of_function(code, [forms[a] for a in arguments], known)
-            made = self._finite_form(numbered, r) if is_finite else made
-        return made
+        return self.forms.of_value(1 if value == unsigned else -1, unsigned, self.constants.get(value))
 
     def _bit(self, condition: Condition, branches: Branches = frozenset()) -> int:
         """Return the position of a condition's bit."""
@@ -297,9 +263,9 @@ class Domains:
             self.of_bits.append(key)
         return self._bits[key]
 
-    def _as_it_was(self, kind: int, forms: Sequence[_Form], finite: int, is_original: bool) -> int:
+    def as_it_was(self, kind: int, forms: Iterable[_Form], finite: int, is_original: bool) -> int:
         """Return bits of the condition that a value of either form is in the original, unless it is finite."""
-        one, other = (Condition(kind, 0, (self._forms.number_of(form),)) for form in forms)
+        one, other = (Condition(kind, 0, (self.forms.number_of(form),)) for form in forms)
         self._instead[other] = self._instead.get(other, 0) | finite
         if one != other:
             self._instead[one] = 1 << self._bit(other)
@@ -422,7 +388,7 @@ class _Forms:
         """Return the form of a function of values, which are given where it may be infinite for finite ones."""
         return _Form(1, ((self._atom(code, *values, *map(self._plain, arguments)), 1),))
 
-    def sum(self, terms: Iterable[_Form], sign: int, unsigned: int) -> _Form | None:
+    def sum(self, terms: Iterable[_Form], unsigned: int) -> _Form | None:
         """Return the form of a sum of a value that is given; None if it has too many terms."""
         infinite: list[_Form] = []
         for each in map(self._plain, terms):
@@ -460,6 +426,129 @@ class _Forms:
     def number_of(self, form: _Form) -> int:
         """Return a number for a form of either sign."""
         return self._atom("form", self._plain(form).factors)
+
+
+class _Hidden:
+    """What is needed of values in operations that may be finite where these are not.
+
+    Args:
+        domains: bits, constants, and forms.
+        numbered: the tape.
+        needs: what its references need, as far as it is known.
+        is_original: as for `Domains._needs`.
+    """
+
+    def __init__(self, domains: Domains, numbered: _Tape, needs: _Needs, *, is_original: bool) -> None:
+        self._domains, self._numbered, self._needs, self._is_original = domains, numbered, needs, is_original
+        #: Forms of references, products as products of all factors, or of those that are not finite; and bits.
+        self._forms: tuple[dict[int, _Form], ...] = ({}, {})
+        self._bits: dict[int, dict[int, int]] = {NUMBER: {}, SAME: {}}
+
+    def number(self, reference: int) -> int:
+        """Return what a value needs to be finite or infinite, as in the original."""
+        return self._of_kind(NUMBER, reference)
+
+    def same(self, reference: int) -> int:
+        """Return what a value needs to be as in the original, even if that is no number."""
+        return self._of_kind(SAME, reference)
+
+    def function(self, r: int, inner: int) -> int:
+        """Return what a function needs to be finite that may be infinite for infinite arguments.
+
+        Args:
+            r: its reference.
+            inner: what its arguments need to be finite.
+        """
+        tape, make, signs = self._numbered.tape, self._domains.forms, self._needs.signs
+        forms = [make.of_function(tape.codes[r], [self._form(k, a) for a in tape.arguments(r)], ()) for k in (0, 1)]
+        return self._domains.as_it_was(NUMBER, forms, inner, self._is_original) | _union(signs, tape.arguments(r))
+
+    def dividends(self, reference: int) -> list[int]:
+        """Return finite factors of a divisor that is not known to be finite."""
+        finite = not self._needs.finite[reference]
+        return [] if finite else self._domains.forms.dividends(self._form(0, reference))
+
+    def _of_kind(self, kind: int, reference: int) -> int:
+        if not self._needs.finite[reference]:
+            return 0
+        bits, tape = self._bits[kind], self._numbered.tape
+        for r in _missing(tape, reference, bits, lambda r: self._parts(kind, r)):
+            if tape.codes[r] == SELECT:
+                chosen = self._of_kind(SAME, tape.first[r])
+                every = self._domains.of_branches(
+                    tape, r, self._numbered.of, lambda a: bits.get(a, 0), is_original=self._is_original
+                )
+                bits[r] = chosen | every
+                continue
+            forms = (self._form(0, r), self._form(1, r))
+            bits[r] = self._domains.as_it_was(kind, forms, self._needs.finite[r], self._is_original)
+            if kind == NUMBER:
+                bits[r] |= self._needs.signs[r] | _union_of(bits[a] for a in self._parts(kind, r))
+        return bits[reference]
+
+    def _parts(self, kind: int, r: int) -> list[int]:
+        """Return the arguments of an operation that have to be of a kind if it is, of those that may be infinite."""
+        tape = self._numbered.tape
+        code, arguments = tape.codes[r], tape.arguments(r)
+        if code == SELECT:
+            arguments = arguments[1:]
+        elif kind == SAME or not self._is_original or code in _HIDING:
+            return []
+        return [a for a in arguments if self._needs.finite[a]]
+
+    def _form(self, k: int, reference: int) -> _Form:
+        """Return the form of a value, with all factors of finite values if `k` is 0."""
+        forms, finite, tape = self._forms[k], self._needs.finite, self._numbered.tape
+
+        def parts(r: int) -> Sequence[int]:
+            is_open = r >= tape.inputs and (finite[r] or (k == 0 and tape.codes[r] in (MULTIPLY, DIVIDE, NEGATIVE)))
+            return tape.arguments(r) if is_open else ()
+
+        for r in _missing(tape, reference, forms, parts):
+            forms[r] = self._made(r, forms) if parts(r) else self._domains.finite_form(self._numbered, r)
+        return forms[reference]
+
+    def _made(self, r: int, forms: Mapping[int, _Form]) -> _Form:
+        """Return the form of an operation's value."""
+        tape, of, unsigned = self._numbered
+        code, arguments, make = tape.codes[r], tape.arguments(r), self._domains.forms
+        if code == _ATTACH:
+            return forms[arguments[0]]
+        if code == NEGATIVE:
+            return make.product(forms[arguments[0]], make.of_number(-1.0))
+        made: _Form | None = None
+        if code == MULTIPLY:
+            made = make.product(forms[arguments[0]], forms[arguments[1]])
+        elif code == DIVIDE:
+            made = make.product(forms[arguments[0]], make.inverse(forms[arguments[1]]))
+        elif code in (ADD, SUBTRACT):
+            turned = make.product(forms[arguments[1]], make.of_number(1.0 if code == ADD else -1.0))
+            made = make.sum((forms[arguments[0]], turned), unsigned[r])
+        elif code == POWER and arguments[1] < 0 and abs(tape.value_of(arguments[1])) in (2.0, 3.0, 4.0):
+            exponent, base = tape.value_of(arguments[1]), forms[arguments[0]]
+            made = base = make.inverse(base) if exponent < 0.0 else base
+            for _ in range(abs(int(exponent)) - 1):
+                made = make.product(made, base)
+        if made is not None and len(made.factors) <= LONGEST:
+            return made
+        if not self._needs.finite[r]:
+            return self._domains.finite_form(self._numbered, r)
+        values = () if code in _ALWAYS else tuple(of[a] for a in arguments)
+        return make.of_function(code, [forms[a] for a in arguments], values)
+
+
+def _missing(
+    tape: Tape, reference: int, known: Mapping[int, object], parts: Callable[[int], Sequence[int]]
+) -> list[int]:
+    """Return a reference and those it is made of that are not known, each after its parts."""
+    found: set[int] = set()
+    waiting = [reference]
+    while waiting:
+        r = waiting.pop()
+        if r not in known and r not in found:
+            found.add(r)
+            waiting += parts(r)
+    return sorted(found)
 
 
 class _Definition(NamedTuple):
@@ -628,6 +717,14 @@ def _union(bits: Sequence[int], references: Iterable[int]) -> int:
     total = 0
     for r in references:
         total |= bits[r]
+    return total
+
+
+def _union_of(bits: Iterable[int]) -> int:
+    """Return all bits."""
+    total = 0
+    for each in bits:
+        total |= each
     return total
 
 
