@@ -18,7 +18,7 @@ import accumulus as acc
 from accumulus.resubstitution.proofs import _largest, _roots, _Size, prove
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.fields import PRIME_BITS
-from accumulus.rewriting.equivalence import POINTS, Points, primes
+from accumulus.rewriting.equivalence import POINTS, Points, dependent_roots, primes
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import Tape
@@ -168,11 +168,18 @@ def test_roots_that_are_independent_are_seen_to_be():
     roots = [tape.apply("sqrt", each) for each in radicands]
     tape.outputs = [tape.sum(roots)]
     assert _roots(tape, tape) == (6, 0)
-    # a root of roots, of a square, of a product of other radicands, and of 4 times another one
+    tape.outputs = [tape.apply("sqrt", tape.outputs[0])]
+    assert _roots(tape, tape) == (7, 0)
+    # a root of a square, of a product of other radicands, of 4 times another one, and of four times a root's
+    inner = tape.multiply(tape.constant(4.0), tape.first[tape.outputs[0]])
     products = [tape.multiply(0, 0), tape.multiply(*radicands[:2]), tape.multiply(tape.constant(4.0), radicands[2])]
-    for more, each in enumerate((tape.outputs[0], *products), 1):
-        tape.outputs.append(tape.apply("sqrt", each))
-        assert _roots(tape, tape) == (6 + more, more)
+    for more, each in enumerate((*products, inner), 1):
+        tape.outputs = [tape.add(tape.outputs[0], tape.apply("sqrt", each))]
+        assert _roots(tape, tape) == (7 + more, more)
+    # each output by itself
+    tape.outputs += [tape.apply("sqrt", each) for each in products]
+    sides = Points(tape).for_roots([tape], 0)
+    assert dependent_roots(sides) == [4, 1, 0, 0]
 
 
 @settings(max_examples=30)

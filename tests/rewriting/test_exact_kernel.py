@@ -26,7 +26,7 @@ from accumulus.errors import VerificationError
 from accumulus.rewriting import equivalence
 from accumulus.rewriting.compiled.exact_kernel import LARGEST_POWER
 from accumulus.rewriting.compiled.fields import PRIME_BITS, SMALL_PRIME, UNDEFINED
-from accumulus.rewriting.equivalence import Points, Verification, is_prime, primes, residues
+from accumulus.rewriting.equivalence import DifferentError, Points, Verification, is_prime, primes, residues
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import SELECT, Tape
 
@@ -335,8 +335,6 @@ def test_points_have_nested_roots():
 
 # Laws -----------------------------------------------------------------------------------------------------------------
 
-#: A root within a root is only compared where the first program has it.
-NESTED = ("(sqrt(a + sqrt(b)) + c) * (sqrt(sqrt(b) + a) - c)", "a - c * c + sqrt(b)")
 EQUAL = [
     # rational functions
     ("(a + b) * (a - b)", "a * a - b * b"),
@@ -589,9 +587,53 @@ def test_what_holds_for_most_outcomes_is_no_law(conditions):
             Verification(gated(2.0), seed).check(gated(3.0))
 
 
-def test_nested_roots_are_compared_where_they_were():
+#: Roots within roots: their squares are what is within, and their signs those of no other root.
+NESTED = [
+    ("(sqrt(a + sqrt(b)) + c) * (sqrt(sqrt(b) + a) - c)", "a - c * c + sqrt(b)"),
+    ("(a + sqrt(b)) / sqrt(a + sqrt(b))", "sqrt(a + sqrt(b))"),
+    ("power(a + sqrt(b), -1.5) * (a + sqrt(b))", "1 / sqrt(a + sqrt(b))"),
+    ("power(sqrt(a + sqrt(b)), 4)", "(a + sqrt(b)) * (a + sqrt(b))"),
+    ("sqrt(a + sqrt(b + sqrt(c))) * sqrt(a + sqrt(b + sqrt(c)))", "a + sqrt(b + sqrt(c))"),
+    ("sqrt(sqrt(a) + sqrt(b)) * sqrt(sqrt(a) + sqrt(b)) * (sqrt(a) - sqrt(b))", "a - b"),
+]
+OF_SIGNS = [
+    ("sqrt(a + sqrt(b)) * sqrt(a - sqrt(b))", "sqrt(a * a - b)"),
+    ("sqrt((a + sqrt(b)) * (a + sqrt(b)))", "a + sqrt(b)"),
+    ("sqrt(a + sqrt(a * a))", "sqrt(2 * a)"),
+    ("sqrt(a + b + 2 * sqrt(a * b))", "sqrt(a) + sqrt(b)"),
+    ("sqrt(sqrt(a)) * sqrt(sqrt(a))", "-sqrt(a)"),
+    ("sqrt(sqrt(a) * sqrt(a))", "sqrt(-a)"),
+    ("sqrt(a + sqrt(b)) * sqrt(c + sqrt(d))", "sqrt((a + sqrt(b)) * (c + sqrt(d)))"),
+]
+
+
+def test_nested_roots():
     for seed in range(5):
-        assert not refused(*NESTED, seed)
+        for before, after in NESTED:
+            assert not refused(before, after, seed), f"{before} is {after}"
+            assert not refused(after, before, seed), f"{after} is {before}"
+        for before, after in OF_SIGNS:
+            assert refused(before, after, seed), f"{before} is not {after}"
+            assert refused(after, before, seed), f"{after} is not {before}"
+
+
+def test_many_nested_roots_in_many_outputs():
+    """Each output has one, and is proved alone; in a sum of all, few points are left, and it stays as it was."""
+
+    def of(sum_of_all: bool, twice: bool) -> Tape:
+        tape = Tape(40)
+        roots = [tape.apply("sqrt", tape.add(k, tape.apply("sqrt", k + 1))) for k in range(39)]
+        ways = [tape.multiply(root, root) if twice else tape.first[root] for root in roots]
+        tape.outputs = [*ways, tape.sum(roots)] if sum_of_all else ways
+        return tape
+
+    Verification(of(False, True)).check(of(False, False))
+    Verification(of(True, True)).check(of(True, False))
+    other = of(True, False)
+    other.outputs[7] = other.add(other.outputs[7], other.constant(1e-300))
+    with pytest.raises(DifferentError) as caught:
+        Verification(of(True, True)).check(other)
+    assert caught.value.outputs == (7,)
 
 
 @pytest.mark.parametrize(("before", "after"), [*ANGLES, *NO_ANGLES])

@@ -34,7 +34,6 @@ from accumulus.rewriting.compiled.exact_kernel import LARGEST_POWER
 from accumulus.rewriting.compiled.fields import PRIME_BITS, UNDEFINED
 from accumulus.rewriting.equivalence import (
     OF_ROOTS,
-    OF_SQUARES,
     POINTS,
     Points,
     Verification,
@@ -109,9 +108,8 @@ def _roots(tape: Tape, other: Tape) -> tuple[int, int]:
     count = sum(each.codes.count(code) for each in (tape, other) for code in (_SQRT, _POWER))
     if not count:
         return 0, 0
-    points = Points(tape, count=count + OF_SQUARES)
-    rows = radicands(tape, points.run(tape)) | radicands(other, points.run(other))
-    return len(rows), dependent_roots(rows, points.modulo.tolist())
+    sides = Points(tape).for_roots([tape, other], 0)
+    return len(set().union(*(radicands(*side) for side in sides))), max(dependent_roots(sides), default=0)
 
 
 def are_equal_somewhere(tape: Tape, *, sums_of_angles: bool = False) -> bool:

@@ -34,6 +34,10 @@ NONZERO, NONNEGATIVE, POSITIVE, DEFINED, NUMBER, SAME = range(6)
 DEPTH: Final = 8
 #: Number of branches within branches; with more, programs keep what is deeper. More take memory for conditions.
 NESTED: Final = 32
+#: Number of proofs of one program. More take time for programs with many branches, fewer leave outputs as they were.
+MOST_PROOFS: Final = 100
+#: Number of bits up to which each is looked at alone.
+FEW_BITS: Final = 200
 
 
 def _codes(names: str) -> frozenset[int]:
@@ -109,6 +113,8 @@ class Domains:
         #: tape have forms of the original.
         self._bits: dict[tuple[Condition, Branches], int] = {}
         self.of_bits: list[tuple[Condition, Branches]] = []
+        self._with: dict[Condition, int] = {}
+        self._known: dict[int, dict[Condition, list[Branches]]] = {}
         self._in_branch: dict[tuple[int, int, bool], int] = {}
         self._instead: dict[Condition, int] = {}
         self.forms = _Forms()
@@ -143,8 +149,11 @@ class Domains:
                 followed[key] = False
                 condition, within = self.of_bits[bit]
                 inside, instead = branches | within, self._instead.get(condition)
-                followed[key] = self.proof(needed, inside).follows(condition) or (
-                    instead is not None and all(follows(each, needed, inside) for each in _bits_of(instead))
+                followed[key] = (
+                    self._is_needed(condition, needed, inside)
+                    or (instead is not None and all(follows(each, needed, inside) for each in _bits_of(instead)))
+                    or (condition.kind < DEFINED and self.proof(needed, frozenset()).follows(condition))
+                    or (condition.kind < DEFINED and self.proof(needed, inside).follows(condition))
                 )
             return followed[key]
 
@@ -260,6 +269,7 @@ class Domains:
         key = condition, branches
         if key not in self._bits:
             self._bits[key] = len(self.of_bits)
+            self._with[condition] = self._with.get(condition, 0) | 1 << len(self.of_bits)
             self.of_bits.append(key)
         return self._bits[key]
 
@@ -293,14 +303,35 @@ class Domains:
 
     # Proofs --------------------------------------------------------------------------------------------------------
 
+    def _is_needed(self, condition: Condition, needed: int, inside: Branches) -> bool:
+        """Return True if a condition is among others, given as bits, in these branches or in fewer."""
+        known = self._known_in(needed)
+        kinds = (condition, condition._replace(kind=NUMBER)) if condition.kind == SAME else (condition,)
+        return any(within <= inside for each in kinds for within in known.get(each, ()))
+
+    def _known_in(self, needed: int) -> dict[Condition, list[Branches]]:
+        """Return the branches in which each condition holds, of those given as bits."""
+        if needed not in self._known:
+            known = self._known[needed] = {}
+            for bit in _bits_of(needed):
+                condition, within = self.of_bits[bit]
+                known.setdefault(condition, []).append(within)
+        return self._known[needed]
+
     def proof(self, needed: int, branches: Branches) -> _Proof:
-        """Return what follows from conditions, given as bits, in branches."""
+        """Return what follows from conditions, given as bits, in branches, or in none if there have been many."""
+        if branches and (needed, branches) not in self._proofs and len(self._proofs) >= MOST_PROOFS:
+            branches = frozenset()
         key = needed, branches
         if key not in self._proofs:
-            conditions = (self.of_bits[bit] for bit in _bits_of(needed))
-            known = {condition for condition, within in conditions if within <= branches}
-            self._proofs[key] = _Proof(self, needed, known, branches)
+            known = self._known_in(needed)
+            holds = {each for each, places in known.items() if any(within <= branches for within in places)}
+            self._proofs[key] = _Proof(self, needed, holds, branches)
         return self._proofs[key]
+
+    def bits_with(self, conditions: Iterable[Condition]) -> int:
+        """Return the bits of conditions, in any branches."""
+        return _union_of(self._with[each] for each in conditions)
 
     def unsigned(self, value: int) -> int:
         """Return the number of a value or its negative, whichever comes first."""
@@ -573,10 +604,7 @@ class _Proof:
         self._domains, self._needed, self._known, self._branches = domains, needed, known, dict(branches)
         self._is_never = len(self._branches) < len(branches)
         #: Bits of what holds, by which definitions may be used.
-        self._usable = needed
-        for bit, (condition, _) in enumerate(domains.of_bits):
-            if condition in known:
-                self._usable |= 1 << bit
+        self._usable = needed | domains.bits_with(known)
         self._proved: set[tuple[int, int]] = set()
         self._tried: dict[tuple[int, int], int] = {}
         waiting = [(each.kind, each.arguments[0]) for each in known if each.kind < DEFINED]
@@ -586,12 +614,8 @@ class _Proof:
                 waiting += self._follow(kind, value)
 
     def follows(self, condition: Condition) -> bool:
-        """Return True if a condition is among those that hold, follows from them, or is always true."""
-        if self._is_never or condition in self._known:
-            return True
-        if condition.kind == SAME:
-            return condition._replace(kind=NUMBER) in self._known
-        return condition.kind < DEFINED and self.holds(condition.kind, condition.arguments[0])
+        """Return True if a condition on a value is among those that hold, follows from them, or is always true."""
+        return self._is_never or condition in self._known or self.holds(condition.kind, condition.arguments[0])
 
     def _is_proved(self, kind: int, value: int) -> bool:
         return (kind, self._key(kind, value)) in self._proved
@@ -730,6 +754,10 @@ def _union_of(bits: Iterable[int]) -> int:
 
 def _bits_of(mask: int) -> list[int]:
     """Return the positions of the bits that are set."""
+    if mask.bit_length() > FEW_BITS:
+        octets = np.frombuffer(mask.to_bytes(mask.bit_length() // 8 + 1, "little"), np.uint8)
+        every: list[int] = np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+        return every
     positions = []
     while mask:
         positions.append((mask & -mask).bit_length() - 1)

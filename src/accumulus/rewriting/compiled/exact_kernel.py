@@ -78,6 +78,7 @@ class ExactState(State):
     real: Integers
     imaginary: Integers
     missing: Integers  # result: number of roots that do not exist at each point, (points,)
+    lacking: Integers  # result: 1 where a root that a value needs does not exist, as `real`
     doubles: Floats  # values at the samples, (places · samples,)
     keys: Integers  # result: what outcomes of comparisons and jumps depend on, (places,)
     # keys of comparisons whose outcomes are given, sorted, and these outcomes, 0 or 1, (known · points,)
@@ -262,6 +263,7 @@ def _root(state: ExactState, at: int, i: int, p: int) -> None:
     size = raised(norm, half, prime, reciprocal)
     if times(size, size, prime, reciprocal) != norm:
         state.missing[p] += 1
+        state.lacking[at] = 1
         _put(state, at, chance, 0)
         return
     two = (prime + 1) // 2
@@ -289,9 +291,11 @@ def _roots(state: ExactState, place: int) -> None:
             _root(state, at, place * points + p, p)
         elif second > 0:
             _multiply(state, at, first * points + p, second * points + p, p)
+            state.lacking[at] = state.lacking[first * points + p] | state.lacking[second * points + p]
         else:
             _invert(state, at, -second * points + p, p)
             _multiply(state, at, first * points + p, at, p)
+            state.lacking[at] = state.lacking[first * points + p] | state.lacking[-second * points + p]
 
 
 @compiled
@@ -302,6 +306,7 @@ def _take_root(state: ExactState, at: int, i: int, p: int) -> None:
         _root(state, at, i, p)
     else:
         _put(state, at, state.real[root * state.points + p], state.imaginary[root * state.points + p])
+        state.lacking[at] |= state.lacking[root * state.points + p]
 
 
 @compiled
@@ -597,6 +602,16 @@ def _compute(state: ExactState, r: int, code: int, p: int) -> None:
 
 
 @compiled
+def _lack(state: ExactState, r: int, arity: int) -> None:
+    """Note the points at which a root that an operation's arguments need does not exist."""
+    points = state.points
+    for k in range(1, arity + 1):
+        i = _place(state, state.rows[r, k]) * points
+        for p in range(points):
+            state.lacking[r * points + p] |= state.lacking[i + p]
+
+
+@compiled
 def _apart(state: ExactState, place: int) -> None:
     """Write what is needed of a value apart: its root, the tangent of half of it."""
     if state.root_places[place]:
@@ -613,6 +628,7 @@ def run_exact(state: ExactState) -> int:
             _apart(state, place)
     for r in range(state.begin, state.end):
         code = state.rows[r, 0]
+        _lack(state, r, state.properties[code] & ARITY)
         if state.properties[code] & JUMPS:
             first = _place(state, state.rows[r, 1])
             second = _place(state, state.rows[r, 2] if state.properties[code] & ARITY > 1 else 0)
