@@ -154,7 +154,7 @@ def straight_line(
     skipped = 0 if kind.values else values
     plain = None
     if any(start.theorem for start in starts):
-        starts, plain = _agreeing(starts, preparation, skipped)
+        starts, plain = _agreeing(starts, preparation, skipped, has_seeds=bool(selection.seeds))
     emitted = [_emitted(start, preparation) for start in starts]
     with preparation.stage("optimise"):
         chosen = 0
@@ -202,7 +202,9 @@ def straight_line(
     )
 
 
-def _agreeing(starts: Sequence[Start], preparation: Preparation, skipped: int) -> tuple[list[Start], Tape]:
+def _agreeing(
+    starts: Sequence[Start], preparation: Preparation, skipped: int, *, has_seeds: bool
+) -> tuple[list[Start], Tape]:
     """Return the starts whose derivatives agree, and the tape of the first one.
 
     Those that quick plans make much longer than others are left out, except under "thorough", as sources of values.
@@ -211,6 +213,7 @@ def _agreeing(starts: Sequence[Start], preparation: Preparation, skipped: int) -
         starts: starts, the first one without a theorem.
         preparation: options, deadline and stages.
         skipped: number of leading outputs that the program does not return.
+        has_seeds: True for derivatives in directions, or weighted, whose columns are no inputs.
     """
     context, points = preparation.context, preparation.points
     quick = context.having(method="markowitz", effort="fast", executor=None)
@@ -218,11 +221,14 @@ def _agreeing(starts: Sequence[Start], preparation: Preparation, skipped: int) -
         plans = [start.plan or plan_of(start.linearization, quick) for start in starts]
     with preparation.stage("emit"):
         tapes = [emit(plan.accumulation) for plan in plans]
+    entries = np.array(sorted(plans[0].accumulation.entries), np.intp).reshape(-1, 2)
+    columns = np.array(starts[0].linearization.columns, np.intp)
+    gradients = None if has_seeds else (entries[:, 0], columns[entries[:, 1]])
     with preparation.stage("optimise"):
         agreeing = [
             (start, sum(needed(_without(tape, skipped))))
             for start, tape in zip(starts, tapes, strict=True)
-            if not start.theorem or has_results_of(tape, tapes[0], context, points)
+            if not start.theorem or has_results_of(tape, tapes[0], context, points, gradients)
         ]
         least, is_thorough = min(count for _, count in agreeing), context.options.effort == "thorough"
         return [start for start, count in agreeing if start.plan or count <= CLOSE * least or is_thorough], tapes[0]

@@ -326,7 +326,13 @@ ROTATIONS: Final = "left Jacobian of rotations"
 WAVES: Final = "Roe's property: strengths of waves that add up to a jump"
 
 
-def has_results_of(tape: Tape, other: Tape, context: Context, points: NDArray[np.float64] | None) -> bool:
+def has_results_of(
+    tape: Tape,
+    other: Tape,
+    context: Context,
+    points: NDArray[np.float64] | None,
+    gradients: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
+) -> bool:
     """Return True if a program by a theorem has the results of another one, as accurate, and defined as widely.
 
     Args:
@@ -334,9 +340,10 @@ def has_results_of(tape: Tape, other: Tape, context: Context, points: NDArray[np
         other: the other program.
         context: options and deadline.
         points: points of the domain, (points, inputs).
+        gradients: of the last outputs, the results and inputs of derivatives, if they are some.
     """
     # theorems leave operations before comparisons as they are, but for the arguments of absolute values
-    original = Original(with_folding(other), context, points, bits_matter=False)
+    original = Original(with_folding(other), context, points, bits_matter=False, gradients=gradients)
     start = original.start
     if tape.folding is not None and start.folding is not None:
         for number, fraction in tape.folding.fractions.items():

@@ -42,6 +42,7 @@ class Original:
             last place.
         bits_matter: False if what reaches comparisons is known to be rounded as written, or only decides derivatives at
             kinks, as the sign of an absolute value.
+        gradients: of the last outputs, the results and inputs of derivatives, as for `Limits`.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class Original:
         *,
         sums_of_angles: bool = False,
         bits_matter: bool | None = None,
+        gradients: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
     ) -> None:
+        self._gradients = gradients
         self._seed, self._dtype = context.options.seed, context.options.dtype
         self._points, self._kept_outputs, self._sums_of_angles = points, kept_outputs, sums_of_angles
         self._bits_matter = bits_matter
@@ -138,7 +141,7 @@ class Original:
     @cached_property
     def limits(self) -> Limits:
         """Limits on rounding errors at these points."""
-        return Limits.of(self.start, self.points)
+        return Limits.of(self.start, self.points, self._gradients)
 
     def faults(self, made: Tape, times: float = WORSE) -> list[int]:
         """Return the outputs of a program that may not be used: each is wider, less accurate, or not known to be equal.

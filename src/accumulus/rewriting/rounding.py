@@ -382,6 +382,11 @@ WORSE: Final = 4.0
 NEGLIGIBLE: Final = 2.0**24
 
 
+#: Largest angle far from the given points at which rounding is judged: a larger one refuses theorems about rotations,
+#: which lose digits in proportion to the angle, a smaller one accepts programs that lose digits after a few turns.
+LARGEST_ANGLE: Final = 50.0
+
+
 class Limits:
     """Errors of a program's outputs at real points, as limits for other programs for the same function.
 
@@ -389,9 +394,17 @@ class Limits:
         points: real points.
         taken: outputs at the points and bounds on their errors, (outputs, points) each, of programs that are
             acceptable; others may be as uncertain. The first one is the original.
+        gradients: of the last outputs, the function's result that each is a derivative of, and the input; far from the
+            given points, an error counts beside the largest entry of a gradient, each times its input. None for no
+            derivatives.
     """
 
-    def __init__(self, points: RealPoints, taken: Sequence[tuple[Reals, Reals]]) -> None:
+    def __init__(
+        self,
+        points: RealPoints,
+        taken: Sequence[tuple[Reals, Reals]],
+        gradients: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
+    ) -> None:
         self._points, self._inside, _, self._generic, self._span = points
         self._negligible = NEGLIGIBLE * self._span.smallest
         #: Outputs of the original, and their error bounds; another program may be defined where it is not.
@@ -401,6 +414,8 @@ class Limits:
             # a bound that is not a number, from 0 · ∞, limits nothing
             limits = np.where(np.isnan(bounds) & np.isfinite(at), math.inf, np.fmax(bounds, np.abs(at)))
             self._limits = np.fmax(self._limits, limits)
+        if gradients is not None:
+            self._limits = self._of_gradients(*gradients)
         with np.errstate(invalid="ignore"):
             sizes = np.where(np.isfinite(self._before), np.abs(self._before), 0.0)
             usual = sizes[:, self._generic].max(axis=1, initial=0.0, keepdims=True)
@@ -413,13 +428,34 @@ class Limits:
         self._is_defined = np.isfinite(self._before) & (np.isfinite(self._limits) | np.isnan(self._uncertain))
         self._is_defined &= ~is_unknown
 
+    def _of_gradients(self, results: NDArray[np.intp], inputs: NDArray[np.intp]) -> Reals:
+        """Return limits with those of gradients' entries, far away, raised to the largest, each times its input."""
+        first, limits = len(self._limits) - len(results), self._limits.copy()
+        sizes = np.abs(self._points.T[inputs])
+        with np.errstate(all="ignore"):
+            scaled = limits[first:] * sizes
+            largest = np.zeros((results.max(initial=0) + 1, scaled.shape[1]))
+            np.maximum.at(largest, results, np.where(np.isfinite(scaled), scaled, 0.0))
+            raised = np.where((sizes > 0.0) & ~self._inside, largest[results] / sizes, 0.0)
+        limits[first:] = np.fmax(limits[first:], raised)
+        return limits
+
     @classmethod
-    def of(cls, tape: Tape, points: RealPoints) -> Limits:
-        """Return the errors of one program."""
+    def of(
+        cls,
+        tape: Tape,
+        points: RealPoints,
+        gradients: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
+    ) -> Limits:
+        """Return the errors of one program; arguments as for the class."""
         at, bounds = run_at_points(tape, points.at, points.span)
+        angles = [tape.first[r] for r in range(tape.inputs, len(tape)) if tape.codes[r] in _OF_ANGLES]
+        with np.errstate(invalid="ignore"):
+            is_turned = ~points.inside & (np.abs(at[[r for r in angles if r >= 0]]) > LARGEST_ANGLE).any(axis=0)
+        points = points._replace(generic=points.generic & ~is_turned)
         numbers = np.tile(np.array(tape.constants[::-1]).reshape(-1, 1), len(points.at))
         at, bounds = np.concatenate([at, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
-        return cls(points, [(at[tape.outputs], bounds[tape.outputs])])
+        return cls(points, [(at[tape.outputs], bounds[tape.outputs])], gradients)
 
     def worse(self, tape: Tape, times: float = WORSE) -> list[int]:
         """Return the outputs of a program that have another value anywhere, or a much larger error bound.
