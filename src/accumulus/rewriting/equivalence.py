@@ -151,6 +151,7 @@ class Points:
             as such; other angles of the same value are other angles.
         bits_matter: if True, outputs are compared as doubles, too; if False, neither these nor what reaches comparisons
             and jumps; None for the latter alone.
+        nonnegative: references of values of the tape that are known not to be negative, see `know_nonnegative`.
     """
 
     def __init__(
@@ -162,6 +163,7 @@ class Points:
         has_small: bool = False,
         sums_of_angles: bool = False,
         bits_matter: bool | None = None,
+        nonnegative: Sequence[int] = (),
     ) -> None:
         self.sums_of_angles = sums_of_angles
         has_roots = _SQRT in tape.codes or _POWER in tape.codes
@@ -180,10 +182,12 @@ class Points:
         #: Number of roots of the tape whose signs may depend on those of others.
         self.dependent = 0
         if has_roots and count is None:
-            known = radicands(tape, self._run(tape)[0])
+            self.know_nonnegative(tape, nonnegative)
+            known = self.radicands(tape)
             if len(known) + OF_SQUARES > self.count:
                 self._draw(seed, len(known) + OF_SQUARES, has_small)
-                known = radicands(tape, self._run(tape)[0])
+                self.know_nonnegative(tape, nonnegative)
+                known = self.radicands(tape)
             self.dependent = dependent_roots(known, self.modulo.tolist())
             self.count = OF_DEPENDENT[min(self.dependent, len(OF_DEPENDENT) - 1)]
             if self.count != len(self._which):
@@ -201,6 +205,7 @@ class Points:
                 chosen = np.concatenate([small[:1], chosen])
             chosen = chosen[: self.count]
             self._at, self._seeds, self._which = self._at[:, chosen], self._seeds[chosen], self._which[chosen]
+        self.know_nonnegative(tape, nonnegative)
 
     @property
     def modulo(self) -> Integers:
@@ -247,7 +252,18 @@ class Points:
         """Let values of a tape be known not to be negative: the root of a product of them is that of its factors."""
         if references:
             keys = rows_as_bytes(self._run(tape)[0])
-            self._nonnegative.update(keys[k] for k in references)
+            self._nonnegative = {keys[k] for k in references}
+
+    def radicands(self, tape: Tape, run: Run | None = None) -> Radicands:
+        """Return the residues of what a tape takes square roots of; of factors that have their own, in their place.
+
+        Args:
+            tape: the tape.
+            run: its values, if they are known.
+        """
+        if self._nonnegative or run is None:
+            run = self._run(tape)[0]
+        return radicands(tape, run, self._factors(tape, run) if self._nonnegative else {})
 
     def _factors(self, tape: Tape, run: Run) -> dict[int, tuple[int, int, int]]:
         """Return factors of radicands that are products, or quotients, of values which are not negative.
@@ -355,18 +371,35 @@ def comparisons_of(tape: Tape) -> list[int]:
     ]
 
 
-def radicands(tape: Tape, run: Run) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return the residues of what a tape takes square roots of, as such or in powers."""
+#: Residues of radicands: real and imaginary parts.
+Radicands = set[tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+def radicands(tape: Tape, run: Run, factors: Mapping[int, tuple[int, int, int]] = MappingProxyType({})) -> Radicands:
+    """Return the residues of what a tape takes square roots of, as such or in powers.
+
+    Args:
+        tape: the tape.
+        run: its values.
+        factors: radicands whose roots are those of two factors, which take their place, except squares of fractions.
+    """
     roots = [
         tape.first[r]
         for r in range(tape.inputs, len(tape))
         if tape.codes[r] == _SQRT
         or (tape.codes[r] == _POWER and tape.second[r] < 0 and abs(tape.value_of(tape.second[r])) % 1.0 == 1 / 2)
     ]
-    return {(tuple(run.real[r].tolist()), tuple(run.imaginary[r].tolist())) for r in roots}
+    for r in roots:  # which grows
+        roots += factors.get(r, ())[:2]
+    alone = (
+        {r for r in roots if r not in factors and (r >= 0 or not _exact_root(tape.value_of(r), tape.folding))}
+        if factors
+        else roots
+    )
+    return {(tuple(run.real[r].tolist()), tuple(run.imaginary[r].tolist())) for r in alone}
 
 
-def dependent_roots(rows: set[tuple[tuple[int, ...], tuple[int, ...]]], modulo: Sequence[int]) -> int:
+def dependent_roots(rows: Radicands, modulo: Sequence[int]) -> int:
     """Return the number of roots of radicands, by their residues, whose signs may depend on those of others.
 
     Signs of roots can be turned one by one if no product of the radicands is a square. Otherwise, an even number of its
@@ -528,11 +561,11 @@ class Verification:
         )  # fmt: skip
         self._seed, self._matter = seed, True if kept_outputs else bits_matter
         self._at = Points(
-            tape, seed, count, has_small=has_small, sums_of_angles=sums_of_angles, bits_matter=self._matter
-        )
+            tape, seed, count, has_small=has_small, sums_of_angles=sums_of_angles, bits_matter=self._matter,
+            nonnegative=nonnegative,
+        )  # fmt: skip
         deadline.check(RUN[0] + RUN[1] * self.points * len(tape))
         self._nonnegative = nonnegative
-        self._at.know_nonnegative(tape, nonnegative)
         self._run = self._at.run(tape)
 
     @property
@@ -610,8 +643,9 @@ class Verification:
             new: number of these roots.
             other: the other tape.
         """
-        both = Points(self._tape, self._seed, count=len(radicands(self._tape, self._run)) + new + OF_SQUARES)
-        rows = radicands(self._tape, both.run(self._tape)) | radicands(other, both.run(other))
+        count = len(self._at.radicands(self._tape, self._run)) + new + OF_SQUARES
+        both = Points(self._tape, self._seed, count, nonnegative=self._nonnegative)
+        rows = both.radicands(self._tape) | both.radicands(other)
         dependent = dependent_roots(rows, both.modulo.tolist())
         count = OF_DEPENDENT[min(dependent, len(OF_DEPENDENT) - 1)]
         if dependent >= len(OF_DEPENDENT):
@@ -643,7 +677,8 @@ class Verification:
         if self._at.dependent >= len(OF_DEPENDENT) and tape.outputs:
             raise IncomparableError(range(len(tape.outputs)))
         one, two = self._run, self.run(other)
-        if self._count is None and (new := radicands(other, two) - radicands(tape, one)):
+        roots = self._at.radicands
+        if self._count is None and (new := roots(other, two) - roots(tape, one)):
             larger = self._with_roots(len(new), other)
             if larger is not self:
                 larger.check(other)
