@@ -11,8 +11,8 @@ infinite, it has to be made by operations of the original on the same values, an
 What one branch of a select needs is needed where it is taken: of each condition, the branches that it is in are known.
 
 What is always true, or follows from other conditions, is found by looking into definitions: products and quotients of
-values that are not zero, sums of squares and positive numbers, exponentials, absolute values. Overflow is no condition:
-it is judged at points (`accumulus.rewriting.rounding`).
+values that are not zero, sums of squares and positive numbers, exponentials, absolute values. What is assumed of inputs
+is a condition that holds always. Overflow is no condition: it is judged at points (`accumulus.rewriting.rounding`).
 """
 
 from __future__ import annotations
