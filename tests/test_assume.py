@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import accumulus as acc
+from accumulus.api.casadi_source import function_source, nlp_source
 from accumulus.context import Context
 from accumulus.errors import ArgumentError, NaNWarning, UnknownNameError
 from accumulus.frontends.active import sharing_programs
@@ -331,6 +332,46 @@ def test_where_no_call_is_checked():
         acc.check(rooted, X, Y, assume=POSITIVE)
     with pytest.raises(ArgumentError, match="leave assume out"):
         acc.jacobian(rooted, on=acc.manifolds.SO3, assume=POSITIVE)
+    with pytest.raises(ArgumentError, match="leave assume out"):
+        function_source(rooted, [X, Y], "f", assume=POSITIVE)
+    with pytest.raises(ArgumentError, match="leave assume out"):
+        nlp_source(lambda x: x @ x, lambda x: x, X, assume={0: "positive"})
+
+
+@pytest.mark.parametrize("make", ["sympy", "jax", "casadi"])
+def test_other_libraries_refuse_it(make):
+    pytest.importorskip(make)
+    if make == "sympy":
+        import sympy
+
+        a, b = sympy.symbols("a b")
+        with pytest.raises(ArgumentError, match="leave assume out"):
+            acc.sympy.lambdify([a, b], [sympy.sqrt(a**2) * b], assume={0: "positive"})
+    elif make == "jax":
+        with pytest.raises(ArgumentError, match="leave it out"):
+            acc.jax.gradient(rooted, assume=POSITIVE)
+    else:
+        with pytest.raises(ArgumentError, match="leave assume out"):
+            acc.casadi.external(rooted, X, Y, assume={0: "positive"})
+
+
+def test_the_c_source_of_a_program_has_it():
+    plain, assumed = (
+        acc.compile(rooted, cache=False, target="c", **o).compile(X, Y) for o in ({}, {"assume": POSITIVE})
+    )
+    assert assumed.source().count("sqrt(") < plain.source().count("sqrt(")
+    np.testing.assert_allclose(assumed(X, Y), plain(X, Y), rtol=1e-14)
+
+
+def test_a_lagrangian_has_its_own_arguments():
+    curvature = acc.hessian_of_lagrangian(
+        lambda x, p: np.sqrt(p * p) * x[0] ** 2,
+        lambda x, p: x[0] * x,
+        assume={"x": "positive", 3: "positive"},
+        cache=False,
+    )
+    x, multipliers = np.array([1.0, 2.0]), np.array([-1.0, -2.0])
+    np.testing.assert_allclose(curvature(x, -1.0, multipliers, 3.0), [[-8.0, -2.0], [-2.0, 0.0]], rtol=1e-14)
 
 
 # Points, files -------------------------------------------------------------------------------------------------------
