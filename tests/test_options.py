@@ -41,6 +41,7 @@ OTHERS = {
     "guards": "error",
     "most_cases": 3,
     "watch": False,
+    "assume": (("x", "positive"),),
 }
 
 
@@ -79,7 +80,7 @@ def test_options_of_a_derivative_are_kept(derivative, name):
 def test_options_beside_a_plan_are_kept(name):
     trace = acc.trace(swirl, np.ones(3))
     plan = acc.plan(trace.linearize(), objective="operations")
-    if name in ("method", "iterations", "executor", "check"):
+    if name in ("method", "iterations", "executor", "check", "assume"):
         with pytest.raises(ArgumentError, match=name):
             trace.compile(plan, **{name: OTHERS[name]})
         return

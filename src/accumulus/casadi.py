@@ -27,7 +27,7 @@ from accumulus.api.casadi_source import WeightedSum, by_columns, leaves, nlp_sou
 from accumulus.api.jacobians import gradient, hessian, value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
-from accumulus.options import OptionKeywords, shows_options
+from accumulus.options import OptionKeywords, refuse_assumptions, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.targets.c.c_target import shared_library
@@ -73,6 +73,7 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
     [[3, 00],
      [00, 3]]
     """
+    refuse_assumptions(options, "a function for CasADi", "whose arguments have other names")
     dense_options = {option: value for option, value in options.items() if option != "sparse"}
     points = [np.array(example, float) for example in examples]
     return _External.of(name or _name(f), _Compiled(f, points, dense_options))

@@ -10,10 +10,10 @@ in JAX's operations.
 The module has `jacobian`, `gradient`, `hessian`, the same with values (`value_and_jacobian`, `value_and_gradient`,
 `value_gradient_hessian`), `hessian_of_lagrangian`, the products `jvp`, `vjp` and `hvp`, and `compile`, the function
 without derivatives. Each takes a function `f` of NumPy or of JAX, and the names and options of the function of the same
-name in `accumulus`, except `sparse`, `guards`, `dtype` and `target`. The derivative is computed in double precision if
-one of the arguments is, else in single precision. An `ArgumentError` is raised for one of these options and, at the
-call, for arguments without numbers. A `TraceError` is raised at the call if `f` cannot be recorded. `f` is recorded at
-a point between 0.5 and 1.5, since JAX has no values while it traces; therefore `f` cannot branch on values.
+name in `accumulus`, except `sparse`, `guards`, `dtype`, `target` and `assume`. The derivative is computed in double
+precision if one of the arguments is, else in single precision. An `ArgumentError` is raised for one of these options
+and, at the call, for arguments without numbers. A `TraceError` is raised at the call if `f` cannot be recorded. `f` is
+recorded at a point between 0.5 and 1.5, since JAX has no values while it traces; therefore `f` cannot branch on values.
 
 >>> import jax
 >>> import jax.numpy as jnp
@@ -89,8 +89,9 @@ __all__ = [
 
 P = ParamSpec("P")
 Compute = Callable[..., tuple[Any, ...]]
-#: Options that JAX's arguments determine, or that return something other than JAX's arrays.
-_EXCLUDED: Final = ("dtype", "guards", "sparse", "target")
+#: Options that JAX's arguments determine, that return something other than JAX's arrays, or that are checked against
+#: the values of arguments, which may be traced.
+_EXCLUDED: Final = ("assume", "dtype", "guards", "sparse", "target")
 
 
 def _inside(make: Callable[P, Derivative]) -> Callable[P, Callable[..., Any]]:
@@ -138,7 +139,7 @@ class _Inside:
         if wrong := [name for name in _EXCLUDED if name in keywords]:
             raise ArgumentError(
                 f"{wrong[0]} was given for a derivative inside of JAX; leave it out: results are dense arrays in the "
-                "precision of the arguments, and decisions on values are not supported"
+                "precision of the arguments, and decisions on values, and checks of them, are not supported"
             )
         static, names = keywords.get("static_argnums", ()), keywords.get("static_argnames", ())
         names = (names,) if isinstance(names, str) else names

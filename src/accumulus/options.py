@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -105,6 +105,10 @@ Effort = Literal["fast", "balanced", "thorough"]
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 #: Treatments of branches on values: a program for each case, or an error.
 GUARDS: Final = ("cases", "error")
+#: What may be assumed of all entries of an argument.
+ASSUMPTIONS: Final = ("positive", "nonnegative", "nonzero")
+#: Names or positions of arguments, with what is assumed of them.
+Assumptions = tuple[tuple[str | int, str], ...]
 #: Environment variable that, if 0, disables the cache for a process, except for kernels.
 SWITCH: Final = "ACCUMULUS_CACHE_PLANS"
 #: Options that determine which plan is found. The others concern progress, the cache, and the compiled program.
@@ -142,6 +146,7 @@ class Options:
     guards: str = "cases"
     most_cases: int = 64
     watch: bool = True
+    assume: Assumptions | None = None
 
     def __post_init__(self) -> None:
         check_method(self.method)
@@ -181,6 +186,7 @@ class Options:
         _check_whole("most_cases", self.most_cases)
         if self.most_cases < 1:
             raise ArgumentError(f"most_cases is {self.most_cases!r}; expected at least 1")
+        self._set("assume", _assumptions(self.assume))
 
     @classmethod
     def of(cls, beside: Iterable[str] = (), /, **values: Any) -> Options:
@@ -264,6 +270,7 @@ class OptionKeywords(TypedDict, total=False):
     guards: str
     most_cases: int
     watch: bool
+    assume: Mapping[str | int, str] | Assumptions | None
 
 
 def shows_options(function: F) -> F:
@@ -301,6 +308,12 @@ def takes_one_function(name: str, call: str, extra: Sequence[object]) -> None:
         )
 
 
+def refuse_assumptions(options: Mapping[str, Any], subject: str, reason: str) -> None:
+    """Raise an `ArgumentError` for `assume` where no call is checked against it, or arguments are others."""
+    if options.get("assume"):
+        raise ArgumentError(f"assume is {options['assume']!r} for {subject}, {reason}; leave assume out")
+
+
 def _check_executor(executor: Any) -> None:
     if executor is None or isinstance(executor, Executor):
         return
@@ -335,6 +348,21 @@ def _seconds(name: str, value: Any) -> float:
 def _check_whole(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ArgumentError(f"{name} is {value!r}; expected a whole number")
+
+
+def _assumptions(assume: Any) -> Assumptions | None:
+    """Return what is assumed as pairs, which have a hash; None for nothing."""
+    expected = 'expected a dict from names or positions of arguments to what is assumed, as {"x": "positive"}'
+    if assume is not None and not isinstance(assume, Mapping | tuple):
+        raise ArgumentError(f"assume is {assume!r:.80}; {expected}")
+    pairs = tuple(assume.items()) if isinstance(assume, Mapping) else assume or ()
+    for argument, assumption in pairs:
+        is_place = isinstance(argument, int) and not isinstance(argument, bool) and argument >= 0
+        if not (is_place or isinstance(argument, str)):
+            raise ArgumentError(f"assume names {argument!r:.80}; {expected}")
+        if assumption not in ASSUMPTIONS:
+            raise unknown_name(f"assumption about argument {argument}", assumption, ASSUMPTIONS)
+    return pairs or None
 
 
 def _dtype(dtype: Any) -> str:

@@ -26,7 +26,7 @@ from accumulus.frontends.record import record
 from accumulus.frontends.sympy.expressions import free_symbols, sympy_expressions, verify_expressions
 from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model, SymbolReferences
 from accumulus.frontends.sympy.writing import ExpressionWriter
-from accumulus.options import OptionKeywords, Options, shows_options
+from accumulus.options import OptionKeywords, Options, refuse_assumptions, shows_options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
 from accumulus.programs.kinds import JACOBIAN
@@ -149,6 +149,7 @@ def lambdify(
     >>> f.batch([[0.0, 2.0], [0.0, 1.0]], 3.0)[1].shape
     (2, 2, 2)
     """
+    refuse_assumptions(options, "expressions", "whose symbols are the entries of other arguments")
     by = None if wrt is None else _symbols(wrt)
     return Lambdified(Model(args, exprs), by, jacobian, options)
 
@@ -192,6 +193,7 @@ def jacobian(
     parameters = [symbol for symbol in free_symbols(entries) if symbol not in set(by)]
     model: Any = Model([by, parameters], list(entries))
     chosen = Options.of(**{**options, "target": "numpy", "sparse": "coo"})
+    refuse_assumptions(options, "expressions", "whose symbols are the entries of other arguments")
     point = [Spread().uniform(0.5, 1.0, (len(some),)) for some in (by, parameters)]
     with Preparation("expressions", chosen) as preparation:
         with preparation.stage("trace"):

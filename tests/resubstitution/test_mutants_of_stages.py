@@ -83,7 +83,7 @@ def of_squares(self, tape, *rest):
 run_of_points = Points._run
 
 
-def near_one(tape, points, rng, dtype="float64"):
+def near_one(tape, points, rng, dtype="float64", assumed=()):
     at = 1.0 + 0.01 * rng.normal(size=(30, tape.inputs))
     everywhere = np.ones(len(at), bool)
     return RealPoints(at, everywhere, everywhere, everywhere)

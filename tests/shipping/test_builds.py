@@ -295,5 +295,5 @@ def test_functions_that_cannot_be_built(model, tmp_path):
 
 def test_every_option_of_the_api_is_one_of_the_command_line():
     # what shares in a search, and callbacks, are no text; each has targets; nothing changes while a command runs
-    excluded = {"executor", "progress", "target", "watch"}
+    excluded = {"executor", "progress", "target", "watch", "assume"}
     assert {option.name for option in fields(Options)} - excluded == OPTIONS.keys() - set(OF_DERIVATIVES)

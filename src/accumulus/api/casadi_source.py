@@ -22,6 +22,7 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import Recording, holder_of, recorder_of
+from accumulus.options import refuse_assumptions
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.shipping.c_projects import c_source_of
@@ -230,6 +231,7 @@ def _checked_options(options: dict[str, Any], *, sparse: bool = False) -> Any:
             f"{wrong[0]} was given; a function for CasADi computes in double and lists its nonzeros itself: leave "
             f"{wrong[0]} out"
         )
+    refuse_assumptions(options, "a function for CasADi", "whose arguments have other names")
     return {**options, "target": "numpy"} | ({"sparse": "coo"} if sparse else {})
 
 

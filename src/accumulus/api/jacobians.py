@@ -104,6 +104,11 @@ def jacobian(
         watch: if True, compare the global and closed-over variables that `f` reads with their values at the recording,
             at each call, and record `f` again after a change. If False, calls are faster if there are many variables,
             and changes go unnoticed.
+        assume: what holds of all entries of an argument in all calls, as ``{"x": "positive"}``: "positive",
+            "nonnegative" or "nonzero", by name or position of the argument. Rewriting may then use it: √(x·x) is x.
+            Arguments are checked at the first call, and at all points of the first batch; later calls are not checked,
+            and results for other arguments may be wrong. NaN violates nothing. A derivative inside of another recorded
+            function does not use it.
         cache: if True, load the plan, the rewritten program and the machine code from the cache on disk if it holds
             them for the same function and options; else store them there.
         executor: a `concurrent.futures.Executor` or Dask ``Client`` that shares in the search, see `accumulus.plan`.
@@ -117,8 +122,8 @@ def jacobian(
 
     Raises:
         ArgumentError, UnknownNameError: for an option that is not one of the above; at the first call, for arguments of
-            a wrong kind, for rows, columns or entries that do not exist, and for a Jacobian with entries outside of the
-            band.
+            a wrong kind or that violate `assume`, for rows, columns or entries that do not exist, and for a Jacobian
+            with entries outside of the band.
         TraceError: at the first call, if `f` cannot be recorded, naming file and line; or if the recording computes
             other values than `f`, naming both.
         TooManyCasesError: if `f` decides in more ways than `most_cases`, naming the lines.

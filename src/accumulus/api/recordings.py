@@ -13,7 +13,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization, linearize
 from accumulus.graph.pictures import LARGEST, to_svg
-from accumulus.options import GUARDS, Options
+from accumulus.options import GUARDS, Options, refuse_assumptions
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
 from accumulus.programs.forms import Forms, requested_arguments, settled_function
@@ -171,6 +171,7 @@ class Trace:
         # rewriting uses the plan's own options
         of_plan = {name: getattr(plan, name) for name in ("objective", "effort", "seed", "time_limit")}
         chosen = Options.of(**{"sparse": None if output == "dense" else output, "target": target, **of_plan, **options})
+        refuse_assumptions(options, f"a program by a plan of {self.name}", "whose calls are not checked against it")
         with Preparation(self.name, chosen) as preparation:
             kind, graph_and_plan = VALUE_AND_JACOBIAN if values else JACOBIAN, (linearization, plan)
             return CompiledProgram.of(

@@ -25,7 +25,7 @@ from accumulus.frontends.quaternions import normalised, perturbing
 from accumulus.frontends.recorder import holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Container, opened, register
 from accumulus.manifolds import SO3, Manifold, is_rotation, quaternions_of, rotation_of
-from accumulus.options import Options
+from accumulus.options import Options, refuse_assumptions
 from accumulus.programs.arguments import axes_of_points
 from accumulus.programs.batches import first_point
 from accumulus.programs.derivative import Derivative
@@ -92,6 +92,7 @@ def tangent_derivative(
     Raises:
         ArgumentError: if `on` or `into` is not a manifold, or does not fit the arguments or the kind.
     """
+    refuse_assumptions({"assume": options.assume}, f"{kind.name} with on or into", "where arguments are moved")
     for name, manifold in (("on", on), ("into", into)):
         _check_manifolds(manifold, name)
     if into is not None and (kind.order > 1 or kind.of_number):

@@ -24,7 +24,7 @@ from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, nearby_argu
 from accumulus.frontends.location import name_of
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
-from accumulus.options import OF_PLANS, OptionKeywords, Options, shows_options
+from accumulus.options import OF_PLANS, OptionKeywords, Options, refuse_assumptions, shows_options
 from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.forms import Forms, settled_function
@@ -89,6 +89,7 @@ def check(
         raise ArgumentError(f"points is {points!r}; expected a whole number of at least 0")
     chosen = Options.of(**options)
     name = name_of(f)
+    refuse_assumptions(options, f"a check of {name}", "which tries points of both signs")
     forms = Forms(f, name, None, None, static_argnums, static_argnames)
     call, numbers = forms.of(arguments, keywords or {})
     function = settled_function(f if call is None else call, numbers, check=True)

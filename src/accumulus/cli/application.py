@@ -148,7 +148,7 @@ def _several(kind: Any, text: str, metavar: str) -> Any:
     return _option(list[kind] | None, f"{text}. Repeat for several.", metavar)
 
 
-#: Type and help text by name. Executors and callbacks have no text form, and each command has its own targets.
+#: Type and help text by name. Executors, callbacks and assumptions have no text form; each command has its own targets.
 OPTIONS: Final[dict[str, Any]] = {
     "derivative": _option(str, "Function of accumulus that makes the derivative: gradient, hessian, …", "KIND"),
     "argnums": _several(int, "Position of an argument to differentiate with respect to, from 0", "N"),

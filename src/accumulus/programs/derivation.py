@@ -287,9 +287,10 @@ def _optimised(
     recalled, by_value = False, None
     stages: tuple[tuple[str, int], ...] = ()
     if options.rewrites:
-        tape, recalled, stages = rewritten(emitted, preparation.context, rounds, preparation.points, exact, sources)
+        context, points, assumed = preparation.context, preparation.points, preparation.assumed
+        tape, recalled, stages = rewritten(emitted, context, rounds, points, exact, sources, assumed)
         if is_by_value(emitted, options.effort):
-            by_value = ByValue(original, tape, exact)
+            by_value = ByValue(original, tape, exact, assumed)
     else:
         tape = canonical(emitted, exact)
     primal: frozenset[int] = frozenset()

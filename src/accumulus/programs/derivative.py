@@ -23,6 +23,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.frontends.variables import GONE
 from accumulus.options import Objective, Options, check_threads
 from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.assumptions import assumed_of_inputs, checked_assumptions, places_of
 from accumulus.programs.batches import (
     check_options,
     first_point,
@@ -94,6 +95,8 @@ class Derivative:
         self.__wrapped__ = f
         if kind.has_seeds and not isinstance(f, Directed):
             self.__signature__ = seeded_signature(kind)
+        if options.assume:
+            places_of(options.assume, f)  # refuses names of no argument
         #: Records `f`, and detects changes of the variables that it captures.
         self._watched = Watched(f)
         self._kind = kind
@@ -360,6 +363,8 @@ class Derivative:
         here = self._here()
         if here is not self:
             return here._batch(arguments, in_axes, out, threads, transposed)
+        if self._options.assume and not (lazy or on_device):
+            self._checked_assumptions(arguments)
         operands = [stand_in(x, numbered(name, k)) for k, x in enumerate(arguments)] if lazy or on_device else arguments
         shapes = self._shapes(operands)
         compiled_shapes = [cases.argument_shapes for cases in [*self._programs.values()]]
@@ -769,12 +774,15 @@ class Derivative:
     ) -> CompiledProgram:
         is_short = self._options.objective is Objective.CODE_SIZE and self._options.takes_arrays
         at_once |= is_short
+        # a recording of the caller may have other arguments
+        assumptions = {} if recording is not None else self._checked_assumptions(examples)
         with Preparation(self._name, self._options) as preparation:
             while True:
                 recorded = self._recorded(
                     examples, preparation, at_once=at_once, opens_indices=opens_indices, recording=recording
                 )
                 shapes = recorded.recording.argument_shapes
+                preparation.assumed = assumed_of_inputs(assumptions, recorded.recording)
                 preparation.others = [as_inputs(as_reals(each, shapes), shapes) for each in others()]
                 check_size(recorded.recording, self._kind, recorded.selection, points, self._options, self._name)
                 key = self._key_to_share(recorded, first, shared)
@@ -802,7 +810,8 @@ class Derivative:
         if recording.loops is not None or recording.other is not None or recording.guards or recording.program.calls:
             return None
         key = nesting_key(recording, kind, selection, self._options, {})
-        return key and (key, self._name, first, shared)
+        # names of arguments are options, and their places may differ between functions of the same program
+        return key and (key, self._name, first, shared, recorded.preparation.assumed)
 
     def _smaller(
         self, made: CompiledProgram, recorded: Recorded, first: Call, shared: tuple[bool, ...]
@@ -815,6 +824,14 @@ class Derivative:
 
         other = program_of(recorded._replace(recording=recording.as_scalars()), first, shared)
         return min(made, other, key=lambda program: code_size(program.code))
+
+    def _checked_assumptions(self, arguments: Sequence[Any]) -> dict[int, str]:
+        """Return what is assumed of numbers by position, after checking it at one point or a batch of points."""
+        if not self._options.assume:
+            return {}
+        static = static_positions(self._static, len(arguments))
+        numbers = [None if k in static else x for k, x in enumerate(arguments)]
+        return checked_assumptions(self._options.assume, self.__wrapped__, numbers, self._name)
 
     def _recorded(
         self,

@@ -306,7 +306,7 @@ def shorter_recording(
     with preparation.stage("optimise"):
         context, points = preparation.context.part(_SHARE), preparation.points
         tape_to_rewrite = shorter_by_angles(tape, context, points) if sums_of_angles else tape
-        made = rewritten(tape_to_rewrite, context, rounds, points).tape
+        made = rewritten(tape_to_rewrite, context, rounds, points, assumed=preparation.assumed).tape
     if _with_tangents(made) >= _with_tangents(tape):
         return None
     return recording.computing(made)

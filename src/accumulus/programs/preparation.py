@@ -54,6 +54,8 @@ class Preparation:
         self.seconds: dict[str, float] = {}
         #: Points in the function's domain, (points, inputs); None if none are known.
         self.points: NDArray[np.float64] | None = None
+        #: What holds of each input of the function in all calls; empty if nothing is assumed.
+        self.assumed: tuple[str, ...] = ()
         #: Further points of a batch, (inputs,) each, at which the recording may not hold; rounding is judged there.
         self.others: list[NDArray[np.float64]] = []
         #: The line on the terminal; disabled if a user's function receives the reports.

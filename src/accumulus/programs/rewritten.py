@@ -27,6 +27,7 @@ from accumulus.resubstitution.optimise import (
     stored_tape,
     tape_key,
 )
+from accumulus.rewriting.domains import Assumed
 from accumulus.rewriting.optimise import Rounds, by_rules
 from accumulus.search.find import find_plan
 from accumulus.tape.live import as_written, needed, signed_rows
@@ -54,14 +55,15 @@ def rewritten(
     points: NDArray[np.float64] | None,
     kept_outputs: int = 0,
     sources: Callable[[], Iterable[Tape]] = tuple,
+    assumed: Assumed = (),
 ) -> Rewritten:
     """Return the tape with fewer operations; arguments as for `rewrite`."""
     options = context.options
     cached = options.caches
     with context.paused():
         looks = looks_at_points(tape, options.effort)
-        key = tape_key(tape, context, kept_outputs, rounds, points if looks else None)
-        stored = stored_tape(key, tape, context, points, kept_outputs) if cached else None
+        key = tape_key(tape, context, kept_outputs, rounds, points if looks else None, assumed)
+        stored = stored_tape(key, tape, context, points, kept_outputs, assumed) if cached else None
     if stored is not None:
         shorter, notes = stored
         context.recall(notes["work"])
@@ -69,8 +71,9 @@ def rewritten(
     notes = {}
     before = context.spent
     made = rewrite(
-        tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, alternatives=sources, notes=notes
-    )
+        tape, context, kept_outputs=kept_outputs, rounds=rounds, points=points, alternatives=sources, notes=notes,
+        assumed=assumed,
+    )  # fmt: skip
     if cached and not context.cut_short:
         store_tape(key, made, notes | {"work": context.spent - before})
     return Rewritten(made, False, _stages(notes))

@@ -32,6 +32,7 @@ from accumulus.options import Effort, Options
 from accumulus.resubstitution.angles import with_sums_of_angles
 from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.domains import Assumed
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.optimise import Rounds, by_rules, sketch
 from accumulus.rewriting.polynomials import multiplied_out
@@ -149,6 +150,7 @@ def rewrite(
     points: NDArray[np.float64] | None = None,
     alternatives: Callable[[], Iterable[Tape]] = tuple,
     notes: dict[str, Any] | None = None,
+    assumed: Assumed = (),
 ) -> Tape:
     """Optimise a tape within a context; see `optimise`.
 
@@ -161,6 +163,7 @@ def rewrite(
         alternatives: function that yields other programs with the same outputs, whose values are candidates, if time
             permits.
         notes: dict that receives facts fit for JSON: "stages", names of stages and the operations that each left.
+        assumed: what holds of each input in all calls.
     """
     notes = {} if notes is None else notes
     stages: list[tuple[str, int]] = notes.setdefault("stages", [])
@@ -186,12 +189,15 @@ def rewrite(
             points=points,
             alternatives=others,
             notes=notes,
+            assumed=assumed,
         )
         unbounded = _with_infinite_comparisons(made)
         if unbounded is not None:
             return unbounded
         stages.clear()
-    original = Original(tape, context, points, kept_outputs) if isinstance(tape, Tape) else None
+    original = Original(tape, context, points, kept_outputs, assumed=assumed) if isinstance(tape, Tape) else None
+    if original is not None and assumed:
+        tape = original.shortened
 
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
         within = context.having(effort=effort, seed=seed + turn)
@@ -231,7 +237,7 @@ def rewrite(
     if is_finite and start.operations and context.left > ROUND * tape.operations:
         of_sums = with_sums_of_angles(start, kept_outputs)
         if of_sums is not None:
-            original = Original(tape, context, points, kept_outputs, sums_of_angles=True)
+            original = Original(tape, context, points, kept_outputs, sums_of_angles=True, assumed=assumed)
         assert original is not None
         by_value = Resubstitution(original, kept_outputs, seed)
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
@@ -530,6 +536,7 @@ def tape_key(
     kept_outputs: int,
     rounds: Rounds | None = None,
     points: NDArray[np.float64] | None = None,
+    assumed: Assumed = (),
 ) -> str:
     """Return the cache key of the tape that `rewrite` makes, a hash of everything that it depends on.
 
@@ -539,6 +546,7 @@ def tape_key(
         kept_outputs: number of leading outputs whose operations stay unchanged.
         rounds: rounds of the search; None for the effort's default.
         points: points where rounding is examined; None if it is not.
+        assumed: what holds of each input in all calls.
     """
     options, rounds = context.options, rounds or Rounds()
     settings = [
@@ -550,13 +558,19 @@ def tape_key(
         rounds.moves,
         *rounds.hots,
         rounds.while_winning,
+        *assumed,
     ]
     everything = json.dumps(settings).encode()
     return cache.key_of("tapes", to_bytes(tape), everything, b"" if points is None else points.tobytes())
 
 
 def stored_tape(
-    key: str, tape: Tape, context: Context, points: NDArray[np.float64] | None, kept_outputs: int
+    key: str,
+    tape: Tape,
+    context: Context,
+    points: NDArray[np.float64] | None,
+    kept_outputs: int,
+    assumed: Assumed = (),
 ) -> tuple[Tape, dict[str, Any]] | None:
     """Return the tape stored under a key, and its notes; None if there is none, or it may not be used.
 
@@ -568,6 +582,7 @@ def stored_tape(
         context: options and deadline.
         points: points at which rounding is judged.
         kept_outputs: number of leading outputs whose operations stay unchanged.
+        assumed: what holds of each input in all calls.
     """
     content = cache.fetch("tapes", key)
     if content is None:
@@ -576,7 +591,10 @@ def stored_tape(
         text, _, content = content.partition(b"\n")
         stored, notes = from_bytes(content), json.loads(text)
         given = with_folding(tape)
-        originals = [Original(given, context, points, kept_outputs, sums_of_angles=known) for known in (False, True)]
+        originals = [
+            Original(given, context, points, kept_outputs, sums_of_angles=known, assumed=assumed)
+            for known in (False, True)
+        ]
         stored.folding = originals[0].start.folding
         _note_exact(stored, notes["exact"])
         may_be = stored.operations <= originals[0].start.operations and any(each.accepts(stored) for each in originals)
@@ -622,10 +640,11 @@ class ByValue:
         original: tape before rewriting.
         tape: tape after rewriting.
         kept_outputs: number of leading outputs whose operations stay unchanged.
+        assumed: what holds of each input in all calls. The proof of equality does not use it, the tests do.
     """
 
-    def __init__(self, original: Tape, tape: Tape, kept_outputs: int = 0) -> None:
-        self._original, self._tape, self._kept_outputs = original, tape, kept_outputs
+    def __init__(self, original: Tape, tape: Tape, kept_outputs: int = 0, assumed: Assumed = ()) -> None:
+        self._original, self._tape, self._kept_outputs, self._assumed = original, tape, kept_outputs, assumed
 
     @cached_property
     def base(self) -> Tape:
@@ -658,7 +677,9 @@ class ByValue:
     def _with_angles(self, *, sums_of_angles: bool) -> Original:
         """Return the original as the search compares programs with it."""
         context = Context(Options(seed=SEED))
-        return Original(self.base, context, None, self._kept_outputs, sums_of_angles=sums_of_angles)
+        return Original(
+            self.base, context, None, self._kept_outputs, sums_of_angles=sums_of_angles, assumed=self._assumed
+        )
 
     @property
     def tested(self) -> int:

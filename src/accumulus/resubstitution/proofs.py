@@ -16,8 +16,8 @@ in question would not be squares modulo p. Of n roots for which the points do no
 roots of roots, the difference may be zero for all signs but one, so that it passes N points with a probability of
 (1 - 2⁻ⁿ)ᴺ.
 
-Identities of positive numbers only, such as sqrt(x²) = x, are not proved. A proved identity holds wherever both sides
-are defined, in exact arithmetic, with the exact values of constants that folding has rounded.
+Identities of positive numbers only, such as sqrt(x²) = x, are not proved, even if these are assumed. A proved identity
+holds wherever both sides are defined, in exact arithmetic, with the exact values of constants that folding has rounded.
 
 **Degrees.** A value is N / (D₁^e₁ D₂^e₂ …), where the D are numerators of divisors, so that a sum needs no more of them
 than its terms have. Roots and functions are separate variables; a root has half the size of its radicand.
@@ -109,7 +109,7 @@ def _roots(tape: Tape, other: Tape) -> tuple[int, int]:
     if not count:
         return 0, 0
     sides = Points(tape).for_roots([tape, other], 0)
-    return len(set().union(*(radicands(*side) for side in sides))), max(dependent_roots(sides), default=0)
+    return len(set().union(*(radicands(each.tape, each.run) for each in sides))), max(dependent_roots(sides), default=0)
 
 
 def are_equal_somewhere(tape: Tape, *, sums_of_angles: bool = False) -> bool:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from accumulus.context import Context
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.domains import Domains
+from accumulus.rewriting.domains import Assumed, Domains
 from accumulus.rewriting.equivalence import DifferentError, IncomparableError, Verification, with_expressions_of
+from accumulus.rewriting.roots import forms_of_roots
 from accumulus.rewriting.rounding import WORSE, Limits, RealPoints, Reals, points_of
 from accumulus.tape.live import depending
 from accumulus.tape.operations import BY_NAME
@@ -43,6 +44,10 @@ class Original:
         bits_matter: False if what reaches comparisons is known to be rounded as written, or only decides derivatives at
             kinks, as the sign of an absolute value.
         gradients: of the last outputs, the results and inputs of derivatives, as for `Limits`.
+        assumed: what holds of its inputs in all calls. It is a part of the proofs of programs, and of their guards.
+
+    Raises:
+        ValueError: if something is assumed of other inputs than the program has.
     """
 
     def __init__(
@@ -55,8 +60,12 @@ class Original:
         sums_of_angles: bool = False,
         bits_matter: bool | None = None,
         gradients: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
+        assumed: Assumed = (),
     ) -> None:
         self._gradients = gradients
+        if len(assumed) not in (0, tape.inputs):
+            raise ValueError(f"{len(assumed)} inputs have assumptions, and the tape has {tape.inputs}")
+        self._assumed = assumed
         self._seed, self._dtype = context.options.seed, context.options.dtype
         self._points, self._kept_outputs, self._sums_of_angles = points, kept_outputs, sums_of_angles
         self._bits_matter = bits_matter
@@ -90,10 +99,17 @@ class Original:
             if r in radicands and tape.codes[r] in (MULTIPLY, DIVIDE):
                 factors |= set(tape.arguments(r))
                 radicands |= factors
+        if radicands:  # other programs may have roots of their products
+            factors.update(k for k, name in enumerate(self._assumed) if name)
         if not factors:
             return []
         rooted = np.flatnonzero(~self._are_without_roots).tolist()
-        return Domains(tape, Verification(tape, self._seed)).nonnegative((k for k in factors if k >= 0), rooted)
+        return self._signs.nonnegative((k for k in factors if k >= 0), rooted)
+
+    @cached_property
+    def _signs(self) -> Domains:
+        """The conditions of its outputs, where roots of products are not those of factors."""
+        return Domains(self.start, Verification(self.start, self._seed), self._assumed)
 
     @cached_property
     def _are_without_roots(self) -> NDArray[np.bool_]:
@@ -107,9 +123,29 @@ class Original:
 
     @cached_property
     def _without_signs(self) -> Verification:
-        """Values for outputs without roots, where nothing is known not to be negative."""
+        """Values for outputs without roots, where only what is never negative is known not to be."""
         tape = _of_outputs(self.start, self._are_without_roots)
-        return Verification(tape, self._seed, sums_of_angles=self._sums_of_angles, bits_matter=self._bits_matter)
+        always = self._signs.nonnegative(self._nonnegative, ()) if self._assumed else []
+        return Verification(
+            tape,
+            self._seed,
+            nonnegative=always,
+            sums_of_angles=self._sums_of_angles,
+            bits_matter=self._bits_matter,
+        )
+
+    @cached_property
+    def shortened(self) -> Tape:
+        """The program with roots in another form, by what is assumed, if that is no longer, and accepted."""
+        if not self._assumed or self._kept_outputs:
+            return self.start
+        most = self.start.operations
+        made = min(forms_of_roots(self.start, self._nonnegative), key=lambda form: form.operations, default=self.start)
+        try:
+            restored = self.restored(made, self.start) if made.operations <= most else None
+        except VerificationError:
+            restored = None
+        return restored if restored is not None and restored.operations <= most else self.start
 
     def check(self, made: Tape) -> None:
         """Check that the outputs of a program are the same expressions.
@@ -129,13 +165,13 @@ class Original:
     @cached_property
     def domains(self) -> Domains:
         """The conditions that its outputs need."""
-        return Domains(self.start, self.verification)
+        return Domains(self.start, self.verification, self._assumed)
 
     @cached_property
     def points(self) -> RealPoints:
         """Real points at which rounding is judged."""
         draw = np.random.default_rng(self._seed)
-        at = points_of(self.start, self._points, draw, self._dtype)
+        at = points_of(self.start, self._points, draw, self._dtype, assumed=self._assumed)
         return at._replace(span=at.span._replace(has_rounded_angles=self._sums_of_angles))
 
     @cached_property

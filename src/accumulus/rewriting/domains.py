@@ -11,8 +11,8 @@ infinite, it has to be made by operations of the original on the same values, an
 What one branch of a select needs is needed where it is taken: of each condition, the branches that it is in are known.
 
 What is always true, or follows from other conditions, is found by looking into definitions: products and quotients of
-values that are not zero, sums of squares and positive numbers, exponentials, absolute values. Overflow is no condition:
-it is judged at points (`accumulus.rewriting.rounding`).
+values that are not zero, sums of squares and positive numbers, exponentials, absolute values. What is assumed of inputs
+is a condition that holds always. Overflow is no condition: it is judged at points (`accumulus.rewriting.rounding`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,14 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SELECT, 
 #: What a condition says: that a value is not zero, not negative, or positive; that a function is defined; that values
 #: of a form are in the original and numbers there, perhaps infinite ones, or are in it at all.
 NONZERO, NONNEGATIVE, POSITIVE, DEFINED, NUMBER, SAME = range(6)
+#: Kinds of the conditions that callers assume of inputs.
+OF_ASSUMPTIONS: Final = {"nonzero": NONZERO, "nonnegative": NONNEGATIVE, "positive": POSITIVE}
+#: What is assumed of each input of a tape, by name, or "" for nothing; empty if nothing is assumed of any.
+Assumed = Sequence[str]
 #: Depth to which definitions are looked into: a greater one takes time for each condition, a smaller one proves fewer.
 DEPTH: Final = 8
+#: The same for products with values that are assumed to be positive.
+PRODUCTS: Final = 4
 #: Number of branches within branches; with more, programs keep what is deeper. More take memory for conditions.
 NESTED: Final = 32
 #: Number of proofs of one program. More take time for programs with many branches, fewer leave outputs as they were.
@@ -99,9 +105,10 @@ class Domains:
     Args:
         tape: the original tape.
         verification: its values at points.
+        assumed: what holds of its inputs in all calls.
     """
 
-    def __init__(self, tape: Tape, verification: Verification) -> None:
+    def __init__(self, tape: Tape, verification: Verification, assumed: Assumed = ()) -> None:
         self._verification = verification
         self._numbers: dict[bytes, int] = {}
         #: Number of a value or its negative, whichever comes first, for each value.
@@ -122,6 +129,12 @@ class Domains:
         self._alike: dict[int, list[int]] = {}
         self._proofs: dict[tuple[int, Branches], _Proof] = {}
         self._original = self._numbered(tape, verification.run(tape))
+        #: Conditions that hold always.
+        self.assumed: list[Condition] = []
+        for k, name in enumerate(assumed):
+            if name:
+                numbers = self._original.unsigned if name == "nonzero" else self._original.of
+                self.assumed.append(Condition(OF_ASSUMPTIONS[name], 0, (numbers[k],)))
         needs = self._needs(self._original, is_original=True)
         self._needed = [needs.finite[output] for output in tape.outputs]
 
@@ -130,7 +143,7 @@ class Domains:
 
         Args:
             references: of the values.
-            outputs: positions of the outputs.
+            outputs: positions of the outputs; without any, values are returned that are never negative.
         """
         needed = -1
         for k in outputs:
@@ -326,12 +339,12 @@ class Domains:
         if key not in self._proofs:
             known = self._known_in(needed)
             holds = {each for each, places in known.items() if any(within <= branches for within in places)}
-            self._proofs[key] = _Proof(self, needed, holds, branches)
+            self._proofs[key] = _Proof(self, needed, holds.union(self.assumed), branches)
         return self._proofs[key]
 
     def bits_with(self, conditions: Iterable[Condition]) -> int:
         """Return the bits of conditions, in any branches."""
-        return _union_of(self._with[each] for each in conditions)
+        return _union_of(self._with.get(each, 0) for each in conditions)
 
     def unsigned(self, value: int) -> int:
         """Return the number of a value or its negative, whichever comes first."""
@@ -607,7 +620,8 @@ class _Proof:
         self._usable = needed | domains.bits_with(known)
         self._proved: set[tuple[int, int]] = set()
         self._tried: dict[tuple[int, int], int] = {}
-        waiting = [(each.kind, each.arguments[0]) for each in known if each.kind < DEFINED]
+        # what is assumed comes last, and so is taken first: what follows from others may need it
+        waiting = [(each.kind, each.arguments[0]) for each in (*known, *domains.assumed) if each.kind < DEFINED]
         while waiting:
             kind, value = waiting.pop()
             if not self._is_proved(kind, value):
@@ -647,10 +661,19 @@ class _Proof:
         for code, arguments in self._made(value):
             if code == MULTIPLY:
                 for one, other in (arguments, arguments[::-1]):
-                    if self._domains.constants.get(one, 0.0) > 0.0:
+                    if self._domains.constants.get(one, 0.0) > 0.0 or self._is_assumed_positive(one):
                         yield kind, other
             elif code == SELECT:
                 yield from ((kind, branch) for branch in self._taken(arguments))
+
+    def _is_assumed_positive(self, value: int, depth: int = PRODUCTS) -> bool:
+        """Return True if a value is positive, as it is made of values that are assumed to be."""
+        if not self._domains.assumed or not depth:
+            return False
+        return self._is_proved(POSITIVE, value) or any(
+            code in (ADD, MULTIPLY, DIVIDE) and all(self._is_assumed_positive(each, depth - 1) for each in arguments)
+            for code, arguments in self._made(value)
+        )
 
     def _made(self, value: int) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield the operations that make a value, of those that are known to be finite."""

@@ -159,6 +159,8 @@ class Points:
             as such; other angles of the same value are other angles.
         bits_matter: if True, outputs are compared as doubles, too; if False, neither these nor what reaches comparisons
             and jumps; None for the latter alone.
+        nonnegative: references of values of the tape that are known not to be negative: the root of a product of them
+            is that of its factors.
     """
 
     def __init__(
@@ -170,6 +172,7 @@ class Points:
         has_small: bool = False,
         sums_of_angles: bool = False,
         bits_matter: bool | None = None,
+        nonnegative: Sequence[int] = (),
     ) -> None:
         self.sums_of_angles = sums_of_angles
         has_roots = _SQRT in tape.codes or _POWER in tape.codes
@@ -178,6 +181,7 @@ class Points:
         self._samples = SAMPLES if matter else 0
         #: Rows of values that are known not to be negative.
         self._nonnegative: set[bytes] = set()
+        self._original, self._known = tape, nonnegative
         #: Keys of comparisons and their outcomes, (keys, points), if these are decided.
         self._decided: tuple[Integers, Integers] | None = None
         self._which: Integers
@@ -197,6 +201,7 @@ class Points:
             self.count = more
             self._draw(seed, self.count, has_small)
             self._let_roots_exist(tape, seed)
+        self._know_nonnegative()
 
     def _let_roots_exist(self, tape: Tape, seed: int) -> None:
         """Draw inputs of roots again that do not exist, as long as fewer are missing then: a point has few at best."""
@@ -227,12 +232,14 @@ class Points:
         exists = 1.0 - self._run(tape)[0].lacks_root[tape.outputs].mean(axis=1)
         return max(enough(self.needed, exists.tolist(), tape), default=0)
 
-    def for_roots(self, tapes: Sequence[Tape], seed: int) -> list[tuple[Tape, Run]]:
+    def for_roots(self, tapes: Sequence[Tape], seed: int) -> list[Side]:
         """Return tapes with their values at more points than they have roots, which exist at some points alone."""
         roots = sum(_is_root(tape, r) for tape in tapes for r in range(tape.inputs, len(tape)))
         at = copy(self)
         at._draw(seed, max(OF_ROOTS, min(roots + OF_SQUARES, most_points(tapes[0]))), has_small=False)
-        return [(tape, at._run(tape)[0]) for tape in tapes]
+        at._know_nonnegative()
+        runs = [at._run(tape)[0] for tape in tapes]
+        return [Side(tape, run, at._factors(tape, run), at.modulo) for tape, run in zip(tapes, runs, strict=True)]
 
     def with_roots(self, tapes: Sequence[Tape], seed: int) -> tuple[list[int], list[float]]:
         """Return how many points each output of tapes needs, and the share of points at which its roots exist.
@@ -242,7 +249,7 @@ class Points:
             seed: seed of the points for this.
         """
         sides = self.for_roots(tapes, seed)
-        lacking = np.any([run.lacks_root[tape.outputs] for tape, run in sides], axis=0)
+        lacking = np.any([each.run.lacks_root[each.tape.outputs] for each in sides], axis=0)
         return points_needed(sides), (1.0 - lacking.mean(axis=1)).tolist()
 
     @property
@@ -264,8 +271,9 @@ class Points:
             # comparisons of what depends on others
             keys, first = np.unique(self._run(tape)[2][list(comparisons)], return_index=True)
             if self._decided is not None and np.array_equal(keys, self._decided[0]):
-                return
+                break
             self._decided = keys, outcomes[first]
+        self._know_nonnegative()
 
     def _draw(self, seed: int, count: int, has_small: bool) -> None:
         """Draw points, in turns of each prime."""
@@ -286,11 +294,11 @@ class Points:
         factors = self._factors(tape, run)
         return self._run(tape, factors)[0] if factors else run
 
-    def know_nonnegative(self, tape: Tape, references: Sequence[int]) -> None:
-        """Let values of a tape be known not to be negative: the root of a product of them is that of its factors."""
-        if references:
-            keys = rows_as_bytes(self._run(tape)[0])
-            self._nonnegative.update(keys[k] for k in references)
+    def _know_nonnegative(self) -> None:
+        """Note the residues of values that are known not to be negative."""
+        if self._known:
+            keys = rows_as_bytes(self._run(self._original)[0])
+            self._nonnegative = {keys[k] for k in self._known}
 
     def _factors(self, tape: Tape, run: Run) -> dict[int, tuple[int, int, int]]:
         """Return factors of radicands that are products, or quotients, of values which are not negative.
@@ -298,6 +306,8 @@ class Points:
         Returns:
             By the reference of the radicand: the references of its factors, and 1 for a product, -1 for a quotient.
         """
+        if not self._nonnegative:
+            return {}
         is_known = [key in self._nonnegative for key in rows_as_bytes(run)]
         for k, constant in enumerate(tape.constants, 1):
             is_known[-k] = constant > 0.0
@@ -446,7 +456,35 @@ def _row(run: Run, r: int) -> bytes:
     return bytes(run.real[r].tobytes() + run.imaginary[r].tobytes())
 
 
-def points_needed(sides: Sequence[tuple[Tape, Run]]) -> list[int]:
+class Side(NamedTuple):
+    """A tape with its values, and the radicands whose roots are those of two factors; see `Points._factors`."""
+
+    tape: Tape
+    run: Run
+    factors: Mapping[int, tuple[int, int, int]]
+    modulo: Integers
+
+    def lacks_square(self, r: int, a: int) -> NDArray[np.bool_]:
+        """Return True for each point at which a root's radicand, or factor of it, is no square."""
+        real, is_number = self.run.real[a], not self.run.imaginary[a].any()
+        if a == self.tape.first[r]:
+            lacks: NDArray[np.bool_] = self.run.imaginary[r] != 0 if is_number else self.run.lacks_root[r]
+            return lacks
+        return np.array([pow(x, p // 2, p) == p - 1 for x, p in zip(real.tolist(), self.modulo.tolist(), strict=True)])
+
+    def radicands_of(self, r: int) -> list[int]:
+        """Return the radicand of a root, or its factors if their roots make it, but for squares of fractions."""
+        waiting, found = [self.tape.first[r]], []
+        while waiting:
+            a = waiting.pop()
+            if a in self.factors:
+                waiting += self.factors[a][:2]
+            elif a >= 0 or not self.factors or not _exact_root(self.tape.value_of(a), self.tape.folding):
+                found.append(a)
+        return found
+
+
+def points_needed(sides: Sequence[Side]) -> list[int]:
     """Return the number of points that prove outputs of tapes equal, or 0 if too many are needed.
 
     Args:
@@ -455,7 +493,7 @@ def points_needed(sides: Sequence[tuple[Tape, Run]]) -> list[int]:
     return [OF_DEPENDENT[n] if n < len(OF_DEPENDENT) else 0 for n in dependent_roots(sides)]
 
 
-def dependent_roots(sides: Sequence[tuple[Tape, Run]]) -> list[int]:
+def dependent_roots(sides: Sequence[Side]) -> list[int]:
     """Return for each output the number of roots whose signs may depend on those of others.
 
     Signs of roots can be turned one by one if no product of radicands is a square: not of numbers, for those that have
@@ -467,8 +505,9 @@ def dependent_roots(sides: Sequence[tuple[Tape, Run]]) -> list[int]:
     """
     bits: dict[bytes, int] = {}  # of radicands: a bit for each point at which it is no square
     levels: dict[bytes, int] = {}  # of roots within roots; -1 for a root that does not exist everywhere
-    cones: list[frozenset[bytes]] = [frozenset()] * len(sides[0][0].outputs)
-    for tape, run in sides:
+    cones: list[frozenset[bytes]] = [frozenset()] * len(sides[0].tape.outputs)
+    for side in sides:
+        tape, run = side.tape, side.run
         level = [0] * (len(tape) + len(tape.constants))
         reached: list[frozenset[bytes]] = [frozenset()] * len(level)
         for r in range(tape.inputs, len(tape)):
@@ -477,15 +516,15 @@ def dependent_roots(sides: Sequence[tuple[Tape, Run]]) -> list[int]:
             roots = {reached[a] for a in arguments} - {frozenset()}
             reached[r] = next(iter(roots)) if len(roots) == 1 else frozenset().union(*roots)
             if _is_root(tape, r):
-                a = arguments[0]
-                key, level[r] = _row(run, a), level[a] + 1
-                is_number = not run.imaginary[a].any()
-                is_known = not run.lacks_root[a].any() and (run.real[a] != UNDEFINED).all()
-                is_none = run.imaginary[r] != 0 if is_number else run.lacks_root[r]
-                bits[key] = int.from_bytes(np.packbits(is_none).tobytes(), "big")
-                found = (0 if is_number else level[r]) if is_known else -1
-                levels[key] = min(levels.get(key, found), found)
-                reached[r] |= {key}
+                level[r] = level[arguments[0]] + 1
+                for a in side.radicands_of(r):
+                    key, is_number = _row(run, a), not run.imaginary[a].any()
+                    is_known = not run.lacks_root[a].any() and (run.real[a] != UNDEFINED).all()
+                    is_known &= is_number or a == arguments[0]
+                    bits[key] = int.from_bytes(np.packbits(side.lacks_square(r, a)).tobytes(), "big")
+                    found = (0 if is_number else level[r]) if is_known else -1
+                    levels[key] = min(levels.get(key, found), found)
+                    reached[r] |= {key}
         cones = [cone | reached[output] for cone, output in zip(cones, tape.outputs, strict=True)]
 
     def dependent(roots: Iterable[bytes]) -> int:
@@ -501,7 +540,7 @@ def dependent_roots(sides: Sequence[tuple[Tape, Run]]) -> list[int]:
                 count += 1
         return count
 
-    most = sides[0][1].real.shape[1] - OF_SQUARES
+    most = sides[0].run.real.shape[1] - OF_SQUARES
     if len(bits) <= most and not dependent(sorted(bits)):
         return [0] * len(cones)
     known: dict[frozenset[bytes], int] = {}
@@ -654,11 +693,16 @@ class Verification:
         )  # fmt: skip
         self._seed, self._matter = seed, True if kept_outputs else bits_matter
         self._at = Points(
-            tape, seed, count, has_small=has_small, sums_of_angles=sums_of_angles, bits_matter=self._matter
+            tape,
+            seed,
+            count,
+            has_small=has_small,
+            sums_of_angles=sums_of_angles,
+            bits_matter=self._matter,
+            nonnegative=nonnegative,
         )
         deadline.check(RUN[0] + RUN[1] * self.points * len(tape))
         self._nonnegative = nonnegative
-        self._at.know_nonnegative(tape, nonnegative)
         self._run = self._at.run(tape)
 
     @property
@@ -719,12 +763,18 @@ class Verification:
     ) -> bool:
         """Return True if outputs are equal where comparisons have the outcomes 0 and 1: at random, or all of them."""
         count = self.points << len(comparisons) if exhaustive else DECIDED
-        at = Points(self._tape, self._seed, count, sums_of_angles=self._at.sums_of_angles, bits_matter=True)
+        at = Points(
+            self._tape,
+            self._seed,
+            count,
+            sums_of_angles=self._at.sums_of_angles,
+            bits_matter=True,
+            nonnegative=self._nonnegative,
+        )
         p, k = np.arange(count)[np.newaxis, :], np.arange(len(comparisons))[:, np.newaxis]
         draw = np.random.default_rng(self._seed)
         outcomes = p >> k & 1 if exhaustive else draw.integers(2, size=(len(comparisons), count))
         at.decide(self._tape, comparisons, outcomes)
-        at.know_nonnegative(self._tape, self._nonnegative)
         one, two = at.run(self._tape), at.run(other)
         first, second = np.array(self._tape.outputs)[list(outputs)], np.array(other.outputs)[list(outputs)]
         seen = ~one.lacks_root[first] & ~two.lacks_root[second]

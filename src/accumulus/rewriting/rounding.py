@@ -216,7 +216,9 @@ class RealPoints(NamedTuple):
     span: Span = DOUBLE  # range of the type that programs are computed in
 
 
-def points_of(tape: Tape, points: Reals | None, rng: np.random.Generator, dtype: str = "float64") -> RealPoints:
+def points_of(
+    tape: Tape, points: Reals | None, rng: np.random.Generator, dtype: str = "float64", assumed: Sequence[str] = ()
+) -> RealPoints:
     """Return real points of evaluation, some of them in the domain, rounded to a dtype.
 
     Args:
@@ -224,10 +226,15 @@ def points_of(tape: Tape, points: Reals | None, rng: np.random.Generator, dtype:
         points: points of the domain, (points, inputs), or None.
         rng: generator of the random points.
         dtype: dtype of the program.
+        assumed: what holds of each input in all calls, "positive", "nonnegative", "nonzero" or ""; empty for nothing.
+            Only points where it holds are returned.
     """
     span = SPANS[dtype]
+    has_sign = np.array([name in ("positive", "nonnegative") for name in assumed] or [False])
+    is_nonzero = np.array([name in ("positive", "nonzero") for name in assumed] or [False])
     at_random = rng.normal(size=(AT_RANDOM, tape.inputs))
     anywhere = np.concatenate([at_random, 4.0 * at_random, np.abs(at_random) + 0.1])
+    anywhere = np.where(has_sign, np.abs(anywhere), anywhere)
     whole = np.round(rng.normal(size=(AT_RANDOM, tape.inputs)))
     if points is not None and len(points) and points.shape[1:] == (tape.inputs,):
         off = rng.normal(size=(AT_RANDOM, points.shape[1]))
@@ -254,6 +261,10 @@ def points_of(tape: Tape, points: Reals | None, rng: np.random.Generator, dtype:
     at = np.concatenate([at for at, _ in parts]).astype(dtype).astype(float)
     kinds = ("inside", "common", "generic")
     inside, common, generic = (np.concatenate([np.full(len(at), k in names) for at, names in parts]) for k in kinds)
+    if len(assumed):
+        at = np.where(has_sign, np.abs(at), at)
+        fits = ~((at == 0.0) & is_nonzero).any(axis=1)
+        at, inside, common, generic = at[fits], inside[fits], common[fits], generic[fits]
     return RealPoints(at, inside, common, generic, span)
 
 
