@@ -302,7 +302,7 @@ WAYS = ("calls", "jacobian", "map", "arrays", "jax")
 PAIRS = [(name, way) for name, case in CASES.items() for way in WAYS if way != "arrays" or case.elementwise]
 #: What is less accurate than plainly, by the ways: its errors cancel plainly, which bounds on errors do not know.
 FAILS = {"S4 polygon about its mean": "map"}
-LESS_ACCURATE = pytest.mark.xfail(strict=False, reason="running bounds do not know that errors cancel")
+LESS_ACCURATE = pytest.mark.xfail(strict=True, reason="running bounds do not know that errors cancel")
 
 
 def chosen(name: str, way: str) -> list[str]:
