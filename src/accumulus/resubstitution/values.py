@@ -33,7 +33,7 @@ from accumulus.resubstitution.compiled.reading_kernel import (
     Made,
     ReadingState,
 )
-from accumulus.rewriting.equivalence import Run, Verification, residues
+from accumulus.rewriting.equivalence import Run, Verification, constant_residues
 from accumulus.rewriting.rounding import LOST, SLACK, UNIT, RealPoints, Reals, run_at_points
 from accumulus.tape.folding import Folding
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
@@ -331,7 +331,7 @@ class Values:
     def _residues(self, constants: Reals, folding: Folding | None) -> Integers:
         """Return the residues of the magnitudes of constants at all points, (constants · points,)."""
         modulo, which = np.unique(self._check.modulo, return_inverse=True)
-        return residues(np.abs(constants).tolist(), folding, modulo.tolist())[:, which].reshape(-1)
+        return constant_residues(np.abs(constants).tolist(), folding, modulo.tolist())[:, which].reshape(-1)
 
     def _reserve(self, more: int) -> None:
         """Grow the arrays to hold `more` further values, and as many forms."""

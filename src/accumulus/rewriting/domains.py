@@ -18,6 +18,8 @@ it is judged at points (`accumulus.rewriting.rounding`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -54,7 +56,7 @@ _ALWAYS: Final = _TOTAL | _BOUNDED | _BOUNDED_AT_ONE_END | _OF_ANYTHING
 #: Operations that may be numbers where an argument is none.
 _HIDING: Final = _OF_ANYTHING | _codes("hypot power")
 _LOGARITHMS: Final = _codes("log log2 log10")
-_SQRT, _ABS, _HYPOT, _MAXIMUM, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "abs", "hypot", "maximum", "attach"))
+_SQRT, _ABS, _MAXIMUM, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "abs", "maximum", "attach"))
 #: Functions whose values are never negative; exponentials may underflow to zero.
 _NONNEGATIVE: Final = _codes("sqrt abs hypot exp exp2 cosh erfc")
 _COSH: Final = BY_NAME["cosh"].code
@@ -212,8 +214,8 @@ class Domains:
                         own |= 1 << self._bit(condition)
                         if condition.kind in (POSITIVE, NONNEGATIVE):  # a logarithm is infinite at 0
                             of_signs |= 1 << self._bit(condition._replace(kind=NONNEGATIVE))
-                signs[r] = of_signs | (0 if code in _OF_ANYTHING else _union(signs, arguments))
-                within[r] = own | _union(within, arguments)
+                signs[r] = of_signs | (0 if code in _OF_ANYTHING else _union(signs[a] for a in arguments))
+                within[r] = own | _union(within[a] for a in arguments)
                 finite[r] = own | self._inner(numbered, r, arguments, finite, hidden)
             definition = _Definition(code, tuple(of[a] for a in arguments), within[r])
             self._definitions.setdefault(of[r], []).append(definition)
@@ -225,19 +227,19 @@ class Domains:
         code = tape.codes[r]
         exponent = tape.value_of(tape.second[r]) if code == POWER and tape.second[r] < 0 else 0.0
         if code in _FINITE_OF_FINITE or (code == POWER and exponent > 0.0):
-            return _union(finite, arguments)
+            return _union(finite[a] for a in arguments)
         if code == DIVIDE:
             total = finite[arguments[0]] | hidden.number(arguments[1])
             for value in hidden.dividends(arguments[1]):  # a divisor 0/b is 0, or no number
                 total |= 1 << self._bit(Condition(NONZERO, 0, (value,)))
             return total
         if code in _BOUNDED_AT_ONE_END:
-            inner = _union(finite, arguments)
+            inner = _union(finite[a] for a in arguments)
             return hidden.function(r, inner) if inner else 0
         # a power of exponent 0 is 1, whatever the base
         if code in _OF_ANYTHING or (code == POWER and exponent == 0.0):
-            return _union_of(hidden.same(a) for a in arguments)
-        return _union_of(hidden.number(a) for a in arguments)
+            return _union(hidden.same(a) for a in arguments)
+        return _union(hidden.number(a) for a in arguments)
 
     def of_branches(
         self, tape: Tape, r: int, of: Sequence[int], bits: Callable[[int], int], *, is_original: bool
@@ -461,7 +463,8 @@ class _Hidden:
         """
         tape, make, signs = self._numbered.tape, self._domains.forms, self._needs.signs
         forms = [make.of_function(tape.codes[r], [self._form(k, a) for a in tape.arguments(r)], ()) for k in (0, 1)]
-        return self._domains.as_it_was(NUMBER, forms, inner, self._is_original) | _union(signs, tape.arguments(r))
+        of_signs = _union(signs[a] for a in tape.arguments(r))
+        return self._domains.as_it_was(NUMBER, forms, inner, self._is_original) | of_signs
 
     def dividends(self, reference: int) -> list[int]:
         """Return finite factors of a divisor that is not known to be finite."""
@@ -483,7 +486,7 @@ class _Hidden:
             forms = (self._form(0, r), self._form(1, r))
             bits[r] = self._domains.as_it_was(kind, forms, self._needs.finite[r], self._is_original)
             if kind == NUMBER:
-                bits[r] |= self._needs.signs[r] | _union_of(bits[a] for a in self._parts(kind, r))
+                bits[r] |= self._needs.signs[r] | _union(bits[a] for a in self._parts(kind, r))
         return bits[reference]
 
     def _parts(self, kind: int, r: int) -> list[int]:
@@ -712,20 +715,9 @@ def _holds(kind: int, number: float) -> bool:
     return number != 0.0 if kind == NONZERO else number > 0.0 if kind == POSITIVE else number >= 0.0
 
 
-def _union(bits: Sequence[int], references: Iterable[int]) -> int:
-    """Return the bits of several references."""
-    total = 0
-    for r in references:
-        total |= bits[r]
-    return total
-
-
-def _union_of(bits: Iterable[int]) -> int:
+def _union(bits: Iterable[int]) -> int:
     """Return all bits."""
-    total = 0
-    for each in bits:
-        total |= each
-    return total
+    return reduce(or_, bits, 0)
 
 
 def _bits_of(mask: int) -> list[int]:

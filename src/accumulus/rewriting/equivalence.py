@@ -289,7 +289,7 @@ class Points:
         real, imaginary = np.zeros((2, total, points), np.int64)
         doubles = np.zeros((places, self._samples))
         real[: tape.inputs], doubles[: tape.inputs] = self._at, self._doubles
-        real[size:places] = residues(constants.tolist(), tape.folding, self._modulo.tolist())[:, self._which]
+        real[size:places] = constant_residues(constants.tolist(), tape.folding, self._modulo.tolist())[:, self._which]
         doubles[size:] = constants[:, np.newaxis]
         for k in np.flatnonzero(roots[0][size:] > 0).tolist():
             if (root := _exact_root(constants[k].item(), tape.folding)) is not None:
@@ -430,7 +430,7 @@ def rows_as_bytes(run: Run) -> list[bytes]:
     return [everything[k : k + width] for k in range(0, len(everything), width)]
 
 
-def residues(numbers: Sequence[float], folding: Folding | None, modulo: Sequence[int]) -> Integers:
+def constant_residues(numbers: Sequence[float], folding: Folding | None, modulo: Sequence[int]) -> Integers:
     """Return the residues of doubles, or of the fractions that they stand for, (numbers, primes).
 
     Args:

@@ -46,7 +46,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     RewriteState,
     TreeEntry,
 )
-from accumulus.rewriting.equivalence import primes, residues
+from accumulus.rewriting.equivalence import constant_residues, primes
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
@@ -115,7 +115,7 @@ class Network:
         arities[OUTPUT] = 1
         prices = np.zeros(len(PROPERTIES), np.int64)
         prices[: len(OPERATIONS)] = [weights.get(row.name, 0) for row in OPERATIONS]
-        self._numbers = Numbers(tape)
+        self._numbers = ExactNumbers(tape)
         self._state = RewriteState(
             mode=BUILD,
             **arrays,
@@ -231,7 +231,7 @@ MADE: Final = 1024
 MADE_OF_EACH: Final = 8
 
 
-class Numbers:
+class ExactNumbers:
     """Numbers that the constants of a network stand for, which are folded exactly.
 
     Args:
@@ -258,7 +258,7 @@ class Numbers:
         for place, number in enumerate(self._given, 1):
             if number in self._folding.fractions:
                 numbers.column("low")[place] = float(self._folding.fractions[number] - Fraction(number))
-        numbers.column("residue")[1:count] = residues(self._given, self._folding, (prime,))[:, 0]
+        numbers.column("residue")[1:count] = constant_residues(self._given, self._folding, (prime,))[:, 0]
         bits = (2 * limit).bit_length()
         self.fields: dict[str, Any] = {
             "given": places,

@@ -143,7 +143,7 @@ def operation_with_bounds(
     if code in (ADD, SUBTRACT):
         return v, errors[0] + errors[1] + np.abs(v)
     if code == MULTIPLY:
-        return v, _times(np.abs(at[0]), errors[1]) + _times(np.abs(at[1]), errors[0]) + np.abs(v)
+        return v, _scaled_error(np.abs(at[0]), errors[1]) + _scaled_error(np.abs(at[1]), errors[0]) + np.abs(v)
     if code == DIVIDE:
         return v, (errors[0] + np.abs(v) * errors[1]) / np.abs(at[1]) + np.abs(v)
     if code == NEGATIVE:
@@ -167,11 +167,11 @@ def operation_with_bounds(
             displaced = [*arguments[:k], moved, *arguments[k + 1 :]]
             slopes.append(np.abs(np.asarray(row.by_numpy(*displaced), float) - v) / step)
         slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
-        total = total + _times(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
+        total = total + _scaled_error(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
     return v, total
 
 
-def _times(size: Reals, error: Reals) -> Reals:
+def _scaled_error(size: Reals, error: Reals) -> Reals:
     """Return the product of an error and a factor; 0 if either is 0, even if the other is infinite."""
     return np.where((size == 0) | (error == 0), 0.0, size * error)
 
