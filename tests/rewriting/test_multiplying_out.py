@@ -142,6 +142,16 @@ def test_products_of_constants_are_folded_exactly():
     assert made.folding.fractions
 
 
+@pytest.mark.parametrize("number", [1e200, 1e-200, 1.7e308])
+def test_products_of_constants_may_be_out_of_range(number):
+    def f(x):
+        return np.array([(x[0] * number) * (x[1] * number), x[1]])
+
+    for at in ([1.0, 1.0], [1.0 / number, 0.5 / number]):
+        with np.errstate(over="ignore"):
+            np.testing.assert_allclose(acc.compile(f, cache=False)(np.array(at)), f(at), rtol=1e-14)
+
+
 def test_constants_that_are_no_short_fractions_are_atoms():
     tape = Tape(2)
     third = tape.constant(1.0 / 3.0)

@@ -573,7 +573,7 @@ def stored_tape(
         stored.folding = originals[0].start.folding
         _note_exact(stored, notes["exact"])
         may_be = stored.operations <= originals[0].start.operations and any(each.accepts(stored) for each in originals)
-    except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         return None
     return (stored, notes) if may_be and isinstance(notes, dict) else None
 
