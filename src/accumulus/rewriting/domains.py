@@ -391,13 +391,13 @@ class _Forms:
         return _Form(1, ((self._atom(code, *values, *map(self._plain, arguments)), 1),))
 
     def sum(self, terms: Iterable[_Form], unsigned: int) -> _Form | None:
-        """Return the form of a sum of a value that is given; None if it has too many terms."""
+        """Return the form of a sum with infinite terms, of a value that is given; None if it has too many terms."""
         infinite: list[_Form] = []
         for each in map(self._plain, terms):
             atom = each.factors[0][0] if len(each.factors) == 1 and each.factors[0][1] > 0 else -1
             if atom in self._terms:
                 infinite += (_Form(each.sign * term.sign, term.factors) for term in self._terms[atom])
-            elif self._are_infinite(each.factors):
+            elif self.infinite_factors(each):
                 infinite.append(each)
         infinite.sort(key=lambda form: (form.factors, form.sign))
         if len(infinite) > LONGEST:
@@ -409,13 +409,13 @@ class _Forms:
         self._terms[bare], self._bare[atom] = of_terms, bare
         return _Form(turned, ((atom, 1),))
 
-    def _are_infinite(self, factors: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    def infinite_factors(self, form: _Form) -> list[tuple[int, int]]:
         """Return the factors that may be infinite."""
-        return [(atom, side) for atom, side in factors if side < 0 or atom not in self._of_values]
+        return [(atom, side) for atom, side in form.factors if side < 0 or atom not in self._of_values]
 
     def _plain(self, form: _Form) -> _Form:
         """Return a form without the value of a sum, if it does not matter where that is zero."""
-        infinite = set(self._are_infinite(form.factors))
+        infinite = set(self.infinite_factors(form))
         if len(infinite) == 1 and all(atom in self._bare and side > 0 for atom, side in infinite):
             factors = [(self._bare.get(atom, atom), side) for atom, side in form.factors]
             return _Form(form.sign, tuple(sorted(factors)))
@@ -526,7 +526,10 @@ class _Hidden:
             made = make.product(forms[arguments[0]], make.inverse(forms[arguments[1]]))
         elif code in (ADD, SUBTRACT):
             turned = make.product(forms[arguments[1]], make.of_number(1.0 if code == ADD else -1.0))
-            made = make.sum((forms[arguments[0]], turned), unsigned[r])
+            terms = forms[arguments[0]], turned
+            if not any(map(make.infinite_factors, terms)):  # 1/(1/x) is x, even where x is 0
+                return self._domains.finite_form(self._numbered, r)
+            made = make.sum(terms, unsigned[r])
         elif code == POWER and arguments[1] < 0 and abs(tape.value_of(arguments[1])) in (2.0, 3.0, 4.0):
             exponent, base = tape.value_of(arguments[1]), forms[arguments[0]]
             made = base = make.inverse(base) if exponent < 0.0 else base
