@@ -30,6 +30,7 @@ sys.path.append(str(Path(__file__).parents[1] / "rewriting"))
 
 from expressions import written
 from interpreted import changed, on_texts, texts
+from two_parts import inverse, product
 
 PAIRS = texts("resubstitution", pairs_kernel="pairs_kernel")
 READING = texts("resubstitution", reading_kernel="reading_kernel")
@@ -39,15 +40,6 @@ def values_of(base, seed=0, count=3):
     """Values of a program at a few points."""
     check = Verification(base, seed, count=count, has_small=True)
     return Values(base, check, points_of(base, None, np.random.default_rng(seed)))
-
-
-def product(x, y, p):
-    return (x[0] * y[0] - x[1] * y[1]) % p, (x[0] * y[1] + x[1] * y[0]) % p
-
-
-def inverse(x, p):
-    over = pow(x[0] * x[0] + x[1] * x[1], -1, p)
-    return x[0] * over % p, -x[1] * over % p
 
 
 def pairs_by_plain_python(values):

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreted import changed, on_texts, texts
 from strategies import tapes
+from two_parts import Number, inverse, product
 
 from accumulus.errors import VerificationError
 from accumulus.rewriting import equivalence
@@ -58,17 +59,6 @@ def running(sources: Mapping[str, str] | None) -> AbstractContextManager[None]:
 
 
 # Numbers of the field, by Python's integers ---------------------------------------------------------------------------
-
-Number = tuple[int, int]  # a + b·i
-
-
-def product(x: Number, y: Number, p: int) -> Number:
-    return (x[0] * y[0] - x[1] * y[1]) % p, (x[0] * y[1] + x[1] * y[0]) % p
-
-
-def inverse(x: Number, p: int) -> Number:
-    over = pow(x[0] * x[0] + x[1] * x[1], -1, p)
-    return x[0] * over % p, -x[1] * over % p
 
 
 def power(x: Number, n: int, p: int) -> Number:

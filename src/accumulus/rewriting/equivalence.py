@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -85,8 +85,7 @@ PRIMES: Final = 2
 #: Seconds of work for a run of a tape: a constant, and per operation and point. Estimates above the true time end
 #: searches early, estimates below exceed their work.
 RUN: Final = (1e-4, 6e-8)
-_SQRT, _ATTACH, _SIN, _COS, _NOT_EQUAL = (BY_NAME[name].code for name in ("sqrt", "attach", "sin", "cos", "not_equal"))
-_POWER: Final = BY_NAME["power"].code
+_SQRT, _POWER, _ATTACH, _SIN, _COS = (BY_NAME[name].code for name in ("sqrt", "power", "attach", "sin", "cos"))
 #: Operations that are not negative if no argument is.
 _OF_NONNEGATIVE: Final = frozenset({ADD, MULTIPLY, DIVIDE})
 _JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps)
@@ -518,20 +517,13 @@ class Verification:
         sums_of_angles: bool = False,
         bits_matter: bool | None = None,
     ) -> None:
-        self._tape, self._kept_outputs = tape, kept_outputs
+        self._tape, self._seed, self._kept_outputs, self._count = tape, seed, kept_outputs, count
+        self._nonnegative, self._matter = nonnegative, True if kept_outputs else bits_matter
         self._last: tuple[Tape, Run] | None = None
-        self._count = count
-        #: The same at other numbers of points.
-        self._with_points: Callable[[int], Verification] = lambda points: Verification(
-            tape, seed, kept_outputs=kept_outputs, count=points, nonnegative=nonnegative,
-            sums_of_angles=sums_of_angles, bits_matter=bits_matter,
-        )  # fmt: skip
-        self._seed, self._matter = seed, True if kept_outputs else bits_matter
         self._at = Points(
             tape, seed, count, has_small=has_small, sums_of_angles=sums_of_angles, bits_matter=self._matter
         )
         deadline.check(RUN[0] + RUN[1] * self.points * len(tape))
-        self._nonnegative = nonnegative
         self._at.know_nonnegative(tape, nonnegative)
         self._run = self._at.run(tape)
 
@@ -616,7 +608,17 @@ class Verification:
         count = OF_DEPENDENT[min(dependent, len(OF_DEPENDENT) - 1)]
         if dependent >= len(OF_DEPENDENT):
             raise IncomparableError(range(len(self._tape.outputs)))
-        return self if count <= self.points else self._with_points(count)
+        if count <= self.points:
+            return self
+        return Verification(
+            self._tape,
+            self._seed,
+            kept_outputs=self._kept_outputs,
+            count=count,
+            nonnegative=self._nonnegative,
+            sums_of_angles=self._at.sums_of_angles,
+            bits_matter=self._matter,
+        )
 
     def equal(self, other: Tape) -> NDArray[np.bool_]:
         """Return True for each output of another tape that is defined at all points and what it was, (outputs,)."""
@@ -681,15 +683,6 @@ def _same_bits(one: Floats, two: Floats) -> NDArray[np.bool_]:
     """Return True for rows of the same doubles, zeros of either sign included, or of what is no number."""
     same: NDArray[np.bool_] = ((one == two) | (np.isnan(one) & np.isnan(two))).all(axis=1)
     return same
-
-
-def are_equal(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> bool:
-    """Return True if two tapes have the same outputs."""
-    try:
-        Verification(tape, seed, kept_outputs=kept_outputs).check(other)
-    except VerificationError:
-        return False
-    return True
 
 
 def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:

@@ -397,10 +397,7 @@ def by_rules(
     t4 = multiply(x0, t3)
     return t4
     """
-    if not isinstance(tape, Tape):
-        raise ArgumentError(f"tape is a {type(tape).__name__}; expected a Tape, such as trace(f, ...).tape")
-    if kept_outputs not in range(len(tape.outputs) + 1):
-        raise ArgumentError(f"kept_outputs is {kept_outputs!r}; the tape has {len(tape.outputs)} outputs")
+    check_tape(tape, kept_outputs)
     context = Context(Options()) if context is None else context
     effort = context.options.effort
     with context.paused():
@@ -439,6 +436,14 @@ def by_rules(
         return start
     context = context.having(seed=context.options.seed + 1)
     return by_rules(tape, context, kept_outputs=kept_outputs, rounds=rounds, original=original, retries=retries - 1)
+
+
+def check_tape(tape: object, kept_outputs: int) -> None:
+    """Raise an `ArgumentError` unless this is a tape with as many outputs."""
+    if not isinstance(tape, Tape):
+        raise ArgumentError(f"tape is a {type(tape).__name__}; expected a Tape, such as trace(f, ...).tape")
+    if kept_outputs not in range(len(tape.outputs) + 1):
+        raise ArgumentError(f"kept_outputs is {kept_outputs!r}; the tape has {len(tape.outputs)} outputs")
 
 
 class _Search:

@@ -50,7 +50,6 @@ SIN, COS = BY_NAME["sin"].code, BY_NAME["cos"].code
 ATTACH: Final = BY_NAME["attach"].code
 NOT, AND, OR = BY_NAME["logical_not"].code, BY_NAME["logical_and"].code, BY_NAME["logical_or"].code
 EQUAL, NOT_EQUAL = BY_NAME["equal"].code, BY_NAME["not_equal"].code
-MINIMUM, MAXIMUM = BY_NAME["minimum"].code, BY_NAME["maximum"].code
 #: Exponentials, which are 1 at 0, and logarithms, which are 0 at 1.
 EXP, EXP2, COSH = BY_NAME["exp"].code, BY_NAME["exp2"].code, BY_NAME["cosh"].code
 LOG, LOG2, LOG10 = BY_NAME["log"].code, BY_NAME["log2"].code, BY_NAME["log10"].code
