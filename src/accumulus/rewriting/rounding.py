@@ -446,5 +446,6 @@ class Limits:
             # at single points a bound may come from 0 · ∞
             off = np.where(np.isnan(bounds), np.abs(at - before) / UNIT, bounds)
             is_accurate = (off <= allowed + self._negligible) | np.isinf(limit) | ~self._generic | self._is_lost[k]
+            is_accurate |= times == math.inf  # not only where the limit is above 0
             is_wrong |= self._is_defined[k] & ~(np.isfinite(at) & is_accurate)
         return is_wrong
