@@ -34,7 +34,7 @@ from accumulus.resubstitution.compiled.reading_kernel import (
     ReadingState,
 )
 from accumulus.rewriting.equivalence import Run, Verification, constant_residues
-from accumulus.rewriting.rounding import LOST, SLACK, UNIT, RealPoints, Reals, run_at_points
+from accumulus.rewriting.rounding import LOST, SLACK, UNIT, RealPoints, Reals, of_outputs, run_at_points
 from accumulus.tape.folding import Folding
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import IN_SEARCH, OPERATIONS
@@ -244,12 +244,9 @@ class Values:
         first_definitions = self._defined()
         if not understood:
             return None
-        numbers = np.broadcast_to(np.array(tape.constants[::-1]).reshape(-1, 1), (len(tape.constants), reals.shape[1]))
-        at, uncertain = np.concatenate([reals, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
         meanings = state.meanings.tolist(), state.exact.tolist()
-        return Reading(
-            tape, *meanings, first_definitions, state.outputs.tolist(), at[tape.outputs], uncertain[tape.outputs]
-        )
+        outputs = state.outputs.tolist()
+        return Reading(tape, *meanings, first_definitions, outputs, *of_outputs(tape, reals, bounds))
 
     def pair(self, stop: Callable[[], bool]) -> None:
         """Find all sums, differences, products and quotients of two values that are another.

@@ -107,6 +107,13 @@ def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals
     return RealRuns(tape, len(points), span).at(points)
 
 
+def of_outputs(tape: Tape, at: Reals, bounds: Reals) -> tuple[Reals, Reals]:
+    """Return values and bounds of a tape's outputs, (outputs, points) each, given those of inputs and operations."""
+    numbers = np.tile(np.array(tape.constants[::-1]).reshape(-1, 1), at.shape[1])
+    at, bounds = np.concatenate([at, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
+    return at[tape.outputs], bounds[tape.outputs]
+
+
 def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
     """Return values and bounds rounded to a type: overflow is infinite, underflow loses digits."""
     size = np.abs(values)
@@ -416,10 +423,7 @@ class Limits:
     @classmethod
     def of(cls, tape: Tape, points: RealPoints) -> Limits:
         """Return the errors of one program."""
-        at, bounds = run_at_points(tape, points.at, points.span)
-        numbers = np.tile(np.array(tape.constants[::-1]).reshape(-1, 1), len(points.at))
-        at, bounds = np.concatenate([at, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
-        return cls(points, [(at[tape.outputs], bounds[tape.outputs])])
+        return cls(points, [of_outputs(tape, *run_at_points(tape, points.at, points.span))])
 
     def worse(self, tape: Tape, times: float = WORSE) -> list[int]:
         """Return the outputs of a program that have another value anywhere, or a much larger error bound.
