@@ -461,6 +461,11 @@ def off(found: Any, true: Any) -> Floats:
 
 # Held against the plain program --------------------------------------------------------------------------------------
 
+#: Options of the program without rewriting.
+PLAINLY: Final[Mapping[str, Any]] = {
+    **{"optimise": False, "exact_order": True, "target": "numpy", "effort": "fast", "time_limit": 0.0},
+    **{"check": False, "cache": False, "progress": False},
+}
 #: Times the plain program's error that is allowed, and units in the last place beside it.
 TIMES: Final = 4.0
 UNITS: Final = 4.0

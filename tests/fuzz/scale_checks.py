@@ -24,7 +24,7 @@ from __future__ import annotations
 import random
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,7 +33,7 @@ from typing import Any, Final
 
 import numpy as np
 from checking import Outcome, Steps
-from duals import NAMES, TINY, UNIT, UNITS, At, Floats, OutOfRangeError, function_of, mp, off
+from duals import NAMES, PLAINLY, TINY, UNIT, UNITS, At, Floats, OutOfRangeError, function_of, mp, off
 from scales import Scaled, far_points, random_scaled
 from with_jax import MISSING
 
@@ -68,10 +68,6 @@ KINDS: Final = (
     "crash",
 )
 FAILED: Final = ("warned", "less accurate", "wrong", "not finite", "crash")
-PLAINLY: Final[Mapping[str, Any]] = {
-    **{"optimise": False, "exact_order": True, "target": "numpy", "effort": "fast", "time_limit": 0.0},
-    **{"check": False, "cache": False, "progress": False},
-}
 
 
 @dataclass

@@ -143,7 +143,7 @@ def test_infinity_stays_in_comparisons():
 
 
 #: Rational weights lose a part of what values gain, for their bounds on rounding.
-LOST = pytest.mark.xfail(strict=False, reason="limits on rounding cost a part of the gain")
+LOST = pytest.mark.xfail(strict=True, reason="limits on rounding cost a part of the gain")
 
 
 @pytest.mark.parametrize("name", ["robot_arm", pytest.param("nurbs_point", marks=LOST), "four_body"])

@@ -30,6 +30,7 @@ sys.path.append(str(Path(__file__).parents[1] / "rewriting"))
 
 from expressions import written
 from interpreted import changed, on_texts, texts
+from two_parts import inverse, product
 
 PAIRS = texts("resubstitution", pairs_kernel="pairs_kernel")
 READING = texts("resubstitution", reading_kernel="reading_kernel")
@@ -39,15 +40,6 @@ def values_of(base, seed=0, count=3):
     """Values of a program at a few points."""
     check = Verification(base, seed, count=count, has_small=True)
     return Values(base, check, points_of(base, None, np.random.default_rng(seed)))
-
-
-def product(x, y, p):
-    return (x[0] * y[0] - x[1] * y[1]) % p, (x[0] * y[1] + x[1] * y[0]) % p
-
-
-def inverse(x, p):
-    over = pow(x[0] * x[0] + x[1] * x[1], -1, p)
-    return x[0] * over % p, -x[1] * over % p
 
 
 def pairs_by_plain_python(values):
@@ -189,18 +181,18 @@ MUTANTS = {
     # pairs and helpers
     "keys are those of one sign": (
         "pairs",
-        "real, imaginary = SMALL_PRIME - real, minus(imaginary, SMALL_PRIME)",
+        "real, imaginary = minus(real, SMALL_PRIME), minus(imaginary, SMALL_PRIME)",
         "pass",
     ),
     "keys turn one part": (
         "pairs",
-        "real, imaginary = SMALL_PRIME - real, minus(imaginary, SMALL_PRIME)",
-        "real = SMALL_PRIME - real",
+        "real, imaginary = minus(real, SMALL_PRIME), minus(imaginary, SMALL_PRIME)",
+        "real = minus(real, SMALL_PRIME)",
     ),
     "keys without a real part have a sign": (
         "pairs",
-        "return min(imaginary, minus(imaginary, SMALL_PRIME)) << SMALL_BITS",
-        "return imaginary << SMALL_BITS",
+        "if is_turned(real, imaginary, SMALL_PRIME):",
+        "if is_turned(real, 0, SMALL_PRIME):",
     ),
     "products at the first point have one part": (
         "pairs",
@@ -209,13 +201,8 @@ MUTANTS = {
     ),
     "products at the first point take i² for one": (
         "pairs",
-        "real = plus(small_times(a, c), minus(small_times(b, d), SMALL_PRIME), SMALL_PRIME)",
+        "real = difference(small_times(a, c), small_times(b, d), SMALL_PRIME)",
         "real = plus(small_times(a, c), small_times(b, d), SMALL_PRIME)",
-    ),
-    "products have one part": (
-        "pairs",
-        "imaginary = plus(times(a, d, prime, reciprocal), times(b, c, prime, reciprocal), prime)",
-        "imaginary = 0",
     ),
     "one point is looked at": (
         "pairs",
@@ -225,12 +212,12 @@ MUTANTS = {
     "sums are differences": (
         "pairs",
         "        if way == SUM:\n            a, b = plus(a, c, prime), plus(b, d, prime)",
-        "        if way == SUM:\n            a, b = plus(a, minus(c, prime), prime), plus(b, d, prime)",
+        "        if way == SUM:\n            a, b = difference(a, c, prime), plus(b, d, prime)",
     ),
     "quotients are products": (
         "pairs",
-        "            x, y = _product(x, y, c, d, prime, reciprocal)",
-        "            a, b = _product(a, b, c, d, prime, reciprocal)",
+        "            x, y = product(x, y, c, d, prime, reciprocal)",
+        "            a, b = product(a, b, c, d, prime, reciprocal)",
     ),
     "negatives are no matches": (
         "pairs",
@@ -263,18 +250,13 @@ MUTANTS = {
     ),
     "differences are of the second": (
         "pairs",
-        "real, imaginary = plus(a, minus(c, SMALL_PRIME), SMALL_PRIME), plus(b, minus(d, SMALL_PRIME), SMALL_PRIME)",
-        "real, imaginary = plus(c, a, SMALL_PRIME), plus(b, minus(d, SMALL_PRIME), SMALL_PRIME)",
+        "_look_up(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), DIFFERENCE",
+        "_look_up(state, plus(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), DIFFERENCE",
     ),
-    "reciprocals are not conjugate": (
+    "reciprocals are those of one part": (
         "pairs",
-        "small_times(minus(imaginary, SMALL_PRIME), inverse)",
-        "small_times(imaginary, inverse)",
-    ),
-    "reciprocals are of one part": (
-        "pairs",
-        "norm = plus(small_times(real, real), small_times(imaginary, imaginary), SMALL_PRIME)",
-        "norm = small_times(real, real)",
+        "state.inverse_imaginary[node] = inverse(real, imaginary, SMALL",
+        "state.inverse_imaginary[node] = inverse(real, 0, SMALL",
     ),
     "leaves have definitions": (
         "pairs",
@@ -330,17 +312,20 @@ MUTANTS = {
     ),
     "helpers are sums for differences": (
         "helpers",
-        "plus(b, minus(d, SMALL_PRIME), SMALL_PRIME), DIFFERENCE, i, j)",
-        "plus(b, minus(d, SMALL_PRIME), SMALL_PRIME), SUM, i, j)",
+        "_offer(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), DIFFERENCE, i, j)",
+        "_offer(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), SUM, i, j)",
     ),
     # reading
-    "the sign is that of one part": (
+    "values without a real part have one sign": (
         "reading",
-        "    if real == 0:\n        return 1 if 2 * imaginary < prime else -1\n",
-        "",
+        "return -1 if is_turned(real, imaginary, prime) else 1",
+        "return -1 if is_turned(real, 0, prime) else 1",
     ),
-    "values without a real part have one sign": ("reading", "return 1 if 2 * imaginary < prime else -1", "return 1"),
-    "values have one sign, of reading": ("reading", "return 1 if 2 * real < prime else -1", "return 1"),
+    "values have one sign, of reading": (
+        "reading",
+        "return -1 if is_turned(real, imaginary, prime) else 1",
+        "return 1",
+    ),
     "values in one slot are one": (
         "reading",
         "if real != state.value_real[node * count + p] or imaginary != state.value_imaginary[node * count + p]:",

@@ -123,6 +123,8 @@ def test_constants_stand_for_exact_values(folder):
         lambda exact: [],  # the double is another number than the product
         lambda exact: [(float.fromhex(exact[0][0]).hex(), "0x1", "0x3")],  # not next to the double
         lambda exact: [(exact[0][0], exact[0][1], "0x0")],
+        lambda exact: [("inf", *exact[0][1:])],
+        lambda exact: [("0x1p9999", *exact[0][1:])],
         lambda exact: [exact[0][:2]],
         lambda exact: None,
     ],

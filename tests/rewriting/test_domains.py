@@ -35,6 +35,8 @@ def wider(before: str, after: str, seed: int = 0) -> list[int]:
 ACCEPTED = {
     # divisors
     "a divisor that cancels": ("a * b / b", "a"),
+    "a finite sum of quotients within a function": ("atan(a + 2 / (2 / b))", "atan(2 / (2 / b) + a)"),
+    "a finite sum of quotients as a divisor": ("c / (a - 1 / (1 / b))", "c / (a - b)"),
     "a divisor as before": ("a * b / (c + d)", "b * (a / (d + c))"),
     "a negative divisor": ("a / (c - d)", "-a / (d - c)"),
     "divisors together": ("a / b / c", "a / (b * c)"),

@@ -21,12 +21,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreted import changed, on_texts, texts
 from strategies import tapes
+from two_parts import Number, inverse, product
 
 from accumulus.errors import VerificationError
 from accumulus.rewriting import equivalence
 from accumulus.rewriting.compiled.exact_kernel import LARGEST_POWER
 from accumulus.rewriting.compiled.fields import PRIME_BITS, SMALL_PRIME, UNDEFINED
-from accumulus.rewriting.equivalence import DifferentError, Points, Verification, is_prime, primes, residues
+from accumulus.rewriting.equivalence import (
+    DifferentError,
+    Points,
+    Verification,
+    constant_residues,
+    is_prime,
+    primes,
+)
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import SELECT, Tape
 
@@ -58,17 +66,6 @@ def running(sources: Mapping[str, str] | None) -> AbstractContextManager[None]:
 
 
 # Numbers of the field, by Python's integers ---------------------------------------------------------------------------
-
-Number = tuple[int, int]  # a + b·i
-
-
-def product(x: Number, y: Number, p: int) -> Number:
-    return (x[0] * y[0] - x[1] * y[1]) % p, (x[0] * y[1] + x[1] * y[0]) % p
-
-
-def inverse(x: Number, p: int) -> Number:
-    over = pow(x[0] * x[0] + x[1] * x[1], -1, p)
-    return x[0] * over % p, -x[1] * over % p
 
 
 def power(x: Number, n: int, p: int) -> Number:
@@ -291,7 +288,7 @@ SPECIAL += [2.0**52, 2.0**53 - 1.0, 2.0**53, 2.0**61, 1e300, 1e-300, math.pi, 2.
 
 
 def check_residues(numbers: list[float], modulo: list[int]) -> None:
-    made = residues(numbers, None, modulo)
+    made = constant_residues(numbers, None, modulo)
     for row, number in zip(made.tolist(), numbers, strict=True):
         if not math.isfinite(number):
             assert row == [UNDEFINED] * len(modulo)
@@ -840,28 +837,29 @@ MUTANTS = {
     "negative numbers are positive": ("return minus(result, prime) if number < 0.0 else result", "return result"),
     # parts
     "products of two parts have one": (
-        "imaginary = plus(times(a, d, prime, reciprocal), times(b, c, prime, reciprocal), prime)\n"
-        "    _put(state, at, real, imaginary)\n\n\n@compiled\ndef _invert",
-        "pass\n    _put(state, at, real, imaginary)\n\n\n@compiled\ndef _invert",
+        "imaginary = plus(times(a, d, prime, reciprocal), times(b, c, prime, reciprocal), prime)",
+        "pass",
     ),
     "products take i² for one": (
-        "real = plus(real, minus(times(b, d, prime, reciprocal), prime), prime)\n"
-        "        imaginary = plus(times(a, d, prime, reciprocal), times(b, c",
-        "real = plus(real, times(b, d, prime, reciprocal), prime)\n"
-        "        imaginary = plus(times(a, d, prime, reciprocal), times(b, c",
+        "real = difference(real, times(b, d, prime, reciprocal), prime)",
+        "real = plus(real, times(b, d, prime, reciprocal), prime)",
     ),
     "products exist without a factor": (
-        "if a < 0 or c < 0:\n        _put(state, at, UNDEFINED, 0)\n        return\n    real, imaginary = times(a, c",
-        "if a < 0:\n        _put(state, at, UNDEFINED, 0)\n        return\n    real, imaginary = times(a, c",
+        "if a < 0 or c < 0:\n        _put(state, at, UNDEFINED, 0)\n        return\n    real, imaginary = product(a, b",
+        "if a < 0:\n        _put(state, at, UNDEFINED, 0)\n        return\n    real, imaginary = product(a, b",
     ),
     "zero has a reciprocal": ("if a < 0 or (a == 0 and b == 0):", "if a < 0:"),
     "what has no real part has no reciprocal": ("if a < 0 or (a == 0 and b == 0):", "if a <= 0:"),
     "reciprocals are not conjugate": (
-        "times(minus(b, prime), inverse, prime, reciprocal))",
-        "times(b, inverse, prime, reciprocal))",
+        "times(minus(b, prime), over, prime, reciprocal)",
+        "times(b, over, prime, reciprocal)",
+    ),
+    "reciprocals are of one part": (
+        "norm = plus(times(a, a, prime, reciprocal), times(b, b, prime, reciprocal), prime)\n    over",
+        "norm = times(a, a, prime, reciprocal)\n    over",
     ),
     # roots
-    "roots have one sign": ("is_turned = (chance >> 20) & 1", "is_turned = 0"),
+    "roots have one sign": ("is_other = (chance >> 20) & 1", "is_other = 0"),
     "roots that do not exist are zero": ("        _put(state, at, chance, 0)\n", "        _put(state, at, 0, 0)\n"),
     "roots that do not exist are not counted": ("state.missing[p] += 1", "pass"),
     "roots that are not there are those of the negative": (
@@ -896,12 +894,12 @@ MUTANTS = {
         "    if exponent < 0:\n        pass",
     ),
     "powers of two parts have one": (
-        "base_real, base_imaginary = plus(a, minus(b, prime), prime), plus(c, c, prime)",
-        "base_real, base_imaginary = plus(a, minus(b, prime), prime), c",
+        "base_real, base_imaginary = product(base_real, base_imaginary, base_real,",
+        "base_real, base_imaginary = product(base_real, 0, base_real,",
     ),
-    "powers lose a sign": (
-        "real, imaginary = plus(a, minus(b, prime), prime), plus(c, d, prime)",
-        "real, imaginary = plus(a, b, prime), plus(c, d, prime)",
+    "powers lose a part": (
+        "real, imaginary = product(real, imaginary, base_real,",
+        "real, imaginary = product(real, 0, base_real,",
     ),
     "large powers are one": (
         "POWER, state.real[i], state.imaginary[i], bits_of(exponent), 0)",
@@ -926,7 +924,7 @@ MUTANTS = {
         "above = plus(t, t, prime) if code == SIN else",
         "above = times(t, t, prime, reciprocal) if code == SIN else",
     ),
-    "cosines are sines": ("else plus(1, minus(square, prime), prime)\n    # 1 +", "else plus(t, t, prime)\n    # 1 +"),
+    "cosines are sines": ("else difference(1, square, prime)\n    # 1 +", "else plus(t, t, prime)\n    # 1 +"),
     "the circle has another radius": (
         "below = raised(plus(1, square, prime), prime - 2",
         "below = raised(plus(2, square, prime), prime - 2",
@@ -935,11 +933,11 @@ MUTANTS = {
     "differences of angles are sums": ("b = minus(b, prime) if second < 0 else b", "b = b + 0"),
     "negatives of angles are angles": ("a = minus(a, prime) if first < 0 else a", "a = a + 0"),
     "tangents of sums have no divisor": (
-        "inverse = raised(below, prime - 2, prime, reciprocal)\n        _put(state, at, times(plus(a",
-        "inverse = 1\n        _put(state, at, times(plus(a",
+        "over = raised(below, prime - 2, prime, reciprocal)\n        _put(state, at, times(plus(a",
+        "over = 1\n        _put(state, at, times(plus(a",
     ),
     "tangents of sums are those of differences": (
-        "below = plus(1, minus(times(a, b, prime, reciprocal), prime), prime)",
+        "below = difference(1, times(a, b, prime, reciprocal), prime)",
         "below = plus(1, times(a, b, prime, reciprocal), prime)",
     ),
     # branches
@@ -952,12 +950,12 @@ MUTANTS = {
         "_put(state, at, real, imaginary)",
     ),
     "parts of branches are lost": (
-        "real, imaginary = times(c, a, prime, reciprocal), times(c, b, prime, reciprocal)\n    if d",
-        "real, imaginary = times(c, a, prime, reciprocal), 0\n    if d",
+        "real, imaginary = product(a, b, c, d, prime, state.reciprocals[p])",
+        "real, imaginary = product(a, 0, c, d, prime, state.reciprocals[p])",
     ),
     "branches exist without the other": ("if a < 0 or e < 0 or c < 0:", "if a < 0 or c < 0:"),
     "not is the same": (
-        "_put(state, at, UNDEFINED if a < 0 else plus(1, minus(a, prime), prime), minus(b, prime))",
+        "_put(state, at, UNDEFINED if a < 0 else difference(1, a, prime), minus(b, prime))",
         "_put(state, at, a, b)",
     ),
     "or is and": ("if code == OR and state.real[at] >= 0:", "if False:"),
@@ -968,7 +966,7 @@ MUTANTS = {
         "return _chance(state, p, code, minus(a, prime), minus(b, prime), 0, 0)",
     ),
     "odd functions are none": (
-        "    if _is_turned(a, b, prime):\n        return minus(",
+        "    if is_turned(a, b, prime):\n        return minus(",
         "    if False:\n        return minus(",
     ),
     "symmetric functions do not see the second part": (
@@ -983,10 +981,10 @@ MUTANTS = {
     "exponentials of zero are none": ("    if a == 0 and code in (EXP, EXP2, COSH):\n        return 1\n", ""),
     "logarithms of one are none": ("return 0 if a == 1 and code in (LOG, LOG2, LOG10) else -1", "return -1"),
     "functions of values with two parts are known": ("    if b != 0:\n        return -1\n", ""),
-    "even functions are none": ("if arity == 1 and properties & EVEN and _is_turned(a, b, prime):", "if False:"),
+    "even functions are none": ("if arity == 1 and properties & EVEN and is_turned(a, b, prime):", "if False:"),
     "all functions are even": (
-        "if arity == 1 and properties & EVEN and _is_turned(a, b, prime):",
-        "if arity == 1 and _is_turned(a, b, prime):",
+        "if arity == 1 and properties & EVEN and is_turned(a, b, prime):",
+        "if arity == 1 and is_turned(a, b, prime):",
     ),
     "no function commutes": (
         "if properties & COMMUTATIVE and (c < a or (c == a and d < b)):\n            a, b, c, d",
@@ -1001,7 +999,7 @@ MUTANTS = {
         "    if a < 0:\n        _put(state, at, UNDEFINED, 0)\n        return\n    result = _known(",
     ),
     "differences are sums": (
-        "_put(state, at, plus(a, minus(c, prime), prime), plus(b, minus(d, prime), prime))\n    elif code == MULTIPLY",
+        "_put(state, at, difference(a, c, prime), difference(b, d, prime))\n    elif code == MULTIPLY",
         "_put(state, at, plus(a, c, prime), plus(b, d, prime))\n    elif code == MULTIPLY",
     ),
     "sums exist without a term": (
@@ -1038,8 +1036,8 @@ MUTANTS = {
     ),
     "jumps of doubles are even": ("value = minus(value, state.primes[p]) if sign < 0 else value", "value = value + 0"),
     "not equal is equal, of doubles": (
-        "        if code == NOT_EQUAL:\n            value = plus(",
-        "        if False:\n            value = plus(",
+        "        if code == NOT_EQUAL:\n            value = difference(",
+        "        if False:\n            value = difference(",
     ),
     "equality of doubles has an order": ("        if code in (EQUAL, NOT_EQUAL) and other < one:", "        if False:"),
     # comparisons of values

@@ -17,7 +17,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from duals import NAMES, At, function_of
+from duals import NAMES, PLAINLY, At, function_of
 
 import accumulus as acc
 from accumulus.errors import AccumulusError
@@ -25,10 +25,6 @@ from accumulus.errors import AccumulusError
 #: Entries of arrays that become loops, whose bodies are given no points.
 LONG = 512
 QUICK = {"cache": False, "progress": False}
-PLAIN = {
-    **{"optimise": False, "exact_order": True, "target": "numpy", "effort": "fast", "time_limit": 0.0},
-    **{"check": False, **QUICK},
-}
 
 
 @dataclass(frozen=True)
@@ -302,7 +298,7 @@ WAYS = ("calls", "jacobian", "map", "arrays", "jax")
 PAIRS = [(name, way) for name, case in CASES.items() for way in WAYS if way != "arrays" or case.elementwise]
 #: What is less accurate than plainly, by the ways: its errors cancel plainly, which bounds on errors do not know.
 FAILS = {"S4 polygon about its mean": "map"}
-LESS_ACCURATE = pytest.mark.xfail(strict=False, reason="running bounds do not know that errors cancel")
+LESS_ACCURATE = pytest.mark.xfail(strict=True, reason="running bounds do not know that errors cancel")
 
 
 def chosen(name: str, way: str) -> list[str]:
@@ -364,7 +360,7 @@ def test_far_from_where_they_are_prepared_derivatives_are_right(name, way, tmp_p
     source = case.source(chosen(name, way))
     f, in_digits = function_of(source), function_of(source, NAMES)
     points = [case.first, *case.later]
-    plain = acc.value_and_jacobian(f, **PLAIN)
+    plain = acc.value_and_jacobian(f, **PLAINLY)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         expected = tables(*zip(*[plain(np.array(x)) for x in points], strict=True))

@@ -513,7 +513,7 @@ class Derivative:
                     else:
                         program = cases.add(built, self._options.most_cases)
         if cases is None or program is None:  # another thread has recorded with other values
-            return self._compiled(examples, first, shared, points)
+            return self._compiled(examples, first, shared, points, others)
         self._last = cases, program
         return cases, program
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -34,7 +34,7 @@ from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.domains import Assumed
 from accumulus.rewriting.equivalence import Verification
-from accumulus.rewriting.optimise import Rounds, by_rules, sketch
+from accumulus.rewriting.optimise import Rounds, by_rules, check_tape, sketch
 from accumulus.rewriting.polynomials import multiplied_out
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.tape.columns import references_in
@@ -168,26 +168,18 @@ def rewrite(
     notes = {} if notes is None else notes
     stages: list[tuple[str, int]] = notes.setdefault("stages", [])
     effort, seed = context.options.effort, context.options.seed
+    check_tape(tape, kept_outputs)
     # values with infinite numbers have no digits to be compared by: inf // x is infinite at 0, and no number elsewhere
-    is_finite = False
-    if isinstance(tape, Tape):
-        tape, is_finite = _with_finite_numbers(with_folding(tape), kept_outputs)
-    bounded = _with_bounded_comparisons(tape) if isinstance(tape, Tape) and not is_finite else None
+    tape, is_finite = _with_finite_numbers(with_folding(tape), kept_outputs)
+    bounded = None if is_finite else _with_bounded_comparisons(tape)
     if bounded is not None:
-
-        def others() -> Iterator[Tape]:
-            for other in alternatives():
-                alternative = _with_bounded_comparisons(other)
-                if alternative is not None:
-                    yield alternative
-
         made = rewrite(
             bounded,
             context,
             kept_outputs=kept_outputs,
             rounds=rounds,
             points=points,
-            alternatives=others,
+            alternatives=lambda: filter(None, map(_with_bounded_comparisons, alternatives())),
             notes=notes,
             assumed=assumed,
         )
@@ -195,8 +187,8 @@ def rewrite(
         if unbounded is not None:
             return unbounded
         stages.clear()
-    original = Original(tape, context, points, kept_outputs, assumed=assumed) if isinstance(tape, Tape) else None
-    if original is not None and assumed:
+    original = Original(tape, context, points, kept_outputs, assumed=assumed)
+    if assumed:
         tape = original.shortened
 
     def rewritten(effort: Effort, tape: Tape, turn: int) -> Tape:
@@ -208,7 +200,7 @@ def rewrite(
         is_usual = is_finite and not kept_outputs and rounds in (None, Rounds())
         # resubstitution must not delay the first results
         is_brief = is_usual and BRIEF[0] <= tape.operations <= BRIEF[1]
-        if is_brief and context.left > ROUND * tape.operations and original is not None:
+        if is_brief and context.left > ROUND * tape.operations:
             result = resubstitute_once(tape, context.having(effort="balanced"), original)
             stages.append(("rules and resubstitution", result.operations))
         else:
@@ -238,7 +230,6 @@ def rewrite(
         of_sums = with_sums_of_angles(start, kept_outputs)
         if of_sums is not None:
             original = Original(tape, context, points, kept_outputs, sums_of_angles=True, assumed=assumed)
-        assert original is not None
         by_value = Resubstitution(original, kept_outputs, seed)
         sources, pool = [tape], [rewritten("balanced", tape, 1)]
         for other in chain((of_sums,), alternatives()):
@@ -260,7 +251,7 @@ def rewrite(
             cheapest = by_value.cheapest(
                 programs, moves, context, seed + turn, is_last=is_last, has_helpers=has_helpers
             )
-            cheapest = cheapest if original is not None and original.accepts(cheapest) else best
+            cheapest = cheapest if original.accepts(cheapest) else best
             again = rewritten("balanced", cheapest, turn)
             best = min(best, cheapest, again, key=cost)
             pool[turn % len(pool)] = rewritten("balanced", sources[turn % len(pool)], turn + 2)
@@ -369,14 +360,14 @@ TRIED: Final = 1.35
 DECIDED: Final = 70
 
 
-def from_polynomials(tape: Tape, simplified: Tape, context: Context, original: Original | None = None) -> Tape | None:
+def from_polynomials(tape: Tape, simplified: Tape, context: Context, original: Original) -> Tape | None:
     """Return the multiplied-out program, rewritten by rules; None if it is no shorter.
 
     Args:
         tape: tape to multiply out.
         simplified: the tape as rewritten by rules without multiplying out.
         context: options and deadline.
-        original: original program, whose outputs the result has to keep; by default the given tape.
+        original: original program, whose outputs the result has to keep.
     """
     start = canonical(with_folding(tape))
     context.spend(MULTIPLIED * start.operations)
@@ -387,7 +378,6 @@ def from_polynomials(tape: Tape, simplified: Tape, context: Context, original: O
     # later stages remove most changes of sign
     if rough.operations - rough.codes.count(NEGATIVE) >= simplified.operations:
         return None
-    original = original or Original(start, context, None)
     if not original.is_same(rough):
         return None
     context.spend(ROUNDED)
@@ -598,7 +588,7 @@ def stored_tape(
         stored.folding = originals[0].start.folding
         _note_exact(stored, notes["exact"])
         may_be = stored.operations <= originals[0].start.operations and any(each.accepts(stored) for each in originals)
-    except (ValueError, KeyError, TypeError, ZeroDivisionError, RecursionError):
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         return None
     return (stored, notes) if may_be and isinstance(notes, dict) else None
 

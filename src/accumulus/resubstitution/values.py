@@ -33,8 +33,8 @@ from accumulus.resubstitution.compiled.reading_kernel import (
     Made,
     ReadingState,
 )
-from accumulus.rewriting.equivalence import Run, Verification, residues
-from accumulus.rewriting.rounding import LOST, SLACK, UNIT, RealPoints, Reals, run_at_points
+from accumulus.rewriting.equivalence import Run, Verification, constant_residues
+from accumulus.rewriting.rounding import LOST, SLACK, UNIT, RealPoints, Reals, of_outputs, run_at_points
 from accumulus.tape.folding import Folding
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
 from accumulus.tape.operations import IN_SEARCH, OPERATIONS
@@ -244,12 +244,9 @@ class Values:
         first_definitions = self._defined()
         if not understood:
             return None
-        numbers = np.broadcast_to(np.array(tape.constants[::-1]).reshape(-1, 1), (len(tape.constants), reals.shape[1]))
-        at, uncertain = np.concatenate([reals, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
         meanings = state.meanings.tolist(), state.exact.tolist()
-        return Reading(
-            tape, *meanings, first_definitions, state.outputs.tolist(), at[tape.outputs], uncertain[tape.outputs]
-        )
+        outputs = state.outputs.tolist()
+        return Reading(tape, *meanings, first_definitions, outputs, *of_outputs(tape, reals, bounds))
 
     def pair(self, stop: Callable[[], bool]) -> None:
         """Find all sums, differences, products and quotients of two values that are another.
@@ -331,7 +328,7 @@ class Values:
     def _residues(self, constants: Reals, folding: Folding | None) -> Integers:
         """Return the residues of the magnitudes of constants at all points, (constants · points,)."""
         modulo, which = np.unique(self._check.modulo, return_inverse=True)
-        return residues(np.abs(constants).tolist(), folding, modulo.tolist())[:, which].reshape(-1)
+        return constant_residues(np.abs(constants).tolist(), folding, modulo.tolist())[:, which].reshape(-1)
 
     def _reserve(self, more: int) -> None:
         """Grow the arrays to hold `more` further values, and as many forms."""

@@ -18,6 +18,8 @@ is a condition that holds always. Overflow is no condition: it is judged at poin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -64,7 +66,7 @@ _ALWAYS: Final = _TOTAL | _BOUNDED | _BOUNDED_AT_ONE_END | _OF_ANYTHING
 #: Operations that may be numbers where an argument is none.
 _HIDING: Final = _OF_ANYTHING | _codes("hypot power")
 _LOGARITHMS: Final = _codes("log log2 log10")
-_SQRT, _ABS, _HYPOT, _MAXIMUM, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "abs", "hypot", "maximum", "attach"))
+_SQRT, _ABS, _MAXIMUM, _ATTACH = (BY_NAME[name].code for name in ("sqrt", "abs", "maximum", "attach"))
 #: Functions whose values are never negative; exponentials may underflow to zero.
 _NONNEGATIVE: Final = _codes("sqrt abs hypot exp exp2 cosh erfc")
 _COSH: Final = BY_NAME["cosh"].code
@@ -234,8 +236,8 @@ class Domains:
                         own |= 1 << self._bit(condition)
                         if condition.kind in (POSITIVE, NONNEGATIVE):  # a logarithm is infinite at 0
                             of_signs |= 1 << self._bit(condition._replace(kind=NONNEGATIVE))
-                signs[r] = of_signs | (0 if code in _OF_ANYTHING else _union(signs, arguments))
-                within[r] = own | _union(within, arguments)
+                signs[r] = of_signs | (0 if code in _OF_ANYTHING else _union(signs[a] for a in arguments))
+                within[r] = own | _union(within[a] for a in arguments)
                 finite[r] = own | self._inner(numbered, r, arguments, finite, hidden)
             definition = _Definition(code, tuple(of[a] for a in arguments), within[r])
             self._definitions.setdefault(of[r], []).append(definition)
@@ -247,19 +249,19 @@ class Domains:
         code = tape.codes[r]
         exponent = tape.value_of(tape.second[r]) if code == POWER and tape.second[r] < 0 else 0.0
         if code in _FINITE_OF_FINITE or (code == POWER and exponent > 0.0):
-            return _union(finite, arguments)
+            return _union(finite[a] for a in arguments)
         if code == DIVIDE:
             total = finite[arguments[0]] | hidden.number(arguments[1])
             for value in hidden.dividends(arguments[1]):  # a divisor 0/b is 0, or no number
                 total |= 1 << self._bit(Condition(NONZERO, 0, (value,)))
             return total
         if code in _BOUNDED_AT_ONE_END:
-            inner = _union(finite, arguments)
+            inner = _union(finite[a] for a in arguments)
             return hidden.function(r, inner) if inner else 0
         # a power of exponent 0 is 1, whatever the base
         if code in _OF_ANYTHING or (code == POWER and exponent == 0.0):
-            return _union_of(hidden.same(a) for a in arguments)
-        return _union_of(hidden.number(a) for a in arguments)
+            return _union(hidden.same(a) for a in arguments)
+        return _union(hidden.number(a) for a in arguments)
 
     def of_branches(
         self, tape: Tape, r: int, of: Sequence[int], bits: Callable[[int], int], *, is_original: bool
@@ -344,7 +346,7 @@ class Domains:
 
     def bits_with(self, conditions: Iterable[Condition]) -> int:
         """Return the bits of conditions, in any branches."""
-        return _union_of(self._with.get(each, 0) for each in conditions)
+        return _union(self._with.get(each, 0) for each in conditions)
 
     def unsigned(self, value: int) -> int:
         """Return the number of a value or its negative, whichever comes first."""
@@ -433,13 +435,13 @@ class _Forms:
         return _Form(1, ((self._atom(code, *values, *map(self._plain, arguments)), 1),))
 
     def sum(self, terms: Iterable[_Form], unsigned: int) -> _Form | None:
-        """Return the form of a sum of a value that is given; None if it has too many terms."""
+        """Return the form of a sum with infinite terms, of a value that is given; None if it has too many terms."""
         infinite: list[_Form] = []
         for each in map(self._plain, terms):
             atom = each.factors[0][0] if len(each.factors) == 1 and each.factors[0][1] > 0 else -1
             if atom in self._terms:
                 infinite += (_Form(each.sign * term.sign, term.factors) for term in self._terms[atom])
-            elif self._are_infinite(each.factors):
+            elif self.infinite_factors(each):
                 infinite.append(each)
         infinite.sort(key=lambda form: (form.factors, form.sign))
         if len(infinite) > LONGEST:
@@ -451,13 +453,13 @@ class _Forms:
         self._terms[bare], self._bare[atom] = of_terms, bare
         return _Form(turned, ((atom, 1),))
 
-    def _are_infinite(self, factors: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    def infinite_factors(self, form: _Form) -> list[tuple[int, int]]:
         """Return the factors that may be infinite."""
-        return [(atom, side) for atom, side in factors if side < 0 or atom not in self._of_values]
+        return [(atom, side) for atom, side in form.factors if side < 0 or atom not in self._of_values]
 
     def _plain(self, form: _Form) -> _Form:
         """Return a form without the value of a sum, if it does not matter where that is zero."""
-        infinite = set(self._are_infinite(form.factors))
+        infinite = set(self.infinite_factors(form))
         if len(infinite) == 1 and all(atom in self._bare and side > 0 for atom, side in infinite):
             factors = [(self._bare.get(atom, atom), side) for atom, side in form.factors]
             return _Form(form.sign, tuple(sorted(factors)))
@@ -505,7 +507,8 @@ class _Hidden:
         """
         tape, make, signs = self._numbered.tape, self._domains.forms, self._needs.signs
         forms = [make.of_function(tape.codes[r], [self._form(k, a) for a in tape.arguments(r)], ()) for k in (0, 1)]
-        return self._domains.as_it_was(NUMBER, forms, inner, self._is_original) | _union(signs, tape.arguments(r))
+        of_signs = _union(signs[a] for a in tape.arguments(r))
+        return self._domains.as_it_was(NUMBER, forms, inner, self._is_original) | of_signs
 
     def dividends(self, reference: int) -> list[int]:
         """Return finite factors of a divisor that is not known to be finite."""
@@ -527,7 +530,7 @@ class _Hidden:
             forms = (self._form(0, r), self._form(1, r))
             bits[r] = self._domains.as_it_was(kind, forms, self._needs.finite[r], self._is_original)
             if kind == NUMBER:
-                bits[r] |= self._needs.signs[r] | _union_of(bits[a] for a in self._parts(kind, r))
+                bits[r] |= self._needs.signs[r] | _union(bits[a] for a in self._parts(kind, r))
         return bits[reference]
 
     def _parts(self, kind: int, r: int) -> list[int]:
@@ -567,7 +570,10 @@ class _Hidden:
             made = make.product(forms[arguments[0]], make.inverse(forms[arguments[1]]))
         elif code in (ADD, SUBTRACT):
             turned = make.product(forms[arguments[1]], make.of_number(1.0 if code == ADD else -1.0))
-            made = make.sum((forms[arguments[0]], turned), unsigned[r])
+            terms = forms[arguments[0]], turned
+            if not any(map(make.infinite_factors, terms)):  # 1/(1/x) is x, even where x is 0
+                return self._domains.finite_form(self._numbered, r)
+            made = make.sum(terms, unsigned[r])
         elif code == POWER and arguments[1] < 0 and abs(tape.value_of(arguments[1])) in (2.0, 3.0, 4.0):
             exponent, base = tape.value_of(arguments[1]), forms[arguments[0]]
             made = base = make.inverse(base) if exponent < 0.0 else base
@@ -759,20 +765,9 @@ def _holds(kind: int, number: float) -> bool:
     return number != 0.0 if kind == NONZERO else number > 0.0 if kind == POSITIVE else number >= 0.0
 
 
-def _union(bits: Sequence[int], references: Iterable[int]) -> int:
-    """Return the bits of several references."""
-    total = 0
-    for r in references:
-        total |= bits[r]
-    return total
-
-
-def _union_of(bits: Iterable[int]) -> int:
+def _union(bits: Iterable[int]) -> int:
     """Return all bits."""
-    total = 0
-    for each in bits:
-        total |= each
-    return total
+    return reduce(or_, bits, 0)
 
 
 def _bits_of(mask: int) -> list[int]:

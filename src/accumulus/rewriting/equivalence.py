@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from types import MappingProxyType
@@ -92,8 +92,7 @@ PRIMES: Final = 2
 #: Seconds of work for a run of a tape: a constant, and per operation and point. Estimates above the true time end
 #: searches early, estimates below exceed their work.
 RUN: Final = (1e-4, 6e-8)
-_SQRT, _ATTACH, _SIN, _COS, _NOT_EQUAL = (BY_NAME[name].code for name in ("sqrt", "attach", "sin", "cos", "not_equal"))
-_POWER: Final = BY_NAME["power"].code
+_SQRT, _POWER, _ATTACH, _SIN, _COS = (BY_NAME[name].code for name in ("sqrt", "power", "attach", "sin", "cos"))
 #: Operations that are not negative if no argument is.
 _OF_NONNEGATIVE: Final = frozenset({ADD, MULTIPLY, DIVIDE})
 _JUMPS: Final = frozenset(row.code for row in OPERATIONS if row.jumps)
@@ -342,7 +341,7 @@ class Points:
         real, imaginary, lacking = np.zeros((3, total, points), np.int64)
         doubles = np.zeros((places, self._samples))
         real[: tape.inputs], doubles[: tape.inputs] = self._at, self._doubles
-        real[size:places] = residues(constants.tolist(), tape.folding, self._modulo.tolist())[:, self._which]
+        real[size:places] = constant_residues(constants.tolist(), tape.folding, self._modulo.tolist())[:, self._which]
         doubles[size:] = constants[:, np.newaxis]
         for k in np.flatnonzero(roots[0][size:] > 0).tolist():
             if (root := _exact_root(constants[k].item(), tape.folding)) is not None:
@@ -595,7 +594,7 @@ def rows_as_bytes(run: Run) -> list[bytes]:
     return [everything[k : k + width] for k in range(0, len(everything), width)]
 
 
-def residues(numbers: Sequence[float], folding: Folding | None, modulo: Sequence[int]) -> Integers:
+def constant_residues(numbers: Sequence[float], folding: Folding | None, modulo: Sequence[int]) -> Integers:
     """Return the residues of doubles, or of the fractions that they stand for, (numbers, primes).
 
     Args:
@@ -683,15 +682,9 @@ class Verification:
         sums_of_angles: bool = False,
         bits_matter: bool | None = None,
     ) -> None:
-        self._tape, self._kept_outputs = tape, kept_outputs
+        self._tape, self._seed, self._kept_outputs, self._count = tape, seed, kept_outputs, count
+        self._nonnegative, self._matter = nonnegative, True if kept_outputs else bits_matter
         self._last: tuple[Tape, Run] | None = None
-        self._count = count
-        #: The same at other numbers of points.
-        self._with_points: Callable[[int], Verification] = lambda points: Verification(
-            tape, seed, kept_outputs=kept_outputs, count=points, nonnegative=nonnegative,
-            sums_of_angles=sums_of_angles, bits_matter=bits_matter,
-        )  # fmt: skip
-        self._seed, self._matter = seed, True if kept_outputs else bits_matter
         self._at = Points(
             tape,
             seed,
@@ -702,7 +695,6 @@ class Verification:
             nonnegative=nonnegative,
         )
         deadline.check(RUN[0] + RUN[1] * self.points * len(tape))
-        self._nonnegative = nonnegative
         self._run = self._at.run(tape)
 
     @property
@@ -810,7 +802,15 @@ class Verification:
         if self._count is None and not radicands(other, two) <= radicands(tape, one):
             needed, shares = self._at.with_roots([tape, other], self._seed)
             if (larger := max(enough(needed, shares, tape), default=0)) > self.points:
-                verification = self._with_points(larger)
+                verification = Verification(
+                    tape,
+                    self._seed,
+                    kept_outputs=self._kept_outputs,
+                    count=larger,
+                    nonnegative=self._nonnegative,
+                    sums_of_angles=self._at.sums_of_angles,
+                    bits_matter=self._matter,
+                )
                 verification._at.needed = needed
                 verification.check(other)
                 return
@@ -847,15 +847,6 @@ def _same_bits(one: Floats, two: Floats) -> NDArray[np.bool_]:
     """Return True for rows of the same doubles, zeros of either sign included, or of what is no number."""
     same: NDArray[np.bool_] = ((one == two) | (np.isnan(one) & np.isnan(two))).all(axis=1)
     return same
-
-
-def are_equal(tape: Tape, other: Tape, seed: int = 0, *, kept_outputs: int = 0) -> bool:
-    """Return True if two tapes have the same outputs."""
-    try:
-        Verification(tape, seed, kept_outputs=kept_outputs).check(other)
-    except VerificationError:
-        return False
-    return True
 
 
 def with_expressions_of(tape: Tape, other: Tape, outputs: Iterable[int]) -> Tape:

@@ -46,7 +46,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     RewriteState,
     TreeEntry,
 )
-from accumulus.rewriting.equivalence import primes, residues
+from accumulus.rewriting.equivalence import constant_residues, primes
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
@@ -115,7 +115,7 @@ class Network:
         arities[OUTPUT] = 1
         prices = np.zeros(len(PROPERTIES), np.int64)
         prices[: len(OPERATIONS)] = [weights.get(row.name, 0) for row in OPERATIONS]
-        self._numbers = Numbers(tape)
+        self._numbers = ExactNumbers(tape)
         self._state = RewriteState(
             mode=BUILD,
             **arrays,
@@ -231,7 +231,7 @@ MADE: Final = 1024
 MADE_OF_EACH: Final = 8
 
 
-class Numbers:
+class ExactNumbers:
     """Numbers that the constants of a network stand for, which are folded exactly.
 
     Args:
@@ -258,7 +258,7 @@ class Numbers:
         for place, number in enumerate(self._given, 1):
             if number in self._folding.fractions:
                 numbers.column("low")[place] = float(self._folding.fractions[number] - Fraction(number))
-        numbers.column("residue")[1:count] = residues(self._given, self._folding, (prime,))[:, 0]
+        numbers.column("residue")[1:count] = constant_residues(self._given, self._folding, (prime,))[:, 0]
         bits = (2 * limit).bit_length()
         self.fields: dict[str, Any] = {
             "given": places,
@@ -397,10 +397,7 @@ def by_rules(
     t4 = multiply(x0, t3)
     return t4
     """
-    if not isinstance(tape, Tape):
-        raise ArgumentError(f"tape is a {type(tape).__name__}; expected a Tape, such as trace(f, ...).tape")
-    if kept_outputs not in range(len(tape.outputs) + 1):
-        raise ArgumentError(f"kept_outputs is {kept_outputs!r}; the tape has {len(tape.outputs)} outputs")
+    check_tape(tape, kept_outputs)
     context = Context(Options()) if context is None else context
     effort = context.options.effort
     with context.paused():
@@ -439,6 +436,14 @@ def by_rules(
         return start
     context = context.having(seed=context.options.seed + 1)
     return by_rules(tape, context, kept_outputs=kept_outputs, rounds=rounds, original=original, retries=retries - 1)
+
+
+def check_tape(tape: object, kept_outputs: int) -> None:
+    """Raise an `ArgumentError` unless this is a tape with as many outputs."""
+    if not isinstance(tape, Tape):
+        raise ArgumentError(f"tape is a {type(tape).__name__}; expected a Tape, such as trace(f, ...).tape")
+    if kept_outputs not in range(len(tape.outputs) + 1):
+        raise ArgumentError(f"kept_outputs is {kept_outputs!r}; the tape has {len(tape.outputs)} outputs")
 
 
 class _Search:

@@ -51,17 +51,13 @@ Monomial = tuple[int, ...]
 Polynomial = dict[int, float]
 
 
-def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, length: float = LENGTH) -> Tape | None:
+def multiplied_out(tape: Tape) -> Tape | None:
     """Return an equivalent program with sums of products multiplied out; None if that is too long, or unsafe.
 
     It is unsafe if the tape distinguishes signs of zeros, or measures rounding errors.
 
     Args:
         tape: tape in canonical form.
-        factors: largest number of terms of one of two factors for their product to be multiplied out; if both have
-            more, they are atoms.
-        kept_outputs: number of leading outputs whose operations stay unchanged.
-        length: largest number of operations of the result, as a multiple of the tape's.
 
     >>> tape = Tape(2)
     >>> total, difference = tape.add(0, 1), tape.subtract(0, 1)
@@ -74,9 +70,9 @@ def multiplied_out(tape: Tape, factors: int = TERMS, kept_outputs: int = 0, leng
     if len(seeing_zero_signs(tape)):
         return None  # the new program may have other signs of zeros
     monomials = _Monomials()
-    polynomials = _polynomials(tape, as_written(tape, kept_outputs), factors, monomials)
-    written = None if polynomials is None else _Writer(tape, polynomials, monomials).written(length * tape.operations)
-    return None if written is None else canonical(written, kept_outputs)
+    polynomials = _polynomials(tape, as_written(tape), monomials)
+    written = None if polynomials is None else _Writer(tape, polynomials, monomials).written(LENGTH * tape.operations)
+    return None if written is None else canonical(written)
 
 
 class _Monomials(dict[Monomial, int]):
@@ -109,7 +105,7 @@ def _is_exact(coefficient: float) -> bool:
     return abs(coefficient) < LARGEST and (coefficient * DENOMINATOR).is_integer()
 
 
-def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomials) -> list[Polynomial] | None:
+def _polynomials(tape: Tape, fixed: bytearray, monomials: _Monomials) -> list[Polynomial] | None:
     """Return the polynomial of each reference, an atom if it is one; None if they should not be written."""
     live, codes, first, second = needed(tape), tape.codes, tape.first, tape.second
     polynomials: list[Polynomial] = [{monomials[k,]: 1.0} for k in range(tape.inputs)]
@@ -127,9 +123,8 @@ def _polynomials(tape: Tape, fixed: bytearray, factors: int, monomials: _Monomia
             pass
         elif code == MULTIPLY:
             a, b = of(first[r]), of(second[r])
-            is_long = min(len(a), len(b)) > factors
             a, b = (
-                {monomials[x,]: 1.0} if len(polynomial) > 1 and (is_long or 0 in polynomial) else polynomial
+                {monomials[x,]: 1.0} if len(polynomial) > 1 and 0 in polynomial else polynomial
                 for x, polynomial in ((first[r], a), (second[r], b))
             )
             left -= len(a) * len(b)

@@ -107,6 +107,13 @@ def run_at_points(tape: Tape, points: Reals, span: Span = DOUBLE) -> tuple[Reals
     return RealRuns(tape, len(points), span).at(points)
 
 
+def of_outputs(tape: Tape, at: Reals, bounds: Reals) -> tuple[Reals, Reals]:
+    """Return values and bounds of a tape's outputs, (outputs, points) each, given those of inputs and operations."""
+    numbers = np.tile(np.array(tape.constants[::-1]).reshape(-1, 1), at.shape[1])
+    at, bounds = np.concatenate([at, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
+    return at[tape.outputs], bounds[tape.outputs]
+
+
 def within(span: Span, values: Reals, errors: Reals) -> tuple[Reals, Reals]:
     """Return values and bounds rounded to a type: overflow is infinite, underflow loses digits."""
     size = np.abs(values)
@@ -143,7 +150,7 @@ def operation_with_bounds(
     if code in (ADD, SUBTRACT):
         return v, errors[0] + errors[1] + np.abs(v)
     if code == MULTIPLY:
-        return v, _times(np.abs(at[0]), errors[1]) + _times(np.abs(at[1]), errors[0]) + np.abs(v)
+        return v, _scaled_error(np.abs(at[0]), errors[1]) + _scaled_error(np.abs(at[1]), errors[0]) + np.abs(v)
     if code == DIVIDE:
         return v, (errors[0] + np.abs(v) * errors[1]) / np.abs(at[1]) + np.abs(v)
     if code == NEGATIVE:
@@ -167,11 +174,11 @@ def operation_with_bounds(
             displaced = [*arguments[:k], moved, *arguments[k + 1 :]]
             slopes.append(np.abs(np.asarray(row.by_numpy(*displaced), float) - v) / step)
         slope = np.fmax(*slopes)  # at the border of a domain one of them is NaN
-        total = total + _times(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
+        total = total + _scaled_error(slope, np.maximum(error, np.abs(at[k])) if is_rounded else error)
     return v, total
 
 
-def _times(size: Reals, error: Reals) -> Reals:
+def _scaled_error(size: Reals, error: Reals) -> Reals:
     """Return the product of an error and a factor; 0 if either is 0, even if the other is infinite."""
     return np.where((size == 0) | (error == 0), 0.0, size * error)
 
@@ -464,9 +471,7 @@ class Limits:
         with np.errstate(invalid="ignore"):
             is_turned = ~points.inside & (np.abs(at[[r for r in angles if r >= 0]]) > LARGEST_ANGLE).any(axis=0)
         points = points._replace(generic=points.generic & ~is_turned)
-        numbers = np.tile(np.array(tape.constants[::-1]).reshape(-1, 1), len(points.at))
-        at, bounds = np.concatenate([at, numbers]), np.concatenate([bounds, np.zeros_like(numbers)])
-        return cls(points, [(at[tape.outputs], bounds[tape.outputs])], gradients)
+        return cls(points, [of_outputs(tape, at, bounds)], gradients)
 
     def worse(self, tape: Tape, times: float = WORSE) -> list[int]:
         """Return the outputs of a program that have another value anywhere, or a much larger error bound.
@@ -493,5 +498,6 @@ class Limits:
             # at single points a bound may come from 0 · ∞
             off = np.where(np.isnan(bounds), np.abs(at - before) / UNIT, bounds)
             is_accurate = (off <= allowed + self._negligible) | np.isinf(limit) | ~self._generic | self._is_lost[k]
+            is_accurate |= times == math.inf  # not only where the limit is above 0
             is_wrong |= self._is_defined[k] & ~(np.isfinite(at) & is_accurate)
         return is_wrong

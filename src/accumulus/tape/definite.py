@@ -129,9 +129,7 @@ def _times(one: Polynomial, two: Polynomial) -> Polynomial:
     made: Polynomial = {}
     for m, c in one.items():
         for n, d in two.items():
-            powers = Counter(dict(m))
-            powers.update(dict(n))
-            product: Monomial = frozenset(powers.items())
+            product = _product(m, n)
             made[product] = made.get(product, Fraction(0)) + c * d
     return made
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -62,9 +63,12 @@ class Folding:
         return self.fractions[abs(number)] if number > 0.0 else -self.fractions[abs(number)]
 
     def rounded(self, number: Fraction | float) -> float:
-        """Return the double next to a number, or the one after it if another number has been rounded to that."""
+        """Return the double next to a number, or the one after it if another number has been rounded to that.
+
+        It is infinite for numbers beyond the largest double.
+        """
         size: Any = abs(number)
-        double = float(size)
+        double = math.inf if size > sys.float_info.max else float(size)
         if not math.isfinite(double):
             return double if number >= 0 else -double
         while double != size and (double in self.given or self.fractions.get(double, size) != size):

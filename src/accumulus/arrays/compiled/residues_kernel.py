@@ -104,7 +104,7 @@ def third(state: ColumnsState, k: int) -> int:
 
 
 @compiled
-def residue_of(number: float) -> int:
+def _residue_of(number: float) -> int:
     """Return the residue of a floating-point number: an integer times a power of two."""
     bits = bits_of(number)
     exponent = shifted_right(bits, 52) & _EXPONENT
@@ -150,7 +150,7 @@ def run_instances(state: ColumnsState) -> int:
         sums(state)
     elif kind == NUMBERS:
         for k in range(state.count):
-            results[start + k] = residue_of(state.numbers[k])
+            results[start + k] = _residue_of(state.numbers[k])
     elif kind == ADD:
         for k in range(state.count):
             results[start + k] = reduced(first(state, k) + second(state, k))

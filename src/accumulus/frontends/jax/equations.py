@@ -50,7 +50,7 @@ def _frame(equation: Any) -> Any:
     return None
 
 
-def position_of(equation: Any) -> CodePosition | None:
+def code_position(equation: Any) -> CodePosition | None:
     """Return the position of an equation; None if JAX does not know it."""
     frame = _frame(equation)
     if frame is None:
@@ -126,7 +126,7 @@ _AT: Final = _At()
 
 def current_position() -> CodePosition | None:
     """Return the position in the user's code of the equation that this thread records, or of an equation around it."""
-    return next(filter(None, map(position_of, reversed(_AT.equations))), None)
+    return next(filter(None, map(code_position, reversed(_AT.equations))), None)
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def evaluated(jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) ->
     def read(atom: Any) -> Any:
         return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else bindings[atom]
 
-    for equation in needed(jaxpr):
+    for equation in needed_equations(jaxpr):
         row = PRIMITIVES.get(equation.primitive.name)
         with _at(equation), np.errstate(all="ignore"):
             results = _results(equation, row, [read(atom) for atom in _read_by(row, equation)])
@@ -177,7 +177,7 @@ def _read_by(row: PrimitiveRow | None, equation: Any) -> Sequence[Any]:
     return atoms
 
 
-def needed(jaxpr: Any) -> list[Any]:
+def needed_equations(jaxpr: Any) -> list[Any]:
     """Return the equations that the results depend on, in order."""
     required = {atom for atom in jaxpr.outvars if not isinstance(atom, Literal)}
     equations = []

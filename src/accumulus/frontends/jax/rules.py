@@ -33,12 +33,12 @@ from accumulus.frontends.jax.control import CALLS, called_jaxpr, folds_by_numpy,
 from accumulus.frontends.jax.equations import (
     Equation,
     by_jax,
+    code_position,
     evaluated,
     inner_jaxprs,
     is_constant,
     is_used,
-    needed,
-    position_of,
+    needed_equations,
     records,
     single,
     values_of,
@@ -280,7 +280,7 @@ def _has_rules(jaxpr: Any) -> bool:
     return any(
         equation.primitive.name.startswith(("custom_jvp_call", "custom_vjp_call"))
         or any(map(_has_rules, inner_jaxprs(equation)))
-        for equation in needed(jaxpr)
+        for equation in needed_equations(jaxpr)
     )
 
 
@@ -372,7 +372,7 @@ def _check_linear(call: Equation, rule: Any, constants: Sequence[Any], fixed: in
             continue
         kind, of = ("jax.custom_jvp", "tangents") if is_forward else ("jax.custom_vjp", "cotangents")
         if isinstance(state, _Nonlinear):
-            position = position_of(state.equation)
+            position = code_position(state.equation)
             at = "" if position is None else f" in line {position.line}, {position.source.strip()!r}"
             why = f"it applies {state.equation.primitive.name} to them{at}"
         else:

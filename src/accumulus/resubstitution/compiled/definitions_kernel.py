@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, State
-from accumulus.rewriting.compiled.running_kernel import times
+from accumulus.rewriting.compiled.running_kernel import bound_of
 from accumulus.tape.tape import ADD, MULTIPLY
 
 #: Code of a definition that copies another value.
@@ -49,15 +49,9 @@ def _excess_at(state: RoundingState, k: int, p: int, worst: float) -> float:
     x, y = x if i > 0 else -x, y if j > 0 else -y
     if code == COPY:
         v, bound = x, by_first
-    elif code == ADD:
-        v = x + y
-        bound = by_first + by_second + abs(v)
-    elif code == MULTIPLY:
-        v = x * y
-        bound = times(abs(x), by_second) + times(abs(y), by_first) + abs(v)
     else:
-        v = x / y
-        bound = (by_first + abs(v) * by_second) / abs(y) + abs(v)
+        v = x + y if code == ADD else x * y if code == MULTIPLY else x / y
+        bound = bound_of(code, x, y, v, by_first, by_second)
     v = v * state.rows[k, SIGN]
     if abs(v) > state.largest:
         v = math.inf if v > 0.0 else -math.inf

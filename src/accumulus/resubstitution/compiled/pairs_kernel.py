@@ -18,17 +18,20 @@ from accumulus.native.words import bit, scattered, shifted_right, wrapped
 from accumulus.rewriting.compiled.fields import (
     SMALL_BITS,
     SMALL_PRIME,
+    difference,
+    inverse,
+    is_turned,
     minus,
     plus,
-    raised,
+    product,
     small_times,
-    times,
 )
 
 # Pairs ---------------------------------------------------------------------------------------------------------------
 
 #: Operations on two values.
 SUM, DIFFERENCE, PRODUCT, QUOTIENT = range(4)
+RECIPROCAL: Final = 1.0 / SMALL_PRIME
 #: Logarithm of the number of bits of the filter, which rejects most keys before they are looked up.
 FILTER_BITS: Final = 16
 
@@ -76,10 +79,8 @@ SPREAD: Final = 0x9E3779B97F4A7C15 - (1 << 64)
 @compiled
 def small_key(real: int, imaginary: int) -> int:
     """Return a key that a residue modulo `SMALL_PRIME` and its negative share, and no others."""
-    if real == 0:
-        return min(imaginary, minus(imaginary, SMALL_PRIME)) << SMALL_BITS
-    if 2 * real > SMALL_PRIME:
-        real, imaginary = SMALL_PRIME - real, minus(imaginary, SMALL_PRIME)
+    if is_turned(real, imaginary, SMALL_PRIME):
+        real, imaginary = minus(real, SMALL_PRIME), minus(imaginary, SMALL_PRIME)
     return real | imaginary << SMALL_BITS
 
 
@@ -88,18 +89,8 @@ def small_product(a: int, b: int, c: int, d: int) -> tuple[int, int]:
     """Return the product of a + b·i and c + d·i modulo `SMALL_PRIME`."""
     if b == 0 and d == 0:
         return small_times(a, c), 0
-    real = plus(small_times(a, c), minus(small_times(b, d), SMALL_PRIME), SMALL_PRIME)
+    real = difference(small_times(a, c), small_times(b, d), SMALL_PRIME)
     return real, plus(small_times(a, d), small_times(b, c), SMALL_PRIME)
-
-
-@compiled
-def _product(a: int, b: int, c: int, d: int, prime: int, reciprocal: float) -> tuple[int, int]:
-    """Return the product of a + b·i and c + d·i modulo a prime."""
-    real, imaginary = times(a, c, prime, reciprocal), 0
-    if b != 0 or d != 0:
-        real = plus(real, minus(times(b, d, prime, reciprocal), prime), prime)
-        imaginary = plus(times(a, d, prime, reciprocal), times(b, c, prime, reciprocal), prime)
-    return real, imaginary
 
 
 @compiled
@@ -114,11 +105,11 @@ def _made_sign(state: ValuePairsState, node: int, way: int, i: int, j: int) -> i
         if way == SUM:
             a, b = plus(a, c, prime), plus(b, d, prime)
         elif way == DIFFERENCE:
-            a, b = plus(a, minus(c, prime), prime), plus(b, minus(d, prime), prime)
+            a, b = difference(a, c, prime), difference(b, d, prime)
         elif way == PRODUCT:
-            a, b = _product(a, b, c, d, prime, reciprocal)
+            a, b = product(a, b, c, d, prime, reciprocal)
         else:
-            x, y = _product(x, y, c, d, prime, reciprocal)
+            x, y = product(x, y, c, d, prime, reciprocal)
         if sign >= 0 and a == x and b == y:
             sign = 1
         elif sign <= 0 and minus(a, prime) == x and minus(b, prime) == y:
@@ -167,20 +158,11 @@ def _try_pair(state: ValuePairsState, i: int, j: int) -> None:
     _look_up(state, real, imaginary, PRODUCT, i, j)
     if i != j:
         _look_up(state, plus(a, c, SMALL_PRIME), plus(b, d, SMALL_PRIME), SUM, i, j)
-        real, imaginary = plus(a, minus(c, SMALL_PRIME), SMALL_PRIME), plus(b, minus(d, SMALL_PRIME), SMALL_PRIME)
-        _look_up(state, real, imaginary, DIFFERENCE, i, j)
+        _look_up(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), DIFFERENCE, i, j)
         real, imaginary = small_product(a, b, state.inverse_real[j], state.inverse_imaginary[j])
         _look_up(state, real, imaginary, QUOTIENT, i, j)
         real, imaginary = small_product(c, d, state.inverse_real[i], state.inverse_imaginary[i])
         _look_up(state, real, imaginary, QUOTIENT, j, i)
-
-
-@compiled
-def small_inverse(real: int, imaginary: int) -> tuple[int, int]:
-    """Return the reciprocal of a residue modulo `SMALL_PRIME`, which is not 0."""
-    norm = plus(small_times(real, real), small_times(imaginary, imaginary), SMALL_PRIME)
-    inverse = raised(norm, SMALL_PRIME - 2, SMALL_PRIME, 1.0 / SMALL_PRIME)
-    return small_times(real, inverse), small_times(minus(imaginary, SMALL_PRIME), inverse)
 
 
 @compiled
@@ -191,7 +173,7 @@ def _fill(state: ValuePairsState) -> None:
         real, imaginary = state.real[node * state.points], state.imaginary[node * state.points]
         key = small_key(real, imaginary)
         state.keys[node] = key
-        state.inverse_real[node], state.inverse_imaginary[node] = small_inverse(real, imaginary)
+        state.inverse_real[node], state.inverse_imaginary[node] = inverse(real, imaginary, SMALL_PRIME, RECIPROCAL)
         if state.open[node]:
             slot = shifted_right(scattered(key), 64 - state.table_bits)
             while state.table[slot]:
@@ -282,7 +264,7 @@ def _want_for(state: HelpersState, node: int) -> None:
     for other in range(1, state.count):
         if other != node:
             c, d = state.real[other], state.imaginary[other]
-            _want(state, plus(a, minus(c, SMALL_PRIME), SMALL_PRIME), plus(b, minus(d, SMALL_PRIME), SMALL_PRIME), node)
+            _want(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), node)
             _want(state, plus(a, c, SMALL_PRIME), plus(b, d, SMALL_PRIME), node)
             real, imaginary = small_product(a, b, state.inverse_real[other], state.inverse_imaginary[other])
             _want(state, real, imaginary, node)
@@ -321,8 +303,8 @@ def _offer(state: HelpersState, real: int, imaginary: int, way: int, i: int, j: 
 def run_helpers(state: HelpersState) -> int:
     """Find helpers; return their number."""
     for node in range(1, state.count):
-        inverse = small_inverse(state.real[node], state.imaginary[node])
-        state.inverse_real[node], state.inverse_imaginary[node] = inverse
+        real, imaginary = inverse(state.real[node], state.imaginary[node], SMALL_PRIME, RECIPROCAL)
+        state.inverse_real[node], state.inverse_imaginary[node] = real, imaginary
     for node in range(1, state.count):
         if state.open[node]:
             _want_for(state, node)
@@ -336,6 +318,5 @@ def run_helpers(state: HelpersState) -> int:
             _offer(state, real, imaginary, PRODUCT, i, j)
             if i != j:
                 _offer(state, plus(a, c, SMALL_PRIME), plus(b, d, SMALL_PRIME), SUM, i, j)
-                real = plus(a, minus(c, SMALL_PRIME), SMALL_PRIME)
-                _offer(state, real, plus(b, minus(d, SMALL_PRIME), SMALL_PRIME), DIFFERENCE, i, j)
+                _offer(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), DIFFERENCE, i, j)
     return state.helper_count

@@ -13,7 +13,7 @@ from accumulus.native.decorators import compiled
 from accumulus.native.state import NO_FLOATS, NOTHING, Axes, Floats, Integers, Record, Records, State
 from accumulus.native.words import bits_of, definition_hash, scattered, shifted_right
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
-from accumulus.rewriting.compiled.fields import minus
+from accumulus.rewriting.compiled.fields import is_turned, minus
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT
 
 #: Modes: fill the tables, read a tape.
@@ -157,9 +157,7 @@ def _note_form(state: ReadingState, code: int, first: int, second: int, third: i
 @compiled
 def _sign_of(real: int, imaginary: int, prime: int) -> int:
     """Return 1 if a residue comes before its negative, else -1."""
-    if real == 0:
-        return 1 if 2 * imaginary < prime else -1
-    return 1 if 2 * real < prime else -1
+    return -1 if is_turned(real, imaginary, prime) else 1
 
 
 @compiled

@@ -18,7 +18,18 @@ from typing import Annotated, Final
 from accumulus.native.decorators import compiled
 from accumulus.native.state import Axes, Floats, Integers, State
 from accumulus.native.words import bits_of, scattered, shifted_right, wrapped
-from accumulus.rewriting.compiled.fields import UNDEFINED, minus, plus, raised, residue_of, times
+from accumulus.rewriting.compiled.fields import (
+    UNDEFINED,
+    difference,
+    inverse,
+    is_turned,
+    minus,
+    plus,
+    product,
+    raised,
+    residue_of,
+    times,
+)
 from accumulus.tape.compiled.passes_kernel import ARITY, COMMUTATIVE, EVEN, JUMPS, ODD
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SELECT, SUBTRACT
@@ -39,7 +50,6 @@ SIN, COS = BY_NAME["sin"].code, BY_NAME["cos"].code
 ATTACH: Final = BY_NAME["attach"].code
 NOT, AND, OR = BY_NAME["logical_not"].code, BY_NAME["logical_and"].code, BY_NAME["logical_or"].code
 EQUAL, NOT_EQUAL = BY_NAME["equal"].code, BY_NAME["not_equal"].code
-MINIMUM, MAXIMUM = BY_NAME["minimum"].code, BY_NAME["maximum"].code
 #: Exponentials, which are 1 at 0, and logarithms, which are 0 at 1.
 EXP, EXP2, COSH = BY_NAME["exp"].code, BY_NAME["exp2"].code, BY_NAME["cosh"].code
 LOG, LOG2, LOG10 = BY_NAME["log"].code, BY_NAME["log2"].code, BY_NAME["log10"].code
@@ -192,19 +202,12 @@ def _chance(state: ExactState, p: int, code: int, a: int, b: int, c: int, d: int
 
 
 @compiled
-def _is_turned(a: int, b: int, prime: int) -> bool:
-    """Return True if the negative of a value comes before it; symmetric functions are computed of the other one."""
-    opposite = minus(a, prime)
-    return opposite < a or (opposite == a and minus(b, prime) < b)
-
-
-@compiled
 def _odd(state: ExactState, p: int, code: int, a: int, b: int) -> int:
-    """Return the value of an odd function."""
+    """Return the value of an odd function; of a value and its negative, it is computed of the one that comes first."""
     prime = state.primes[p]
     if a == 0 and b == 0:
         return 0
-    if _is_turned(a, b, prime):
+    if is_turned(a, b, prime):
         return minus(_chance(state, p, code, minus(a, prime), minus(b, prime), 0, 0), prime)
     return _chance(state, p, code, a, b, 0, 0)
 
@@ -212,32 +215,23 @@ def _odd(state: ExactState, p: int, code: int, a: int, b: int) -> int:
 @compiled
 def _multiply(state: ExactState, at: int, i: int, j: int, p: int) -> None:
     """Write the product of two values."""
-    prime, reciprocal = state.primes[p], state.reciprocals[p]
     a, b, c, d = state.real[i], state.imaginary[i], state.real[j], state.imaginary[j]
     if a < 0 or c < 0:
         _put(state, at, UNDEFINED, 0)
         return
-    real, imaginary = times(a, c, prime, reciprocal), 0
-    if b != 0 or d != 0:
-        real = plus(real, minus(times(b, d, prime, reciprocal), prime), prime)
-        imaginary = plus(times(a, d, prime, reciprocal), times(b, c, prime, reciprocal), prime)
+    real, imaginary = product(a, b, c, d, state.primes[p], state.reciprocals[p])
     _put(state, at, real, imaginary)
 
 
 @compiled
 def _invert(state: ExactState, at: int, i: int, p: int) -> None:
     """Write the reciprocal of a value."""
-    prime, reciprocal = state.primes[p], state.reciprocals[p]
     a, b = state.real[i], state.imaginary[i]
     if a < 0 or (a == 0 and b == 0):
         _put(state, at, UNDEFINED, 0)
         return
-    if b == 0:
-        _put(state, at, raised(a, prime - 2, prime, reciprocal), 0)
-        return
-    norm = plus(times(a, a, prime, reciprocal), times(b, b, prime, reciprocal), prime)
-    inverse = raised(norm, prime - 2, prime, reciprocal)
-    _put(state, at, times(a, inverse, prime, reciprocal), times(minus(b, prime), inverse, prime, reciprocal))
+    real, imaginary = inverse(a, b, state.primes[p], state.reciprocals[p])
+    _put(state, at, real, imaginary)
 
 
 @compiled
@@ -249,11 +243,11 @@ def _root(state: ExactState, at: int, i: int, p: int) -> None:
         _put(state, at, UNDEFINED, 0)
         return
     half, chance = (prime + 1) // 4, _chance(state, p, SQRT, a, b, 0, 0)
-    is_turned = (chance >> 20) & 1
+    is_other = (chance >> 20) & 1
     if b == 0:
         root = raised(a, half, prime, reciprocal)
         is_residue = times(root, root, prime, reciprocal) == a
-        root = minus(root, prime) if is_turned else root
+        root = minus(root, prime) if is_other else root
         if is_residue:
             _put(state, at, root, 0)
         else:  # -a is a square, since -1 is none
@@ -270,10 +264,10 @@ def _root(state: ExactState, at: int, i: int, p: int) -> None:
     square = times(plus(a, size, prime), two, prime, reciprocal)
     root = raised(square, half, prime, reciprocal)
     if times(root, root, prime, reciprocal) != square:
-        square = times(plus(a, minus(size, prime), prime), two, prime, reciprocal)
+        square = times(difference(a, size, prime), two, prime, reciprocal)
         root = raised(square, half, prime, reciprocal)
     other = times(times(b, two, prime, reciprocal), raised(root, prime - 2, prime, reciprocal), prime, reciprocal)
-    if is_turned:
+    if is_other:
         root, other = minus(root, prime), minus(other, prime)
     _put(state, at, root, other)
 
@@ -320,15 +314,8 @@ def _whole_power(state: ExactState, at: int, i: int, exponent: int, p: int) -> N
     real, imaginary, n = 1, 0, abs(exponent)
     while n > 0:
         if n & 1:
-            a = times(real, base_real, prime, reciprocal)
-            b = times(imaginary, base_imaginary, prime, reciprocal)
-            c = times(real, base_imaginary, prime, reciprocal)
-            d = times(imaginary, base_real, prime, reciprocal)
-            real, imaginary = plus(a, minus(b, prime), prime), plus(c, d, prime)
-        a = times(base_real, base_real, prime, reciprocal)
-        b = times(base_imaginary, base_imaginary, prime, reciprocal)
-        c = times(base_real, base_imaginary, prime, reciprocal)
-        base_real, base_imaginary = plus(a, minus(b, prime), prime), plus(c, c, prime)
+            real, imaginary = product(real, imaginary, base_real, base_imaginary, prime, reciprocal)
+        base_real, base_imaginary = product(base_real, base_imaginary, base_real, base_imaginary, prime, reciprocal)
         n >>= 1
     _put(state, at, real, imaginary)
     if exponent < 0:
@@ -382,7 +369,7 @@ def _circle(state: ExactState, at: int, i: int, code: int, p: int) -> None:
         _put(state, at, UNDEFINED, 0)
         return
     square = times(t, t, prime, reciprocal)
-    above = plus(t, t, prime) if code == SIN else plus(1, minus(square, prime), prime)
+    above = plus(t, t, prime) if code == SIN else difference(1, square, prime)
     # 1 + t² is not 0, since -1 is no square
     below = raised(plus(1, square, prime), prime - 2, prime, reciprocal)
     _put(state, at, times(above, below, prime, reciprocal), 0)
@@ -406,25 +393,21 @@ def _angle(state: ExactState, place: int) -> None:
             continue
         a = minus(a, prime) if first < 0 else a
         b = minus(b, prime) if second < 0 else b
-        below = plus(1, minus(times(a, b, prime, reciprocal), prime), prime)
-        inverse = raised(below, prime - 2, prime, reciprocal)
-        _put(state, at, times(plus(a, b, prime), inverse, prime, reciprocal) if below else UNDEFINED, 0)
+        below = difference(1, times(a, b, prime, reciprocal), prime)
+        over = raised(below, prime - 2, prime, reciprocal)
+        _put(state, at, times(plus(a, b, prime), over, prime, reciprocal) if below else UNDEFINED, 0)
 
 
 @compiled
 def _mixed(state: ExactState, at: int, i: int, j: int, c: int, d: int, p: int) -> None:
     """Write (c + d·i) times a value, plus 1 - c - d·i times another."""
-    prime, reciprocal = state.primes[p], state.reciprocals[p]
+    prime = state.primes[p]
     a, b, e, f = state.real[i], state.imaginary[i], state.real[j], state.imaginary[j]
     if a < 0 or e < 0 or c < 0:
         _put(state, at, UNDEFINED, 0)
         return
-    # of the difference of both
-    a, b = plus(a, minus(e, prime), prime), plus(b, minus(f, prime), prime)
-    real, imaginary = times(c, a, prime, reciprocal), times(c, b, prime, reciprocal)
-    if d != 0:
-        real = plus(real, minus(times(d, b, prime, reciprocal), prime), prime)
-        imaginary = plus(imaginary, times(d, a, prime, reciprocal), prime)
+    a, b = difference(a, e, prime), difference(b, f, prime)
+    real, imaginary = product(a, b, c, d, prime, state.reciprocals[p])
     _put(state, at, plus(real, e, prime), plus(imaginary, f, prime))
 
 
@@ -452,7 +435,7 @@ def _function(state: ExactState, at: int, code: int, i: int, j: int, p: int) -> 
     if arity == 1 and properties & ODD:
         result = _odd(state, p, code, a, b)
     elif result < 0:
-        if arity == 1 and properties & EVEN and _is_turned(a, b, prime):
+        if arity == 1 and properties & EVEN and is_turned(a, b, prime):
             a, b = minus(a, prime), minus(b, prime)
         if properties & COMMUTATIVE and (c < a or (c == a and d < b)):
             a, b, c, d = c, d, a, b
@@ -525,7 +508,7 @@ def _of_rounding(state: ExactState, code: int, place: int, first: int, second: i
             value = minus(value, state.primes[p]) if sign < 0 else value
         value = value % state.primes[p]
         if code == NOT_EQUAL:
-            value = plus(1, minus(value, state.primes[p]), state.primes[p])
+            value = difference(1, value, state.primes[p])
         _put(state, at, value, 0)
     for q in range(samples):
         # a multiple of 2 ** -20, so that 1 less it is exact
@@ -550,7 +533,7 @@ def _of_values(state: ExactState, code: int, at: int, i: int, j: int, p: int) ->
     if code in (EQUAL, NOT_EQUAL) and (c < a or (c == a and d < b)):
         a, b, c, d = c, d, a, b
     result = _chance(state, p, EQUAL if code == NOT_EQUAL else code, a, b, c, d)
-    _put(state, at, plus(1, minus(result, state.primes[p]), state.primes[p]) if code == NOT_EQUAL else result, 0)
+    _put(state, at, difference(1, result, state.primes[p]) if code == NOT_EQUAL else result, 0)
 
 
 @compiled
@@ -567,7 +550,7 @@ def _compute(state: ExactState, r: int, code: int, p: int) -> None:
         elif code == ADD:
             _put(state, at, plus(a, c, prime), plus(b, d, prime))
         else:
-            _put(state, at, plus(a, minus(c, prime), prime), plus(b, minus(d, prime), prime))
+            _put(state, at, difference(a, c, prime), difference(b, d, prime))
     elif code == MULTIPLY:
         _multiply(state, at, i, j, p)
     elif code == DIVIDE:
@@ -588,12 +571,12 @@ def _compute(state: ExactState, r: int, code: int, p: int) -> None:
     elif code == ATTACH:
         _put(state, at, a, b)
     elif code == NOT:
-        _put(state, at, UNDEFINED if a < 0 else plus(1, minus(a, prime), prime), minus(b, prime))
+        _put(state, at, UNDEFINED if a < 0 else difference(1, a, prime), minus(b, prime))
     elif code in (AND, OR):
         _multiply(state, at, i, j, p)
         if code == OR and state.real[at] >= 0:
-            real = plus(plus(a, c, prime), minus(state.real[at], prime), prime)
-            _put(state, at, real, plus(plus(b, d, prime), minus(state.imaginary[at], prime), prime))
+            real = difference(plus(a, c, prime), state.real[at], prime)
+            _put(state, at, real, difference(plus(b, d, prime), state.imaginary[at], prime))
     else:
         _function(state, at, code, i, j, p)
 

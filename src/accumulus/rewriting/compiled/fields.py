@@ -41,6 +41,12 @@ def minus(a: int, prime: int) -> int:
 
 
 @compiled
+def difference(a: int, b: int, prime: int) -> int:
+    """Return the difference of two residues."""
+    return plus(a, minus(b, prime), prime)
+
+
+@compiled
 def raised(a: int, exponent: int, prime: int, reciprocal: float) -> int:
     """Return a residue to a power that is not negative."""
     result = 1
@@ -50,6 +56,31 @@ def raised(a: int, exponent: int, prime: int, reciprocal: float) -> int:
         a = times(a, a, prime, reciprocal)
         exponent >>= 1
     return result
+
+
+@compiled
+def product(a: int, b: int, c: int, d: int, prime: int, reciprocal: float) -> tuple[int, int]:
+    """Return the product of a + b·i and c + d·i."""
+    real, imaginary = times(a, c, prime, reciprocal), 0
+    if b != 0 or d != 0:
+        real = difference(real, times(b, d, prime, reciprocal), prime)
+        imaginary = plus(times(a, d, prime, reciprocal), times(b, c, prime, reciprocal), prime)
+    return real, imaginary
+
+
+@compiled
+def inverse(a: int, b: int, prime: int, reciprocal: float) -> tuple[int, int]:
+    """Return the reciprocal of a + b·i; 0 for 0."""
+    norm = plus(times(a, a, prime, reciprocal), times(b, b, prime, reciprocal), prime)
+    over = raised(norm, prime - 2, prime, reciprocal)
+    return times(a, over, prime, reciprocal), times(minus(b, prime), over, prime, reciprocal)
+
+
+@compiled
+def is_turned(a: int, b: int, prime: int) -> bool:
+    """Return True if the negative of a + b·i comes before it."""
+    opposite = minus(a, prime)
+    return opposite < a or (opposite == a and minus(b, prime) < b)
 
 
 @compiled

@@ -66,9 +66,19 @@ def _run(state: RunningState, r: int, code: int) -> None:
 
 
 @compiled
-def times(size: float, error: float) -> float:
+def scaled_error(size: float, error: float) -> float:
     """Return an error multiplied by a factor; 0 if the factor is 0, even if the error is unbounded."""
     return 0.0 if size == 0.0 or error == 0.0 else size * error
+
+
+@compiled
+def bound_of(code: int, x: float, y: float, v: float, by_first: float, by_second: float) -> float:
+    """Return a bound on the error of v: a sum, difference, product or quotient of x and y, with errors of their own."""
+    if code == MULTIPLY:
+        return scaled_error(abs(x), by_second) + scaled_error(abs(y), by_first) + abs(v)
+    if code == DIVIDE:
+        return (by_first + abs(v) * by_second) / abs(y) + abs(v)
+    return by_first + by_second + abs(v)
 
 
 @compiled
@@ -77,16 +87,11 @@ def _bound(state: RunningState, r: int, code: int) -> None:
     start, first, second = _place(state, r), _place(state, state.rows[r, 1]), _place(state, state.rows[r, 2])
     values, errors = state.real, state.errors
     for p in range(state.points):
-        size, by_first, by_second = abs(values[start + p]), errors[first + p], errors[second + p]
-        if code == MULTIPLY:
-            of_first, of_second = times(abs(values[second + p]), by_first), times(abs(values[first + p]), by_second)
-            errors[start + p] = of_second + of_first + size
-        elif code == DIVIDE:
-            errors[start + p] = (by_first + size * by_second) / abs(values[second + p]) + size
-        elif code == NEGATIVE:
-            errors[start + p] = by_first
-        else:
-            errors[start + p] = by_first + by_second + size
+        v, error = values[start + p], errors[first + p]
+        if code != NEGATIVE:
+            error = bound_of(code, values[first + p], values[second + p], v, error, errors[second + p])
+        errors[start + p] = error
+        size = abs(v)
         if size > state.largest:
             errors[start + p] = math.inf
         elif 0.0 < size < state.smallest:
