@@ -197,7 +197,6 @@ class TestAtAngleZero:
     def test_derivatives_are_those_of_the_case(self, name, options):
         rotate = acc.jacobian(AT_ZERO[name], (0, 1), cache=False, **options)
         rotate(W, X)
-        assert not rotate.report().theorem  # the derivative of the case is not the theorem's
         for scale in (0.0, 1e-200, 1e-9, 1e-7):
             by_w, by_x = rotate(scale * W, X)
             np.testing.assert_allclose(by_w, -skew(X), atol=10.0 * scale)

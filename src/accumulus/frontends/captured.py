@@ -177,7 +177,9 @@ class Captured:
 
     def begin(self) -> None:
         """Begin a recording, after which `changes` lists the changes from now on."""
-        self._earlier, self._is_shared, self._switches = [], False, switches_of_threads()
+        self._earlier, self._switches = [], switches_of_threads()
+        # values were saved before
+        self._is_shared = not all(each.is_unchanged() for each in self._variables)
 
     @property
     def is_shared(self) -> bool:

@@ -42,6 +42,9 @@ DEPTH: Final = 8
 PRODUCTS: Final = 4
 #: Number of branches within branches; with more, programs keep what is deeper. More take memory for conditions.
 NESTED: Final = 32
+#: Number of conditions in branches of one program, which grows exponentially with selects of what others select. More
+#: take time and memory, fewer leave outputs as they were.
+MOST_IN_BRANCHES: Final = 40_000
 #: Number of proofs of one program. More take time for programs with many branches, fewer leave outputs as they were.
 MOST_PROOFS: Final = 100
 #: Number of bits up to which each is looked at alone.
@@ -126,6 +129,7 @@ class Domains:
         self._known: dict[int, dict[Condition, list[Branches]]] = {}
         self._in_branch: dict[tuple[int, int, bool], int] = {}
         self._instead: dict[Condition, int] = {}
+        self._left = 0
         self.forms = _Forms()
         #: Values that are each other's negatives, by the first of them; and proofs, by what they are from.
         self._alike: dict[int, list[int]] = {}
@@ -220,6 +224,7 @@ class Domains:
         hidden = _Hidden(self, numbered, needs, is_original=is_original)
         self._proofs.clear()
         self._instead.clear()
+        self._left = MOST_IN_BRANCHES
         for r in range(tape.inputs, len(tape)):
             code, arguments = tape.codes[r], tape.arguments(r)
             if code == _ATTACH:
@@ -299,15 +304,16 @@ class Domains:
     def _taken(self, needs: int, condition: int, side: bool, is_original: bool) -> int:
         """Return conditions as they are needed in a branch."""
         total = 0
-        for bit in _bits_of(needs):
+        if self._left <= 0:
+            return 0 if is_original else needs
+        bits = _bits_of(needs)
+        self._left -= len(bits)
+        for bit in bits:
             key = bit, condition, side
-            if key not in self._in_branch:
-                inner, branches = self.of_bits[bit]
-                if len(branches) < NESTED:
-                    self._in_branch[key] = 1 << self._bit(inner, branches | {(condition, side)})
-                else:
-                    self._in_branch[key] = 0 if is_original else 1 << bit
-            total |= self._in_branch[key]
+            inner, branches = self.of_bits[bit]
+            if key not in self._in_branch and len(branches) < NESTED:
+                self._in_branch[key] = 1 << self._bit(inner, branches | {(condition, side)})
+            total |= self._in_branch.get(key, 0 if is_original else 1 << bit)
         return total
 
     def _is_constant(self, condition: Condition) -> bool:

@@ -33,6 +33,8 @@ from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 #: Largest number of terms of a polynomial; a value with more is an atom. More cost time and mostly longer programs,
 #: fewer miss terms that cancel.
 TERMS: Final = 32
+#: Largest number of factors of a term. More take memory, fewer leave products of many factors as they are.
+FACTORS: Final = 256
 #: Largest number of products of terms per operation, and largest length of the result relative to the tape's. More work
 #: and length cost preparation time for results that are rarely shorter after rules, less misses some that are.
 WORK: Final = 8
@@ -88,6 +90,10 @@ class _Monomials(dict[Monomial, int]):
         self.factors.append(factors)
         return number
 
+    def longest(self, polynomial: Polynomial) -> int:
+        """Return the largest number of factors of a term."""
+        return max((len(self.factors[n]) for n in polynomial), default=0)
+
     def product(self, a: Polynomial, b: Polynomial) -> Polynomial:
         """Return the product of two polynomials."""
         factors, products = self.factors, self._products
@@ -130,7 +136,9 @@ def _polynomials(tape: Tape, fixed: bytearray, monomials: _Monomials) -> list[Po
             left -= len(a) * len(b)
             if left < 0:
                 return None
-            polynomial = monomials.product(a, b)
+            # squares of squares have exponentially many factors
+            if monomials.longest(a) + monomials.longest(b) <= FACTORS:
+                polynomial = monomials.product(a, b)
         elif code in (ADD, SUBTRACT):
             polynomial, sign = of(first[r]).copy(), 1.0 if code == ADD else -1.0
             for n, y in of(second[r]).items():
