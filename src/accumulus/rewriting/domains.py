@@ -282,7 +282,7 @@ class Domains:
     def finite_form(self, numbered: _Tape, r: int) -> _Form:
         """Return the form of a value that is finite."""
         value, unsigned = numbered.of[r], numbered.unsigned[r]
-        return self.forms.of_value(1 if value == unsigned else -1, unsigned, self.constants.get(value))
+        return self.forms.of_value(value, unsigned, self.constants.get(value))
 
     def _bit(self, condition: Condition, branches: Branches = frozenset()) -> int:
         """Return the position of a condition's bit."""
@@ -403,15 +403,18 @@ class _Forms:
 
     Atoms are finite values, functions, and sums. Products are associative even with infinite factors, and so are sums;
     n/d is n · (1/d), and 1/(1/d) is d; but n · d/d is not n, and n · (a + b) is not n · a + n · b. A finite term of a
-    sum does not matter, but where the sum may be zero, its value does.
+    sum does not matter, but where the sum may be zero, its value does. As a divisor, a - b is not the negative of
+    b - a: both are 0, not -0, where a is b.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._of_values: dict[int, int] = {}
+        #: Atoms of values and sums or their negatives, for factors, and the signs.
+        self._either: dict[int, tuple[int, int]] = {}
         #: Terms of sums, and the sums without their values.
         self._terms: dict[int, tuple[_Form, ...]] = {}
-        self._bare: dict[int, int] = {}
+        self._bare: dict[int, tuple[int, int]] = {}
 
     def _atom(self, *key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -420,13 +423,14 @@ class _Forms:
         """Return the form of a constant that is not zero."""
         return _Form(-1 if number < 0.0 else 1, ())
 
-    def of_value(self, sign: int, unsigned: int, constant: float | None) -> _Form:
+    def of_value(self, value: int, unsigned: int, constant: float | None) -> _Form:
         """Return the form of a value that is finite."""
         if constant:
             return self.of_number(constant)
-        atom = self._atom("value", unsigned)
-        self._of_values[atom] = unsigned
-        return _Form(sign, ((atom, 1),))
+        atom, either = self._atom("value", value), self._atom("value or its negative", unsigned)
+        self._of_values[atom] = self._of_values[either] = unsigned
+        self._either[atom] = either, 1 if value == unsigned else -1
+        return _Form(1, ((atom, 1),))
 
     def product(self, one: _Form, other: _Form) -> _Form:
         """Return the form of a product."""
@@ -440,7 +444,7 @@ class _Forms:
         """Return the form of a function of values, which are given where it may be infinite for finite ones."""
         return _Form(1, ((self._atom(code, *values, *map(self._plain, arguments)), 1),))
 
-    def sum(self, terms: Iterable[_Form], unsigned: int) -> _Form | None:
+    def sum(self, terms: Iterable[_Form], value: int, unsigned: int) -> _Form | None:
         """Return the form of a sum with infinite terms, of a value that is given; None if it has too many terms."""
         infinite: list[_Form] = []
         for each in map(self._plain, terms):
@@ -455,21 +459,27 @@ class _Forms:
         turned = infinite[0].sign
         of_terms = tuple(_Form(turned * each.sign, each.factors) for each in infinite)
         bare = self._atom(ADD, of_terms)
-        atom = self._atom(ADD, of_terms, unsigned)
-        self._terms[bare], self._bare[atom] = of_terms, bare
-        return _Form(turned, ((atom, 1),))
+        atom = self._atom(ADD, tuple(infinite), value)
+        self._terms[bare], self._bare[atom] = of_terms, (bare, turned)
+        self._either[atom] = self._atom(ADD, of_terms, "either", unsigned), turned
+        return _Form(1, ((atom, 1),))
 
     def infinite_factors(self, form: _Form) -> list[tuple[int, int]]:
         """Return the factors that may be infinite."""
         return [(atom, side) for atom, side in form.factors if side < 0 or atom not in self._of_values]
 
     def _plain(self, form: _Form) -> _Form:
-        """Return a form without the value of a sum, if it does not matter where that is zero."""
+        """Return a form without what does not matter: signs of factors, and of a sum where that is zero."""
         infinite = set(self.infinite_factors(form))
-        if len(infinite) == 1 and all(atom in self._bare and side > 0 for atom, side in infinite):
-            factors = [(self._bare.get(atom, atom), side) for atom, side in form.factors]
-            return _Form(form.sign, tuple(sorted(factors)))
-        return form
+        is_alone = len(infinite) == 1
+        sign, factors = form.sign, []
+        for atom, side in form.factors:
+            either = (self._bare.get(atom) if is_alone else None) or self._either.get(atom)
+            if side > 0 and either is not None:
+                atom, turned = either  # noqa: PLW2901
+                sign *= turned
+            factors.append((atom, side))
+        return _Form(sign, tuple(sorted(factors)))
 
     def dividends(self, form: _Form) -> list[int]:
         """Return the finite values that are factors."""
@@ -554,8 +564,11 @@ class _Hidden:
         forms, finite, tape = self._forms[k], self._needs.finite, self._numbered.tape
 
         def parts(r: int) -> Sequence[int]:
-            is_open = r >= tape.inputs and (finite[r] or (k == 0 and tape.codes[r] in (MULTIPLY, DIVIDE, NEGATIVE)))
-            return tape.arguments(r) if is_open else ()
+            if r < tape.inputs:
+                return ()
+            code = tape.codes[r]
+            is_product = code == NEGATIVE or (k == 0 and code in (MULTIPLY, DIVIDE))
+            return tape.arguments(r) if finite[r] or is_product else ()
 
         for r in _missing(tape, reference, forms, parts):
             forms[r] = self._made(r, forms) if parts(r) else self._domains.finite_form(self._numbered, r)
@@ -573,13 +586,13 @@ class _Hidden:
         if code == MULTIPLY:
             made = make.product(forms[arguments[0]], forms[arguments[1]])
         elif code == DIVIDE:
-            made = make.product(forms[arguments[0]], make.inverse(forms[arguments[1]]))
+            made = make.product(forms[arguments[0]], make.inverse(self._form(0, arguments[1])))
         elif code in (ADD, SUBTRACT):
             turned = make.product(forms[arguments[1]], make.of_number(1.0 if code == ADD else -1.0))
             terms = forms[arguments[0]], turned
             if not any(map(make.infinite_factors, terms)):  # 1/(1/x) is x, even where x is 0
                 return self._domains.finite_form(self._numbered, r)
-            made = make.sum(terms, unsigned[r])
+            made = make.sum(terms, of[r], unsigned[r])
         elif code == POWER and arguments[1] < 0 and abs(tape.value_of(arguments[1])) in (2.0, 3.0, 4.0):
             exponent, base = tape.value_of(arguments[1]), forms[arguments[0]]
             made = base = make.inverse(base) if exponent < 0.0 else base
