@@ -614,6 +614,18 @@ def test_nested_roots():
             assert refused(after, before, seed), f"{after} is not {before}"
 
 
+def test_one_value_has_one_root():
+    """Whatever it is a product of, of values that are not negative or of negative ones."""
+    for before, after in [
+        ("sqrt(2 * (a * b)) + sqrt(a)", "sqrt(-2 * (-a * b)) + sqrt(a)"),
+        ("sqrt(0.3 * (a * b)) * c", "sqrt((-0.3 * a) * -b) * c"),
+        ("sqrt(2 * (a * 0.5) * b)", "sqrt(a * b)"),
+    ]:
+        for seed in range(5):
+            assert not refused(before, after, seed, nonnegative=(0, 1))
+            assert refused(before, f"({after}) * 2", seed, nonnegative=(0, 1))
+
+
 def test_many_nested_roots_in_many_outputs():
     """Each output has one, and is proved alone; in a sum of all, few points are left, and it stays as it was."""
 

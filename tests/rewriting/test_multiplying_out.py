@@ -254,3 +254,14 @@ def test_rounding_is_looked_at_where_a_program_is_recalled(tmp_path, monkeypatch
     operations = [operations for _, operations in turns]
     # what is refused is rewritten, and stored, again
     assert operations[0] == operations[1] < operations[2] == operations[3]
+
+
+def test_squares_of_squares_are_not_multiplied_out():
+    """Their terms would have 2⁶⁰ factors."""
+    tape = Tape(2)
+    power = 0
+    for _ in range(60):
+        power = tape.multiply(power, power)
+    tape.outputs = [tape.add(tape.multiply(power, 1), tape.multiply(power, 0))]
+    made = multiplied_out(canonical(tape))
+    assert made is None or made.operations <= 2 * tape.operations

@@ -181,6 +181,8 @@ class Points:
         #: Rows of values that are known not to be negative.
         self._nonnegative: set[bytes] = set()
         self._original, self._known = tape, nonnegative
+        #: Residues of roots that are made of others, by those of the radicands in the original tape.
+        self._roots: dict[bytes, tuple[Integers, Integers]] = {}
         #: Keys of comparisons and their outcomes, (keys, points), if these are decided.
         self._decided: tuple[Integers, Integers] | None = None
         self._which: Integers
@@ -290,14 +292,25 @@ class Points:
         run = self._run(tape)[0]
         if not self._nonnegative or _SQRT not in tape.codes:
             return run
-        factors = self._factors(tape, run)
-        return self._run(tape, factors)[0] if factors else run
+        keys = rows_as_bytes(run)
+        radicands = {tape.first[r] for r in range(tape.inputs, len(tape)) if tape.codes[r] == _SQRT}
+        # one value has one root, whatever it is a product of
+        given = {a: self._roots[keys[a]] for a in radicands if keys[a] in self._roots}
+        factors = {a: parts for a, parts in self._factors(tape, run).items() if a not in given}
+        return self._run(tape, factors, given)[0] if factors or given else run
 
     def _know_nonnegative(self) -> None:
-        """Note the residues of values that are known not to be negative."""
-        if self._known:
-            keys = rows_as_bytes(self._run(self._original)[0])
-            self._nonnegative = {keys[k] for k in self._known}
+        """Note the residues of values that are known not to be negative, and of roots of their products."""
+        if not self._known:
+            return
+        tape, run, self._roots = self._original, self._run(self._original)[0], {}
+        keys = rows_as_bytes(run)
+        self._nonnegative = {keys[k] for k in self._known}
+        factors = self._factors(tape, run)
+        made = self._run(tape, factors)[0] if factors else run
+        for r in range(tape.inputs, len(tape)):
+            if tape.codes[r] == _SQRT and tape.first[r] in factors:
+                self._roots.setdefault(keys[tape.first[r]], (made.real[r], made.imaginary[r]))
 
     def _factors(self, tape: Tape, run: Run) -> dict[int, tuple[int, int, int]]:
         """Return factors of radicands that are products, or quotients, of values which are not negative.
@@ -324,17 +337,21 @@ class Points:
         return found
 
     def _run(
-        self, tape: Tape, factors: Mapping[int, tuple[int, int, int]] = MappingProxyType({})
+        self,
+        tape: Tape,
+        factors: Mapping[int, tuple[int, int, int]] = MappingProxyType({}),
+        given: Mapping[int, tuple[Integers, Integers]] = MappingProxyType({}),
     ) -> tuple[Run, Integers, Integers]:
         """Return the values of a tape, the number of roots that do not exist at each point, and keys of comparisons.
 
         Args:
             tape: the tape.
             factors: radicands whose roots are those of two factors; see `_factors`.
+            given: residues of the roots of radicands.
         """
         size, places, points = len(tape), len(tape) + len(tape.constants), len(self._which)
         rows, constants = rows_of(tape), np.array(tape.constants[::-1], np.float64)
-        roots = _apart(places, places, factors)
+        roots = _apart(places, places, factors, given)
         terms = _terms(tape) if self.sums_of_angles else {}
         angles = _apart(places, max(places, int(roots[0].max(initial=0)) + 1), terms)
         total = max(places, int(roots[0].max(initial=0)) + 1, int(angles[0].max(initial=0)) + 1)
@@ -343,6 +360,9 @@ class Points:
         real[: tape.inputs], doubles[: tape.inputs] = self._at, self._doubles
         real[size:places] = constant_residues(constants.tolist(), tape.folding, self._modulo.tolist())[:, self._which]
         doubles[size:] = constants[:, np.newaxis]
+        for r, root in given.items():
+            real[roots[0][r]], imaginary[roots[0][r]] = root
+            roots[1][r] = KNOWN
         for k in np.flatnonzero(roots[0][size:] > 0).tolist():
             if (root := _exact_root(constants[k].item(), tape.folding)) is not None:
                 each = [root.numerator * pow(root.denominator, -1, p) % p for p in self._modulo.tolist()]
@@ -549,7 +569,9 @@ def dependent_roots(sides: Sequence[Side]) -> list[int]:
     return [known[cone] for cone in cones]
 
 
-def _apart(places: int, first: int, parts: Mapping[int, tuple[int, int, int]]) -> tuple[Integers, Integers, Integers]:
+def _apart(
+    places: int, first: int, parts: Mapping[int, tuple[int, int, int]], others: Iterable[int] = ()
+) -> tuple[Integers, Integers, Integers]:
     """Return places for what is needed of values apart, and those of the two parts that each is made of; 0 for none.
 
     Args:
@@ -557,9 +579,11 @@ def _apart(places: int, first: int, parts: Mapping[int, tuple[int, int, int]]) -
         first: first place that is free.
         parts: by reference: references of both parts, and the sign of the second; 0 if there is only one, and it is
             negative.
+        others: further references with something apart.
     """
     at, one_at, other_at = np.zeros((3, places), np.int64)
-    needed = sorted({each % places for r, (one, other, _) in parts.items() for each in (r, one, other)})
+    apart = {each % places for r, (one, other, _) in parts.items() for each in (r, one, other)}
+    needed = sorted(apart.union(each % places for each in others))
     at[needed] = first + np.arange(len(needed))
     for r, (one, other, side) in parts.items():
         one_at[r], other_at[r] = (at[one], side * at[other]) if side else (-at[one], 0)

@@ -412,8 +412,8 @@ class Limits:
         points: real points.
         taken: outputs at the points and bounds on their errors, (outputs, points) each, of programs that are
             acceptable; others may be as uncertain. The first one is the original.
-        gradients: of the last outputs, the function's result that each is a derivative of, and the input; far from the
-            given points, an error counts beside the largest entry of a gradient, each times its input. None for no
+        gradients: of the last outputs, the function's result that each is a derivative of, and the input; other than at
+            the given points, an error counts beside the largest entry of a gradient, each times its input. None for no
             derivatives.
     """
 
@@ -447,14 +447,15 @@ class Limits:
         self._is_defined &= ~is_unknown
 
     def _of_gradients(self, results: NDArray[np.intp], inputs: NDArray[np.intp]) -> Reals:
-        """Return limits with those of gradients' entries, far away, raised to the largest, each times its input."""
+        """Return limits with those of gradients' entries raised to the largest, each times its input."""
         first, limits = len(self._limits) - len(results), self._limits.copy()
         sizes = np.abs(self._points.T[inputs])
         with np.errstate(all="ignore"):
             scaled = limits[first:] * sizes
             largest = np.zeros((results.max(initial=0) + 1, scaled.shape[1]))
             np.maximum.at(largest, results, np.where(np.isfinite(scaled), scaled, 0.0))
-            raised = np.where((sizes > 0.0) & ~self._inside, largest[results] / sizes, 0.0)
+            is_given = self._inside & ~self._generic
+            raised = np.where((sizes > 0.0) & ~is_given, largest[results] / sizes, 0.0)
         limits[first:] = np.fmax(limits[first:], raised)
         return limits
 
