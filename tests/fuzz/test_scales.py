@@ -30,7 +30,7 @@ from duals import (
 
 import accumulus as acc
 
-SHARDS, PROGRAMS = 4, 15
+SHARDS, PROGRAMS = 4, 4
 FIRST = driver.SCALES
 SOURCE = """
 def f(x):

@@ -189,6 +189,8 @@ class Points:
         self._at: Integers
         self._seeds: Integers
         self._inputs, self._modulo = tape.inputs, np.array([*primes(seed % _SETS), SMALL_PRIME], np.int64)
+        #: Values of the tape where roots are those of no others, if they are known.
+        self._plain: Run | None = None
         self._draw(seed, self.count, has_small)
         #: Number of points that a proof needs for each output, or 0 if it needs too many.
         self.needed = [1 if count else self.count] * len(tape.outputs)
@@ -196,19 +198,19 @@ class Points:
             self.needed = points_needed(self.for_roots([tape], seed))
             self.count = max(self.needed, default=0) or OF_ROOTS
             self._draw(seed, self.count, has_small)
-        if has_roots:
-            self._let_roots_exist(tape, seed)
-        if has_roots and count is None and (more := self._enough(tape)) > self.count:
+        is_missing = has_roots and self._let_roots_exist(tape, seed)
+        if is_missing and count is None and (more := self._enough(tape)) > self.count:
             self.count = more
             self._draw(seed, self.count, has_small)
             self._let_roots_exist(tape, seed)
         self._know_nonnegative()
 
-    def _let_roots_exist(self, tape: Tape, seed: int) -> None:
-        """Draw inputs of roots again that do not exist, as long as fewer are missing then: a point has few at best."""
+    def _let_roots_exist(self, tape: Tape, seed: int) -> bool:
+        """Draw inputs of roots again that do not exist, as long as fewer are missing then; return True if any were."""
         run, missing, _ = self._run(tape)
         if not missing.any():
-            return
+            self._plain = run
+            return False
         places = [r for r in range(tape.inputs, len(tape)) if _is_root(tape, r)]
         roots, radicands = np.array(places, np.int64), np.array(tape.first, np.int64)[places]
         needs = _inputs_of(tape)[places].T.astype(np.float64)
@@ -217,7 +219,7 @@ class Points:
         for _ in range(DRAWN):
             left = np.flatnonzero(missing)
             if not len(left):
-                return
+                break
             other = copy(self)
             other._seeds, other._which = self._seeds[left], self._which[left]
             again = needs @ fails[:, left] > 0.0
@@ -227,6 +229,7 @@ class Points:
             taken = left[better]
             self._at[:, taken], missing[taken] = other._at[:, better], now[better]
             fails[:, taken] = (run.lacks_root[roots] & ~run.lacks_root[radicands])[:, better]
+        return True
 
     def _enough(self, tape: Tape) -> int:
         """Return how many points have as many as outputs need at which their roots exist; 0 if that is too many."""
@@ -267,7 +270,7 @@ class Points:
             comparisons: their references.
             outcomes: their outcomes, (comparisons, points).
         """
-        self._decided = None
+        self._decided, self._plain = None, None
         for _ in comparisons:
             # comparisons of what depends on others
             keys, first = np.unique(self._run(tape)[2][list(comparisons)], return_index=True)
@@ -278,6 +281,7 @@ class Points:
 
     def _draw(self, seed: int, count: int, has_small: bool) -> None:
         """Draw points, in turns of each prime."""
+        self._plain = None
         generator = np.random.default_rng([seed, 0x5EED])
         self._which = np.resize(np.arange(PRIMES), count)
         if has_small:
@@ -289,7 +293,7 @@ class Points:
 
     def run(self, tape: Tape) -> Run:
         """Return the values of a tape."""
-        run = self._run(tape)[0]
+        run = self._plain if tape is self._original and self._plain is not None else self._run(tape)[0]
         if not self._nonnegative or _SQRT not in tape.codes:
             return run
         keys = rows_as_bytes(run)
@@ -493,9 +497,12 @@ class Side(NamedTuple):
 
     def radicands_of(self, r: int) -> list[int]:
         """Return the radicand of a root, or its factors if their roots make it, but for squares of fractions."""
-        waiting, found = [self.tape.first[r]], []
+        waiting, found, seen = [self.tape.first[r]], [], set[int]()
         while waiting:
             a = waiting.pop()
+            if a in seen:
+                continue
+            seen.add(a)
             if a in self.factors:
                 waiting += self.factors[a][:2]
             elif a >= 0 or not self.factors or not _exact_root(self.tape.value_of(a), self.tape.folding):
@@ -540,7 +547,8 @@ def dependent_roots(sides: Sequence[Side]) -> list[int]:
                     key, is_number = _row(run, a), not run.imaginary[a].any()
                     is_known = not run.lacks_root[a].any() and (run.real[a] != UNDEFINED).all()
                     is_known &= is_number or a == arguments[0]
-                    bits[key] = int.from_bytes(np.packbits(side.lacks_square(r, a)).tobytes(), "big")
+                    if key not in bits:
+                        bits[key] = int.from_bytes(np.packbits(side.lacks_square(r, a)).tobytes(), "big")
                     found = (0 if is_number else level[r]) if is_known else -1
                     levels[key] = min(levels.get(key, found), found)
                     reached[r] |= {key}
