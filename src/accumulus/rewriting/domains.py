@@ -45,8 +45,10 @@ NESTED: Final = 32
 #: Number of conditions in branches of one program, which grows exponentially with selects of what others select. More
 #: take time and memory, fewer leave outputs as they were.
 MOST_IN_BRANCHES: Final = 40_000
-#: Number of proofs of one program. More take time for programs with many branches, fewer leave outputs as they were.
-MOST_PROOFS: Final = 100
+#: Number of conditions of one program that are looked at, each in all branches that it is needed in, and of those that
+#: all proofs begin with. More take time for programs with many branches, fewer leave outputs as they were.
+MOST_FOLLOWED: Final = 100_000
+MOST_KNOWN: Final = 100_000
 #: Number of bits up to which each is looked at alone.
 FEW_BITS: Final = 200
 
@@ -129,7 +131,7 @@ class Domains:
         self._known: dict[int, dict[Condition, list[Branches]]] = {}
         self._in_branch: dict[tuple[int, int, bool], int] = {}
         self._instead: dict[Condition, int] = {}
-        self._left = 0
+        self._left = self._left_known = self._left_followed = 0
         self.forms = _Forms()
         #: Values that are each other's negatives, by the first of them; and proofs, by what they are from.
         self._alike: dict[int, list[int]] = {}
@@ -160,27 +162,25 @@ class Domains:
     def wider(self, tape: Tape) -> list[int]:
         """Return the outputs of another tape that may be undefined where the original ones are defined."""
         needs = self._needs(self._numbered(tape, self._verification.run(tape)), is_original=False).finite
-        followed: dict[tuple[int, int, Branches], bool] = {}
+        wide: list[int] = []
+        for needed in dict.fromkeys(self._needed):
+            following = _Following(self, needed)
+            wide += [
+                k
+                for k, each in enumerate(self._needed)
+                if each == needed
+                and not all(following.follows(bit, frozenset()) for bit in _bits_of(needs[tape.outputs[k]] & ~needed))
+            ]
+        return sorted(wide)
 
-        def follows(bit: int, needed: int, branches: Branches) -> bool:
-            key = bit, needed, branches
-            if key not in followed:
-                followed[key] = False
-                condition, within = self.of_bits[bit]
-                inside, instead = branches | within, self._instead.get(condition)
-                followed[key] = (
-                    self._is_needed(condition, needed, inside)
-                    or (instead is not None and all(follows(each, needed, inside) for each in _bits_of(instead)))
-                    or (condition.kind < DEFINED and self.proof(needed, frozenset()).follows(condition))
-                    or (condition.kind < DEFINED and self.proof(needed, inside).follows(condition))
-                )
-            return followed[key]
+    def instead_of(self, condition: Condition) -> list[int] | None:
+        """Return the bits of what may hold in place of a condition that a form is in the original."""
+        return None if condition not in self._instead else _bits_of(self._instead[condition])
 
-        return [
-            k
-            for k, (output, needed) in enumerate(zip(tape.outputs, self._needed, strict=True))
-            if not all(follows(bit, needed, frozenset()) for bit in _bits_of(needs[output] & ~needed))
-        ]
+    def has_left(self) -> bool:
+        """Return True if one more condition may be looked at."""
+        self._left_followed -= 1
+        return self._left_followed > 0
 
     # Values --------------------------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class Domains:
         hidden = _Hidden(self, numbered, needs, is_original=is_original)
         self._proofs.clear()
         self._instead.clear()
-        self._left = MOST_IN_BRANCHES
+        self._left, self._left_known, self._left_followed = MOST_IN_BRANCHES, MOST_KNOWN, MOST_FOLLOWED
         for r in range(tape.inputs, len(tape)):
             code, arguments = tape.codes[r], tape.arguments(r)
             if code == _ATTACH:
@@ -324,13 +324,7 @@ class Domains:
 
     # Proofs --------------------------------------------------------------------------------------------------------
 
-    def _is_needed(self, condition: Condition, needed: int, inside: Branches) -> bool:
-        """Return True if a condition is among others, given as bits, in these branches or in fewer."""
-        known = self._known_in(needed)
-        kinds = (condition, condition._replace(kind=NUMBER)) if condition.kind == SAME else (condition,)
-        return any(within <= inside for each in kinds for within in known.get(each, ()))
-
-    def _known_in(self, needed: int) -> dict[Condition, list[Branches]]:
+    def known_in(self, needed: int) -> dict[Condition, list[Branches]]:
         """Return the branches in which each condition holds, of those given as bits."""
         if needed not in self._known:
             known = self._known[needed] = {}
@@ -340,12 +334,13 @@ class Domains:
         return self._known[needed]
 
     def proof(self, needed: int, branches: Branches) -> _Proof:
-        """Return what follows from conditions, given as bits, in branches, or in none if there have been many."""
-        if branches and (needed, branches) not in self._proofs and len(self._proofs) >= MOST_PROOFS:
-            branches = frozenset()
+        """Return what follows from conditions, given as bits, in branches; or from none if there have been many."""
+        if (needed, branches) not in self._proofs and self._left_known <= 0:
+            needed, branches = 0, frozenset()
         key = needed, branches
         if key not in self._proofs:
-            known = self._known_in(needed)
+            known = self.known_in(needed)
+            self._left_known -= len(known)
             holds = {each for each, places in known.items() if any(within <= branches for within in places)}
             self._proofs[key] = _Proof(self, needed, holds.union(self.assumed), branches)
         return self._proofs[key]
@@ -782,6 +777,48 @@ class _Proof:
 def _holds(kind: int, number: float) -> bool:
     """Return True if a constant is not zero, not negative, or positive."""
     return number != 0.0 if kind == NONZERO else number > 0.0 if kind == POSITIVE else number >= 0.0
+
+
+class _Following:
+    """Conditions that follow from those of an output, given as bits, in branches."""
+
+    def __init__(self, domains: Domains, needed: int) -> None:
+        self._domains, self._needed, self._known = domains, needed, domains.known_in(needed)
+        self._followed: dict[tuple[int, Branches], bool] = {}
+        self._proofs: dict[Branches, _Proof] = {}
+        self._instead: dict[Condition, list[int] | None] = {}
+
+    def follows(self, bit: int, branches: Branches) -> bool:
+        """Return True if a condition follows, given by its bit, in branches and those that it is in."""
+        key = bit, branches
+        if key not in self._followed and self._domains.has_left():
+            self._followed[key] = False
+            condition, within = self._domains.of_bits[bit]
+            inside = branches | within
+            self._followed[key] = (
+                _is_among(self._known, condition, inside)
+                or self._follows_instead(condition, inside)
+                or (condition.kind < DEFINED and self._proof(frozenset()).follows(condition))
+                or (condition.kind < DEFINED and self._proof(inside).follows(condition))
+            )
+        return self._followed.get(key, False)
+
+    def _follows_instead(self, condition: Condition, inside: Branches) -> bool:
+        if condition not in self._instead:
+            self._instead[condition] = self._domains.instead_of(condition)
+        instead = self._instead[condition]
+        return instead is not None and all(self.follows(each, inside) for each in instead)
+
+    def _proof(self, branches: Branches) -> _Proof:
+        if branches not in self._proofs:
+            self._proofs[branches] = self._domains.proof(self._needed, branches)
+        return self._proofs[branches]
+
+
+def _is_among(known: Mapping[Condition, Sequence[Branches]], condition: Condition, inside: Branches) -> bool:
+    """Return True if a condition is among others, in these branches or in fewer."""
+    kinds = (condition, condition._replace(kind=NUMBER)) if condition.kind == SAME else (condition,)
+    return any(within <= inside for each in kinds for within in known.get(each, ()))
 
 
 def _union(bits: Iterable[int]) -> int:
