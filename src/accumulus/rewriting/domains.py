@@ -99,7 +99,7 @@ class _Tape(NamedTuple):
 
 
 class _Needs(NamedTuple):
-    """What references need, as bits of conditions; constants, which need nothing, in reverse order at the end."""
+    """Needs of references, as bits of conditions; constants, which need nothing, in reverse order at the end."""
 
     finite: list[int]  # to be finite
     signs: list[int]  # to be made of numbers, perhaps infinite ones
@@ -162,16 +162,15 @@ class Domains:
     def wider(self, tape: Tape) -> list[int]:
         """Return the outputs of another tape that may be undefined where the original ones are defined."""
         needs = self._needs(self._numbered(tape, self._verification.run(tape)), is_original=False).finite
+        following: dict[int, _Following] = {}
         wide: list[int] = []
-        for needed in dict.fromkeys(self._needed):
-            following = _Following(self, needed)
-            wide += [
-                k
-                for k, each in enumerate(self._needed)
-                if each == needed
-                and not all(following.follows(bit, frozenset()) for bit in _bits_of(needs[tape.outputs[k]] & ~needed))
-            ]
-        return sorted(wide)
+        for k, (output, needed) in enumerate(zip(tape.outputs, self._needed, strict=True)):
+            if new := needs[output] & ~needed:
+                if needed not in following:
+                    following[needed] = _Following(self, needed)
+                if not all(following[needed].follows(bit, frozenset()) for bit in _bits_of(new)):
+                    wide.append(k)
+        return wide
 
     def instead_of(self, condition: Condition) -> list[int] | None:
         """Return the bits of what may hold in place of a condition that a form is in the original."""
@@ -486,7 +485,7 @@ class _Forms:
 
 
 class _Hidden:
-    """What is needed of values in operations that may be finite where these are not.
+    """Needs of values in operations that may be finite where these are not.
 
     Args:
         domains: bits, constants, and forms.
@@ -624,7 +623,7 @@ class _Definition(NamedTuple):
 
 
 class _Proof:
-    """What follows from conditions.
+    """Consequences of conditions.
 
     Args:
         domains: definitions, constants and bits.
