@@ -165,10 +165,13 @@ class Resubstitution:
         values = Values(self._base, self._sampled, self._points, self._kept_outputs)
         # the search starts from the cheapest program
         start, lowest = values.base, cost(values.base.tape)
+        readings = [values.base]
         for price, tape in sorted(zip(costs, programs, strict=True), key=itemgetter(0)):
             reading = values.read(tape)
-            if reading is not None and reading.outputs == values.base.outputs and price < lowest:
-                start, lowest = reading, price
+            if reading is not None and reading.outputs == values.base.outputs:
+                readings.append(reading)
+                if price < lowest:
+                    start, lowest = reading, price
         if has_helpers and (helped := with_helpers(values, start, seed)) is not None:
             values.read(helped)
         of_programs = len(values.definitions)
@@ -178,7 +181,7 @@ class Resubstitution:
         deadline.spend(UNIVERSE[0] + UNIVERSE[1] * len(values) + UNIVERSE[2] * min(len(values), MOST_VALUES) ** 2)
         if len(values) <= MOST_VALUES:
             values.pair(lambda: deadline.passed)
-        return Candidates(values, start, of_programs)
+        return Candidates(values, self._original.domains, start, readings, of_programs)
 
     def _selection(
         self, candidates: Candidates, moves: int, deadline: Deadline, seed: int, share: float = 1.0

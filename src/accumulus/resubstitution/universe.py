@@ -1,6 +1,6 @@
 """Candidates: definitions that may be selected for values.
 
-**Divisors.** A new divisor may be zero only where the value was infinite or undefined before.
+**Conditions.** A definition may be undefined only where all outputs are that depend on its value.
 
 **Rounding.** Definitions that make a value much less accurate are excluded: 1 - c² equals s², and loses all its digits
 where s is small. So definitions are evaluated at real points, above all near zeros of intermediate values, with
@@ -10,8 +10,7 @@ first-order bounds on errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
@@ -32,6 +31,7 @@ from accumulus.resubstitution.compiled.definitions_kernel import (
 )
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.values import Definition, DefinitionTable, Reading, Values
+from accumulus.rewriting.domains import Domains, Following
 from accumulus.rewriting.rounding import (
     LOST,
     SLACK,
@@ -43,8 +43,8 @@ from accumulus.rewriting.rounding import (
     operation_with_bounds,
     within,
 )
-from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SELECT
+from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY
 
 # Rounding ------------------------------------------------------------------------------------------------------------
 
@@ -189,73 +189,78 @@ def _in_order(chosen: Mapping[int, Definition], roots: Iterable[int]) -> list[in
     return ordered
 
 
-# Divisors ------------------------------------------------------------------------------------------------------------
-
-#: Depth to which the operands of a divisor's products, quotients and roots are examined: a greater depth takes time for
-#: each division, a smaller one refuses more definitions that divide.
-DEPTH: Final = 3
-_SQRT: Final = BY_NAME["sqrt"].code
+# Conditions ----------------------------------------------------------------------------------------------------------
 
 
-class Divisors:
-    """Test for new divisions, which must be defined wherever their values were.
+class Conditions:
+    """Test that definitions are numbers wherever an output is that depends on their values.
 
     Args:
         values: known values and their definitions.
-        of_programs: number of leading definitions that belong to programs.
+        domains: conditions that the outputs of the base need.
+        readings: programs that have these outputs and, together, all values.
     """
 
-    def __init__(self, values: Values, of_programs: int) -> None:
-        self._values = values
-        rows = values.definitions.rows[:of_programs]
-        self._operations: dict[int, list[tuple[int, list[int]]]] = {}
-        for node, code, *arguments in rows[np.isin(rows[:, CODE], (MULTIPLY, DIVIDE, _SQRT)), : SECOND + 1].tolist():
-            nodes = [abs(a) for a in arguments]
-            self._operations.setdefault(node, []).append((code, nodes[:1] if code == _SQRT else nodes))
-        has_choices = bool((rows[:, CODE] == SELECT).any())
-        #: A bit for each divisor of the base; and for each value the bits of the divisors that it depends on.
-        self._bits: dict[int, int] = {}
-        # with choices, the existing division may be in an untaken branch
-        self._divided = {} if has_choices else self._cones()
-        self._is_never_zero = cache(self._looked_into)
+    def __init__(self, values: Values, domains: Domains, readings: Iterable[Reading]) -> None:
+        self._domains, self._constants = domains, values.numbers
+        self._following: dict[int, Following] = {}
+        #: For each value, its number there, what it needs, and what may be needed for it: by its first program.
+        needed, allowed = [0] * len(values), [0] * len(values)
+        self._numbers = [-1] * len(values)
+        known = {0}
+        for reading in readings:
+            program = domains.of_program(reading.tape)
+            new = {abs(value) for value in reading.meanings} - known
+            for value in new:
+                allowed[value] = -1
+            for value, *of in zip(map(abs, reading.meanings), *program, strict=False):
+                if value in new:
+                    self._numbers[value], needed[value] = of[0], of[1]
+                    allowed[value] &= of[2]
+            known |= new
+        self._allowed, self._of_allowed = _classes(allowed)
+        self._needed, self._of_needed = _classes(needed)
 
     def allow(self, rows: Integers) -> NDArray[np.bool_]:
-        """Return True for definitions that are not divisions, and for divisions defined wherever their value was."""
-        allowed = np.ones(len(rows), bool)
-        everything = (1 << len(self._bits)) - 1
-        divisions = np.flatnonzero(rows[:, CODE] == DIVIDE)
-        nodes, divisors = rows[divisions, NODE].tolist(), np.abs(rows[divisions, SECOND]).tolist()
-        allowed[divisions] = [
-            self._is_never_zero(divisor, everything, DEPTH)
-            and self._is_never_zero(divisor, self._divided.get(node, 0), DEPTH)
-            for node, divisor in zip(nodes, divisors, strict=True)
-        ]
+        """Return True for definitions that need no more than all outputs that depend on their values."""
+        of_nodes, of_arguments = self._of_allowed[rows[:, NODE]], self._of_needed[np.abs(rows[:, ARGUMENTS])]
+        allowed: NDArray[np.bool_] = np.all(
+            self._for_each(of_nodes[:, np.newaxis], of_arguments, self._has_needs), axis=1
+        )
+        divisions = np.flatnonzero(allowed & (rows[:, CODE] == DIVIDE))
+        allowed[divisions] = self._for_each(of_nodes[divisions], np.abs(rows[divisions, SECOND]), self._is_nonzero)
         return allowed
 
-    def _looked_into(self, value: int, divided: int, depth: int) -> bool:
-        """Return True if a value is nonzero wherever some divisors, given as bits, are nonzero."""
-        if divided & self._bits.get(value, 0):
-            return True
-        if value in self._values.numbers:
-            return self._values.numbers[value] != 0
-        return depth > 0 and any(
-            all(self._is_never_zero(node, divided, depth - 1) for node in nodes)
-            for _, nodes in self._operations.get(value, ())
-        )
+    def _for_each(self, nodes: Integers, others: Integers, holds: Callable[[int, int], bool]) -> NDArray[np.bool_]:
+        """Return what holds of pairs, looking at equal ones once."""
+        count = 1 + int(others.max(initial=0))
+        pairs, where = np.unique(nodes * count + others, return_inverse=True)
+        each = np.array([holds(*divmod(pair, count)) for pair in pairs.tolist()], bool)
+        of_pairs: NDArray[np.bool_] = np.reshape(each[where], others.shape)
+        return of_pairs
 
-    def _cones(self) -> dict[int, int]:
-        """Return the divisors that each value depends on in the base, as bits."""
-        divisors: dict[int, int] = {}
-        numbers = self._values.base.first_definitions
-        rows = self._values.definitions.rows[np.fromiter(numbers.values(), np.int64, len(numbers))]
-        # operands come before the values that they compute
-        for node, code, *arguments, _ in rows.tolist():
-            nodes = [abs(a) for a in arguments]
-            divided = self._bits.setdefault(nodes[SECOND - FIRST], 1 << len(self._bits)) if code == DIVIDE else 0
-            for n in nodes:
-                divided |= divisors.get(n, 0)
-            divisors[node] = divided
-        return divisors
+    def _has_needs(self, node: int, argument: int) -> bool:
+        """Return True if what arguments need follows, both given by their classes."""
+        return self._from(node).all_of(self._needed[argument])
+
+    def _is_nonzero(self, node: int, divisor: int) -> bool:
+        """Return True if a divisor is not zero."""
+        if divisor in self._constants:
+            return self._constants[divisor] != 0.0
+        return self._from(node).is_nonzero(self._numbers[divisor])
+
+    def _from(self, number: int) -> Following:
+        """Return what follows from what may be needed, given by its number."""
+        if number not in self._following:
+            self._following[number] = Following(self._domains, self._allowed[number])
+        return self._following[number]
+
+
+def _classes(masks: Sequence[int]) -> tuple[list[int], Integers]:
+    """Return distinct numbers, and the position of each number among them."""
+    positions: dict[int, int] = {}
+    where = np.array([positions.setdefault(mask, len(positions)) for mask in masks], np.int64)
+    return list(positions), where
 
 
 # Candidates ----------------------------------------------------------------------------------------------------------
@@ -270,19 +275,28 @@ class Candidates:
 
     Args:
         values: known values and their definitions.
+        domains: conditions that the outputs of the base need.
         start: reading of the cheapest program.
+        readings: readings of all programs, the base first.
         of_programs: number of leading definitions that belong to programs.
 
     Attributes:
         rounding: errors of programs and definitions.
     """
 
-    def __init__(self, values: Values, start: Reading, of_programs: int) -> None:
+    def __init__(
+        self,
+        values: Values,
+        domains: Domains,
+        start: Reading,
+        readings: Sequence[Reading],
+        of_programs: int,
+    ) -> None:
         self.values, self._start, self._of_programs = values, start, of_programs
         self.rounding = Rounding(values, [values.base, start])
         rows = values.definitions.rows
-        may_be = np.arange(len(rows)) < of_programs
-        may_be[of_programs:] = Divisors(values, of_programs).allow(rows[of_programs:])
+        may_be = np.ones(len(rows), bool)
+        may_be[of_programs:] = Conditions(values, domains, readings).allow(rows[of_programs:])
         may_be[list(values.fixed.values())] = False
         self._all = np.flatnonzero(may_be)
 

@@ -66,6 +66,7 @@ _TOTAL: Final = _codes(
 _BOUNDED: Final = _codes("sign atan atan2 tanh erf erfc j0 j1 i0e i1e")
 _BOUNDED_AT_ONE_END: Final = _codes("exp expm1 exp2 log_ndtr minimum maximum")
 _OF_ANYTHING: Final = _codes("less less_equal equal not_equal logical_and logical_or")
+_PLAIN: Final = frozenset((ADD, SUBTRACT, MULTIPLY))
 _FINITE_OF_FINITE: Final = _TOTAL | _codes("sqrt log log2 log10")
 _ALWAYS: Final = _TOTAL | _BOUNDED | _BOUNDED_AT_ONE_END | _OF_ANYTHING
 #: Operations that may be numbers where an argument is none.
@@ -85,6 +86,8 @@ class Condition(NamedTuple):
     arguments: tuple[int, ...]  # numbers of the values
 
 
+#: Code of an operation, and the numbers of its arguments' values.
+_Operation = tuple[int, tuple[int, ...]]
 #: Conditions of selects, by the number of their values, and the branches that are taken.
 Branches = frozenset[tuple[int, bool]]
 
@@ -106,6 +109,14 @@ class _Needs(NamedTuple):
     within: list[int]  # to be finite, and made of what is
 
 
+class OfProgram(NamedTuple):
+    """A program, by reference, with constants in reverse order at the end."""
+
+    of: list[int]  # numbers of its values
+    needed: list[int]  # bits of what each value needs to be finite
+    allowed: list[int]  # bits of what all outputs of the original need that depend on it
+
+
 class Domains:
     """Conditions that the outputs of a tape need.
 
@@ -120,8 +131,9 @@ class Domains:
         self._numbers: dict[bytes, int] = {}
         #: Number of a value or its negative, whichever comes first, for each value.
         self._unsigned: dict[int, int] = {}
-        #: Operations that make each value, with what they need, and the constants among values.
-        self._definitions: dict[int, list[_Definition]] = {}
+        #: Operations that make each value, with bits of what the first of each kind needs to be finite, and made of
+        #: what is; and the constants among values.
+        self._definitions: dict[int, dict[_Operation, int]] = {}
         self.constants: dict[int, float] = {}
         #: Bits of conditions in branches; and bits of what may hold instead of the conditions that values of the last
         #: tape have forms of the original.
@@ -143,8 +155,8 @@ class Domains:
             if name:
                 numbers = self._original.unsigned if name == "nonzero" else self._original.of
                 self.assumed.append(Condition(OF_ASSUMPTIONS[name], 0, (numbers[k],)))
-        needs = self._needs(self._original, is_original=True)
-        self._needed = [needs.finite[output] for output in tape.outputs]
+        self._of_original = self._needs(self._original, is_original=True).finite
+        self._needed = [self._of_original[output] for output in tape.outputs]
 
     def nonnegative(self, references: Iterable[int], outputs: Iterable[int]) -> list[int]:
         """Return those values of the original tape that are not negative wherever one of some outputs is defined.
@@ -161,16 +173,31 @@ class Domains:
 
     def wider(self, tape: Tape) -> list[int]:
         """Return the outputs of another tape that may be undefined where the original ones are defined."""
+        self._instead.clear()
         needs = self._needs(self._numbered(tape, self._verification.run(tape)), is_original=False).finite
-        following: dict[int, _Following] = {}
+        following: dict[int, Following] = {}
         wide: list[int] = []
         for k, (output, needed) in enumerate(zip(tape.outputs, self._needed, strict=True)):
             if new := needs[output] & ~needed:
                 if needed not in following:
-                    following[needed] = _Following(self, needed)
-                if not all(following[needed].follows(bit, frozenset()) for bit in _bits_of(new)):
+                    following[needed] = Following(self, needed)
+                if not following[needed].all_of(new):
                     wide.append(k)
         return wide
+
+    def of_program(self, tape: Tape) -> OfProgram:
+        """Return what the values of a program need that has the outputs of the original one."""
+        numbered, finite = self._original, self._of_original
+        if tape is not numbered.tape:
+            numbered = self._numbered(tape, self._verification.run(tape))
+            finite = self._needs(numbered, is_original=False).finite
+        allowed = [-1] * (len(tape) + len(tape.constants))
+        for output, needed in zip(tape.outputs, self._needed, strict=True):
+            allowed[output] = needed if allowed[output] < 0 else allowed[output] & needed
+        for r in range(len(tape) - 1, tape.inputs - 1, -1):
+            for a in tape.arguments(r):
+                allowed[a] = allowed[r] if allowed[a] < 0 else allowed[a] & allowed[r]
+        return OfProgram(numbered.of, finite, [max(each, 0) for each in allowed])
 
     def instead_of(self, condition: Condition) -> list[int] | None:
         """Return the bits of what may hold in place of a condition that a form is in the original."""
@@ -194,11 +221,17 @@ class Domains:
             imaginary=np.where(is_turned[:, np.newaxis], opposite[1], run.imaginary),
         )
         numbers = self._numbers
-
-        def numbered(row: bytes, k: int) -> int:
-            return numbers.setdefault(b"%d of %d" % (k, id(tape)) if undefined[k] else row, len(numbers))
-
-        of, unsigned = ([numbered(row, k) for k, row in enumerate(rows_as_bytes(each))] for each in (run, turned))
+        of, unsigned = (
+            [numbers.setdefault(row, len(numbers)) for row in rows_as_bytes(each)] for each in (run, turned)
+        )
+        # what is undefined everywhere is the same if it is made alike; constants, at the end, come first
+        for k in sorted(np.flatnonzero(undefined).tolist(), key=lambda k: (k < len(tape), k)):
+            made = (
+                (tape.codes[k], *(of[a] for a in tape.arguments(k)))
+                if k < len(tape)
+                else tape.constants[len(of) - k - 1]
+            )
+            of[k] = unsigned[k] = numbers.setdefault(b"undefined %r" % (made,), len(numbers))
         for value, either in zip(of, unsigned, strict=True):
             if value not in self._unsigned:
                 self._unsigned[value] = either
@@ -217,35 +250,44 @@ class Domains:
             is_original: True for the tape that others are compared with: conditions in too many branches are left out
                 there, and those of others are taken to be in fewer.
         """
-        tape, of, unsigned = numbered
+        tape, of, _ = numbered
         needs = _Needs(*([0] * (len(tape) + len(tape.constants)) for _ in _Needs._fields))
-        finite, signs, within = needs
         hidden = _Hidden(self, numbered, needs, is_original=is_original)
         self._proofs.clear()
-        self._instead.clear()
         self._left, self._left_known, self._left_followed = MOST_IN_BRANCHES, MOST_KNOWN, MOST_FOLLOWED
         for r in range(tape.inputs, len(tape)):
-            code, arguments = tape.codes[r], tape.arguments(r)
-            if code == _ATTACH:
-                arguments = arguments[:1]
-            if code == SELECT:
+            code = tape.codes[r]
+            if code in _PLAIN:  # in short, for most operations
+                a, b = tape.first[r], tape.second[r]
+                values: tuple[int, ...] = of[a], of[b]
                 for bits in needs:
-                    bits[r] = self.of_branches(tape, r, of, bits.__getitem__, is_original=is_original)
-                finite[r] |= hidden.same(arguments[0])
+                    bits[r] = bits[a] | bits[b]
             else:
-                own = of_signs = 0
-                values, sizes = ([numbers[a] for a in arguments] for numbers in (of, unsigned))
-                for condition in _conditions(tape, r, code, values, sizes):
-                    if not self._is_constant(condition):
-                        own |= 1 << self._bit(condition)
-                        if condition.kind in (POSITIVE, NONNEGATIVE):  # a logarithm is infinite at 0
-                            of_signs |= 1 << self._bit(condition._replace(kind=NONNEGATIVE))
-                signs[r] = of_signs | (0 if code in _OF_ANYTHING else _union(signs[a] for a in arguments))
-                within[r] = own | _union(within[a] for a in arguments)
-                finite[r] = own | self._inner(numbered, r, arguments, finite, hidden)
-            definition = _Definition(code, tuple(of[a] for a in arguments), within[r])
-            self._definitions.setdefault(of[r], []).append(definition)
+                arguments = tape.arguments(r)[: 1 if code == _ATTACH else None]
+                values = tuple(of[a] for a in arguments)
+                if code == SELECT:
+                    for bits in needs:
+                        bits[r] = self.of_branches(tape, r, of, bits.__getitem__, is_original=is_original)
+                    needs.finite[r] |= hidden.same(arguments[0])
+                else:
+                    self._note(numbered, r, arguments, needs, hidden)
+            self._definitions.setdefault(of[r], {}).setdefault((code, values), needs.within[r])
         return needs
+
+    def _note(self, numbered: _Tape, r: int, arguments: Sequence[int], needs: _Needs, hidden: _Hidden) -> None:
+        """Note what an operation needs that is no select."""
+        (tape, of, unsigned), (finite, signs, within) = numbered, needs
+        code = tape.codes[r]
+        own = of_signs = 0
+        if code not in _ALWAYS:
+            for condition in _conditions(tape, r, code, [of[a] for a in arguments], [unsigned[a] for a in arguments]):
+                if not self._is_constant(condition):
+                    own |= 1 << self._bit(condition)
+                    if condition.kind in (POSITIVE, NONNEGATIVE):  # a logarithm is infinite at 0
+                        of_signs |= 1 << self._bit(condition._replace(kind=NONNEGATIVE))
+        signs[r] = of_signs | (0 if code in _OF_ANYTHING else _union(signs[a] for a in arguments))
+        within[r] = own | _union(within[a] for a in arguments)
+        finite[r] = own | self._inner(numbered, r, arguments, finite, hidden)
 
     def _inner(self, numbered: _Tape, r: int, arguments: Sequence[int], finite: Sequence[int], hidden: _Hidden) -> int:
         """Return what the arguments of an operation need for it to be finite, as bits."""
@@ -356,9 +398,9 @@ class Domains:
         """Return a value and, if it is one, its negative."""
         return self._alike.get(self.unsigned(value), (value,))
 
-    def made_by(self, value: int) -> Iterable[_Definition]:
-        """Return the operations that make a value."""
-        return self._definitions.get(value, ())
+    def made_by(self, value: int) -> Iterable[tuple[_Operation, int]]:
+        """Return the operations that make a value, and bits of what each needs to be finite, and made of what is."""
+        return self._definitions.get(value, {}).items()
 
 
 def _conditions(tape: Tape, r: int, code: int, values: Sequence[int], sizes: Sequence[int]) -> Iterator[Condition]:
@@ -614,14 +656,6 @@ def _missing(
     return sorted(found)
 
 
-class _Definition(NamedTuple):
-    """An operation that makes a value."""
-
-    code: int
-    arguments: tuple[int, ...]  # numbers of the values
-    needs: int  # bits of what it needs to be finite, and made of what is
-
-
 class _Proof:
     """Consequences of conditions.
 
@@ -694,11 +728,11 @@ class _Proof:
             for code, arguments in self._made(value)
         )
 
-    def _made(self, value: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    def _made(self, value: int) -> Iterator[_Operation]:
         """Yield the operations that make a value, of those that are known to be finite."""
-        for code, arguments, needs in self._domains.made_by(value):
+        for made, needs in self._domains.made_by(value):
             if not needs & ~self._usable:
-                yield code, arguments
+                yield made
 
     def _taken(self, arguments: tuple[int, ...]) -> tuple[int, ...]:
         """Return the value of the branch that a select takes, if that is known."""
@@ -719,9 +753,10 @@ class _Proof:
         made = any(
             self._by(kind, code, arguments, depth - 1) and self._are_finite(needs, depth - 1)
             for each in alike
-            for code, arguments, needs in self._domains.made_by(each)
+            for (code, arguments), needs in self._domains.made_by(each)
         )
         made = made or (kind == NONZERO and any(self.holds(POSITIVE, each, depth - 1) for each in alike))
+        made = made or (kind == POSITIVE and self._is_proved(NONZERO, value) and self.holds(NONNEGATIVE, value, depth))
         if made:
             self._proved.add((kind, self._key(kind, value)))
         return made
@@ -778,14 +813,22 @@ def _holds(kind: int, number: float) -> bool:
     return number != 0.0 if kind == NONZERO else number > 0.0 if kind == POSITIVE else number >= 0.0
 
 
-class _Following:
-    """Conditions that follow from those of an output, given as bits, in branches."""
+class Following:
+    """What follows from conditions, given as bits."""
 
     def __init__(self, domains: Domains, needed: int) -> None:
         self._domains, self._needed, self._known = domains, needed, domains.known_in(needed)
         self._followed: dict[tuple[int, Branches], bool] = {}
         self._proofs: dict[Branches, _Proof] = {}
         self._instead: dict[Condition, list[int] | None] = {}
+
+    def all_of(self, bits: int) -> bool:
+        """Return True if all conditions follow that are given as bits."""
+        return all(self.follows(bit, frozenset()) for bit in _bits_of(bits & ~self._needed))
+
+    def is_nonzero(self, value: int) -> bool:
+        """Return True if a value is not zero."""
+        return self._proof(frozenset()).holds(NONZERO, value)
 
     def follows(self, bit: int, branches: Branches) -> bool:
         """Return True if a condition follows, given by its bit, in branches and those that it is in."""
