@@ -20,6 +20,7 @@ from accumulus.errors import VerificationError
 from accumulus.rewriting import acceptance
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.canonical import canonical
+from accumulus.rewriting.equivalence import MOST_POINTS, DifferentError, IncomparableError, Verification
 from accumulus.rewriting.rounding import Limits, points_of
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import needed
@@ -235,6 +236,18 @@ def test_incomparable_outputs_must_be_the_same_expression():
     with pytest.raises(VerificationError, match="cannot be compared"):
         verify(written(lost), written("b * a * (1 / (c - c))"))
     assert str(optimise(written(f"{lost} + {lost} * b"))) == str(canonical(written(f"{lost} + {lost} * b")))
+
+
+def test_outcomes_that_are_too_many_to_try_are_incomparable():
+    """With many points, for roots within roots, all outcomes of a comparison may be too many: that is no mistake."""
+    one, other = written("1 / select(less(a, b), c, d)"), written("select(less(a, b), 1 / c, 1 / d)")
+    wrong = written("select(less(a, b), 1 / c, 2 / d)")
+    Verification(one, count=MOST_POINTS // 2).check(other)
+    for count in (MOST_POINTS // 2, MOST_POINTS):
+        with pytest.raises(DifferentError):
+            Verification(one, count=count).check(wrong)
+    with pytest.raises(IncomparableError):
+        Verification(one, count=MOST_POINTS).check(other)
 
 
 def test_only_incomparable_outputs_stay_unchanged(recwarn):

@@ -747,25 +747,27 @@ class Verification:
             self._last = other, self._at.run(other)
         return self._last[1]
 
-    def _differ_for_outcomes(self, other: Tape, outputs: Sequence[int]) -> list[int]:
-        """Return those outputs of another tape that differ from the original's for some outcomes of comparisons."""
+    def _differ_for_outcomes(self, other: Tape, outputs: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return those outputs of another tape that differ for some outcomes of comparisons, and those that may."""
         comparisons = comparisons_of(self._tape) if self._matter is not False else []
         if not comparisons:
-            return list(outputs)
+            return list(outputs), []
         alike: dict[bytes, list[int]] = {}
         reached = {r: np.frombuffer(depending(self._tape, [r]), np.bool_) for r in comparisons}
         for k in outputs:
             output = self._tape.outputs[k]
             alike.setdefault(bytes(output >= 0 and bool(reached[r][output]) for r in comparisons), []).append(k)
-        different: list[int] = []
+        different, unknown = list[int](), list[int]()
         for mask, group in alike.items():
             decided = [r for r, is_reached in zip(comparisons, mask, strict=True) if is_reached]
             most = (MOST_POINTS // self.points).bit_length() - 1
+            if most < len(decided) <= MOST_COMPARED:
+                decided = self._needed_outcomes(other, group, decided)
             if len(decided) > most:
-                decided = self._needed_outcomes(other, group, decided) if len(decided) <= MOST_COMPARED else []
-            if not 0 < len(decided) <= most or not self._are_equal_with(other, group, decided, exhaustive=True):
+                unknown += group
+            elif not decided or not self._are_equal_with(other, group, decided, exhaustive=True):
                 different += group
-        return different
+        return different, unknown
 
     def _needed_outcomes(self, other: Tape, outputs: Sequence[int], comparisons: Sequence[int]) -> list[int]:
         """Return comparisons whose outcomes have to be 0 or 1 for the outputs to be equal; empty if they differ."""
@@ -853,9 +855,10 @@ class Verification:
         changed[self._kept_outputs :] = False
         different = (seen & ~_same_residues(one, first, two, second)).any(axis=1)
         if different.any():
-            differ = self._differ_for_outcomes(other, np.flatnonzero(different).tolist())
+            differ, unknown = self._differ_for_outcomes(other, np.flatnonzero(different).tolist())
             different[:] = False
             different[differ] = True
+            is_little[unknown] = True
         if changed.any():
             raise DifferentError(np.flatnonzero(changed).tolist(), "though it was to be kept to the last bit")
         if different.any():
