@@ -14,7 +14,7 @@ from unittest.mock import patch
 import accumulus as acc
 import library
 from accumulus.programs import derivation, graphs, rewritten
-from accumulus.resubstitution import optimise, resubstitute
+from accumulus.resubstitution import optimise
 from accumulus.resubstitution.values import Values
 from accumulus.tape import systems
 from functions import Example, held_out
@@ -39,7 +39,6 @@ WITHOUT: Mapping[str, tuple[tuple[str, ...], list[tuple[Any, str, Any]]]] = {
     "resubstitution": (("balanced",), [(optimise, "BRIEF", (1, 0))]),
     "programs multiplied out": (("balanced",), [(optimise, "from_polynomials", _none)]),
     "pairs of values": (("balanced", "thorough"), [(Values, "pair", _none)]),
-    "helpers": (("thorough",), [(resubstitute, "with_helpers", _none)]),
     "sums of angles": (
         ("thorough",),
         [(optimise, "with_sums_of_angles", _none), (rewritten, "with_sums_of_angles", _none)],

@@ -65,7 +65,7 @@ def by_value(tape: Tape, seed: int = 0, moves: int = 20_000, kept_outputs: int =
     with warnings.catch_warnings():  # where a result is a number divided by zero, say
         warnings.simplefilter("ignore", RewritingWarning)
         other = rewritten_by_rules(tape, effort="fast", kept_outputs=kept_outputs)
-    return result.cheapest([base, other], moves, FOREVER, seed, has_helpers=seed % 2 == 1)
+    return result.cheapest([base, other], moves, FOREVER, seed)
 
 
 @settings(max_examples=30)
@@ -326,6 +326,25 @@ def test_extraction_finds_the_cheapest_of_all_choices(program):
     extraction.anneal(30_000, FOREVER)
     best = extraction.best()
     assert sum(PRICES[each.code] for each in best.values()) == cheapest(values, definitions, roots)
+
+
+def test_values_of_several_programs_are_selected_together():
+    """Either product by y · z costs as much as before, and both by it cost less."""
+
+    def of(*are_short):
+        tape = Tape(4)
+        y, z = 1, 2
+        for factor, is_short in zip((0, 3), are_short, strict=True):
+            product = (
+                tape.multiply(factor, tape.multiply(y, z)) if is_short else tape.multiply(tape.multiply(factor, y), z)
+            )
+            tape.outputs.append(product)
+        return canonical(tape)
+
+    programs = [of(False, False), of(True, False), of(False, True)]
+    assert [program.operations for program in programs] == [4, 4, 4]
+    search = Resubstitution(Original(programs[0], within(), None), 0, 0)
+    assert search.cheapest(programs, 1000, FOREVER, 0).operations == 3
 
 
 def cheapest(values: Values, definitions, roots) -> int:

@@ -1,7 +1,7 @@
 """The compiled search for pairs against plain Python, and texts of kernels with one mistake each.
 
-Readers of programs and searches for pairs and helpers run as Python on their texts. A mistake is caught by what plain
-Python finds: `test_values` has a reader, `test_helpers` helpers, and this file pairs.
+Readers of programs and searches for pairs run as Python on their texts. A mistake is caught by what plain Python finds:
+`test_values` has a reader, and this file pairs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import test_helpers
 import test_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import RATIONAL, SMOOTH, programs
 
-from accumulus.resubstitution import resubstitute
 from accumulus.resubstitution import values as values_module
 from accumulus.resubstitution.values import Values
 from accumulus.rewriting.canonical import canonical
@@ -115,23 +113,12 @@ TEXTS = (
     "sqrt(a * a), a / b, a / b * c, sqrt(b * b) + c, b + c, sqrt(b * b), sqrt(a * a) / c, a / c",
     "sqrt(a) * sqrt(a) * b, a * b, log(c) * 0 + c * a, c * a, sqrt(c) * sqrt(c) * a, sqrt(a) * b, sqrt(c) * a",
 )
-#: A value that would make another in two ways: the product of a and b.
-WISHED_TWICE = "(a + c / b) * b, c, (b + c / a) / b"
 
 
 def check_all_pairs():
     for text in TEXTS:
         for seed in range(3):
             assert check_pairs(canonical(written(text)), seed) > 5
-
-
-def check_helpers():
-    for pattern in test_helpers.PLANTED:
-        test_helpers.test_planted_patterns_are_detected(pattern, 0)
-    for text in (*TEXTS[:3], WISHED_TWICE):
-        for seed in range(3):
-            program = SimpleNamespace(tape=lambda text=text: written(text))
-            test_helpers.test_all_that_there_are_by_plain_python.hypothesis.inner_test(program, seed)
 
 
 #: Programs for readers: equal values in several ways, of both signs; comparisons, jumps and signs of zeros.
@@ -168,17 +155,16 @@ def running(sources, package):
     """Let a kernel run on its texts."""
     user, states = {
         "pairs": (values_module, "ValuePairsState"),
-        "helpers": (resubstitute, "HelpersState"),
         "reading": (values_module, "ReadingState"),
     }[package]
     return on_texts(user, "resubstitution", sources, states)
 
 
-CHECKS = {"pairs": check_all_pairs, "helpers": check_helpers, "reading": check_readers}
+CHECKS = {"pairs": check_all_pairs, "reading": check_readers}
 
 #: What a mistake is called, the kernel, its text, and what is put in its place. Each text is there exactly once.
 MUTANTS = {
-    # pairs and helpers
+    # pairs
     "keys are those of one sign": (
         "pairs",
         "real, imaginary = minus(real, SMALL_PRIME), minus(imaginary, SMALL_PRIME)",
@@ -267,53 +253,6 @@ MUTANTS = {
         "pairs",
         "for j in range(i, state.count):\n            _try_pair",
         "for j in range(i, state.count - 1):\n            _try_pair",
-    ),
-    "wishes are counted for each way": (
-        "helpers",
-        "    if pair.last != node:\n        pair.last = node\n        pair.count += 1",
-        "    pair.last = node\n    pair.count += 1",
-    ),
-    "differences are no wishes": (
-        "helpers",
-        "            _want(state, plus(a, c, SMALL_PRIME), plus(b, d, SMALL_PRIME), node)\n",
-        "",
-    ),
-    "quotients are no wishes": (
-        "helpers",
-        "            _want(state, real, imaginary, node)\n            if state.divides",
-        "            if state.divides",
-    ),
-    "products with a divisor are no wishes": (
-        "helpers",
-        "            if state.divides[other]:",
-        "            if False:",
-    ),
-    "all are divisors": ("helpers", "            if state.divides[other]:", "            if True:"),
-    "what exists is a helper": (
-        "helpers",
-        "        _take_off(state, state.real[node], state.imaginary[node])",
-        "        pass",
-    ),
-    "helpers are there several times": (
-        "helpers",
-        "        state.helper_count += 1\n        _take_off(state, real, imaginary)",
-        "        state.helper_count += 1",
-    ),
-    "wishes of one value make helpers": ("helpers", "if count > 1 and state", "if count > 0 and state"),
-    "leaves have wishes": (
-        "helpers",
-        "        if state.open[node]:\n            _want_for",
-        "        if True:\n            _want_for",
-    ),
-    "helpers are no squares": (
-        "helpers",
-        "            _offer(state, real, imaginary, PRODUCT, i, j)\n            if i != j:",
-        "            if i != j:\n                _offer(state, real, imaginary, PRODUCT, i, j)",
-    ),
-    "helpers are sums for differences": (
-        "helpers",
-        "_offer(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), DIFFERENCE, i, j)",
-        "_offer(state, difference(a, c, SMALL_PRIME), difference(b, d, SMALL_PRIME), SUM, i, j)",
     ),
     # reading
     "values without a real part have one sign": (

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import test_angles
 import test_by_value
-import test_helpers
 import test_identities
 import test_proofs
 from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no_excess
 
 from accumulus.errors import VerificationError
-from accumulus.resubstitution import angles, proofs, resubstitute
+from accumulus.resubstitution import angles, proofs
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.universe import Conditions, Rounding
 from accumulus.rewriting import acceptance, equivalence
@@ -125,17 +124,13 @@ MUTANTS = {
         ((Rounding, "excess", no_excess), (Rounding, "is_worse", never_worse)),
         test_by_value.test_digits_of_a_conjugate_are_preserved_far_from_zero,
     ),
-    "helpers: there are none": Mutant(
-        ((resubstitute, "MOST_HELPERS", 0),),
-        partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
-    ),
     "angles: what nearly holds does": Mutant(
         ((angles, "EQUAL", 1e-6),),
         test_angles.test_expressions_that_are_no_function_of_a_sum,
     ),
     "extraction: the first choice stays": Mutant(
         ((Extraction, "anneal", as_it_began),),
-        partial(test_helpers.test_programs_are_cheaper_by_them, "sum"),
+        test_by_value.test_values_of_several_programs_are_selected_together,
     ),
     "proofs: roots have one sign": Mutant(
         ((equivalence, "Points", OfOneSign),),

@@ -62,9 +62,6 @@ MOST_OPERATIONS: Final = 3000
 MOVES: Final = 40
 GROWTH: Final = 1.3
 PATIENCE: Final = 16
-#: Number of rounds without a gain after which every other round adds values that no program computes yet. These rounds
-#: take longer: a smaller number spends time on them early, a larger one leaves too few.
-STALLED: Final = 3
 #: Approximate seconds of work of a round for each operation. A round begins only if this much work is left; if less
 #: than `LAST` rounds are left, it is the last. Larger numbers end the search early, smaller ones begin a round that is
 #: cut short.
@@ -247,10 +244,7 @@ def rewrite(
             # at the end, and once more as long as that wins something
             is_last = misses >= PATIENCE or left < LAST * ROUND * tape.operations
             before = cost(best)
-            has_helpers = misses >= STALLED and misses % 2 == 1
-            cheapest = by_value.cheapest(
-                programs, moves, context, seed + turn, is_last=is_last, has_helpers=has_helpers
-            )
+            cheapest = by_value.cheapest(programs, moves, context, seed + turn, is_last=is_last)
             cheapest = cheapest if original.accepts(cheapest) else best
             again = rewritten("balanced", cheapest, turn)
             best = min(best, cheapest, again, key=cost)

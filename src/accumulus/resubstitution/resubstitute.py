@@ -1,11 +1,7 @@
 """Resubstitution: the cheapest selection of definitions from all programs for the same function.
 
-It is the numerical cousin of Boolean resubstitution in logic synthesis.
-
-**Helpers** are values that no program has, and that let several values of the cheapest program take one operation each.
-All other values of a resubstituted program are computed by some given program. A helper is a sum, a difference or a
-product of two values of the cheapest program; combined with a third value it gives two or more others. It pays if these
-cost more than one operation each before, which the selection of definitions decides.
+It is the numerical cousin of Boolean resubstitution in logic synthesis. All values of a resubstituted program are
+computed by some given program.
 """
 
 from __future__ import annotations
@@ -17,12 +13,9 @@ from typing import Final
 import numpy as np
 
 from accumulus.deadline import Deadline
-from accumulus.native.machine import kernel
-from accumulus.native.state import Integers, Records, zeros
-from accumulus.resubstitution.compiled.definitions_kernel import CODE, COPY, SECOND
-from accumulus.resubstitution.compiled.pairs_kernel import DIFFERENCE, PRODUCT, Helper, HelpersState, WantedPair
+from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.resubstitution.universe import Candidates
-from accumulus.resubstitution.values import PRICES, Definition, Reading, Values
+from accumulus.resubstitution.values import PRICES, Definition, Values
 from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
@@ -30,8 +23,7 @@ from accumulus.rewriting.rounding import WORSE
 from accumulus.rewriting.signs import Definitions, with_fewest_signs, written_tape
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, INPUT, UNIT
-from accumulus.tape.passes import commands, extended
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, SUBTRACT, Tape
+from accumulus.tape.tape import Tape
 
 #: Largest number of values for which pairs are searched: the time grows with its square; beyond it, only the
 #: definitions of given programs are combined.
@@ -45,11 +37,9 @@ TOLERANCES: Final = ((2.0, 4.0), (1.0, 1.0), (1.0, 0.0))
 ATTEMPTS: Final = 8
 FEW_ATTEMPTS: Final = 4
 #: Seconds of work: to read an operation of a program; to find definitions of values, a fixed part, a part for each
-#: value, and a part for each pair; to find helpers, for each pair. Estimates above the true time end the search early,
-#: estimates below exceed its work.
+#: value, and a part for each pair. Estimates above the true time end the search early, estimates below exceed its work.
 READ: Final = 1e-5
 UNIVERSE: Final = (2e-3, 8e-6, 8e-9)
-HELPED: Final = 5e-8
 #: Seconds of work to select definitions, write the program and check it, without moves: a fixed part, and a part for
 #: each value. Estimates above the true time end the search early, estimates below exceed its work.
 ATTEMPT: Final = (1e-3, 5e-6)
@@ -94,7 +84,6 @@ class Resubstitution:
         seed: int,
         *,
         is_last: bool = False,
-        has_helpers: bool = False,
     ) -> Tape:
         """Return the cheapest program found by resubstitution; one of the given ones if none is cheaper.
 
@@ -104,10 +93,9 @@ class Resubstitution:
             deadline: end of the search.
             seed: seed of the search.
             is_last: if True, leave most of the work to the rules that follow.
-            has_helpers: if True, also search values that no program has and that make several others cheaper.
         """
         costs = [cost(tape) for tape in programs]
-        candidates = self._candidates(programs, costs, deadline, seed, has_helpers=has_helpers)
+        candidates = self._candidates(programs, costs, deadline, seed)
         best, lowest = programs[int(np.argmin(costs))], min(costs)
         for tolerance in TOLERANCES:
             candidates.tolerate(*tolerance)
@@ -158,8 +146,6 @@ class Resubstitution:
         costs: Sequence[int],
         deadline: Deadline,
         seed: int,
-        *,
-        has_helpers: bool = False,
     ) -> Candidates:
         """Return the values that programs compute, and all candidates for computing them."""
         values = Values(self._base, self._sampled, self._points, self._kept_outputs)
@@ -172,11 +158,7 @@ class Resubstitution:
                 readings.append(reading)
                 if price < lowest:
                     start, lowest = reading, price
-        if has_helpers and (helped := with_helpers(values, start, seed)) is not None:
-            values.read(helped)
         of_programs = len(values.definitions)
-        if has_helpers:
-            deadline.spend(HELPED * min(len(values), MOST_VALUES) ** 2)
         deadline.spend(READ * (len(self._base) + sum(map(len, programs))))
         deadline.spend(UNIVERSE[0] + UNIVERSE[1] * len(values) + UNIVERSE[2] * min(len(values), MOST_VALUES) ** 2)
         if len(values) <= MOST_VALUES:
@@ -241,74 +223,3 @@ def cost(tape: Tape) -> int:
     """Return the cost of the operations that the outputs need; a change of sign costs as much as a sum."""
     marks = needed(tape)
     return sum(PRICES[tape.codes[r]] or UNIT for r in range(tape.inputs, len(tape)) if marks[r])
-
-
-# Helpers -------------------------------------------------------------------------------------------------------------
-
-#: Largest number of helpers that are added, the most widely usable first. Each takes part in all pairs of values: more
-#: take time, fewer miss definitions. Without any, thirty functions take 1.002 times the operations (`make bench
-#: ARGS=sources`).
-MOST_HELPERS: Final = 200
-#: Largest number of values for which helpers are searched; a random sample if there are more. The time grows with the
-#: square of the number; a smaller sample misses helpers in this round.
-MOST_HELPED: Final = 500
-#: Largest number of helpers that a value can use with one other value: a sum, a difference, a product and a quotient.
-WISHES: Final = 4
-
-
-def with_helpers(values: Values, program: Reading, seed: int) -> Tape | None:
-    """Return a program whose outputs are helpers for another one; None if there are none.
-
-    Args:
-        values: known values and their definitions.
-        program: cheapest program.
-        seed: seed of the sample point, and of the choice among helpers that equally many values use.
-    """
-    random = np.random.default_rng(seed)
-    tape, meanings = program.tape, np.array(program.meanings, np.int64)
-    numbers = np.fromiter(values.numbers, np.int64)
-    # references of sampled values, one for each value
-    is_sampled = np.isin(np.abs(meanings), values.sampled) & (meanings != 0) & ~np.isin(np.abs(meanings), numbers)
-    references = np.flatnonzero(is_sampled)
-    references = references[np.unique(np.abs(meanings[references]), return_index=True)[1]]
-    if len(references) > MOST_HELPED:
-        references = random.permutation(references)[:MOST_HELPED]
-    helpers = _helpers(values, np.abs(meanings[references]))
-    helpers = helpers[np.lexsort([random.random(len(helpers)), -helpers[:, 0]])[:MOST_HELPERS]]
-    if not len(helpers):
-        return None
-    _, way, first, second = helpers.T
-    first, second = references[first - 1], references[second - 1]
-    # helpers combine values, and a reference may be the negative of its value
-    is_turned = np.sign(meanings[first]) != np.sign(meanings[second])
-    codes = np.where(way == PRODUCT, MULTIPLY, np.where((way == DIFFERENCE) == is_turned, ADD, SUBTRACT))
-    helped, made = extended(tape, commands(len(way), codes, first, second))
-    helped.outputs = made[len(tape) :].tolist()
-    return helped
-
-
-def _helpers(values: Values, nodes: Integers) -> Integers:
-    """Return helpers as rows: the number of values that can use it, its operation, and its two values, from 1 on."""
-    count = len(nodes) + 1
-    real, imaginary = np.ones(count, np.int64), np.zeros(count, np.int64)
-    real[1:], imaginary[1:] = values.at_small_point(nodes)
-    rows = values.definitions.rows
-    is_open, divides = np.zeros((2, count), np.int64)
-    is_open[1:] = ~values.is_leaf[nodes]
-    divides[1:] = np.isin(nodes, np.abs(rows[rows[:, CODE] == DIVIDE, SECOND]))
-    bits = (2 * (WISHES + 1) * count * count).bit_length()
-    state = HelpersState(
-        real=real,
-        imaginary=imaginary,
-        **zeros(count, "inverse_real inverse_imaginary"),
-        count=count,
-        open=is_open,
-        divides=divides,
-        targets=Records.zeros(WantedPair, 1 << bits),
-        table_bits=bits,
-        helpers=Records.zeros(Helper, 2 * count * count),
-        helper_limit=2 * count * count,
-    )
-    kernel("resubstitution.helpers")(state.address)
-    helpers: Integers = state.helpers.words.reshape(-1, len(Helper.fields))[: state.helper_count]
-    return helpers

@@ -214,10 +214,6 @@ class Values:
         """Numbers of the values that have residues, after 0 for none."""
         return np.concatenate([[0], np.flatnonzero(self._state.identified[: len(self), 0])])
 
-    def at_small_point(self, nodes: Integers) -> tuple[Integers, Integers]:
-        """Return real and imaginary parts of values at the point with the small prime."""
-        return self._state.value_real[nodes, 0], self._state.value_imaginary[nodes, 0]
-
     def read(self, tape: Tape, *, is_base: bool = False) -> Reading | None:
         """Read a program with the same outputs; None if it compares, or must round as written, something else."""
         run = self._check.run(tape)
