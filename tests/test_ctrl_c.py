@@ -68,6 +68,7 @@ def numbers(result):
     return result.toarray() if hasattr(result, "toarray") else result
 
 
+@pytest.mark.sampled(2)
 def test_interrupted_preparations_leave_nothing_behind(case, tmp_path):
     make, point = case
     expected = numbers(make()(point))

@@ -370,6 +370,7 @@ def fitted(x):
     return np.sum((np.cos(t) - x[0] * np.exp(-x[1] * t) - x[2] * t) ** 2)
 
 
+@pytest.mark.sampled(2, each="function kind")
 @pytest.mark.parametrize("kind", ["gradient", "value_and_gradient", "hessian"])
 @pytest.mark.parametrize(
     ("function", "size", "in_loops"),

@@ -51,6 +51,7 @@ def numbers(result):
     return np.concatenate([np.ravel(array) for array in arrays])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SMALL)
 def test_our_derivatives_equal_those_of_jax(name):
     case = SMALL[name]

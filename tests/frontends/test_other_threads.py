@@ -263,6 +263,7 @@ def flipped(name):
     return lambda x: held[0] * steps(x) * held[0], lambda: put(0, 7.0 - held[0])(held)
 
 
+@pytest.mark.sampled(2, each="name")
 @pytest.mark.parametrize("often", [1, 40])
 @pytest.mark.parametrize("name", ["global", "attribute", "entry", "array"])
 def test_results_are_not_stale_after_another_thread_flips_a_value(name, often):

@@ -446,6 +446,7 @@ def test_a_source_may_differ_where_the_next_number_does(factor, outcome, monkeyp
         ways.in_another_way(derivative, (190.0,), "numpy", derivative(190.0), "float64")
 
 
+@pytest.mark.sampled(2, each="case mistake")
 @pytest.mark.parametrize(("mistake", "outcome"), [(0.0, "undecided"), (1.0, "wrong")])
 @pytest.mark.parametrize(
     ("case", "kind"),

@@ -97,6 +97,7 @@ FUNCTIONS = {
 OPTIONS = {"fast": {}, "balanced": {}, "thorough": {"time_limit": 0.5}}
 
 
+@pytest.mark.sampled(3, each="name effort")
 @pytest.mark.parametrize("effort", OPTIONS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("seed", [0, 2])
