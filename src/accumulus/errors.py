@@ -22,6 +22,7 @@ __all__ = [
     "FileError",
     "GraphError",
     "IntegrationError",
+    "IterationWarning",
     "LongProgramWarning",
     "MismatchError",
     "NaNWarning",
@@ -124,6 +125,10 @@ class TimeLimitWarning(UserWarning):
 
 class LongProgramWarning(UserWarning):
     """A long program was written out operation by operation; says why, and how to write it so that it is not."""
+
+
+class IterationWarning(UserWarning):
+    """A derivative is that of the path that an iteration takes, which is not that of the solution; says where."""
 
 
 class NaNWarning(UserWarning):

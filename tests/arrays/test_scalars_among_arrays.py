@@ -93,6 +93,8 @@ def test_every_array_function(source, long, monkeypatch):
         lambda x: x[3] * acc.gradient(lambda y: np.prod(np.sin(y[:4])) + np.max(y[[0, 2, 4]]) ** 2)(x)[2],
         lambda x: acc.implicit(lambda y, p: y**3 + y - p)(0.5, x[3]) * x[4],
         lambda x: x[2] if x[0] < x[1] else x[3] * 7.0,
+        # more constants than operations
+        lambda x: sum(np.where(x[k] > 0.1 * k, 1.5 + 0.37 * k, -2.0 - 0.21 * k) for k in range(12)) * x[0],
         lambda x: np.floor(3.0 * x[4]) + np.sign(x[5] - 0.4) * x[6] + x[7] % 0.3,
     ],
 )

@@ -57,7 +57,8 @@ def why(f: Any, text: str) -> str:
 
     lines, first = inspect.getsourcelines(f)
     line = first + next(k for k, each in enumerate(lines) if text in each)
-    record = ending(partial(_recorded, recorder_of(f), f, [1.5], ((),), (slice(0, 1),), np.array([1.5]), False))
+    of_f = partial(_recorded, recorder_of(f), f, [1.5], ((),), (slice(0, 1),))
+    record = ending(partial(of_f, point=np.array([1.5]), opens_indices=False))
     return explained(record, lambda: Program(1, scalar=True, loops=False), __file__, line, f.__name__)
 
 

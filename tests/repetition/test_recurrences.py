@@ -200,6 +200,26 @@ def chosen_from_tables(x):
     return state
 
 
+def thresholds(x):
+    """Truth values of data against an argument come from outside of the recurrence, and each step uses them twice."""
+    state, total = x[0], 0.0
+    for k in range(N):
+        is_below = 0.05 * k < x[1]
+        state = state * 0.9 + np.where(is_below, 0.1 * x[2], 0.2 * state)
+        state = state - np.where(is_below & (x[3] > 0.3), 0.05 * state, 0.0)
+        total = total + state
+    return total
+
+
+def flags(x):
+    """The same of arrays, one of which holds results of comparisons of comparisons."""
+    dry, wet = x > 0.7, ~((x > 0.3) & (x < 0.9))
+    state = x[0]
+    for k in range(N):
+        state = np.where(dry[k], state * 0.5, np.where(wet[k] | dry[k - 1], state + x[k], np.sin(state))) + 0.1 * dry[k]
+    return state
+
+
 def recurrent_network(x):
     """A table of zeros and ones, and two operations on all units, one after the other."""
     table = np.random.default_rng(3).integers(-1, 2, (20, 6)) * 1.0
@@ -215,7 +235,7 @@ def recurrent_network(x):
 FUNCTIONS = [
     pendulum, fitted_pendulum, running_sums, second_order, trajectories, heat, heat_between_walls,
     with_another_beginning, every_other_step, two_recurrences, used_once, polynomial, coupled_network,
-    logistic, jumping, turning, variances, chosen_from_tables, recurrent_network,
+    logistic, jumping, turning, variances, chosen_from_tables, thresholds, flags, recurrent_network,
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ complex steps W. Squire and G. Trapp, Using complex variables to estimate deriva
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Unpack
@@ -18,7 +19,7 @@ import numpy as np
 
 from accumulus.api.recordings import Trace
 from accumulus.checking.comparisons import CheckReport, Finding, FlatProblem, compare_programs, compare_slopes
-from accumulus.errors import ArgumentError, MismatchError
+from accumulus.errors import ArgumentError, IterationWarning, MismatchError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, nearby_arguments
 from accumulus.frontends.location import name_of
@@ -60,7 +61,8 @@ def check(
     NumPy; batches with single points; target "numpy" with the chosen one; sparse with dense results; and
     Jacobians with central differences and, if `f` is analytic and takes complex numbers, with complex steps. The
     tolerance is a running error bound for rounding, and an error estimate for differences. If `f` decides on values,
-    each case is compared at its own points, and on both sides of the borders between cases.
+    each case is compared at its own points, and on both sides of the borders between cases. An iteration whose
+    derivative is that of its path, and not of its solution, is a failure (`accumulus.errors.IterationWarning`).
 
     Args:
         f: function as for `accumulus.jacobian`.
@@ -95,9 +97,20 @@ def check(
     function = settled_function(f if call is None else call, numbers, check=True)
     static = static_positions(forms.static_positions if call is None else (), len(numbers))
 
+    findings: list[Finding] = []
+
     def recorded(point: Sequence[Any]) -> Recording:
         decides = chosen.guards == "cases"
-        return record(function, point, static, check=True, decides=decides, arrays=chosen.takes_arrays)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", IterationWarning)
+            recording = record(function, point, static, check=True, decides=decides, arrays=chosen.takes_arrays)
+        for each in caught:
+            if each.category is IterationWarning:  # differences within one path do not see it
+                wrong = "slopes across paths of an iteration", 1, 1, math.inf, math.nan
+                findings.append(Finding(*wrong, "at its first use in a case", str(each.message)))
+            else:
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        return recording
 
     try:
         recording = recorded(numbers)
@@ -110,7 +123,6 @@ def check(
     positions = Trace(f, recording, call).selection(argnums, argnames).positions
     tried = list(_points(numbers, recording.argument_shapes, points))
     cases = [(recording, tried)]
-    findings: list[Finding] = []
     if recording.guards:
 
         def record_at(point: Sequence[Any]) -> Recording:

@@ -17,6 +17,7 @@ The comparison skips
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import MismatchError, TraceError
+from accumulus.errors import AccumulusError, IterationWarning, MismatchError, TraceError
 from accumulus.frontends.active import recording_on, sharing_programs
 from accumulus.frontends.calls import function_of
 from accumulus.frontends.captured import Captured
@@ -34,15 +35,20 @@ from accumulus.frontends.location import argument_name, described
 from accumulus.frontends.observed import Observed
 from accumulus.frontends.recorder import Recording, holder_of, is_plain, recorder_of
 from accumulus.frontends.trees import Structure, flatten
+from accumulus.frontends.written_out import warn
 from accumulus.tape.error_bounds import UNIT, compare
-from accumulus.tape.interpreter import outputs_at
+from accumulus.tape.interpreter import ON_PATH, outputs_at, run
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
+from accumulus.tape.tape import SELECT, Tape
 
 #: Distances of the nearby points from the given arguments, relative to the arguments. Greater distances leave the
 #: function's domain or its branch more often, smaller ones show fewer dependencies that a recording has missed; each
 #: costs a run of the function.
 REACHES: Final = (0.01, 0.5)
+#: Distance at which decisions that hold at the arguments alone are told from others, relative to the arguments. It has
+#: to be above the tolerances of comparisons, as of `np.allclose`; at a greater one, other decisions fail, too.
+CLOSE: Final = 1e-3
 #: Tolerance, in units in the last place, for results that the function rounds to float32 or float16: a larger one
 #: accepts wrong recordings, a smaller one refuses right ones.
 NARROW: Final = 64.0
@@ -175,6 +181,14 @@ def where_it_holds(recording: Recording, inputs: Floats) -> NDArray[np.bool_]:
         with suppress(Exception):  # opaque functions may raise outside of their domain
             holds[k] = guards_hold(inputs[k : k + 1])[0]
     return holds
+
+
+def holds_nearby(arguments: Sequence[Any], recording: Recording) -> bool:
+    """Return True if all guards of a recording hold at one of two points that are near its arguments."""
+    shapes, generator = recording.argument_shapes, Spread()
+    point = as_reals(arguments, shapes)
+    nearby = [nearby_arguments(point, shapes, CLOSE, generator) for _ in range(2)]
+    return bool(where_it_holds(recording, np.stack([as_inputs(each, shapes) for each in nearby])).any())
 
 
 @sharing_programs()
@@ -386,3 +400,98 @@ def _form(shapes: Sequence[tuple[int, ...]], outcome: Outcome | None = None) -> 
     kinds = [""] * len(shapes) if outcome is None else [f" of {leaf.dtype}" for _, leaf in outcome.leaves]
     forms = [f"an array of shape {shape}{kind}" for shape, kind in zip(shapes, kinds, strict=True)]
     return ", ".join(forms) if forms else "nothing"
+
+
+# Iterations ----------------------------------------------------------------------------------------------------------
+#
+# An iteration that ends by comparing, such as a bisection, follows one path of decisions and selections. The derivative
+# along that path need not be that of the number that the iteration approaches: halves of an interval do not depend on
+# the function.
+
+#: Number of decisions on one line, or of selections one after the other, from which a function counts as an iteration.
+TURNS: Final = 4
+#: Distances at which slopes are compared, relative to the arguments: far beyond the steps of iterations that end at
+#: tolerances of 10⁻³, and close enough for slopes that change little.
+SPANS: Final = (0.05, 0.1)
+#: Largest relative difference of slopes at both distances, and least of two slopes that differ. Larger ones miss
+#: derivatives that are wrong, smaller ones tell of functions that bend.
+SETTLED: Final = 0.05
+APART: Final = 0.2
+
+
+def iteration_of(recording: Recording) -> str | None:
+    """Return the text of the line that has decided most often, if it is an iteration; empty if it only selects.
+
+    Returns:
+        None if no iteration is seen.
+    """
+    lines = Counter((guard.file, guard.line, guard.source) for guard in recording.guards)
+    if lines and lines.most_common(1)[0][1] >= TURNS:
+        (file, line, source), _ = lines.most_common(1)[0]
+        return f"{file}, line {line}: {source}"
+    tape = recording.program.scalars
+    return "" if tape is not None and _are_in_turn(tape) else None
+
+
+def _are_in_turn(tape: Tape) -> bool:
+    """Return True if conditions of selections depend on other selections, in chains of `TURNS`."""
+    if tape.codes.count(SELECT) < TURNS:
+        return False
+    before = [0] * (len(tape) + len(tape.constants))
+    for r in range(tape.inputs, len(tape)):
+        arguments = tape.arguments(r)
+        before[r] = max(map(before.__getitem__, arguments))
+        if tape.codes[r] == SELECT:
+            before[r] = max(before[r], before[arguments[0]] + 1)
+    return max(before) >= TURNS
+
+
+def tell_of_iteration(
+    name: str, recording: Recording, line: str, point: Floats, record_at: Callable[[Floats], Recording]
+) -> None:
+    """Warn if a result's slope along the path that was recorded is far from its own.
+
+    Nothing is said if slopes cannot be told, or iterations at the points around end after other numbers of turns.
+
+    Args:
+        name: name of the function.
+        recording: the recording.
+        line: text of the line of the iteration, or an empty text.
+        point: values of its inputs.
+        record_at: records the function with the decisions at another point.
+
+    Warns:
+        IterationWarning: if they are.
+    """
+    size = np.abs(point)
+    direction = np.where(size > 0, size, size.max(initial=0.0) or 1.0) * Spread().uniform(0.5, 1.0, point.shape)
+    around = [point + side * span * direction for span in SPANS for side in (1.0, -1.0)]
+    points = np.stack([point, *around])
+    holds = where_it_holds(recording, points)
+    tape = recording.program.scalars
+    values = []
+    with suppress(AccumulusError, ArithmeticError, ValueError, np.linalg.LinAlgError), np.errstate(all="ignore"):
+        for at, is_same in zip(points, holds.tolist(), strict=True):
+            at_point = recording if is_same else record_at(at)
+            if len(at_point.guards) != len(recording.guards) or at_point.results != recording.results:
+                return
+            values.append(outputs_at(at_point.program, at[np.newaxis])[: recording.results, 0])
+        path = outputs_at(recording.program, points) if tape is None else run(tape, ON_PATH, list(points.T))
+        along = np.stack([np.broadcast_to(each, len(points)) for each in path[: recording.results]]).T
+        slopes = [
+            (each[1 + 2 * k] - each[2 + 2 * k]) / (2.0 * span)
+            for each in (values, along)
+            for k, span in enumerate(SPANS)
+        ]
+        largest = np.abs(slopes).max(axis=0)
+        changes = np.maximum(np.abs(slopes[1] - slopes[0]), np.abs(slopes[3] - slopes[2]))
+        apart = np.where(changes <= SETTLED * largest, np.abs(slopes[1] - slopes[3]), 0.0)
+        entry = int(np.argmax(np.where(apart > APART * largest, apart, 0.0))) if apart.size else 0
+        if apart.size and np.isfinite(largest[entry]) and apart[entry] > APART * largest[entry]:
+            warn(
+                f"the derivative of {name} is that of the path that its iteration takes, not of what this approaches: "
+                f"along one direction, f(…){recording.entry_name(entry)} changes by {slopes[1][entry]:.3g}, and along "
+                f"the path by {slopes[3][entry]:.3g}{f' ({line})' if line else ''}. acc.implicit(residual) "
+                "differentiates the solution instead",
+                IterationWarning,
+            )

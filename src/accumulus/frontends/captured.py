@@ -188,6 +188,22 @@ class Captured:
             self._is_shared = self._switches is None or switches_of_threads() != self._switches
         return self._is_shared
 
+    def put_back(self) -> None:
+        """Take traced values that a recording has left out of variables; these have their values before it again."""
+
+        def is_left(value: Any) -> bool:
+            return isinstance(value, StandIn) or (type(value) in (tuple, list) and any(map(is_left, value)))
+
+        changed = [each for each in self._variables if not each.is_unchanged()]
+        for each in changed:
+            each.put_back(is_left)
+        # entries and attributes that were not there before; what a list gets, nothing looks up
+        held = [each.owner for each in changed]
+        held += [each.saved for each in self._variables if each.label.endswith(".__dict__")] if changed else []
+        for owner in {id(each): each for each in held if isinstance(each, dict)}.values():
+            for key in [key for key, value in owner.items() if is_left(value)]:
+                del owner[key]
+
     def renew(self) -> bool:
         """Save the present values if other threads may have changed some; return True if values were saved."""
         if not self.is_shared or not self.changes():

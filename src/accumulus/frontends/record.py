@@ -27,10 +27,17 @@ from numpy.typing import NDArray
 from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends import written_out
 from accumulus.frontends.active import ACTIVE, ending, recording_on, swallowed
-from accumulus.frontends.agreement import run_on_copies, verify_recording
+from accumulus.frontends.agreement import (
+    holds_nearby,
+    iteration_of,
+    run_nearby,
+    run_on_copies,
+    tell_of_iteration,
+    verify_recording,
+)
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.decisions import Decisions, as_number, condition_of, without_decided
-from accumulus.frontends.kinds import as_inputs, as_reals, is_quantity, shape_of, unit_advice
+from accumulus.frontends.kinds import Spread, as_inputs, as_reals, is_quantity, shape_of, unit_advice
 from accumulus.frontends.location import (
     argument_name,
     described,
@@ -52,6 +59,7 @@ from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
+from accumulus.tape.tape import SELECT
 
 T = TypeVar("T")
 #: Minimum text of a program with loops, in operations, for which similar steps of a Python loop are searched:
@@ -126,13 +134,67 @@ def record(
         slices.append(slice(count, count + size))
         count += size
     point = as_inputs(as_reals(arguments, shapes), shapes) if decides else None
-    recorded = ending(
-        partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices), point, opens_indices)
-    )
+    run = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices)))
     opened = partial(Program, count, scalar=not (arrays and at_once), loops=arrays)
+
+    def recorded(tape: Program, at: NDArray[np.float64] | None = point) -> tuple[Recording, TraceError | None]:
+        try:
+            return run(tape, point=at, opens_indices=opens_indices)
+        finally:
+            if captured is not None:
+                captured.put_back()
+
+    def verified(recording: Recording, refusal: TraceError | None) -> bool:
+        return check and verify_recording(function, arguments, recording, refusal, captured)
+
+    make = partial(
+        _checked, function, recorded, verified, opened, arrays=arrays, at_once=at_once, check=check, tells=tells
+    )
+    recording = make()
+    # it may remember its last arguments, and have returned what it remembers; after a run near them, it does not
+    if check and recording.guards and not holds_nearby(arguments, recording):
+        with suppress(Exception):
+            run_nearby(function, arguments, static, Spread())
+        recording = make()
+    elif check and captured is not None and _has_selects(recording) and captured.changes():
+        recording = make()  # the check ran it near them
+    line = iteration_of(recording) if check else None
+    if line is not None and point is not None:
+        tell_of_iteration(name_of(function), recording, line, point, lambda at: recorded(opened(), at)[0])
+    return recording
+
+
+def _has_selects(recording: Recording) -> bool:
+    program = recording.program
+    return any(SELECT in part.codes for part in (program.blocks if program.scalars is None else [program.scalars]))
+
+
+def _checked(
+    function: Callable[..., Any],
+    recorded: Callable[[Program], tuple[Recording, TraceError | None]],
+    verified: Callable[[Recording, TraceError | None], bool],
+    opened: Callable[..., Program],
+    *,
+    arrays: bool,
+    at_once: bool,
+    check: bool,
+    tells: bool,
+) -> Recording:
+    """Record a function and, if wanted, compare the recording with it; see `record`.
+
+    Args:
+        function: the function.
+        recorded: records it on an empty program.
+        verified: compares a recording with it, given a refusal that it caught; True if all was compared.
+        opened: makes an empty program.
+        arrays: as for `record`.
+        at_once: as for `record`.
+        check: as for `record`.
+        tells: as for `record`.
+    """
     recording, refusal = recorded(opened())
     if recording.loops is not None and recording.loops.is_long and recording.loops.is_mixed:
-        opened = partial(Program, count, scalar=False)
+        opened = partial(opened, scalar=False, loops=True)
         recording, refusal = recorded(opened())
     if recording.program.sees_zero_signs or recording.program.folded_zero_signs:
         with suppress(TraceError):
@@ -149,14 +211,14 @@ def record(
         if loops is None and plain and is_long_and_simplified(recording.scalars):
             # simplification shortens steps that read 0 or 1 from a table; unsimplified, all steps are alike
             with suppress(TraceError):
-                literal, _ = recorded(Program(count, scalar=True, loops=False, literal=True))
+                literal, _ = recorded(opened(scalar=True, loops=False, literal=True))
                 loops = rolled(literal.scalars)
         if loops is not None:
             recording = replace(recording, program=loops, other=recording.program, unrolled=0)
     is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
     repeats_not = recording.loops is None and arrays and are_many(recording.scalars.operations)
     with BusiestLine(repeats_not and check) as busiest:
-        agrees = check and verify_recording(function, arguments, recording, refusal, captured)
+        agrees = verified(recording, refusal)
     if refusal is not None and not agrees:
         refusal.add_note(
             f"{described(function)} caught this error while it was recorded, and went on. Plain numbers do not raise "
@@ -177,9 +239,10 @@ def _recorded(
     arguments: Sequence[object],
     shapes: tuple[tuple[int, ...] | None, ...],
     slices: tuple[slice, ...],
+    tape: Program,
+    *,
     point: NDArray[np.float64] | None,
     opens_indices: bool,
-    tape: Program,
 ) -> tuple[Recording, TraceError | None]:
     """Record the function on an empty program; return the recording and the last refusal that the function caught."""
     inputs = [None if shape is None else _inputs(span, shape) for shape, span in zip(shapes, slices, strict=True)]

@@ -77,6 +77,27 @@ class Variable(NamedTuple):
             return {k for k, (one, other) in enumerate(pairs) if one is not other and k < len(self.saved)}
         return set() if now is before or (self.way is Comparison.EQUAL and bool(now == before)) else {0}
 
+    def put_back(self, is_left: Callable[[Any], bool]) -> None:
+        """Give the variable, or entries, the saved values again where the present ones are left from a recording."""
+        if self.way is Comparison.EQUAL or not self.saved_by_key:
+            return
+        present = self.now() if self.way is Comparison.ENTRIES else (self.now(),)
+        for (key, before), now in zip(self.saved_by_key.items(), present, strict=False):
+            if is_left(now):
+                with suppress(*GONE, TypeError):
+                    if isinstance(self.read, attrgetter):
+                        setattr(self.owner, key, before)
+                    else:
+                        self.owner[key] = before
+
+    @property
+    def saved_by_key(self) -> dict[Any, Any]:
+        """The saved values by the names or keys that they are read with; empty if there are none."""
+        if isinstance(self.read, attrgetter | itemgetter):
+            keys = self.read.__reduce__()[1]
+            return dict(zip(keys, self.saved if self.way is Comparison.ENTRIES else (self.saved,), strict=False))
+        return {} if self.keys is None else dict(zip(self.keys, self.saved, strict=False))
+
     def changes(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each changed variable, and a text that adds its old and new value if these are short."""
         if self.is_unchanged():

@@ -14,7 +14,7 @@ from accumulus.tape.blocks import SUM
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.program import Program
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import TAKES_TRUTH, Tape
 
 #: Reference on a body, or a column of references to a program.
 _Value = TypeVar("_Value")
@@ -126,6 +126,18 @@ class _Writing:
             return False
         signed = bool(cones.sees_zero_signs)
         body = Tape(len(operands.columns), signed_zeros=signed)
+        truths: dict[int, int] = {}
+
+        def apply_code(code: int, arguments: list[int]) -> int:
+            """Write an operation; columns are numbers, which stand for the truth values that were stored."""
+            for k in np.flatnonzero(TAKES_TRUTH[code, : len(arguments)]).tolist():
+                if 0 <= arguments[k] < body.inputs:
+                    column = arguments[k]
+                    if column not in truths:
+                        truths[column] = body.apply("not_equal", column, body.constant(0.0))
+                    arguments[k] = truths[column]
+            return body.apply_code(code, arguments)
+
         values: list[int] = []
         for position, cone in enumerate(recurrence.cones[0].tolist()):
             sources = [
@@ -138,7 +150,7 @@ class _Writing:
             ]
             form = self._form(cone)
             is_sum = form[0][0] == SUM
-            values.append(body.sum(sources) if is_sum else self._written(body.apply_code, form, sources, body.constant))
+            values.append(body.sum(sources) if is_sum else self._written(apply_code, form, sources, body.constant))
         results = np.flatnonzero(self._is_taken[recurrence.cones].any(axis=0)).tolist()
         body.outputs = [values[position] for position in results]
 

@@ -511,6 +511,16 @@ def _first(matrices: Any) -> Any:
 NUMBERS: Final = _Numbers()
 
 
+class _OnPath(_Numbers):
+    """Numbers at several points, with selections as at the first of them."""
+
+    def rule(self, row: Operation) -> Callable[..., Any]:
+        return (lambda c, a, b: a if np.ravel(c)[0] else b) if row.name == "select" else super().rule(row)
+
+
+ON_PATH: Final = _OnPath()
+
+
 class _Arithmetic(Domain):
     """Domain with a function for each name of an operation."""
 

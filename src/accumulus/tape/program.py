@@ -191,7 +191,7 @@ class _Segment(Tape):
         to = np.zeros(len(rows), np.int64)
         to[taken] = np.arange(len(taken))
         # a body stores truth values from outside as numbers
-        outside = TAKES_TRUTH[codes] & (arguments >= 0) & ~inside[arguments]
+        outside = TAKES_TRUTH[codes] & (arguments >= 0) & ~inside[np.maximum(arguments, 0)]
         compared, first_uses = np.unique(arguments[outside], return_index=True)
         truths = to.copy()
         for a in compared[np.argsort(first_uses)].tolist():

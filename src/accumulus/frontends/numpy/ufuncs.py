@@ -48,7 +48,11 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
     out, where = keywords.pop("out", None), keywords.pop("where", True)
     if where is not True:
         return _call_where(ufunc, inputs, keywords, out, where)
-    if not depends(inputs) and not depends(keywords):
+    result: Any
+    if ufunc in (np.equal, np.not_equal) and any(value is None or isinstance(value, str | bytes) for value in inputs):
+        numbers = next(value for value in inputs if isinstance(value, Operand))
+        result = np.full(getattr(numbers, "shape", ()), ufunc is np.not_equal)[()]  # a number is no text
+    elif not depends(inputs) and not depends(keywords):
         result = as_constant(tape, ufunc(*concrete(inputs), **concrete(keywords)))
     elif any(map(holds_complex, inputs)):
         function = COMPLEX_FUNCTIONS.get(ufunc)
