@@ -142,11 +142,7 @@ def test_infinity_stays_in_comparisons():
         np.testing.assert_allclose(jacobian(infinite)[0], function(infinite), rtol=1e-12)
 
 
-#: Rational weights lose a part of what values gain, for their bounds on rounding.
-LOST = pytest.mark.xfail(strict=True, reason="limits on rounding cost a part of the gain")
-
-
-@pytest.mark.parametrize("name", ["robot_arm", pytest.param("nurbs_point", marks=LOST), "four_body"])
+@pytest.mark.parametrize("name", ["robot_arm", "nurbs_point", "four_body"])
 def test_the_default_gains_beyond_rules(name):
     tape, point = emitted(name)
     assert BRIEF[0] <= tape.operations <= BRIEF[1]

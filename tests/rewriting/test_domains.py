@@ -73,6 +73,8 @@ ACCEPTED = {
     "a root of what has a logarithm": ("log(a) * a", "log(a) * sqrt(a) * sqrt(a)"),
     "a power": ("power(a, 0.25) * a", "power(a, 1.25)"),
     "a power less one": ("power(a, 1.25)", "power(a, 0.25) * a"),
+    "a divisor's divisor": ("a / ((b + d) * (1 / c))", "a * c / (b + d)"),
+    "a divisor's factor": ("a / (c * b + c * d)", "a / c / (b + d)"),
     "a negative power": ("1 / (a * a)", "power(a, -2)"),
     "a half power": ("power(a, 0.5)", "sqrt(a)"),
     "a negative half power": ("power(a, -1.5)", "1 / (a * sqrt(a))"),

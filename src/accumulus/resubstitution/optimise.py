@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -442,14 +443,18 @@ def resubstitute_once(tape: Tape, context: Context, original: Original) -> Tape:
 
     by_value = Resubstitution(original, 0, options.seed)
     candidate = by_value.cheaper(rough, moves.selection * rough.operations, context, options.seed, finish)
-    if candidate is not None and candidate.operations < start.operations and original.accepts(candidate):
-        return candidate
+    faults = None
+    if candidate is not None and candidate.operations < start.operations:
+        with suppress(VerificationError):  # an equality by chance
+            faults = original.faults(candidate)
+        if faults is not None and not faults:
+            return candidate
     left = rounds.moves - moves.before
     ruled = by_rules(tape, context, rounds=replace(rounds, moves=left), begin_with=rough, original=original)
-    try:
-        restored = None if candidate is None else original.restored(candidate, ruled)
-    except VerificationError:  # an equality by chance
-        restored = None
+    restored = None
+    if candidate is not None and faults is not None:
+        with suppress(VerificationError):
+            restored = original.restored(candidate, ruled, faults)
     return ruled if restored is None or restored.operations >= ruled.operations else restored
 
 

@@ -8,6 +8,7 @@ original are (`accumulus.rewriting.domains`), and to be nearly as accurate at re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -218,23 +219,24 @@ class Original:
         except VerificationError:
             return False
 
-    def restored(self, made: Tape, before: Tape) -> Tape | None:
+    def restored(self, made: Tape, before: Tape, faults: Sequence[int] | None = None) -> Tape | None:
         """Return a program with the outputs that may not be used computed as before; None if none may be used.
 
         Args:
             made: the program.
             before: accepted program.
+            faults: outputs of the program that may not be used, if these are known.
 
         Raises:
             DifferentError: as `faults` does.
         """
         for _ in range(RESTORED):
-            faults = self.faults(made)
+            faults = self.faults(made) if faults is None else faults
             if not faults:
                 return made
             if len(faults) == len(made.outputs):
                 return None
-            made = canonical(with_expressions_of(before, made, faults), self._kept_outputs)
+            made, faults = canonical(with_expressions_of(before, made, faults), self._kept_outputs), None
         return None
 
 

@@ -38,6 +38,8 @@ OF_ASSUMPTIONS: Final = {"nonzero": NONZERO, "nonnegative": NONNEGATIVE, "positi
 Assumed = Sequence[str]
 #: Depth to which definitions are looked into: a greater one takes time for each condition, a smaller one proves fewer.
 DEPTH: Final = 8
+#: The same for divisors of candidates, which are many.
+SHALLOW: Final = 4
 #: The same for products with values that are assumed to be positive.
 PRODUCTS: Final = 4
 #: Number of branches within branches; with more, programs keep what is deeper. More take memory for conditions.
@@ -180,7 +182,7 @@ class Domains:
         for k, (output, needed) in enumerate(zip(tape.outputs, self._needed, strict=True)):
             if new := needs[output] & ~needed:
                 if needed not in following:
-                    following[needed] = Following(self, needed)
+                    following[needed] = Following(self, needed, tries_products=True)
                 if not following[needed].all_of(new):
                     wide.append(k)
         return wide
@@ -397,6 +399,34 @@ class Domains:
     def alike(self, value: int) -> Sequence[int]:
         """Return a value and, if it is one, its negative."""
         return self._alike.get(self.unsigned(value), (value,))
+
+    def is_product_of(self, value: int, others: Iterable[int], is_finite: Callable[[int], bool]) -> bool:
+        """Return True if a value is the product or quotient of two others, or is so of another and a finite value."""
+        modulo = [int(p) for p in self._verification.modulo]
+        rows, known = list(self._numbers), {self.unsigned(each) for each in others}
+        width = 16 * len(modulo)  # of values that are defined
+
+        def residues(number: int) -> list[tuple[int, int]]:
+            real, imaginary = np.frombuffer(rows[number], np.int64).reshape(2, -1).tolist()
+            return list(zip(real, imaginary, strict=True))
+
+        def number_of(product: list[tuple[int, int]]) -> int | None:
+            for turned in (product, [(-a % p, -b % p) for (a, b), p in zip(product, modulo, strict=True)]):
+                number = self._numbers.get(np.array(turned, np.int64).T.tobytes())
+                if number is not None:
+                    return self.unsigned(number)
+            return None
+
+        for other in known if len(rows[value]) == width else ():
+            if len(rows[other]) == width:
+                pairs = list(zip(residues(value), residues(other), modulo, strict=True))
+                product = [((a * c - b * d) % p, (a * d + b * c) % p) for (a, b), (c, d), p in pairs]
+                if number_of(product) in known or number_of([_over(x, y, p) for x, y, p in pairs]) in known:
+                    return True
+                factor = number_of([_over(y, x, p) for x, y, p in pairs])
+                if factor is not None and is_finite(factor):
+                    return True
+        return False
 
     def made_by(self, value: int) -> Iterable[tuple[_Operation, int]]:
         """Return the operations that make a value, and bits of what each needs to be finite, and made of what is."""
@@ -684,6 +714,20 @@ class _Proof:
         """Return True if a condition on a value is among those that hold, follows from them, or is always true."""
         return self._is_never or condition in self._known or self.holds(condition.kind, condition.arguments[0])
 
+    def is_product(self, value: int) -> bool:
+        """Return True if a value is the product or quotient of two that are not zero, or is a factor of one.
+
+        So (a/c) / (b/c) may become a/b, and a / (bc + bd) may become a / b / (c + d).
+        """
+        others = [each for kind, each in self._proved if kind == NONZERO and self._is_finite(each)]
+        others += [each for each, number in self._domains.constants.items() if number]
+        return self._domains.is_product_of(value, others, self._is_finite)
+
+    def _is_finite(self, value: int) -> bool:
+        """Return True if a value is an input, or made by an operation that is known to be finite."""
+        alike = self._domains.alike(value)
+        return not any(map(self._domains.made_by, alike)) or any(any(self._made(each)) for each in alike)
+
     def _is_proved(self, kind: int, value: int) -> bool:
         return (kind, self._key(kind, value)) in self._proved
 
@@ -814,9 +858,16 @@ def _holds(kind: int, number: float) -> bool:
 
 
 class Following:
-    """What follows from conditions, given as bits."""
+    """What follows from conditions.
 
-    def __init__(self, domains: Domains, needed: int) -> None:
+    Args:
+        domains: the conditions.
+        needed: bits of those that hold.
+        tries_products: if True, products and quotients of values that are not zero are tried, which takes time.
+    """
+
+    def __init__(self, domains: Domains, needed: int, *, tries_products: bool = False) -> None:
+        self._tries_products = tries_products
         self._domains, self._needed, self._known = domains, needed, domains.known_in(needed)
         self._followed: dict[tuple[int, Branches], bool] = {}
         self._proofs: dict[Branches, _Proof] = {}
@@ -828,7 +879,7 @@ class Following:
 
     def is_nonzero(self, value: int) -> bool:
         """Return True if a value is not zero."""
-        return self._proof(frozenset()).holds(NONZERO, value)
+        return self._proof(frozenset()).holds(NONZERO, value, SHALLOW)
 
     def follows(self, bit: int, branches: Branches) -> bool:
         """Return True if a condition follows, given by its bit, in branches and those that it is in."""
@@ -842,8 +893,12 @@ class Following:
                 or self._follows_instead(condition, inside)
                 or (condition.kind < DEFINED and self._proof(frozenset()).follows(condition))
                 or (condition.kind < DEFINED and self._proof(inside).follows(condition))
+                or (self._tries_products and condition.kind == NONZERO and self._is_product(condition, inside))
             )
         return self._followed.get(key, False)
+
+    def _is_product(self, condition: Condition, inside: Branches) -> bool:
+        return self._proof(inside).is_product(condition.arguments[0])
 
     def _follows_instead(self, condition: Condition, inside: Branches) -> bool:
         if condition not in self._instead:
@@ -861,6 +916,14 @@ def _is_among(known: Mapping[Condition, Sequence[Branches]], condition: Conditio
     """Return True if a condition is among others, in these branches or in fewer."""
     kinds = (condition, condition._replace(kind=NUMBER)) if condition.kind == SAME else (condition,)
     return any(within <= inside for each in kinds for within in known.get(each, ()))
+
+
+def _over(one: tuple[int, int], other: tuple[int, int], p: int) -> tuple[int, int]:
+    """Return the quotient of two residues; 0 for a divisor of 0."""
+    (a, b), (c, d) = one, other
+    size = (c * c + d * d) % p
+    inverse = pow(size, -1, p) if size else 0
+    return (a * c + b * d) * inverse % p, (b * c - a * d) * inverse % p
 
 
 def _union(bits: Iterable[int]) -> int:

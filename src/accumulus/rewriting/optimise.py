@@ -77,9 +77,9 @@ MAKE: Final = (5e-4, 2e-6)
 #: Least number of moves in one call of the kernel: with more, Ctrl-C and the deadline wait longer on large networks;
 #: with fewer, calls take more of the time.
 FEWEST: Final = 256
-#: Number of further searches where a program may not be used. More take time for programs in which most rules lose
-#: digits, fewer leave these as they are.
-RETRIES: Final = 2
+#: Number of further searches where no output of a program may be used. More take time for programs in which most rules
+#: lose digits, fewer leave these as they are.
+RETRIES: Final = 1
 
 
 class Network:
@@ -381,7 +381,7 @@ def by_rules(
         rounds: rounds of annealing, one by default; more follow if the effort is thorough.
         begin_with: equivalent tape in canonical form that these rounds begin with, instead of the given one.
         original: original program, whose outputs the result has to keep; by default the given tape.
-        retries: number of further searches, each with another seed, if what is found may not be used.
+        retries: number of further searches, each with another seed, if no output that is found may be used.
 
     Warns:
         RewritingWarning: if the verification fails, which would be a mistake of this package. The canonical form is
@@ -430,8 +430,8 @@ def by_rules(
     except VerificationError as error:
         warnings.warn(f"{error}; the program is used as it was before", RewritingWarning, stacklevel=2)
         return start
-    if restored is not None and restored.operations <= start.operations:
-        return restored
+    if restored is not None:  # another search would have to leave as many outputs as they were
+        return restored if restored.operations <= start.operations else start
     if not retries:
         return start
     context = context.having(seed=context.options.seed + 1)
