@@ -124,8 +124,10 @@ class CompiledProgram:
         if self.kernel.from_cache:
             self.from_cache.append("compile")
 
-    #: True after the results of a call were examined for NaN.
+    #: True after the results of a call were examined for NaN, and True while all results have had NaN: rounding was
+    #: judged at points that say nothing.
     is_examined: bool = False
+    is_preliminary: bool = False
     #: Derivation of the results, kept so that programs of several cases can share one layout.
     _derivation: Derivation | None = None
     #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
@@ -274,7 +276,9 @@ class CompiledProgram:
         return self._results.rebuild(arrays, None, matrices=matrices)
 
     def _examine(self, arrays: Sequence[NDArray[Any]], arguments: Sequence[Any], where: str) -> None:
-        """Warn of results that are NaN, in the first call on the slow path."""
+        """Warn of results that are NaN, in the first call on the slow path, and look whether later ones are, too."""
+        if not self.is_examined or self.is_preliminary:
+            self.is_preliminary = any(np.isnan(array).any() for array in arrays)
         if not self.is_examined:
             self.is_examined = True
             warn_of_nan(self, arrays, arguments, where)

@@ -226,11 +226,12 @@ class Derivative:
             return here(*arguments)
         cases, program = self._compiled(arguments, "point")
         fast = cases.fast()
-        is_quick = program.is_examined and None not in cases.argument_shapes
+        is_quick = program.is_examined and not program.is_preliminary and None not in cases.argument_shapes
         result = fast(*arguments) if is_quick else NotImplemented
         if result is NotImplemented:
             result = program.at(arguments)
-        self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
+        if not program.is_preliminary:
+            self._fast = self._preferred(self._fast, cases, fast, arguments, inline=True)
         return result
 
     def _holds(self) -> bool:
@@ -396,7 +397,7 @@ class Derivative:
                     axes, arguments, out=out, threads=threads, transposed=transposed, kernel=kernel
                 )
                 break
-        if None not in shapes and not isinstance(in_axes, list):
+        if None not in shapes and not isinstance(in_axes, list) and not program.is_preliminary:
             at_one = [at_one_point(shape or (), axis) for shape, axis in zip(shapes, axes, strict=True)]
             with self._lock:
                 compiled_shapes = [other.argument_shapes for other in self._programs.values()]
@@ -497,6 +498,11 @@ class Derivative:
         key = key_of_examples(examples, static_positions(self._static, len(examples)), self._name)
         cases = self._programs.get(key)
         program = None if cases is None else cases.at(examples)
+        if program is not None and program.is_preliminary:
+            program.at(examples)
+            if not program.is_preliminary:  # the first good point: made anew, as if it had been the first
+                self._programs.pop(key, None)
+                cases = program = None
         if cases is None or program is None:
             with self._lock:
                 cases = self._programs.get(key)  # another thread may have been here before
