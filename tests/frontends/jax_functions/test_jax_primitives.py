@@ -209,6 +209,23 @@ def test_stopped_gradients_are_stopped_at_every_order():
     np.testing.assert_allclose(acc.taylor(f)((x,), (series,))[1], [np.sum(2 * x * s), np.sum(s), 0.0], atol=1e-15)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jax.scipy.special.polygamma(1, x),
+        lambda x: jax.scipy.special.polygamma(2, x) * x,
+        lambda x: jax.scipy.special.zeta(2.5, x),
+        lambda x: jax.scipy.special.zeta(jnp.array([2.5, 3.0]), x) / x,
+    ],
+)
+def test_functions_of_an_order(f):
+    x = np.array([1.5, 2.5])
+    with jax.enable_x64(True):
+        expected = [np.asarray(each(lambda x: jnp.sum(f(x)))(x)) for each in (jax.grad, jax.hessian)]
+    for each, derivative in zip(expected, (acc.gradient, acc.hessian), strict=True):
+        np.testing.assert_allclose(derivative(lambda x: jnp.sum(f(x)), **FAST)(x), each, rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", ["expi", "exp1"])
 def test_exponential_integrals_of_arrays(name):
     function, sign = getattr(jax.scipy.special, name), 1.0 if name == "expi" else -1.0

@@ -11,14 +11,15 @@ from scipy import special
 from accumulus.frontends.active import refuse
 from accumulus.frontends.jax.equations import PRIMITIVES, Equation, is_constant, records
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
+from accumulus.frontends.numpy.table import BORROWED
 from accumulus.tape.operations import OPERATIONS
 
 
 @records("polygamma", "zeta")
 def _of_order(call: Equation, order: Any, x: Any) -> Any:
-    from accumulus.frontends.scipy import special as recorded  # while something is recorded
+    import accumulus.frontends.scipy.special  # noqa: F401  # fills the table, while something is recorded
 
-    return getattr(recorded, call.equation.primitive.name)(call.tape, order, x)
+    return BORROWED["scipy.special"][call.equation.primitive.name](call.tape, order, x)
 
 
 @records(
