@@ -274,6 +274,14 @@ def _recorded(
                     f"memory ran out while {described(function)} was recorded with {_examples(arguments, shapes)}: "
                     f"{error}. Recorded arrays take 8 bytes an entry; expected smaller arrays"
                 ) from error
+            if (
+                refusal is None
+                and ACTIVE.refusal is not None
+                and _raised_on_numbers(function, arguments, error) is None
+            ):
+                caught = ACTIVE.refusal[0]
+                caught.add_note(f"The function caught this error, and raised {type(error).__name__}: {error}")
+                raise caught.with_traceback(user_traceback(caught.__traceback__)) from error
             if refusal is None and is_foreign(type(error).__module__) and not is_raised_by_user(error.__traceback__):
                 numeric_error = _raised_on_numbers(function, arguments, error)
                 if numeric_error is None:
