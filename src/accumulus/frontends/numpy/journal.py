@@ -143,11 +143,16 @@ class WrittenContainer(NamedTuple):
 
 
 class Journal:
-    """Undo log of a branch: every write and the value that it replaced."""
+    """Undo log of a branch: every write and the value that it replaced.
 
-    __slots__ = ("containers", "entries", "facts", "fresh", "tape")
+    Args:
+        site: position of the decision.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("containers", "entries", "facts", "fresh", "site", "tape")
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
         self.entries: list[SavedEntries] = []
         self.containers: dict[int, WrittenContainer] = {}
         #: Containers and iterators created in the branch, by identity; no other code refers to them.

@@ -235,6 +235,9 @@ def truth_of(value: Any) -> Any:
 MOST_OPERATIONS: Final = 5_000
 MOST_DEPTH: Final = 60
 MOST_FAILURES: Final = 3
+#: Maximum number of branches of one `if` within each other, as in a recursion: each level doubles the work of all below
+#: it. A larger number records deeper recursions as one program, and takes time in those that are deeper still.
+MOST_IN_ITSELF: Final = 5
 #: Maximum number of attempts to record one function, the last without merging: more take time for functions that keep
 #: failing, fewer merge no decision although most could be.
 MOST_ATTEMPTS: Final = 4
@@ -302,7 +305,7 @@ class Branches:
         self.conditions: list[Any] = []
         self.outcomes: list[tuple[Any, Effects]] = []
         self._refusal = ACTIVE.refusal
-        self._journal = Journal()
+        self._journal = Journal(site)
         self._length = 0
         self._is_open = False
         #: Facts that hold where all conditions so far are false.
@@ -315,7 +318,7 @@ class Branches:
         """Begin the first branch.
 
         Raises:
-            UnmergeableError: if branches are nested too deeply.
+            UnmergeableError: if branches are nested too deeply, or the decision in itself.
         """
         self._length = len(condition.tape)
         STATE.journals.append(self._journal)
@@ -323,7 +326,8 @@ class Branches:
         ACTIVE.merging += 1
         self._is_open = True
         self._shared = STATE.shared.copy()
-        if len(STATE.journals) > MOST_DEPTH:
+        in_itself = sum(journal.site == self.site for journal in STATE.journals)
+        if len(STATE.journals) > MOST_DEPTH or in_itself > MOST_IN_ITSELF:
             raise UnmergeableError
 
     def end_branch(self, values: Any) -> None:
