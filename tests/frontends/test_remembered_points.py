@@ -188,3 +188,20 @@ def test_what_is_stored_while_it_is_recorded_is_put_back():
     with pytest.raises(acc.errors.TraceError):
         acc.gradient(lambda x: model(x) * float(np.asarray(x).item()), guards="error", cache=False)(3.0)
     assert isinstance(model.last, float)
+
+
+def test_values_of_a_recording_around_another_stay():
+    state = {}
+
+    def f(x):
+        state["y"] = x[0] * 2.0
+
+        def inner(u):
+            state["z"] = u * 3.0
+            return u * u * state["y"]
+
+        return acc.gradient(inner)(x[1]) * state["y"]
+
+    x = np.array([0.7, 1.3])
+    np.testing.assert_allclose(acc.gradient(f, cache=False)(x), [16.0 * x[0] * x[1], 8.0 * x[0] ** 2], rtol=1e-14)
+    assert all(isinstance(each, float) for each in state.values())

@@ -152,6 +152,11 @@ def _ended(kind: Any) -> Any:
     return type("EndedTape", (kind,), {"__slots__": (), "__getattribute__": _refused})
 
 
+def has_ended(tape: object) -> bool:
+    """Return True if the recording of a tape has ended."""
+    return type(tape).__name__ == "EndedTape"
+
+
 def ending(record: Callable[..., T]) -> Callable[..., T]:
     """Return a function that calls `record` with a tape, and then ends this tape and all tapes inside of it."""
 

@@ -51,6 +51,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from accumulus.frontends.active import has_ended
 from accumulus.frontends.contents import (
     LARGEST,
     PLAIN,
@@ -191,8 +192,10 @@ class Captured:
     def put_back(self) -> None:
         """Take traced values that a recording has left out of variables; these have their values before it again."""
 
-        def is_left(value: Any) -> bool:
-            return isinstance(value, StandIn) or (type(value) in (tuple, list) and any(map(is_left, value)))
+        def is_left(value: Any) -> bool:  # values of a recording around this one stay
+            if isinstance(value, StandIn):
+                return has_ended(getattr(value, "tape", None))
+            return type(value) in (tuple, list) and any(map(is_left, value))
 
         changed = [each for each in self._variables if not each.is_unchanged()]
         for each in changed:
