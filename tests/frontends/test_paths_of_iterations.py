@@ -157,6 +157,27 @@ def test_nothing_is_said_of_other_derivatives(f):
         acc.jacobian(f, cache=False)(POINTS.get(f, 2.0))
 
 
+WEIGHTS = np.random.default_rng(1).normal(size=6)
+#: Functions that select in turn.
+OF_KINKS = {
+    "sorted": lambda x: np.sort(x) @ WEIGHTS,
+    "smallest": lambda x: np.sum(np.sort(x)[:3]) * np.median(x),
+    "largest": lambda x: max(x[0], 2 * x[1] - 1, x[2] * 1.5 - 0.5, x[3], x[4] * 3 - 2),
+    "limits": lambda x: np.clip(np.clip(np.clip(np.clip(x, 0.9, 1.1) * 2, 1.9, 2.1) - 1, 0.95, 1.02), 0.97, 1) @ x,
+}
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-2, 0.03, 0.1])
+@pytest.mark.parametrize("name", OF_KINKS)
+def test_nothing_is_said_of_kinks(name, apart):
+    """Among nearly equal entries, slopes nearby are others."""
+    random = np.random.default_rng(0)
+    for _ in range(6):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", IterationWarning)
+            acc.gradient(OF_KINKS[name], cache=False, time_limit=0.0)(1.0 + apart * random.normal(size=6))
+
+
 def test_the_line_of_the_iteration_is_named():
     with pytest.warns(IterationWarning, match=r"line \d+: while high - low > tolerance"):
         acc.gradient(bisection, cache=False)(2.0)

@@ -190,6 +190,23 @@ def test_what_is_stored_while_it_is_recorded_is_put_back():
     assert isinstance(model.last, float)
 
 
+def test_lists_that_get_traced_values_stay():
+    class Logged:
+        def __init__(self):
+            self.log, self.pair = [], [0.0, 0.0]
+
+        def __call__(self, x):
+            self.log.append(x)
+            self.pair = [x[0], x[1]]
+            return np.sum(x**2)
+
+    f = Logged()
+    np.testing.assert_array_equal(acc.gradient(f, cache=False)(X), 2.0 * X)
+    f(X)
+    assert any(each is X for each in f.log)
+    assert all(isinstance(each, float) for each in f.pair)
+
+
 def test_values_of_a_recording_around_another_stay():
     state = {}
 

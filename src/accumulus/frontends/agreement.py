@@ -408,8 +408,10 @@ def _form(shapes: Sequence[tuple[int, ...]], outcome: Outcome | None = None) -> 
 # along that path need not be that of the number that the iteration approaches: halves of an interval do not depend on
 # the function.
 
-#: Number of decisions on one line, or of selections one after the other, from which a function counts as an iteration.
+#: Number of decisions on one line, and of selections one after the other, from which a function counts as an iteration.
+#: Smaller ones tell of orders among nearly equal entries, whose slopes nearby are others; larger ones miss iterations.
 TURNS: Final = 4
+SELECTIONS: Final = 16
 #: Distances at which slopes are compared, relative to the arguments: far beyond the steps of iterations that end at
 #: tolerances of 10⁻³, and close enough for slopes that change little.
 SPANS: Final = (0.05, 0.1)
@@ -417,6 +419,9 @@ SPANS: Final = (0.05, 0.1)
 #: derivatives that are wrong, smaller ones tell of functions that bend.
 SETTLED: Final = 0.05
 APART: Final = 0.2
+#: Largest relative difference of the slopes of both sides. A larger one tells of kinks, a smaller one misses iterations
+#: whose steps are coarse.
+BENT: Final = 0.1
 
 
 def iteration_of(recording: Recording) -> str | None:
@@ -434,8 +439,8 @@ def iteration_of(recording: Recording) -> str | None:
 
 
 def _are_in_turn(tape: Tape) -> bool:
-    """Return True if conditions of selections depend on other selections, in chains of `TURNS`."""
-    if tape.codes.count(SELECT) < TURNS:
+    """Return True if conditions of selections depend on other selections, in chains of `SELECTIONS`."""
+    if tape.codes.count(SELECT) < SELECTIONS:
         return False
     before = [0] * (len(tape) + len(tape.constants))
     for r in range(tape.inputs, len(tape)):
@@ -443,7 +448,7 @@ def _are_in_turn(tape: Tape) -> bool:
         before[r] = max(map(before.__getitem__, arguments))
         if tape.codes[r] == SELECT:
             before[r] = max(before[r], before[arguments[0]] + 1)
-    return max(before) >= TURNS
+    return max(before) >= SELECTIONS
 
 
 def tell_of_iteration(
@@ -485,7 +490,10 @@ def tell_of_iteration(
         ]
         largest = np.abs(slopes).max(axis=0)
         changes = np.maximum(np.abs(slopes[1] - slopes[0]), np.abs(slopes[3] - slopes[2]))
-        apart = np.where(changes <= SETTLED * largest, np.abs(slopes[1] - slopes[3]), 0.0)
+        # at a kink the slopes of both sides differ, and that of the path is one of them
+        sides = np.abs(values[1] - 2.0 * values[0] + values[2]) / SPANS[0]
+        is_told = (changes <= SETTLED * largest) & (sides <= BENT * largest)
+        apart = np.where(is_told, np.abs(slopes[1] - slopes[3]), 0.0)
         entry = int(np.argmax(np.where(apart > APART * largest, apart, 0.0))) if apart.size else 0
         if apart.size and np.isfinite(largest[entry]) and apart[entry] > APART * largest[entry]:
             warn(

@@ -195,12 +195,12 @@ class Captured:
         def is_left(value: Any) -> bool:  # values of a recording around this one stay
             if isinstance(value, StandIn):
                 return has_ended(getattr(value, "tape", None))
-            return type(value) in (tuple, list) and any(map(is_left, value))
+            return type(value) is tuple and any(map(is_left, value))
 
         changed = [each for each in self._variables if not each.is_unchanged()]
         for each in changed:
-            each.put_back(is_left)
-        # entries and attributes that were not there before; what a list gets, nothing looks up
+            each.put_back(lambda value: is_left(tuple(value) if type(value) is list else value))
+        # entries and attributes that were not there before; a list that was there may have got some, and stays
         held = [each.owner for each in changed]
         held += [each.saved for each in self._variables if each.label.endswith(".__dict__")] if changed else []
         for owner in {id(each): each for each in held if isinstance(each, dict)}.values():

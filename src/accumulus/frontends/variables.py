@@ -83,7 +83,7 @@ class Variable(NamedTuple):
             return
         present = self.now() if self.way is Comparison.ENTRIES else (self.now(),)
         for (key, before), now in zip(self.saved_by_key.items(), present, strict=False):
-            if is_left(now):
+            if now is not before and is_left(now):
                 with suppress(*GONE, TypeError):
                     if isinstance(self.read, attrgetter):
                         setattr(self.owner, key, before)
