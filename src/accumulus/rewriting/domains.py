@@ -26,6 +26,7 @@ import numpy as np
 
 from accumulus.rewriting.compiled.fields import UNDEFINED
 from accumulus.rewriting.equivalence import Run, Verification, rows_as_bytes
+from accumulus.rewriting.infinite_forms import LONGEST, Form, Forms
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, POWER, SELECT, SUBTRACT, Tape
 
@@ -146,7 +147,7 @@ class Domains:
         self._in_branch: dict[tuple[int, int, bool], int] = {}
         self._instead: dict[Condition, int] = {}
         self._left = self._left_known = self._left_followed = 0
-        self.forms = _Forms()
+        self.forms = Forms()
         #: Values that are each other's negatives, by the first of them; and proofs, by what they are from.
         self._alike: dict[int, list[int]] = {}
         self._proofs: dict[tuple[int, Branches], _Proof] = {}
@@ -322,7 +323,7 @@ class Domains:
             total |= self._taken(bits(branch) & ~both, of[chosen], side, is_original)
         return total
 
-    def finite_form(self, numbered: _Tape, r: int) -> _Form:
+    def finite_form(self, numbered: _Tape, r: int) -> Form:
         """Return the form of a value that is finite."""
         value, unsigned = numbered.of[r], numbered.unsigned[r]
         return self.forms.of_value(value, unsigned, self.constants.get(value))
@@ -336,7 +337,7 @@ class Domains:
             self.of_bits.append(key)
         return self._bits[key]
 
-    def as_it_was(self, kind: int, forms: Iterable[_Form], finite: int, is_original: bool) -> int:
+    def as_it_was(self, kind: int, forms: Iterable[Form], finite: int, is_original: bool) -> int:
         """Return bits of the condition that a value of either form is in the original, unless it is finite."""
         one, other = (Condition(kind, 0, (self.forms.number_of(form),)) for form in forms)
         self._instead[other] = self._instead.get(other, 0) | finite
@@ -453,108 +454,6 @@ def _conditions(tape: Tape, r: int, code: int, values: Sequence[int], sizes: Seq
 
 # Infinite values ------------------------------------------------------------------------------------------------------
 
-#: Most factors and terms of a form. With more, it is that of an operation on its arguments.
-LONGEST: Final = 32
-
-
-class _Form(NamedTuple):
-    """A product of atoms and their reciprocals, up to a positive number as a factor."""
-
-    sign: int
-    factors: tuple[tuple[int, int], ...]  # number of each atom, and 1, or -1 for its reciprocal; sorted
-
-
-class _Forms:
-    """Forms of values that may be infinite: values of one form are infinite, or no numbers, at the same points.
-
-    Atoms are finite values, functions, and sums. Products are associative even with infinite factors, and so are sums;
-    n/d is n · (1/d), and 1/(1/d) is d; but n · d/d is not n, and n · (a + b) is not n · a + n · b. A finite term of a
-    sum does not matter, but where the sum may be zero, its value does. As a divisor, a - b is not the negative of
-    b - a: both are 0, not -0, where a is b.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[object, ...], int] = {}
-        self._of_values: dict[int, int] = {}
-        #: Atoms of values and sums or their negatives, for factors, and the signs.
-        self._either: dict[int, tuple[int, int]] = {}
-        #: Terms of sums, and the sums without their values.
-        self._terms: dict[int, tuple[_Form, ...]] = {}
-        self._bare: dict[int, tuple[int, int]] = {}
-
-    def _atom(self, *key: object) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
-
-    def of_number(self, number: float) -> _Form:
-        """Return the form of a constant that is not zero."""
-        return _Form(-1 if number < 0.0 else 1, ())
-
-    def of_value(self, value: int, unsigned: int, constant: float | None) -> _Form:
-        """Return the form of a value that is finite."""
-        if constant:
-            return self.of_number(constant)
-        atom, either = self._atom("value", value), self._atom("value or its negative", unsigned)
-        self._of_values[atom] = self._of_values[either] = unsigned
-        self._either[atom] = either, 1 if value == unsigned else -1
-        return _Form(1, ((atom, 1),))
-
-    def product(self, one: _Form, other: _Form) -> _Form:
-        """Return the form of a product."""
-        return _Form(one.sign * other.sign, tuple(sorted(one.factors + other.factors)))
-
-    def inverse(self, form: _Form) -> _Form:
-        """Return the form of a reciprocal."""
-        return _Form(form.sign, tuple(sorted((atom, -side) for atom, side in form.factors)))
-
-    def of_function(self, code: int, arguments: Sequence[_Form], values: tuple[int, ...]) -> _Form:
-        """Return the form of a function of values, which are given where it may be infinite for finite ones."""
-        return _Form(1, ((self._atom(code, *values, *map(self._plain, arguments)), 1),))
-
-    def sum(self, terms: Iterable[_Form], value: int, unsigned: int) -> _Form | None:
-        """Return the form of a sum with infinite terms, of a value that is given; None if it has too many terms."""
-        infinite: list[_Form] = []
-        for each in map(self._plain, terms):
-            atom = each.factors[0][0] if len(each.factors) == 1 and each.factors[0][1] > 0 else -1
-            if atom in self._terms:
-                infinite += (_Form(each.sign * term.sign, term.factors) for term in self._terms[atom])
-            elif self.infinite_factors(each):
-                infinite.append(each)
-        infinite.sort(key=lambda form: (form.factors, form.sign))
-        if len(infinite) > LONGEST:
-            return None
-        turned = infinite[0].sign
-        of_terms = tuple(_Form(turned * each.sign, each.factors) for each in infinite)
-        bare = self._atom(ADD, of_terms)
-        atom = self._atom(ADD, tuple(infinite), value)
-        self._terms[bare], self._bare[atom] = of_terms, (bare, turned)
-        self._either[atom] = self._atom(ADD, of_terms, "either", unsigned), turned
-        return _Form(1, ((atom, 1),))
-
-    def infinite_factors(self, form: _Form) -> list[tuple[int, int]]:
-        """Return the factors that may be infinite."""
-        return [(atom, side) for atom, side in form.factors if side < 0 or atom not in self._of_values]
-
-    def _plain(self, form: _Form) -> _Form:
-        """Return a form without what does not matter: signs of factors, and of a sum where that is zero."""
-        infinite = set(self.infinite_factors(form))
-        is_alone = len(infinite) == 1
-        sign, factors = form.sign, []
-        for atom, side in form.factors:
-            either = (self._bare.get(atom) if is_alone else None) or self._either.get(atom)
-            if side > 0 and either is not None:
-                atom, turned = either  # noqa: PLW2901
-                sign *= turned
-            factors.append((atom, side))
-        return _Form(sign, tuple(sorted(factors)))
-
-    def dividends(self, form: _Form) -> list[int]:
-        """Return the finite values that are factors."""
-        return [self._of_values[atom] for atom, side in form.factors if side > 0 and atom in self._of_values]
-
-    def number_of(self, form: _Form) -> int:
-        """Return a number for a form of either sign."""
-        return self._atom("form", self._plain(form).factors)
-
 
 class _Hidden:
     """Needs of values in operations that may be finite where these are not.
@@ -569,7 +468,7 @@ class _Hidden:
     def __init__(self, domains: Domains, numbered: _Tape, needs: _Needs, *, is_original: bool) -> None:
         self._domains, self._numbered, self._needs, self._is_original = domains, numbered, needs, is_original
         #: Forms of references, products as products of all factors, or of those that are not finite; and bits.
-        self._forms: tuple[dict[int, _Form], ...] = ({}, {})
+        self._forms: tuple[dict[int, Form], ...] = ({}, {})
         self._bits: dict[int, dict[int, int]] = {NUMBER: {}, SAME: {}}
 
     def number(self, reference: int) -> int:
@@ -625,7 +524,7 @@ class _Hidden:
             return []
         return [a for a in arguments if self._needs.finite[a]]
 
-    def _form(self, k: int, reference: int) -> _Form:
+    def _form(self, k: int, reference: int) -> Form:
         """Return the form of a value, with all factors of finite values if `k` is 0."""
         forms, finite, tape = self._forms[k], self._needs.finite, self._numbered.tape
 
@@ -640,7 +539,7 @@ class _Hidden:
             forms[r] = self._made(r, forms) if parts(r) else self._domains.finite_form(self._numbered, r)
         return forms[reference]
 
-    def _made(self, r: int, forms: Mapping[int, _Form]) -> _Form:
+    def _made(self, r: int, forms: Mapping[int, Form]) -> Form:
         """Return the form of an operation's value."""
         tape, of, unsigned = self._numbered
         code, arguments, make = tape.codes[r], tape.arguments(r), self._domains.forms
@@ -648,7 +547,7 @@ class _Hidden:
             return forms[arguments[0]]
         if code == NEGATIVE:
             return make.product(forms[arguments[0]], make.of_number(-1.0))
-        made: _Form | None = None
+        made: Form | None = None
         if code == MULTIPLY:
             made = make.product(forms[arguments[0]], forms[arguments[1]])
         elif code == DIVIDE:
