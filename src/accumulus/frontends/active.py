@@ -249,6 +249,8 @@ ADVICE: Final = {
     "complex": "complex() makes a plain number: write x + 1j * y, which is recorded.",
     "format": 'It has no value to format here: decisions are refused (guards="error"), or the code is recorded once '
     "for many points. Leave the format out, then its name is printed.",
+    "digits": "The digits of a number that depends on the arguments are not recorded: make the argument static "
+    "(static_argnums).",
     "hash": "It cannot be a key of a dict or set, or the argument of a cached function.",
 }
 

@@ -7,6 +7,7 @@ references.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import sys
 from collections.abc import Callable, Iterator
@@ -157,8 +158,22 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
 
 # methods that call NumPy's function with the array as first argument
 for _name in (
-    *("all", "any", "argmax", "argmin", "argsort", "choose", "clip", "compress", "cumprod", "cumsum", "diagonal"),
-    *("dot", "max", "mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round", "searchsorted"),
+    *("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress", "cumprod", "cumsum"),
+    *(
+        "diagonal",
+        "dot",
+        "max",
+        "mean",
+        "min",
+        "nonzero",
+        "prod",
+        "ptp",
+        "put",
+        "ravel",
+        "repeat",
+        "round",
+        "searchsorted",
+    ),
     *("squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 ):
     setattr(AnyArray, _name, method_of(_name))
@@ -246,7 +261,7 @@ class TracedArray(AnyArray):
     __str__ = __repr__
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("flags", "itemsize", "nbytes", "strides"):
+        if name in ("device", "flags", "itemsize", "nbytes", "setflags", "strides"):
             return getattr(self.references, name)
         if not self.ndim and isinstance(ufunc := getattr(np, name, None), np.ufunc):
             return functools.partial(ufunc, self)  # NumPy calls it for items of object arrays
@@ -410,11 +425,17 @@ class TracedArray(AnyArray):
         raise refuse("The array is a read-only view, as it is in NumPy. Copy it first.")
 
     def _converted(self, value: Any) -> Any:
+        if value is None:
+            value = np.nan  # as in NumPy's arrays of numbers
         return references_of(self.tape, value, self.boolean)
 
     def item(self, *index: Any) -> Any:
         """Return one entry as a scalar."""
         return make_scalar(self.tape, self.references.item(*index), self.boolean)
+
+    def partition(self, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+        """Partition in place."""
+        self[...] = np.partition(self, kth, axis)
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         """Sort in place."""
@@ -439,6 +460,24 @@ class TracedArray(AnyArray):
         if depends(self):
             check_dtype(target, "astype")
         return concrete(self).astype(target)
+
+    def view(self, dtype: Any = None, type: Any = None) -> TracedArray:  # noqa: A002  # NumPy's name
+        """Return a view of the same kind.
+
+        Raises:
+            TraceError: for a subclass of arrays, and for a type that would read the bits of the numbers.
+        """
+        kind = type if dtype is None else dtype
+        if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray):
+            if kind is not np.ndarray:
+                raise refuse(
+                    f"{kind.__module__}.{kind.__qualname__} is a subclass of NumPy's arrays, whose objects hold plain "
+                    "numbers, and the values depend on the function's arguments. Call what the class computes as a "
+                    "function of plain arrays."
+                )
+        elif kind is not None and np.dtype(kind) != self.dtype:
+            raise refuse(f".view({np.dtype(kind)}) reads the bits of numbers, which are not recorded.")
+        return self._like(self.references[...])
 
     def conj(self) -> TracedArray:
         """Return itself."""

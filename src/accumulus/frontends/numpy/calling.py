@@ -243,7 +243,28 @@ def _float(*arguments: Any) -> Any:
     if len(arguments) == 1 and isinstance(value := arguments[0], Traced) and depends(value):
         scalar: Any = value.item() if isinstance(value, TracedArray) else value
         return np.where(scalar, 1.0, 0.0) if scalar.boolean else scalar
+    if len(arguments) == 1 and (number := _by_method(arguments[0], "__float__")) is not None:
+        return _float(number)
     return float(*arguments)
+
+
+def _by_method(value: Any, name: str) -> Any:
+    """Return the result of a method of the user's that converts a number; None if there is none."""
+    method = getattr(type(value), name, None)
+    return _callee(method)(value) if isinstance(method, FunctionType) and not isinstance(value, Traced) else None
+
+
+def _as_type(kind: type) -> Callable[..., Any]:
+    """Return a replacement of a type of NumPy's, which converts numbers, arrays and lists of them."""
+
+    def convert(*arguments: Any) -> Any:
+        if not depends(arguments):
+            return kind(*arguments)
+        (value,) = arguments
+        array: Any = value if isinstance(value, Traced) else as_array(ACTIVE.tape, value)
+        return array.astype(kind)[()]
+
+    return convert
 
 
 def _bool(*arguments: Any) -> Any:
@@ -253,6 +274,8 @@ def _bool(*arguments: Any) -> Any:
 def _complex(*arguments: Any, **keywords: Any) -> Any:
     """Return ``complex(x, y)`` for real values, or ``complex(z)``."""
     parts = dict(zip(("real", "imag"), arguments, strict=False)) | keywords
+    if len(parts) == 1 and (number := _by_method(parts.get("real"), "__complex__")) is not None:
+        return number if depends(number) else complex(number)
     if not depends(parts):
         return complex(*arguments, **keywords)
     tape = next(value.tape for value in parts.values() if isinstance(value, Traced))
@@ -289,6 +312,7 @@ BUILTINS: Final[dict[Any, Callable[..., Any]]] = {
     float: _float,
     bool: _bool,
     complex: _complex,
+    **{kind: _as_type(kind) for kind in (np.float64, np.bool_, np.complex128)},
     **{function: _calling(function) for function in (map, filter, functools.reduce, functools.partial)},
     itertools.accumulate: _accumulate,
 }
@@ -329,6 +353,8 @@ _STANDARD: Final = str(Path(os.__file__).parent) + os.sep
 _INSTALLED: Final = (_STANDARD + "site-packages", _STANDARD + "dist-packages")
 #: NumPy functions that write into an argument.
 _FILLING: Final = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
+#: Methods of arrays with arguments that may be traced, and without effects. Others dispatch, or change the array.
+_OF_ARRAYS: Final = frozenset({"choose", "compress", "dot", "searchsorted"})
 #: Types with methods that have no side effects, and types with methods that change the object only.
 _UNCHANGING: Final = (str, bytes, int, float, complex, tuple, frozenset, range, np.generic, types.ModuleType, type)
 _CONTAINERS: Final = (list, dict, set)
@@ -373,11 +399,15 @@ def _replacement(function: Any) -> tuple[Any, bool]:
     if kind is functools._lru_cache_wrapper:  # traced values have no hash, so the cache is bypassed
         return _replacement(function.__wrapped__)
     if kind is BuiltinFunctionType:
+        if type(function.__self__) is np.ndarray and function.__name__ in _OF_ARRAYS:
+            return functools.partial(_of_array, function), True
+        if isinstance(function.__self__, np.ufunc):
+            return functools.partial(_on_lists, function), False
         return BUILTINS.get(function, function), function in _HARMLESS
     if isinstance(function, type):
         return _class(function)
     if isinstance(function, np.ufunc):
-        return function, False
+        return functools.partial(_on_lists, function), False
     if kind is np.vectorize:
         return vectorized(function, called), True
     call = getattr(kind, "__call__", None)  # noqa: B004  # a function of Python
@@ -385,6 +415,23 @@ def _replacement(function: Any) -> tuple[Any, bool]:
         target, pure = _replacement(call)
         return (function, pure) if target is call else (MethodType(target, function), pure)
     return function, False
+
+
+def _of_array(method: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Call a method of a plain array, whose arguments may be traced."""
+    if not depends(arguments) and not depends(keywords):
+        return method(*arguments, **keywords)
+    return getattr(as_array(ACTIVE.tape, method.__self__), method.__name__)(*arguments, **keywords)
+
+
+def _on_lists(function: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Call a universal function, or one of its methods; NumPy does not dispatch on lists of traced values."""
+    for argument in arguments:
+        if type(argument) in (list, tuple) and depends(argument):
+            tape = ACTIVE.tape
+            arguments = tuple(as_array(tape, each) if type(each) in (list, tuple) else each for each in arguments)
+            break
+    return function(*arguments, **keywords)
 
 
 def _function(function: FunctionType) -> tuple[Any, bool]:

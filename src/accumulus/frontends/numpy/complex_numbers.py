@@ -25,7 +25,7 @@ from accumulus.frontends.active import no_number, refuse
 from accumulus.frontends.numpy.arrays import AnyArray, TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, references_of
-from accumulus.frontends.numpy.scalars import Traced, TracedScalar, make_scalar
+from accumulus.frontends.numpy.scalars import Number, Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.numpy.texts import in_full
 from accumulus.frontends.recorder import References
@@ -90,25 +90,15 @@ class _Complex(Traced, NDArrayOperatorsMixin):
     __str__ = __repr__
 
 
-class ComplexScalar(_Complex):
+class ComplexScalar(_Complex, Number):
     """A complex number that depends on the function's arguments."""
 
     __slots__ = ()
     __class__: Any = property(lambda self: np.complex128)
-    shape: Final[tuple[int, ...]] = ()
-    ndim: Final = 0
-    size: Final = 1
 
-    @property
-    def T(self) -> ComplexScalar:  # noqa: N802
-        """Itself."""
-        return self
-
-    def __copy__(self) -> ComplexScalar:
-        return self
-
-    def __deepcopy__(self, memory: Any) -> ComplexScalar:
-        return self
+    def as_array(self) -> ComplexArray:
+        """Return the number as an array of shape ()."""
+        return ComplexArray(self.tape, as_array(self.tape, self.re), as_array(self.tape, self.im))
 
     def item(self) -> ComplexScalar:
         """Return itself."""
@@ -119,9 +109,7 @@ class ComplexScalar(_Complex):
             if isinstance(ufunc := getattr(np, name, None), np.ufunc):
                 return functools.partial(ufunc, self)  # NumPy calls it for items of object arrays
             if hasattr(np.ndarray, name):
-                return getattr(
-                    ComplexArray(self.tape, as_array(self.tape, self.re), as_array(self.tape, self.im)), name
-                )
+                return getattr(self.as_array(), name)
         raise AttributeError(f"ComplexScalar has no attribute {name!r}")
 
 

@@ -90,7 +90,7 @@ def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
 def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], Any]) -> NDArray[np.int64]:
     """Return ``find(line)`` for each line along an axis, in the last axes; for all entries if `axis` is None."""
     references = references_of(tape, a)
-    lines = references.reshape(-1) if axis is None else np.moveaxis(references, axis, -1)
+    lines = references.reshape(-1) if axis is None else np.moveaxis(np.atleast_1d(references), axis, -1)
     results = [find(lines[k]) for k in np.ndindex(lines.shape[:-1])]
     return np.array(results, np.int64).reshape((*lines.shape[:-1], *(np.shape(results[0]) if results else ())))
 

@@ -31,12 +31,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
-from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple
 
 from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in, package_of
+from accumulus.frontends.numpy.calling import BUILTINS
+from accumulus.frontends.numpy.journal import RecordedAnewError
 from accumulus.frontends.numpy.replacements import (
     METHODS,
     REPLACEMENTS,
@@ -45,6 +47,8 @@ from accumulus.frontends.numpy.replacements import (
     replacement_of,
     stand_in_types,
 )
+from accumulus.frontends.numpy.table import PROTOCOLS
+from accumulus.frontends.source.conversions import functions_like, install, is_convertible
 
 _LOCK: Final = threading.RLock()
 #: Functions that restore the originals, in the order of the replacements. Each is added before its replacement, and may
@@ -298,6 +302,31 @@ def _replace_defaults(function: FunctionType) -> None:
         _restorers.append(functools.partial(setattr, function, "__defaults__", defaults))
         function.__defaults__ = tuple(map(replaced, defaults))
     _replace_in(function.__kwdefaults__ or {})
+
+
+class UnconvertedError(RecordedAnewError):
+    """Signal a call of ``float`` or ``complex`` in code that is not transformed; it is now."""
+
+
+def _convert_in_place(tape: Any, frame: FrameType, arguments: Any, keywords: Any) -> None:
+    """Replace ``float`` and ``complex`` in the code of a frame, and in all functions of its file.
+
+    Raises:
+        UnconvertedError: if the code was changed, so that the function is recorded again.
+    """
+    if ACTIVE.decisions is None or is_foreign(str(frame.f_globals.get("__name__"))) or not is_convertible(frame.f_code):
+        return
+    install(BUILTINS[float], BUILTINS[complex])
+    with _LOCK:
+        changes = list(functions_like(frame))
+        for function, code in changes:
+            _restorers.append(functools.partial(setattr, function, "__code__", function.__code__))
+            function.__code__ = code
+    if changes:
+        raise UnconvertedError((frame.f_code.co_filename, frame.f_lineno))
+
+
+PROTOCOLS["conversion"] = _convert_in_place
 
 
 def _replace_import() -> None:

@@ -102,10 +102,14 @@ def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords:
 
 def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Return an empty array, whose entries are NaN until they are set."""
-    result = original(*arguments, **keywords)
+    result = (_record if original is np.empty_like else _call)(tape, original, *arguments, **keywords)
     if type(result) is np.ndarray and result.dtype.kind in "fc":
         result.fill(np.nan)
     return as_constant(tape, result)
+
+
+def _call(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    return original(*arguments, **keywords)
 
 
 def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -157,7 +161,7 @@ def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -
     kind = None if dtype is None else np.dtype(dtype).kind
     if (kind is None and holds_complex(value)) or (kind == "c" and depends(value) and np.dtype(dtype) == np.complex128):
         return PROTOCOLS["complex array"](tape, value, (), {})
-    if kind == "O":
+    if kind == "O" or (kind is None and _holds_none(value)):
         return original(value, dtype=object)
     if kind not in (None, "b") and np.dtype(dtype) != np.float64:
         if depends(value):
@@ -169,6 +173,11 @@ def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -
         return value
     converted = of_kind(tape, entries, is_boolean, boolean=boolean)
     return TracedArray(tape, np.asarray(converted, np.int64), boolean=boolean)
+
+
+def _holds_none(value: Any) -> bool:
+    """Return True for a list with None in it, which NumPy makes an array of objects."""
+    return isinstance(value, list | tuple) and any(item is None or _holds_none(item) for item in value)
 
 
 def _build_from_iterator(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

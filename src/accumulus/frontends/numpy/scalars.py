@@ -9,6 +9,7 @@ A value is real (``float64``; narrower types are converted) or boolean. In arith
 from __future__ import annotations
 
 import numbers
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partialmethod
 from typing import Any, Final
@@ -132,11 +133,63 @@ class Traced(Operand):
 
     def _number(self, kind: str) -> Any:
         if depends(self):
+            PROTOCOLS["conversion"](self.tape, sys._getframe(2), (), {})
             raise no_number(kind)
         return np.asarray(concrete(self)).item()
 
 
-class _Scalar(Traced):
+class Number(Traced):
+    """Base class of real and complex scalars, with the attributes of NumPy's that do not depend on the kind."""
+
+    __slots__ = ()
+    shape: Final[tuple[int, ...]] = ()
+    strides: Final[tuple[int, ...]] = ()
+    ndim: Final = 0
+    size: Final = 1
+    base: Final = None
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """Itself."""
+        return self
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number of this type."""
+        return int(self.dtype.itemsize)  # type: ignore[attr-defined]
+
+    nbytes = itemsize
+
+    @property
+    def flat(self) -> Any:
+        """The number as an iterable."""
+        return self.as_array().flat
+
+    def as_array(self) -> Any:
+        """Return the number as an array of shape ()."""
+        return PROTOCOLS["array"](self.tape, self, (), {})
+
+    def __getitem__(self, index: Any) -> Any:
+        items = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(item, numbers.Integral | slice) and not isinstance(item, bool) for item in items):
+            raise IndexError("invalid index to scalar variable.")  # NumPy's words
+        return self.as_array()[index]
+
+    def __iter__(self) -> Any:
+        # without this method, Python would iterate by `__getitem__`
+        raise TypeError(f"'{self.__class__.__module__}.{self.__class__.__name__}' object is not iterable")
+
+    def __contains__(self, other: Any) -> Any:
+        raise TypeError(f"argument of type '{self.__class__.__module__}.{self.__class__.__name__}' is not iterable")
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memory: Any) -> Any:
+        return self
+
+
+class _Scalar(Number):
     """A reference with the interface of a NumPy scalar.
 
     `isinstance` takes it for the number that it stands for, so that type checks in user code take the same path.
@@ -148,9 +201,6 @@ class _Scalar(Traced):
         self.tape = tape
         self.reference = reference
 
-    shape: Final[tuple[int, ...]] = ()
-    ndim: Final = 0
-    size: Final = 1
     boolean = False
 
     @property
@@ -164,16 +214,25 @@ class _Scalar(Traced):
         return np.dtype(bool if self.boolean else float)
 
     @property
-    def T(self) -> _Scalar:  # noqa: N802
+    def real(self) -> Any:
         """Itself."""
         return self
-
-    real = T
 
     @property
     def imag(self) -> float:
         """Zero."""
         return 0.0
+
+    @property
+    def flags(self) -> Any:
+        """Memory layout, that of any number."""
+        return np.float64(0.0).flags
+
+    def as_integer_ratio(self) -> Any:
+        """Raise the error for digits of a number that depends on the arguments."""
+        raise no_number("digits")
+
+    hex = as_integer_ratio
 
     def __neg__(self) -> Any:
         return np.negative(self)
@@ -186,12 +245,6 @@ class _Scalar(Traced):
 
     def __invert__(self) -> Any:
         return np.invert(self)
-
-    def __copy__(self) -> _Scalar:
-        return self
-
-    def __deepcopy__(self, memory: Any) -> _Scalar:
-        return self
 
     def __str__(self) -> str:
         return in_full(self, self.tape.name(self.reference))
@@ -250,7 +303,7 @@ def _is_operand(other: object) -> bool:
 def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
     """Return an operator and its reflected operator, by a universal function."""
 
-    def forward(self: _Scalar, other: Any) -> Any:
+    def forward(self: _Scalar, other: Any, _: None = None) -> Any:  # pow() passes None as its modulus
         return ufunc(self, other) if _is_operand(other) else NotImplemented
 
     def reflected(self: _Scalar, other: Any) -> Any:
@@ -262,7 +315,7 @@ def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
 def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> tuple[Binary, Binary]:
     """Return the operators of `TracedScalar`, which call the tape directly for numbers."""
 
-    def forward(self: TracedScalar, other: Any) -> Any:
+    def forward(self: TracedScalar, other: Any, _: None = None) -> Any:
         tape = self.tape
         if type(other) is TracedScalar:
             if other.tape is tape:
@@ -334,7 +387,7 @@ def _define_methods() -> None:
 
 def _method(name: str) -> Callable[..., Any]:
     def method(self: _Scalar, *arguments: Any, **keywords: Any) -> Any:
-        return getattr(PROTOCOLS["array"](self.tape, self, (), {}), name)(*arguments, **keywords)
+        return getattr(self.as_array(), name)(*arguments, **keywords)
 
     method.__name__ = name
     return method

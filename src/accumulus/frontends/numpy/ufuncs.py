@@ -160,6 +160,8 @@ def fold(
     if where is not True:
         operand = np.where(where, operand, _neutral(row, initial))
     references, row = _operand_of_fold(tape, row, operand)
+    if not references.ndim and axis in (0, -1):  # a number has these axes in NumPy's reductions
+        axis = None
     axes = tuple(range(references.ndim)) if axis is None else normalize_axis_tuple(axis, references.ndim)
     remaining = [k for k in range(references.ndim) if k not in axes]
     count = math.prod(references.shape[k] for k in axes)
@@ -271,7 +273,7 @@ def _shared_evenly(tape: Tape, extreme: int, line: Sequence[int]) -> int:
 def accumulate(tape: Tape, row: Elementwise, operand: Any, axis: int = 0) -> TracedArray:
     """Return the cumulative reduction along one axis."""
     references, row = _operand_of_fold(tape, row, operand)
-    moved = np.moveaxis(references, axis, -1)
+    moved = np.moveaxis(np.atleast_1d(references), axis, -1)
     length = moved.shape[-1]
     if tape.in_loops(moved.size, steps=moved.size if length >= LONG else 0):
         result = _running_lines(tape, row, moved.reshape(-1, length)).reshape(moved.shape) if moved.size else moved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -79,7 +80,11 @@ def _piecewise(tape: Tape, x: Any, condlist: Any, funclist: Sequence[Any], *args
     return result
 
 
-@implements(np.clip)
+#: The universal function that the method `clip` of a plain array calls, by which it dispatches.
+_CLIP: Final = sys.modules["numpy._core.umath"].clip
+
+
+@implements(np.clip, _CLIP)
 def _clip(tape: Tape, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **bounds: Any) -> Any:
     """Return values limited to the range from `a_min` to `a_max`; the upper bound takes precedence."""
     lower, upper = bounds.pop("min", a_min), bounds.pop("max", a_max)
@@ -262,6 +267,21 @@ def _linspace(
     return (result, step) if retstep else result
 
 
+@implements(np.logspace)
+def _logspace(
+    tape: Tape, start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, *, axis: int = 0
+) -> Any:
+    """Return a constant number of powers of a base, whose exponents are equidistant."""
+    return np.power(base, np.linspace(as_array(tape, start), stop, num, endpoint, axis=axis))
+
+
+@implements(np.geomspace)
+def _geomspace(tape: Tape, start: Any, stop: Any, num: int = 50, endpoint: bool = True, *, axis: int = 0) -> Any:
+    """Return a constant number of values between ends of equal signs, each the same multiple of the one before."""
+    start = as_array(tape, start)
+    return start * np.exp(np.linspace(0.0 * start, np.log(stop / start), num, endpoint, axis=axis))
+
+
 @implements(np.apply_along_axis)
 def _apply_along_axis(tape: Tape, func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     """Return the results of a function of vectors for every line along one axis."""
@@ -279,8 +299,8 @@ FORMULAS: Final[dict[Callable[..., Any], Callable[..., Any]]] = {
     np.sinc: lambda tape, x: sine_by_argument(np.pi * as_array(tape, x)),
     np.i0: lambda tape, x: apply_elementwise(tape, "i0", x),
     np.fix: lambda tape, x, out=None: np.trunc(as_array(tape, x)),
-    np.real: lambda tape, a: a,  # nothing is complex
-    np.real_if_close: lambda tape, a: a,
+    np.real: lambda tape, a: as_array(tape, a) if isinstance(a, list | tuple) else a,  # nothing is complex
+    np.real_if_close: lambda tape, a: as_array(tape, a) if isinstance(a, list | tuple) else a,
     np.imag: lambda tape, a: as_array(tape, a) * 0.0,
     np.isposinf: lambda tape, x, out=None: as_array(tape, x) == np.inf,
     np.isneginf: lambda tape, x, out=None: as_array(tape, x) == -np.inf,
@@ -301,7 +321,10 @@ def _enter_query(function: Callable[..., Any]) -> None:
         return function(np.broadcast_to(0.0, references_of(tape, a).shape), *arguments)
 
 
-for _function in (np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.iscomplex, np.isreal):
+for _function in (
+    *(np.shape, np.ndim, np.size, np.iscomplexobj, np.isrealobj, np.iscomplex, np.isreal),
+    *(np.diag_indices_from, np.tril_indices_from, np.triu_indices_from),
+):
     _enter_query(_function)
 
 

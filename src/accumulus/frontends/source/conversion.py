@@ -16,6 +16,7 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Final
 
+from accumulus.frontends.source.conversions import original_code
 from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied_tree, located
 from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
@@ -55,7 +56,7 @@ def converted(function: FunctionType, runtime: Mapping[str, object]) -> Function
 
 
 def _transformed(function: FunctionType, runtime: Mapping[str, object]) -> CodeType | None:
-    code = function.__code__
+    code = original_code(function)
     # equal code objects of two files may refer to different globals
     key = code, code.co_filename, HARMLESS.isdisjoint(function.__globals__)
     if key in _CODES:
@@ -73,7 +74,7 @@ def _transformed(function: FunctionType, runtime: Mapping[str, object]) -> CodeT
 
 
 def _transform(function: FunctionType, runtime: Mapping[str, object]) -> CodeType | None:
-    code = function.__code__
+    code = original_code(function)
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return None
     lines = linecache.getlines(code.co_filename, function.__globals__)

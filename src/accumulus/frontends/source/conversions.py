@@ -1,0 +1,130 @@
+"""Calls of ``float`` and ``complex`` in code that is not transformed.
+
+Transformed code calls replacements of these builtins, and code that it calls is transformed, too. Python itself calls
+other code: properties, operators, ``__getattr__`` and ``__float__``, functions that inspect their frame or have no
+source. There ``float(x)`` calls ``x.__float__``, which has to return a plain number.
+
+In such code the names ``float`` and ``complex`` are replaced where they are called. The other instructions, the lines
+and the constants stay as they are, and no source is needed. ``eval`` and ``exec`` run text that is changed in the same
+way. Functions get the new code for the time of a recording, and the original one afterwards.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import gc
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType, FunctionType
+from typing import Any, Final
+
+#: Prefix of the names of replacements, which are builtins of their own. No name in a program begins with it.
+_PREFIX: Final = "@"
+_CALLED: Final = ("float", "complex", "eval", "exec")
+#: Functions that call their first argument for each item.
+_CALLING: Final = ("map",)
+#: From the instruction that loads a name to the one that marks it as called.
+_TO_NULL: Final = 1 if sys.version_info >= (3, 13) else -1
+#: Changed code → the original; with the file, since equal code objects may be of two files.
+_ORIGINALS: Final[dict[tuple[CodeType, str], CodeType]] = {}
+
+
+def original_code(function: FunctionType) -> CodeType:
+    """Return the code of a function as its source has it."""
+    code = function.__code__
+    return _ORIGINALS.get((code, code.co_filename), code)
+
+
+def install(to_float: Callable[..., Any], to_complex: Callable[..., Any]) -> None:
+    """Make the replacements known to changed code, which may outlive a recording."""
+    replacements = to_float, to_complex, _running("eval"), _running("exec")
+    vars(builtins).update({_PREFIX + name: each for name, each in zip(_CALLED, replacements, strict=True)})
+
+
+def _running(name: str) -> Callable[..., Any]:
+    """Return a replacement of `eval` or `exec`, which runs changed text in the calling frame."""
+    run = getattr(builtins, name)
+
+    def function(source: Any, /, *scopes: Any, **keywords: Any) -> Any:
+        if not isinstance(source, CodeType):
+            text = source.lstrip(" \t") if name == "eval" and isinstance(source, str) else source
+            source = compile(text, "<string>", name, dont_inherit=True)
+        if not scopes and not keywords:
+            caller = sys._getframe(1)
+            scopes = caller.f_globals, caller.f_locals
+        return run(converted_calls(source), *scopes, **keywords)
+
+    return function
+
+
+def is_convertible(code: CodeType) -> bool:
+    """Return True if code calls a name that can be replaced."""
+    return (code, code.co_filename) not in _ORIGINALS and converted_calls(code) is not code
+
+
+def functions_like(frame: FrameType) -> Iterator[tuple[FunctionType, CodeType]]:
+    """Yield the functions of a frame's file that can be changed, each with its changed code.
+
+    The file of text that `eval` runs is that of the function that runs it.
+    """
+    outer: FrameType | None = frame
+    while outer is not None and not outer.f_code.co_flags & inspect.CO_OPTIMIZED:
+        outer = outer.f_back
+    file = (outer or frame).f_code.co_filename
+    frozen = gc.get_freeze_count() > 0
+    if frozen:  # the collector does not list what was frozen
+        gc.unfreeze()
+    functions = [each for each in gc.get_objects() if type(each) is FunctionType]
+    if frozen:
+        gc.freeze()
+    for function in functions:
+        code = function.__code__
+        if code.co_filename == file and is_convertible(code):
+            yield function, converted_calls(code)
+
+
+def converted_calls(code: CodeType) -> CodeType:
+    """Return code that calls the replacements; the same object if it calls none of the names."""
+    constants = tuple(converted_calls(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    names, instructions = list(code.co_names), bytearray(code.co_code)
+    found = [each for each in dis.get_instructions(code) if each.opcode in dis.hasname]
+    calls = set(_calls(code))
+    for name in _CALLED:
+        places = [each for each in found if each.argval == name and each.offset in calls]
+        if not places:
+            continue
+        if all(each.offset in calls for each in found if each.argval == name):
+            names[names.index(name)] = _PREFIX + name
+            continue
+        names.append(_PREFIX + name)
+        for each in places:
+            shift = each.opname == "LOAD_GLOBAL"
+            argument = (len(names) - 1) << shift | (each.arg or 0) & shift
+            if argument > 0xFF:
+                return code  # more names than an instruction without a prefix can refer to
+            instructions[each.offset + 1] = argument
+    if names == list(code.co_names) and all(a is b for a, b in zip(constants, code.co_consts, strict=True)):
+        return code
+    changed = code.replace(co_consts=constants, co_names=tuple(names), co_code=bytes(instructions))
+    _ORIGINALS[changed, changed.co_filename] = code
+    return changed
+
+
+def _calls(code: CodeType) -> Iterator[int]:
+    """Yield the offsets of instructions that load a global name which is called."""
+    instructions = list(dis.get_instructions(code))
+    is_given = False  # the instruction before loads a function that calls its first argument
+    for k, instruction in enumerate(instructions):
+        if instruction.opname == "PUSH_NULL":
+            continue
+        is_name = instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        is_called = is_name and (
+            bool((instruction.arg or 0) & 1)
+            if instruction.opname == "LOAD_GLOBAL"
+            else instructions[k + _TO_NULL].opname == "PUSH_NULL"  # in text that `eval` runs
+        )
+        if is_called or (is_given and is_name):
+            yield instruction.offset
+        is_given = is_called and instruction.argval in _CALLING
