@@ -26,6 +26,7 @@ import sys
 import threading
 import types
 import weakref
+import zlib
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -33,6 +34,7 @@ import pytest
 
 import accumulus as acc
 from accumulus.errors import AccumulusError
+from accumulus.frontends import memory
 from accumulus.frontends.record import record
 
 X = np.array([0.5, 2.0])
@@ -1393,6 +1395,8 @@ PAIRS = [
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_every_change_is_seen_or_said(name, kind, monkeypatch, recwarn):
+    if zlib.crc32(f"{name} {kind}".encode()) % 2:  # as if there were many variables
+        monkeypatch.setattr(memory, "FEWEST", 1)
     with jax.enable_x64(True) if name.startswith("jax ") else contextlib.nullcontext():
         check(name, kind, monkeypatch)
 

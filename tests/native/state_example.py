@@ -169,9 +169,9 @@ def told(result: int, state: Everything) -> dict[str, object]:
 
 if __name__ == "__main__":
     from accumulus.native.compile import code_of
-    from accumulus.native.machine import _finished, _loaded
+    from accumulus.native.machine import _address, _called, _finished
 
-    kernel = _loaded(_finished(code_of(run_example)))
+    kernel = _called(_address(_finished(code_of(run_example))))
     for seed in range(3):
         state = made(seed)
         print(json.dumps(told(kernel(state.address), state)))

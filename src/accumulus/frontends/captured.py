@@ -77,8 +77,9 @@ from accumulus.frontends.location import (
     names_in,
     package_of,
 )
+from accumulus.frontends.memory import comparison_by_words, keys_of_dict
 from accumulus.frontends.observed import ALL_ATTRIBUTES, HOLDING, OUTSIDE, READERS, UNCHANGING, Observed
-from accumulus.frontends.variables import ABSENT, GONE, Comparison, Variable, comparison_of
+from accumulus.frontends.variables import ABSENT, GONE, Comparison, Variable
 
 #: Maximum number of watched variables and entries. More take time in every call, fewer miss changes of the rest.
 MOST: Final = 2000
@@ -166,7 +167,7 @@ class Captured:
     def is_same(self) -> Callable[[], bool]:
         """Return a function that is True if all variables are the very same; it may raise exceptions of `GONE`."""
         if self._is_same is None:
-            self._is_same = comparison_of(self._variables)
+            self._is_same = comparison_by_words(self._variables)
         return self._is_same
 
     def is_current(self) -> bool:
@@ -530,7 +531,8 @@ class Captured:
                 self._add_contents(len, value, label)
             else:  # classes with their own iterator, such as sparse matrices, still have keys
                 has_own_iterator = type(value).__iter__ not in _ITERATING
-                self._add_contents((lambda held: list(base.keys(held))) if has_own_iterator else list, value, label)
+                keys_of = keys_of_dict if base is dict else lambda held: list(base.keys(held))
+                self._add_contents(keys_of if has_own_iterator else list, value, label)
             keys = tuple(base.keys(value))
             self._add_entries(base.values, value, label, len(keys), keys)
             self._visit(getattr(value, "default_factory", None), label)

@@ -115,13 +115,14 @@ class Variable(NamedTuple):
             yield self.label, _change(self.label, self.saved, now)
 
 
-def comparison_of(variables: Iterable[Variable]) -> Callable[[], bool]:
+def comparison_of(variables: Iterable[Variable], others: Callable[[], bool] | None = None) -> Callable[[], bool]:
     """Return a function that returns True if all variables have their saved values, and may raise `GONE`.
 
-    It is compiled from one expression: a loop over readers would take five times as long, in every call.
+    It is compiled from one expression: a loop over readers would take five times as long, in every call. `others` is a
+    function that is called first, for other variables.
     """
-    scope: dict[str, Any] = {"__name__": __name__, "all": all, "map": map, "is_": is_}
-    terms = []
+    scope: dict[str, Any] = {"__name__": __name__, "all": all, "map": map, "is_": is_, "others": others}
+    terms = [] if others is None else ["others()"]
     for k, each in enumerate(sorted(variables, key=lambda each: each.way is not Comparison.SAME)):
         scope |= {f"read{k}": each.read, f"owner{k}": each.owner, f"saved{k}": each.saved}
         kind, now = type(each.read), f"read{k}(owner{k})"

@@ -34,11 +34,12 @@ _NOTICE: Final = "accumulus: finishing its kernels for this processor; this is d
 _SYMBOL: Final = "kernel"
 
 # Numba's calling convention: addresses of result and exception, then the arguments; returns a status.
-_PROTOTYPE: Final = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+_SIGNATURE: Final = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 #: Owners of the kernels' code; without them it would be freed.
 _OWNERS: Final[list[Any]] = []
 _LOADED: Final[dict[str, Kernel]] = {}
+_ADDRESSES: Final[dict[str, int]] = {}
 _LOCK: Final = Lock()
 
 
@@ -55,6 +56,23 @@ def kernel(subject: str) -> Kernel:
     return loaded
 
 
+def kernel_with_gil(subject: str, state: int) -> Callable[[], int]:
+    """Return a kernel of one state that keeps the GIL while it runs, to read memory of Python's objects.
+
+    A thread may get the result of a later call in another thread.
+    """
+    prepare(subject)
+    function = ctypes.PYFUNCTYPE(*_SIGNATURE)(_ADDRESSES[subject])
+    result, exception = ctypes.c_int64(), ctypes.c_void_p()
+    to_result, to_exception = ctypes.byref(result), ctypes.byref(exception)
+
+    def call() -> int:
+        function(to_result, to_exception, state)
+        return result.value
+
+    return call
+
+
 def prepare(*subjects: str) -> None:
     """Load kernels; compile and cache those that are not cached yet."""
     if _LOADED.keys() >= set(subjects):
@@ -69,7 +87,8 @@ def prepare(*subjects: str) -> None:
                     codes[subject] = _finished(llvm_code)
                     store("kernels", _key(subject), codes[subject])
         for subject, code in codes.items():
-            _LOADED[subject] = _loaded(code)
+            _ADDRESSES[subject] = _address(code)
+            _LOADED[subject] = _called(_ADDRESSES[subject])
 
 
 def _key(subject: str) -> str:
@@ -121,8 +140,8 @@ def _new_machine() -> Any:
     )
 
 
-def _loaded(code: bytes) -> Kernel:
-    function = _PROTOTYPE(_address(code))
+def _called(address: int) -> Kernel:
+    function = ctypes.CFUNCTYPE(*_SIGNATURE)(address)
 
     def call(state: int) -> int:
         result, exception = ctypes.c_int64(), ctypes.c_void_p()

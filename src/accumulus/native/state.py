@@ -247,6 +247,10 @@ class State(_Words):
             else:
                 self._floats[field.position] = value
 
+    def place(self, name: str, address: int) -> None:
+        """Let an array begin at an address, in memory that the caller keeps alive."""
+        self._words[self.fields[name].position] = address
+
     def _begin(self, words: Integers, arrays: dict[str, Any]) -> None:
         self._words, self._arrays = words, arrays
         self._floats: Floats = words.view(_FLOATS)
