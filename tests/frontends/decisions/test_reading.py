@@ -72,6 +72,11 @@ BODIES = {
     "`if` within more": [
         "\n".join("    " * i + f"if x > {-i}:" for i in range(12)) + "\n" + "    " * 12 + "x = 2 * x\nreturn x",
     ],
+    "`if` within itself": [
+        "def f(n, u):\n    if n == 0:\n        return u\n    return f(n - 1, 0.9 * u) if u > 1 else f(n - 1, 1.1 * u)\n"
+        "return f(12, x)",
+    ],
+    "an `if` that runs": ["if x < 1:\n    for i in range(500):\n        x = np.sin(x) + i / x\nreturn 2.0 * x"],
     "`if` in an operator": [
         "class V:\n    def __init__(self, u):\n        self.u = u\n    def __add__(self, other):\n"
         "        return V(self.u + other.u if self.u > 1 else other.u)\nreturn (V(x) + V(x)).u",

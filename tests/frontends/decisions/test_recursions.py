@@ -49,3 +49,42 @@ def test_shallow_recursions_are_one_program():
     derivative = acc.gradient(lambda z: two_ways(3, z[0], z[1]), cache=False)
     derivative(np.array([0.3, 0.7]))
     assert not derivative.compile(np.array([0.3, 0.7])).is_guarded
+
+
+def series(x, count):
+    total = 0.0
+    for k in range(count):
+        total = total + np.sin(k * x) / (k + 1.0)
+    return total
+
+
+@pytest.mark.parametrize("count", [40, 600])
+def test_a_long_branch_is_computed_only_where_it_is_taken(count):
+    def f(x):
+        scale = np.exp(x)
+        if x > 0.5:  # noqa: SIM108
+            value = series(x, count)
+        else:
+            value = 2.0 * x
+        return value * scale
+
+    derivative = acc.value_and_gradient(f, cache=False)
+    for x in (0.25, 0.75, 0.3):
+        value, gradient = derivative(x)
+        assert value == pytest.approx(f(x), rel=1e-13)
+        assert gradient == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6)
+    assert acc.gradient(f, cache=False).compile(0.25).is_guarded is (count > 100)
+    assert not acc.gradient(f, cache=False).compile(0.75).is_guarded  # what the long branch adds is little
+
+
+def test_long_branches_in_a_loop_stay_one_program():
+    def f(x):
+        total = 0.0
+        for k in range(12):
+            total = total + (series(x[k], 200) if x[k] > 0.5 else x[k])
+        return total
+
+    x = np.linspace(0.0, 0.45, 12)
+    derivative = acc.gradient(f, cache=False)
+    derivative(x)
+    assert not derivative.compile(x).is_guarded

@@ -185,6 +185,8 @@ class _State(threading.local):
         #: True if anything was merged; positions at which a variable was left without a value.
         self.merged = False
         self.suspects: set[Site] = set()
+        #: Conditions and numbers of operations of merges with long branches, by position.
+        self.long: dict[Site, list[tuple[list[Any], list[int]]]] = {}
         #: Memory of arrays whose entries are in joined arrays, by identity, with the position of the merge.
         self.shared: dict[int, tuple[Any, Site]] = {}
 

@@ -238,6 +238,10 @@ MOST_FAILURES: Final = 3
 #: Maximum number of branches of one `if` within each other, as in a recursion: each level doubles the work of all below
 #: it. A larger number records deeper recursions as one program, and takes time in those that are deeper still.
 MOST_IN_ITSELF: Final = 5
+#: Fewest operations of branches that are not taken for which a decision may be guarded because of them, see
+#: `_guard_one_sided`. With a smaller number, short programs have more cases; with a larger one, points of the short
+#: branch take longer.
+FEWEST_ONE_SIDED: Final = 1_000
 #: Maximum number of attempts to record one function, the last without merging: more take time for functions that keep
 #: failing, fewer merge no decision although most could be.
 MOST_ATTEMPTS: Final = 4
@@ -307,6 +311,7 @@ class Branches:
         self._refusal = ACTIVE.refusal
         self._journal = Journal(site)
         self._length = 0
+        self._lengths: list[int] = []  # number of operations of each branch
         self._is_open = False
         #: Facts that hold where all conditions so far are false.
         self._false: Facts = {}
@@ -339,6 +344,7 @@ class Branches:
         length = len(self.conditions[0].tape)
         if length - self._length > MOST_OPERATIONS:
             raise UnmergeableError
+        self._lengths.append(length - self._length)
         self._length = length
         self._shared_within |= STATE.shared
         STATE.shared = self._shared.copy()
@@ -391,6 +397,8 @@ class Branches:
                 raise UnmergeableError from None
             shared += joiner.arrays
         self.close()
+        if not STATE.journals and sum(self._lengths) >= FEWEST_ONE_SIDED:
+            STATE.long.setdefault(self.site, []).append((self.conditions, self._lengths))
         STATE.shared |= self._shared_within
         effects.write()
         for array in shared:
@@ -531,8 +539,30 @@ def _one(values: Any) -> Any:
     return values.content[0] if type(values) is Snapshot and type(values.value) is list else values
 
 
+def _guard_one_sided(tape: Any) -> bool:
+    """Return True if decisions are guarded from now on, since merging them more than doubles the work of the path.
+
+    That is so for a decision that is taken once, and has a long branch which is not taken. Each decision of a loop
+    would double the number of cases instead.
+    """
+    one_sided = []
+    for site, merges in STATE.long.items():
+        conditions, lengths = merges[0]
+        if len(merges) == 1 and all(condition.tape is tape for condition in conditions):
+            truths = ACTIVE.decisions.values(np.array([condition.reference for condition in conditions]))
+            taken = next((k for k, truth in enumerate(truths) if truth), len(conditions))
+            one_sided.append((sum(lengths) - lengths[taken], site))
+    total = len(tape)
+    path = total - sum(length for length, _ in one_sided)
+    guarded = False
+    for length, site in sorted(one_sided, reverse=True):
+        if length >= FEWEST_ONE_SIDED and total > 2 * path:
+            STATE.failures[site], total, guarded = MOST_FAILURES, total - length, True
+    return guarded
+
+
 def recorded(run: Callable[[], Any]) -> Any:
-    """Return the result of `run`; if merges turn out to be impossible, run it again without them."""
+    """Return the result of `run`; if merges turn out to be impossible or too long, run it again without them."""
     before = vars(STATE).copy()
     STATE.reset()
     decisions = ACTIVE.decisions
@@ -541,7 +571,10 @@ def recorded(run: Callable[[], Any]) -> Any:
         while True:
             STATE.off = off or attempt == MOST_ATTEMPTS - 1
             try:
-                return run()
+                result = run()
+                if attempt or not STATE.long or not _guard_one_sided(decisions.tape):
+                    return result
+                attempt = 1
             except RecordedAnewError as error:
                 attempt += isinstance(error, MergedWriteError)  # a loop that is too long fails only once
                 STATE.failures[error.site] = MOST_FAILURES
