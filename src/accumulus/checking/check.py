@@ -58,9 +58,10 @@ def check(
     """Compare the recording of `f`, and its derivatives, with `f` itself at many points.
 
     It compares values of the recording with values of `f`; compiled values and Jacobians with the same operations in
-    NumPy; batches with single points; target "numpy" with the chosen one; sparse with dense results; and
-    Jacobians with central differences and, if `f` is analytic and takes complex numbers, with complex steps. The
-    tolerance is a running error bound for rounding, and an error estimate for differences. If `f` decides on values,
+    NumPy; batches with single points; target "numpy" with the chosen one; sparse with dense results; and Jacobians with
+    differences and, if `f` takes complex numbers and is analytic as NumPy evaluates it for these, with complex steps.
+    The tolerance is a running error bound for rounding, and an error estimate for differences. These are refined where
+    they disagree with the derivative; derivatives for which they do not settle are undecided. If `f` decides on values,
     each case is compared at its own points, and on both sides of the borders between cases. An iteration whose
     derivative is that of its path, and not of its solution, is a failure (`accumulus.errors.IterationWarning`).
 
@@ -77,7 +78,8 @@ def check(
         options: options of the checked derivative, as for `accumulus.jacobian`.
 
     Returns:
-        The report; print it. `passed` is True if no difference exceeds its tolerance.
+        The report; print it. `passed` is True if no difference exceeds its tolerance, and `undecided` is the number of
+        derivatives that differences could not decide, as of very fast oscillations.
 
     Raises:
         TraceError: if `f` cannot be recorded. A recording that differs from `f` is a finding, not an error.
@@ -293,6 +295,7 @@ def merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         worst = by_name.setdefault(each.name, Finding(each.name))
         worst.compared += each.compared
         worst.failed += each.failed
+        worst.undecided += each.undecided
         if each.deviation > worst.deviation:
             worst.deviation, worst.difference = each.deviation, each.difference
             worst.where, worst.reason = each.where, each.reason

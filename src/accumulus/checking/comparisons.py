@@ -1,7 +1,7 @@
 """The comparisons of a check: programs with each other and with the function, derivatives with slopes of the function.
 
 Function and program are compared as flat arrays, values first, followed by derivatives. Slopes of the function come
-from central differences with error estimates, and from complex steps.
+from differences and from complex steps (`accumulus.checking.slopes`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.exceptions import ComplexWarning
 from numpy.typing import NDArray
 
+from accumulus.checking.slopes import ResultSlopes, central_differences, complex_slopes, settled_differences
 from accumulus.frontends.agreement import run_on_copies, where_it_holds
 from accumulus.frontends.kinds import as_inputs
 from accumulus.frontends.location import argument_name
@@ -25,21 +26,13 @@ from accumulus.frontends.trees import flatten
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.tables import amount, counted, plain_text, table
 from accumulus.tape.error_bounds import UNIT, compare, evaluate_with_bounds
+from accumulus.tape.operations import OPERATIONS
 from accumulus.targets.kernel import Positions
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
-# Slopes of functions of one number ------------------------------------------------------------------------------------
-
-
 Floats = NDArray[np.float64]
-#: First step relative to the argument, and number of halvings. A larger step leaves the domain or meets kinks, a
-#: smaller one with fewer halvings leaves less accurate estimates; each halving costs two evaluations.
-FIRST: Final = 0.0625
-HALVINGS: Final = 10
-#: Size of a complex step: its square is lost in any sum.
-TINY: Final = 1e-150
 #: Arguments of the function, in order.
 Point = Sequence[Any]
 #: Maximum number of Jacobian columns that are compared with slopes at one point: each costs some twenty evaluations,
@@ -50,80 +43,18 @@ COLUMNS: Final = 16
 ESTIMATES: Final = 16.0
 RELATIVE: Final = 1e-7
 FLOOR: Final = 1e-9
+#: Tolerance relative to the derivative above which differences decide nothing. A larger one calls differences a
+#: comparison that accept other derivatives, a smaller one leaves derivatives of wrong signs undecided.
+UNDECIDED: Final = 0.1
+#: Bound on what complex steps miss, relative to the derivatives, up to which they count: a larger one counts functions
+#: that are not analytic, a smaller one leaves out analytic ones at points where rounding is large.
+ANALYTIC: Final = 1e-5
 #: Absolute error of complex steps for derivatives that are zero: a larger one accepts small wrong derivatives, a
 #: smaller one reports zeros that rounding perturbs.
 NOTHING: Final = 1e-100
 #: Relative bound on rounding above which a number has lost most of its digits. A larger one compares numbers that
 #: differ by rounding, a smaller one leaves numbers uncompared.
 LOST: Final = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class ResultSlopes:
-    """Slopes of several results at one point."""
-
-    central: Floats  # slopes from central differences; NaN where the function has no values
-    error: Floats  # error estimates, from the agreement of steps of different sizes
-    # left, right: slopes from one side
-    left: Floats
-    right: Floats
-    kinks: NDArray[np.bool_]  # True where left and right do not approach each other as the step is halved
-
-
-def central_differences(run: Callable[[float], Floats], x: float, scale: float) -> ResultSlopes:
-    """Return slopes of `run` at `x`, extrapolated from halved steps with the best agreement.
-
-    Args:
-        run: function from a number to a flat array of results.
-        x: point at which slopes are computed.
-        scale: size of numbers over which `run` changes little.
-
-    Source:
-        C. J. F. Ridders, Accurate computation of F'(x) and F'(x)F''(x), Advances in Engineering Software 4, 1982.
-
-    >>> slopes = central_differences(lambda x: np.array([x**3]), 2.0, 2.0)
-    >>> bool(abs(slopes.central[0] - 12.0) < 1e-9)
-    True
-    """
-    middle = run(x)
-    best, error = np.full(middle.shape, np.nan), np.full(middle.shape, np.inf)
-    before: list[Floats] = []
-    gaps: list[Floats] = []
-    left = right = best
-    with np.errstate(all="ignore"):
-        for k in range(HALVINGS):
-            step = FIRST * scale * 0.5**k
-            above, below = x + step, x - step
-            high, low = run(above), run(below)
-            right, left = (high - middle) / (above - x), (middle - low) / (x - below)
-            gaps.append(np.abs(right - left))
-            row = [(high - low) / (above - below)]
-            for order, coarser in enumerate(before):
-                power = 4.0 ** (order + 1)
-                row.append((power * row[-1] - coarser) / (power - 1.0))
-                apart = np.fmax(np.abs(row[-1] - row[-2]), np.abs(row[-1] - coarser))
-                # rounding of the values themselves
-                apart = apart + 2.0**-50 * np.abs(middle) / step
-                better = apart < error
-                best, error = np.where(better, row[-1], best), np.where(better, apart, error)
-            before = row
-        # with jumps within larger steps, their agreement may be chance
-        error = np.fmax(error, np.abs(best - before[0]))
-        kinks = (gaps[-1] > 0.75 * gaps[-2]) & (gaps[-1] > 1e-6 * (np.abs(left) + np.abs(right)))
-        return ResultSlopes(best, error, left, right, kinks & np.isfinite(gaps[-1]))
-
-
-def complex_step(run: Callable[[complex], NDArray[Any]], x: float) -> Floats:
-    """Return slopes of `run` at `x` from one complex step: accurate to rounding if it is analytic.
-
-    Source:
-        W. Squire, G. Trapp, Using complex variables to estimate derivatives of real functions, SIAM Review 40, 1998.
-
-    >>> complex_step(lambda x: np.array([x**3]), 2.0)
-    array([12.])
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(run(complex(x, TINY)).imag / TINY, np.float64)
 
 
 # A function and a program ---------------------------------------------------------------------------------------------
@@ -148,6 +79,10 @@ class FlatProblem:
         sizes = [math.prod(shape) for shape in recording.result_shapes]
         self.rows = sum(sizes)
         shapes = [(k, recording.argument_shapes[k] or ()) for k in argnums]
+        #: True if the function has jumps, as of floor, or comparisons.
+        scalars = recording.program.scalars
+        codes = [scalars.codes] if scalars is not None else [block.codes for block in recording.program.blocks]
+        self.jumps = any(OPERATIONS[code].jumps for code in set().union(*codes))
         #: Position of the argument, and index in it, of each column of the Jacobian.
         self.columns = [(k, index) for k, shape in shapes for index in np.ndindex(*shape)]
         #: Positions of the Jacobian's entries among the flat entries.
@@ -276,24 +211,30 @@ def compare_programs(
 
 
 def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Finding]:
-    """Yield findings: the Jacobian with complex steps where the function is analytic, and with differences."""
+    """Yield findings: the Jacobian with complex steps where the function is analytic, and with differences.
+
+    Differences are refined where the derivative disagrees with them. They decide nothing where their error estimate
+    stays as large as the derivative.
+    """
     exact, rough = Finding("Jacobian, complex step"), Finding("Jacobian, differences")
     generator = np.random.default_rng(0)
     _, bounds = problem.interpreted(points)
+    noise = bounds[: problem.rows] * (not problem.jumps)  # bounds near a jump include it
     narrow = np.finfo(problem.program.options.dtype).eps
     for k, point in enumerate(points):
         jacobian = problem.jacobian(flat(problem.program(*point)))
         rounding = problem.jacobian(bounds[:, k])
+        largest = np.abs(jacobian).max(initial=0.0, where=np.isfinite(jacobian))
+        values = problem.values(point)
+        valueless = True if values is None else ~np.isfinite(values)
         chosen = np.arange(len(problem.columns))
         for column in np.sort(generator.permutation(chosen)[:COLUMNS]).tolist():
-            slopes = _differences(problem, point, column)
             derivatives, lost = jacobian[:, column], rounding[:, column]
-            size = np.abs(slopes.central).max(initial=0.0, where=np.isfinite(slopes.central))
-            allowed = ESTIMATES * slopes.error + RELATIVE * np.abs(slopes.central) + FLOOR * size + lost
-            allowed += 64.0 * narrow * np.abs(derivatives)
-            # at a kink, any slope between the one-sided slopes is correct
-            between = np.clip(derivatives, np.fmin(slopes.left, slopes.right), np.fmax(slopes.left, slopes.right))
-            expected = np.where(slopes.kinks, between, slopes.central)
+            slack = lost + 64.0 * narrow * np.abs(derivatives)
+            slopes = central_differences(*_along(problem, point, column))
+            if not _agree(derivatives, slopes, slack).all():
+                slopes = settled_differences(*_along(problem, point, column), noise[:, k])
+            allowed = _allowed(slopes, slack)
 
             def where(row: int, point: Point = point, column: int = column) -> str:
                 return f"{problem.name_of_slope(row, column)} at {_written(point)}"
@@ -307,43 +248,65 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
                     return f"Cancellation: rounding may change the derivative by {lost[row]:.2g}."
                 return "The derivative is wrong there, or the function is not smooth."
 
-            rough.add(derivatives, expected, allowed, where, reason)
-            steps = _complex_steps(problem, point, column)
+            expected = slopes.expected(derivatives)
+            telling = np.fmax(UNDECIDED * np.fmax(np.abs(derivatives), np.abs(slopes.central)), RELATIVE * largest)
+            decided = (derivatives != 0) | ~np.broadcast_to(slopes.constant, derivatives.shape)
+            decided &= valueless | (derivatives == expected) | (allowed <= telling)
+            rough.add(derivatives, expected, allowed, where, reason, decided)
+            steps = None if values is None else _complex_steps(problem, point, column, values)
             if steps is not None:
-                analytic = (np.abs(steps - slopes.central) <= allowed) & ~slopes.kinks
-                tight = 2.0 * lost + UNIT * np.abs(steps) + 64.0 * narrow * np.abs(derivatives) + NOTHING
-                exact.add(derivatives, np.where(analytic, steps, np.nan), tight, where, reason)
-    yield from (finding for finding in (exact, rough) if finding.compared)
+                slope, missed = steps
+                tight = 2.0 * lost + UNIT * np.abs(slope) + 64.0 * narrow * np.abs(derivatives) + NOTHING + missed
+                analytic = missed <= ANALYTIC * np.fmax(np.abs(slope), largest)
+                exact.add(derivatives, np.where(analytic, slope, np.nan), tight, where, reason)
+    yield from (finding for finding in (exact, rough) if finding.compared or finding.undecided)
 
 
-def _differences(problem: FlatProblem, point: Point, column: int) -> ResultSlopes:
-    position, index = problem.columns[column]
-    argument = np.abs(point[position])
-    x = float(np.asarray(point[position])[index])
+def _allowed(slopes: ResultSlopes, slack: Floats) -> Floats:
+    """Return tolerances of derivatives compared with differences, `slack` included."""
+    size = np.abs(slopes.central).max(initial=0.0, where=np.isfinite(slopes.central))
+    allowed: Floats = ESTIMATES * slopes.error + RELATIVE * np.abs(slopes.central) + FLOOR * size + slack
+    return allowed
+
+
+def _agree(derivatives: Floats, slopes: ResultSlopes, slack: Floats) -> NDArray[np.bool_]:
+    """Return True where derivatives are within tolerances, or cannot be compared."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(derivatives - slopes.expected(derivatives))
+        return ~(apart > _allowed(slopes, slack))
+
+
+def _along(problem: FlatProblem, point: Point, column: int) -> tuple[Callable[[float], Floats], float, float]:
+    """Return the function of one entry of the arguments, that entry, and its scale."""
 
     def values(y: float) -> Floats:
         results = problem.values(problem.moved(point, column, y))
         return np.full(problem.rows, np.nan) if results is None else results
 
-    return central_differences(values, x, abs(x) or float(argument.max()) or 1.0)
+    return values, *_place(problem, point, column)
 
 
-def _complex_steps(problem: FlatProblem, point: Point, column: int) -> Floats | None:
-    """Return slopes from complex steps; None if the function does not take complex numbers."""
+def _place(problem: FlatProblem, point: Point, column: int) -> tuple[float, float]:
     position, index = problem.columns[column]
-    x = float(np.asarray(point[position])[index])
+    argument = np.asarray(point[position])
+    x = float(argument[index])
+    return x, abs(x) or float(np.abs(argument).max()) or 1.0
 
-    def values(z: complex) -> NDArray[Any]:
+
+def _complex_steps(problem: FlatProblem, point: Point, column: int, values: Floats) -> tuple[Floats, Floats] | None:
+    """Return slopes from complex steps, and what they may miss; None if the function does not take complex numbers."""
+
+    def run(z: complex) -> NDArray[Any]:
         outcome = run_on_copies(problem.function, problem.moved(point, column, z))
-        return np.concatenate([leaf.ravel() for _, leaf in outcome.leaves]).astype(complex)
+        results = np.concatenate([leaf.ravel() for _, leaf in outcome.leaves]).astype(complex)
+        return results if len(results) == problem.rows else np.full(problem.rows, np.nan, complex)
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", ComplexWarning)
-            steps = complex_step(values, x)
+            return complex_slopes(run, *_place(problem, point, column), values)
     except Exception:
         return None
-    return steps if len(steps) == problem.rows else None
 
 
 def _by_point(result: Any, count: int) -> Floats:
@@ -380,6 +343,7 @@ class Finding:
     difference: float = 0.0  # that difference itself
     where: str = ""  # its entry and arguments, if it exceeds the tolerance
     reason: str = ""  # its likely reason
+    undecided: int = 0  # how many further numbers have no tolerance that tells right from wrong
 
     def add(
         self,
@@ -388,6 +352,7 @@ class Finding:
         allowed: Floats,
         where: Callable[[int], str],
         reason: Callable[[int], str] = lambda _: "",
+        decided: NDArray[np.bool_] | np.bool_ = np.True_,
     ) -> None:
         """Compare two arrays; entries that are not finite on either side are left out.
 
@@ -397,12 +362,14 @@ class Finding:
             allowed: tolerance of each entry.
             where: function that names an entry for the report.
             reason: function that explains a difference at an entry.
+            decided: True where the tolerance tells right from wrong. Other entries are counted as undecided.
         """
         with np.errstate(all="ignore"):
             apart = np.abs(one - other)
-            usable = np.isfinite(apart) & np.isfinite(allowed)
+            usable = np.isfinite(apart) & np.isfinite(allowed) & decided
             ratio = np.where(usable, np.where(apart > 0, apart / allowed, 0.0), -1.0)
         self.compared += int(usable.sum())
+        self.undecided += int((np.isfinite(one) & ~decided).sum())
         self.failed += int((ratio > 1.0).sum())
         worst = int(ratio.argmax()) if ratio.size else 0
         if ratio.size and ratio[worst] > self.deviation:
@@ -442,13 +409,18 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Return True if all comparisons passed."""
+        """Return True if all comparisons passed; undecided derivatives neither pass nor fail."""
         return all(finding.passed for finding in self.findings)
+
+    @property
+    def undecided(self) -> int:
+        """Return the number of derivatives for which differences have no settled value."""
+        return sum(finding.undecided for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data for JSON."""
         findings = [{**asdict(finding), "passed": finding.passed} for finding in self.findings]
-        return {**asdict(self), "findings": findings, "passed": self.passed}
+        return {**asdict(self), "findings": findings, "passed": self.passed, "undecided": self.undecided}
 
     def __rich__(self) -> Group:
         from rich.console import Group
@@ -457,10 +429,12 @@ class CheckReport:
         title = f"{self.name}: {'passed' if self.passed else 'FAILED'}"
         tried = f"Tried at {counted(self.points, 'point')}" + (f" in {self.cases} cases" if self.cases > 1 else "")
         tried += f", of which {amount(self.skipped)} gave no real numbers." if self.skipped else "."
+        columns = ("compared", "numbers", *(["undecided"] if self.undecided else []), "failed", "worst", "of allowed")
         rows = [
             (
                 finding.name,
                 amount(finding.compared),
+                *([amount(finding.undecided)] if self.undecided else []),
                 amount(finding.failed),
                 f"{finding.difference:.2g}",
                 f"{finding.deviation:.2g}",
@@ -468,7 +442,9 @@ class CheckReport:
             for finding in self.findings
         ]
         parts: list[RenderableType] = [Text(title, style="bold"), Text(tried), ""]
-        parts += [table(("compared", "numbers", "failed", "worst", "of allowed"), rows)]
+        parts += [table(columns, rows)]
+        if self.undecided:
+            parts += ["", Text("Undecided: differences do not settle there, or rounding hides them.")]
         for finding in self.findings:
             if finding.reason:
                 parts += ["", Text(f"{finding.name}: {finding.where}\n  {finding.reason}")]
