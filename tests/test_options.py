@@ -62,7 +62,7 @@ def test_the_signatures_have_the_defaults_of_the_options(function):
         assert parameters.keys() >= set(OF_PLANS)
         del defaults["objective"]
     else:
-        assert parameters.keys() >= defaults.keys()
+        assert parameters.keys() >= defaults.keys() - ({"assume"} if function is acc.check else set())
     for name in defaults.keys() & parameters.keys():
         assert parameters[name].default == defaults[name], name
 
@@ -177,3 +177,59 @@ def test_objectives_are_their_names():
     assert Options(objective="fma").objective is Objective.FMA
     assert [objective.ranked(1, 2) for objective in Objective] == [(1, 2), (2, 1), (2, 1), (2, 1)]
     assert set(OF_PLANS) < set(OTHERS)
+
+
+def numbers(x):
+    return x[0] * x[1]
+
+
+#: Calls of all functions that take options, by their names.
+CALLS = {
+    "jacobian": lambda **options: acc.jacobian(swirl, **options),
+    "value_and_jacobian": lambda **options: acc.value_and_jacobian(swirl, **options),
+    "gradient": lambda **options: acc.gradient(numbers, **options),
+    "value_and_gradient": lambda **options: acc.value_and_gradient(numbers, **options),
+    "compile": lambda **options: acc.compile(swirl, **options),
+    "hessian": lambda **options: acc.hessian(numbers, **options),
+    "value_gradient_hessian": lambda **options: acc.value_gradient_hessian(numbers, **options),
+    "hessian_of_lagrangian": lambda **options: acc.hessian_of_lagrangian(numbers, swirl, **options),
+    "jvp": lambda **options: acc.jvp(swirl, **options),
+    "vjp": lambda **options: acc.vjp(swirl, **options),
+    "hvp": lambda **options: acc.hvp(numbers, **options),
+    "taylor": lambda **options: acc.taylor(swirl, **options),
+    "linear_operator": lambda **options: acc.linear_operator(swirl, **options),
+    "check": lambda **options: acc.check(swirl, np.ones(3), **{"points": 0, **options}),
+}
+
+
+def test_every_function_of_options_is_called_here():
+    names = {name for name in acc.__all__ if callable(getattr(acc, name)) and not isinstance(getattr(acc, name), type)}
+    takes = {
+        name for name in names if {"seed", "most_cases"} <= inspect.signature(getattr(acc, name)).parameters.keys()
+    }
+    assert takes == CALLS.keys()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_signatures_have_the_options_that_are_accepted(name):
+    parameters = inspect.signature(getattr(acc, name)).parameters
+    for option, value in OTHERS.items():
+        if option in parameters:
+            CALLS[name](**{option: value})
+            CALLS[name](**{option: parameters[option].default})
+        else:
+            with pytest.raises((ArgumentError, UnknownNameError), match=option):
+                CALLS[name](**{option: value})
+    for option, parameter in parameters.items():  # options that are not common to all functions
+        if option not in OTHERS and parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            CALLS[name](**{option: parameter.default})
+
+
+@pytest.mark.parametrize("name", [name for name in acc.__all__ if inspect.isfunction(getattr(acc, name))])
+def test_signatures_have_all_parameters_of_the_code(name):
+    function = getattr(acc, name)
+    code = inspect.unwrap(function).__code__
+    parameters = inspect.signature(function).parameters
+    declared = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)]
+    assert set(declared) <= parameters.keys()
+    assert list(parameters)[: code.co_argcount] == list(code.co_varnames[: code.co_argcount])

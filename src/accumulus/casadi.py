@@ -27,7 +27,7 @@ from accumulus.api.casadi_source import WeightedSum, by_columns, leaves, nlp_sou
 from accumulus.api.jacobians import gradient, hessian, value_and_jacobian
 from accumulus.errors import ArgumentError
 from accumulus.frontends.location import name_of
-from accumulus.options import OptionKeywords, refuse_assumptions, shows_options
+from accumulus.options import OptionKeywords, refuse_assumptions, refuses, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.sparse import SparsePattern
 from accumulus.targets.c.c_target import shared_library
@@ -40,6 +40,7 @@ Point = list[NDArray[np.float64]]
 QUICKLY: Final = ("-O1", "-ftree-vectorize")
 
 
+@refuses("assume")
 @shows_options
 def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **options: Unpack[OptionKeywords]) -> Any:
     """Return a function as a `casadi.Function` whose values and derivatives are computed by compiled code.
@@ -79,6 +80,7 @@ def external(f: Callable[..., Any], *examples: Any, name: str | None = None, **o
     return _External.of(name or _name(f), _Compiled(f, points, dense_options))
 
 
+@refuses("assume", "sparse", "dtype", "target")
 @shows_options
 def nlpsol(
     name: str,

@@ -278,6 +278,18 @@ def shows_options(function: F) -> F:
     return with_parameters(function, {})
 
 
+def refuses(*names: str) -> Callable[[F], F]:
+    """Return a decorator that leaves options out of the signature that a function shows, since it refuses them."""
+
+    def without(function: F) -> F:
+        signature = inspect.signature(function)
+        kept = [each for name, each in signature.parameters.items() if name not in names]
+        vars(function)["__signature__"] = signature.replace(parameters=kept)
+        return function
+
+    return without
+
+
 def with_parameters(function: F, more: dict[str, Any]) -> F:
     """Show the options and the keywords in `more`, with their defaults, in the signature of a function."""
     signature = inspect.signature(function)
@@ -289,8 +301,7 @@ def with_parameters(function: F, more: dict[str, Any]) -> F:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
         for name, default in (more | options).items()
     ]
-    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    declared = [each for each in signature.parameters.values() if each.kind not in variadic]
+    declared = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     vars(function)["__signature__"] = signature.replace(parameters=declared + named)
     return function
 

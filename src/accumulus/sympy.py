@@ -26,7 +26,7 @@ from accumulus.frontends.record import record
 from accumulus.frontends.sympy.expressions import free_symbols, sympy_expressions, verify_expressions
 from accumulus.frontends.sympy.model import NAMES, SYMBOLS, Array, Model, SymbolReferences
 from accumulus.frontends.sympy.writing import ExpressionWriter
-from accumulus.options import OptionKeywords, Options, refuse_assumptions, shows_options
+from accumulus.options import OptionKeywords, Options, refuse_assumptions, refuses, shows_options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import straight_line
 from accumulus.programs.kinds import JACOBIAN
@@ -112,6 +112,7 @@ class Lambdified:
         return f"<{self.__name__} of ({self._text})>"
 
 
+@refuses("assume")
 @shows_options
 def lambdify(
     args: Any, exprs: Any, *, jacobian: bool = True, wrt: Any = None, **options: Unpack[OptionKeywords]
@@ -154,6 +155,7 @@ def lambdify(
     return Lambdified(Model(args, exprs), by, jacobian, options)
 
 
+@refuses("assume")
 @shows_options
 def jacobian(
     exprs: Any, wrt: Any, *, symbols: Iterator[Any] | None = None, **options: Unpack[OptionKeywords]

@@ -15,6 +15,7 @@ import scipy.optimize
 import scipy.sparse
 import scipy.special
 
+import accumulus as acc
 from accumulus.errors import AccumulusError, ArgumentError, TraceError
 from accumulus.frontends import record
 
@@ -327,3 +328,49 @@ def test_the_arguments_of_the_caller_are_untouched():
         record(change_argument, [x])
     np.testing.assert_array_equal(x, [1.0, 2.0])
     assert x.flags.writeable
+
+
+def unpacked(x):
+    first, second = x
+    return first * second
+
+
+@pytest.mark.parametrize("x", [1.0, 2, np.float64(1.5), np.array(1.0)])
+@pytest.mark.parametrize(
+    "f", [lambda x: x[0] * x[1], lambda x: len(x) * 2.0, lambda x: sum(each for each in x), unpacked, lambda x: x @ x]
+)
+def test_numbers_where_the_function_takes_arrays(f, x):
+    said = r"argument 0 \(x\) is the number [\d.]+\. If the function takes an array.*np\.array"
+    with pytest.raises(TraceError, match=said):
+        acc.jacobian(f)(x)
+
+
+def test_numbers_where_the_function_takes_the_shape_of_arrays():
+    with pytest.raises(TraceError, match=r"has no attribute 'shape'\. Here argument 0 \(x\) is the number 1\."):
+        acc.jacobian(lambda x: x.shape[0] * 1.0)(1.0)
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda jac, x: jac(x), r"fit g\(x, y\): missing a required argument: 'y'"),
+    (lambda jac, x: jac(), r"missing a required argument: 'x'"),
+    (lambda jac, x: jac(x, x, x), "too many positional arguments"),
+    (lambda jac, x: jac(x, z=x), "missing a required argument: 'y'"),
+    (lambda jac, x: jac(x, x, z=x), "unexpected keyword argument 'z'"),
+    (lambda jac, x: jac(x, x, x=x), "multiple values for argument 'x'"),
+])  # fmt: skip
+def test_arguments_that_do_not_fit_the_signature(call, said):
+    def g(x, y):
+        return x[0] * y
+
+    with pytest.raises(ArgumentError, match=said):
+        call(acc.jacobian(g), np.ones(2))
+
+
+@pytest.mark.parametrize(("name", "options"), [
+    ("minimize", {"x0": [0.0]}), ("fmin", {"x0": [0.0]}), ("fmin_bfgs", {"x0": [0.0]}), ("leastsq", {"x0": [0.0]}),
+    ("basinhopping", {"x0": [0.0]}), ("differential_evolution", {"bounds": [(0.0, 2.0)]}), ("broyden1", {"xin": [0.0]}),
+])  # fmt: skip
+def test_optimisers_name_what_is_recorded(name, options):
+    solver = getattr(scipy.optimize, name)
+    with pytest.raises(TraceError, match=r"acc\.implicit.*acc\.gradient"):
+        acc.jacobian(lambda x: solver(lambda p: (p[0] - x) ** 2, **options))(1.0)

@@ -125,3 +125,21 @@ def test_memory_stays_flat_over_many_calls(options):
     run(calls)
     assert sys.getallocatedblocks() - blocks < calls // 100
     assert (pages() - before) * 4096 < 2 << 20
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda jac: jac.batch(np.ones(3)), r"shape \(3,\), which are 3 points.*expected shape \(points, n\), x\[np\.new"),
+    (lambda jac: jac.batch(np.ones(3), in_axes=0), r"x\[np\.newaxis\]"),
+    (lambda jac: jac.batch(np.ones(3), transposed=True), r"expected shape \(n, points\), x\[:, np\.newaxis\]"),
+    (lambda jac: jac.batch(1.0), "no argument of .* has an axis of points"),
+    (lambda jac: jac.batch(np.ones((4, 3)), in_axes=2), "no axis 2"),
+])  # fmt: skip
+@pytest.mark.parametrize("used", [False, True])
+def test_batches_that_are_none(call, said, used):
+    jac = acc.jacobian(lambda x: x[0] * x[1:], **QUICK)
+    if used:
+        jac(X[0])
+    with pytest.raises(ArgumentError, match=said):
+        call(jac)
+    assert jac.batch(X[:1]).shape == (1, 2, 3)
+    assert jac.batch(X[:0]).shape == (0, 2, 3)

@@ -27,7 +27,7 @@ from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
 from accumulus.frontends.recorder import holder_of, recorder_of
-from accumulus.options import OptionKeywords, shows_options
+from accumulus.options import OptionKeywords, refuses, shows_options
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.forms import Forms
 from accumulus.programs.kinds import (
@@ -188,6 +188,7 @@ def value_and_gradient(
     return derivative(f, VALUE_AND_GRADIENT, argnums, options)
 
 
+@refuses("sparse")
 @shows_options
 def compile(  # noqa: A001  # named as in the field
     f: Callable[..., Any],

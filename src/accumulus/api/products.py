@@ -22,12 +22,13 @@ from accumulus.api.common_options import (
 from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import name_of
-from accumulus.options import OptionKeywords, shows_options, takes_one_function
+from accumulus.options import OptionKeywords, refuses, shows_options, takes_one_function
 from accumulus.programs.derivative import Derivative
 from accumulus.programs.directions import DirectionForms
 from accumulus.programs.kinds import HVP, JVP, LINEAR_OPERATOR, TAYLOR, VJP, DerivativeKind
 
 
+@refuses("sparse")
 @shows_manifolds
 def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]) -> Derivative:
     """Return the value of `f` and its Jacobian times directions, as a function of (primals, tangents).
@@ -62,6 +63,7 @@ def jvp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]
     return _directed(f, JVP, options)
 
 
+@refuses("sparse")
 @shows_manifolds
 def vjp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]) -> Derivative:
     """Return the value of `f` and weights times its Jacobian, as a function of (primals, cotangents).
@@ -91,6 +93,7 @@ def vjp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]
     return _directed(f, VJP, options)
 
 
+@refuses("sparse")
 @shows_manifolds
 def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]) -> Derivative:
     """Return the Hessian of a function that returns one number, times directions: a function of (primals, tangents).
@@ -119,6 +122,7 @@ def hvp(f: Callable[..., Any], *extra: Never, **options: Unpack[ManifoldOptions]
     return _directed(f, HVP, options)
 
 
+@refuses("sparse")
 @shows_options
 def taylor(f: Callable[..., Any], *extra: Never, **options: Unpack[OptionKeywords]) -> Derivative:
     """Return a function of (primals, series): the value of `f` and its Taylor coefficients along a path.
@@ -198,6 +202,7 @@ class Linearizations:
         return repr(self._derivative)
 
 
+@refuses("sparse")
 @shows_arguments
 def linear_operator(
     f: Callable[..., Any], argnums: int | Sequence[int] | None = None, **options: Unpack[DerivativeOptions]

@@ -25,7 +25,7 @@ from accumulus.frontends.kinds import as_inputs, as_numpy, as_reals, nearby_argu
 from accumulus.frontends.location import name_of
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
-from accumulus.options import OF_PLANS, OptionKeywords, Options, refuse_assumptions, shows_options
+from accumulus.options import OF_PLANS, OptionKeywords, Options, refuse_assumptions, refuses, shows_options
 from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.forms import Forms, settled_function
@@ -43,6 +43,7 @@ SCALES: Final = (-1.0, 0.1, 10.0)
 OWN: Final = ("check", "sparse", "target", "guards", "most_cases")
 
 
+@refuses("assume")
 @shows_options
 def check(
     f: Callable[..., Any],
@@ -67,8 +68,8 @@ def check(
 
     Args:
         f: function as for `accumulus.jacobian`.
-        arguments: first point. The other points are near it, and its multiples by -1, 0.1 and 10. Arrays of integers
-            that are used as indices are the same at all points, and not differentiated.
+        arguments: first point, numbers and arrays of any shape. The other points are near it, and its multiples by -1,
+            0.1 and 10. Arrays of integers that are used as indices are the same at all points, and not differentiated.
         argnums: positions of the arguments to differentiate with respect to; all numeric ones by default.
         argnames: names of the arguments to differentiate with respect to.
         static_argnums: positions of static arguments.

@@ -191,6 +191,16 @@ OWN_CODE: Final = (
 )
 
 
+#: What to write instead of solvers that are not recorded, by the beginning of their name.
+SOLVED: Final = {
+    "scipy.optimize": "Equations are solved by acc.implicit(residual)(guess, …), or by scipy.optimize.root, "
+    "least_squares, fsolve and brentq, which have derivatives. At a minimum of f the gradient is zero: solve "
+    "acc.gradient(f) = 0 by these.",
+    "scipy.integrate": "Integrals are taken by scipy.integrate.quad, and differential equations are solved by "
+    "acc.odeint or scipy.integrate.solve_ivp at given times (t_eval), which have derivatives.",
+}
+
+
 #: NumPy's names for functions of `math`, and replacements for functions that NumPy lacks.
 _RENAMED: Final = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
@@ -232,9 +242,14 @@ def no_number(kind: str = "float") -> TraceError:
             "M @ x, which is recorded, M.toarray(), whose zeros cost nothing, or spsolve instead of an iteration."
         )
     if position is not None and (library := _library_of(callee) or _public(position.library)):
+        recorded = next((text for module, text in SOLVED.items() if library.startswith(module)), None)
         return refuse(
-            f"{library} {needs} Only NumPy's functions are recorded, and they take arrays, np.array([…]), rather than "
-            "lists of traced values: write the formula with those."
+            f"{library} {needs} "
+            + (
+                recorded
+                or "Only NumPy's functions are recorded, and they take arrays, np.array([…]), rather than lists of "
+                "traced values: write the formula with those."
+            )
         )
     return refuse(f"A plain number is needed here, and the value depends on the function's arguments. {ADVICE[kind]}")
 

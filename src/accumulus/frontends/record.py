@@ -13,6 +13,7 @@ computes other values than the function on numbers (`accumulus.frontends.agreeme
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -35,6 +36,7 @@ from accumulus.frontends.agreement import (
     tell_of_iteration,
     verify_recording,
 )
+from accumulus.frontends.calls import signature_of
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.decisions import Decisions, as_number, condition_of, without_decided
 from accumulus.frontends.kinds import Spread, as_inputs, as_reals, is_quantity, shape_of, unit_advice
@@ -282,6 +284,8 @@ def _recorded(
                 caught = ACTIVE.refusal[0]
                 caught.add_note(f"The function caught this error, and raised {type(error).__name__}: {error}")
                 raise caught.with_traceback(user_traceback(caught.__traceback__)) from error
+            if refusal is None and (wrong := _misfit(function, arguments, shapes, error)) is not None:
+                raise wrong from error
             if refusal is None and is_foreign(type(error).__module__) and not is_raised_by_user(error.__traceback__):
                 numeric_error = _raised_on_numbers(function, arguments, error)
                 if numeric_error is None:
@@ -321,6 +325,44 @@ def _recorded(
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
     remaining = tuple(guards.values())
     return Recording(program, shapes, slices, result_shapes, structure, guards=remaining), caught
+
+
+#: Exceptions, and messages, of Python and NumPy for numbers that are used as arrays.
+_OF_NUMBERS: Final = re.compile(
+    r"'(numpy\.)?(float|int)(64)?' object (is not (subscriptable|iterable)|has no attribute '(?P<attribute>\w+)')|"
+    r"has no len\(\)|must be an iterable, not|operand type\(s\) for @|to scalar variable|0-dimensional|0-d array|"
+    r"non-iterable|of unsized object|enough dimensions \(has 0"
+)
+_MISUSE: Final = (TypeError, IndexError, AttributeError, ValueError)
+
+
+def _misfit(
+    function: Any, arguments: Sequence[object], shapes: Sequence[tuple[int, ...] | None], error: Exception
+) -> AccumulusError | None:
+    """Return the error for a wrong number of arguments, or for numbers where the function takes arrays.
+
+    None if these do not explain `error`, or if the function's own code raises it.
+    """
+    if not isinstance(error, _MISUSE) or is_raised_by_user(error.__traceback__):
+        return None
+    entry = signature_of(function)
+    if entry is not None:
+        try:
+            entry[0].bind(*arguments)
+        except TypeError as unbound:
+            return ArgumentError(f"the arguments do not fit {name_of(function)}{entry[0]}: {unbound}")
+    numbers = [k for k, shape in enumerate(shapes) if shape == ()]
+    numeric = _raised_on_numbers(function, arguments, error) if numbers else None
+    used = _OF_NUMBERS.search(str(numeric)) if isinstance(numeric, _MISUSE) else None
+    if used is None or not hasattr(np.ndarray, used["attribute"] or "shape"):
+        return None
+    values = [f"{float(np.asarray(arguments[k])):g}" for k in numbers]
+    given = ", ".join(f"{argument_name(function, k)} is the number {x}" for k, x in zip(numbers, values, strict=True))
+    said = f"{error_position(error.__traceback__) or ''}{type(numeric).__name__}: {str(numeric).rstrip('.')}"
+    return TraceError(
+        f"{said}. Here {given}. If the function takes an array, as for an index, len() or @, pass one: "
+        f"np.array([{values[0]}, …])"
+    )
 
 
 def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Exception) -> Exception | None:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, TraceError
 from accumulus.frontends.kinds import shape_of
 from accumulus.frontends.location import numbered
 
@@ -170,6 +170,26 @@ def axes_of_points(
     if in_axes == "auto":
         _check_guess(shapes, axes, compiled_shapes, name)
     return axes
+
+
+def points_of_numbers(
+    error: TraceError, shapes: Sequence[Shape | None], axes: Axes, transposed: bool, name: str
+) -> ArgumentError | None:
+    """Return the error for one point that was given as a batch: its entries are points, which are numbers.
+
+    None if `error` is not that of a function of arrays which is called with numbers.
+    """
+    if not isinstance(error.__cause__, TypeError | IndexError | AttributeError | ValueError):
+        return None
+    for k, (shape, axis) in enumerate(zip(shapes, axes, strict=True)):
+        if axis is not None and shape is not None and len(shape) == 1:
+            expected, single = ("(n, points)", "x[:, np.newaxis]") if transposed else ("(points, n)", "x[np.newaxis]")
+            return ArgumentError(
+                f"{numbered(name, k)} has shape {shape}, which are {shape[0]} points of one number each, and {name} "
+                f"takes no number there ({error.__cause__}); expected shape {expected}, {single} for a single point x. "
+                "in_axes says which arguments all points share"
+            )
+    return None
 
 
 def at_one_point(shape: Shape, axis: int | None) -> Shape:

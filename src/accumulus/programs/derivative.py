@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, CaseError, SizeError
+from accumulus.errors import ArgumentError, CaseError, SizeError, TraceError
 from accumulus.forks import Lock
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.calls import Reader, Restructured
@@ -22,7 +22,7 @@ from accumulus.frontends.record import of_steps
 from accumulus.frontends.recorder import Recording
 from accumulus.frontends.variables import GONE
 from accumulus.options import Objective, Options, check_threads
-from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable
+from accumulus.programs.arguments import Axes, InAxes, at_one_point, axes_of_points, mistakable, points_of_numbers
 from accumulus.programs.assumptions import assumed_of_inputs, checked_assumptions, places_of
 from accumulus.programs.batches import (
     check_options,
@@ -390,7 +390,13 @@ class Derivative:
         points = 1 if out is not None else point_count(arguments, axes)
         make = partial(self._further, point, shared)
         while True:
-            cases, program = self._compiled(point, call, shared, points, partial(later_points, arguments, axes))
+            try:
+                cases, program = self._compiled(point, call, shared, points, partial(later_points, arguments, axes))
+            except TraceError as error:
+                wrong = points_of_numbers(error, shapes, axes, transposed, name)
+                if wrong is None:
+                    raise
+                raise wrong from error
             kernel = cases.kernel(program, make)
             with suppress(GrownError):  # then start again: at most as often as there are cases
                 result = program.batch_along(
