@@ -8,6 +8,7 @@ Global optimization benchmarks and AMPGO, 2013, and of their sources, which the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -62,11 +63,16 @@ MISTAKES = {
 ALL_MISTAKES = [*MISTAKES, "missing term"]
 
 
+@cache
+def _jacobian(first: Function, rest: Function):
+    return acc.jacobian(lambda x: first(x) + rest(x), time_limit=0.0, target="numpy")
+
+
 def with_wrong_derivative(
     first: Function, rest: Function, point: list[float], mistake: str
 ) -> Callable[[np.ndarray], object]:
     """Return the sum of two functions, as an opaque function with a wrong derivative."""
-    true = acc.jacobian(rest if mistake == "missing term" else lambda x: first(x) + rest(x), time_limit=0.0)
+    true = _jacobian(first, rest) if mistake in MISTAKES else acc.jacobian(rest, time_limit=0.0, target="numpy")
     change = MISTAKES.get(mistake, lambda jacobian, x, first: jacobian)
     opaque = acc.custom(lambda x: first(x) + rest(x), derivative=lambda x: change(np.array(true(x)), x, point))
     return lambda x: opaque(x)  # noqa: PLW0108
