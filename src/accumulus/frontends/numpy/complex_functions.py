@@ -11,20 +11,23 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
 from accumulus.frontends.active import FILLING, refuse
-from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.arrays import as_array, as_constant
 from accumulus.frontends.numpy.complex_numbers import UFUNCS, ComplexArray, make_complex, parts_of
+from accumulus.frontends.numpy.linalg.factorisations import result_type
 from accumulus.frontends.numpy.moving import ALL, MOVING, ZERO_FILLING, positional
-from accumulus.frontends.numpy.operands import holds_complex
+from accumulus.frontends.numpy.operands import concrete, depends, holds_complex
 from accumulus.frontends.numpy.table import (
     COMPLEX_FUNCTIONS,
     PROTOCOLS,
     borrows,
     function_name,
+    implements,
     implements_complex,
     unsupported,
 )
@@ -41,10 +44,10 @@ LINEAR: Final[dict[Callable[..., Any], int]] = {
 }
 
 
-def _parted(tape: Tape, value: Any, part: int) -> Any:
+def parted(tape: Tape, value: Any, part: int) -> Any:
     """Return one part of all entries of `value`, which may be a list of arrays; zeros as imaginary parts of reals."""
     if isinstance(value, list | tuple):
-        return [_parted(tape, item, part) for item in value]
+        return [parted(tape, item, part) for item in value]
     pair = parts_of(tape, value)
     if part and not holds_complex(value):
         return np.zeros(np.shape(as_array(tape, pair.re)))
@@ -70,7 +73,7 @@ def _enter_linear(function: Callable[..., Any], arrays: int) -> None:
                 "with np.concatenate, or for the real and the imaginary part."
             )
         re, im = (
-            function(*(_parted(tape, value, part) for value in arguments[:count]), *arguments[count:], **keywords)
+            function(*(parted(tape, value, part) for value in arguments[:count]), *arguments[count:], **keywords)
             for part in (0, 1)
         )
         if arrays == ALL and count > 1:  # each result belongs to one argument
@@ -88,7 +91,7 @@ for _function, _arrays in LINEAR.items():
 @implements_complex(np.insert)
 def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """Return the array with `values` inserted before the positions `obj`."""
-    return make_complex(tape, *(np.insert(_parted(tape, arr, k), obj, _parted(tape, values, k), axis) for k in (0, 1)))
+    return make_complex(tape, *(np.insert(parted(tape, arr, k), obj, parted(tape, values, k), axis) for k in (0, 1)))
 
 
 # Products -----------------------------------------------------------------------------------------------------
@@ -352,6 +355,90 @@ def _by_cofactors(a: Any, columns: list[int]) -> Any:
         product = a[..., row, column] * _by_cofactors(a, columns[:k] + columns[k + 1 :])
         terms.append(-product if k % 2 else product)
     return sum(terms[1:], terms[0])
+
+
+# Eigenvalues and roots, which NumPy computes when the program runs (`accumulus.programs.complex_spectra`) -------------
+
+
+def _spectra() -> Any:
+    """Return the module of a higher layer, which compiles derivatives."""
+    return import_module("accumulus.programs.complex_spectra")
+
+
+def _hermitian(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, Any, int, tuple[int, ...]]:
+    """Return real and imaginary parts of stacked matrices from one triangle, their rows, and the stack's shape."""
+    if triangle.upper() not in ("L", "U"):
+        raise ValueError(f"{name}: UPLO is 'L' or 'U', not {triangle!r}")
+    a = as_array(tape, a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError(f"{name}: the last two axes must be of equal length; the shape is {a.shape}")
+    *stack, n, _ = a.shape
+    half = np.tril if triangle.upper() == "L" else np.triu
+    strict = -1 if triangle.upper() == "L" else 1
+    re, im = (part.reshape((-1, n, n)) for part in (a.real, a.imag))
+    beside = half(im, strict)
+    return half(re) + half(re, strict).mT, beside - beside.mT, n, tuple(stack)
+
+
+@implements_complex(np.linalg.eigvalsh)
+def _eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
+    """Return ascending eigenvalues of Hermitian matrices; one triangle is read."""
+    re, im, n, stack = _hermitian(tape, a, UPLO, "np.linalg.eigvalsh")
+    if n == 1:
+        return re.reshape((*stack, n))
+    if n == 2:  # in closed form, for programs that cannot call back
+        middle, apart = 0.5 * (re[:, 0, 0] + re[:, 1, 1]), 0.5 * (re[:, 0, 0] - re[:, 1, 1])
+        square = apart * apart + re[:, 1, 0] * re[:, 1, 0] + im[:, 1, 0] * im[:, 1, 0]
+        radius = np.where(square == 0.0, 0.0, np.sqrt(np.where(square == 0.0, 1.0, square)))
+        return np.stack([middle - radius, middle + radius], axis=-1).reshape((*stack, n))
+    function = _spectra().hermitian(n, UPLO.upper(), False)
+    return np.stack([function.recorded(np.stack(pair)) for pair in zip(re, im, strict=True)]).reshape((*stack, n))
+
+
+@implements_complex(np.linalg.eigh)
+def _eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
+    """Return eigenvalues of Hermitian matrices, and vectors with LAPACK's phases; one triangle is read."""
+    re, im, n, stack = _hermitian(tape, a, UPLO, "np.linalg.eigh")
+    function = _spectra().hermitian(n, UPLO.upper(), True)
+    results = np.stack([function.recorded(np.stack(pair)) for pair in zip(re, im, strict=True)])
+    vectors = make_complex(tape, *(results[:, n + n * n * k :][:, : n * n] for k in (0, 1)))
+    return result_type("eigh")(results[:, :n].reshape((*stack, n)), vectors.reshape((*stack, n, n)))
+
+
+def _roots(tape: Tape, p: Any, ascends: bool = False) -> Any:
+    """Return the roots of a polynomial, as complex numbers, in NumPy's order.
+
+    Raises:
+        TraceError: if the last coefficients are constant zeros, which NumPy would strip.
+    """
+    coefficients = as_array(tape, p)
+    if coefficients.ndim != 1:
+        raise ValueError("Input must be a rank-1 array.")
+    coefficients = coefficients[::-1] if ascends else coefficients
+    parts = list(parts_of(tape, coefficients)) if holds_complex(coefficients) else [coefficients]
+    constant = [all(not depends(part[k]) and concrete(part[k]) == 0.0 for part in parts) for k in range(len(parts[0]))]
+    leading = constant.index(False) if False in constant else len(constant)
+    degree = len(constant) - leading - 1
+    if degree < 1:
+        return as_constant(tape, np.zeros(0))
+    if constant[-1]:
+        raise refuse("The last coefficient of a polynomial is the constant 0: leave it out, and add its root 0.")
+    roots = _spectra().polynomial_roots(degree, len(parts) > 1, ascends)
+    results = roots.recorded(np.concatenate([part[leading:] for part in parts]))
+    return make_complex(tape, results[:degree], results[degree:])
+
+
+implements(np.roots)(_roots)
+implements_complex(np.roots)(_roots)
+
+
+import_module("numpy.polynomial")  # NumPy would load it at its first use, after names have been replaced
+
+
+@borrows("numpy.polynomial.polynomial", "polyroots")
+def _polyroots(tape: Tape, c: Any) -> Any:
+    """Return the roots of a polynomial with ascending coefficients, as complex numbers."""
+    return _roots(tape, c, ascends=True)
 
 
 # Functions of cmath ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from accumulus.frontends.active import no_number, refuse
 from accumulus.frontends.numpy.arrays import AnyArray, TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
-from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, references_of
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, is_sparse, references_of
 from accumulus.frontends.numpy.scalars import Number, Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
 from accumulus.frontends.numpy.texts import in_full
@@ -235,8 +235,10 @@ def is_constant_zero(value: Any) -> bool:
 
 def parts_of(tape: Tape, value: Any) -> Pair:
     """Return the real and imaginary part of an operand; lists become arrays."""
-    if isinstance(value, _Complex):
-        return Pair(value.re, value.im)
+    if isinstance(value, Operand) and value.is_complex:
+        return Pair(value.re, value.im)  # type: ignore[attr-defined]  # complex operands have both parts
+    if is_sparse(value):
+        return Pair(value.real, value.imag)
     if isinstance(value, Operand):
         return Pair(value, np.float64(0.0))
     if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype == object):

@@ -104,7 +104,7 @@ def holds_complex(value: object) -> bool:
         return any(map(holds_complex, value))
     if isinstance(value, np.ndarray):
         return value.dtype.kind == "c" or (value.dtype.kind == "O" and any(map(holds_complex, value.flat)))
-    return isinstance(value, complex | np.complexfloating)
+    return isinstance(value, complex | np.complexfloating) or (is_sparse(value) and value.dtype.kind == "c")  # type: ignore[attr-defined]
 
 
 def constants(tape: Tape, values: NDArray[Any]) -> References:

@@ -229,7 +229,7 @@ _REASONS: Final = {
         "Which entries are chosen depends on the function's arguments, and so would the shape. Write "
         "np.where(condition, a, b) for all entries.": "argwhere flatnonzero nonzero where",
         "It depends on complex numbers, the eigenvalues of a general matrix. np.linalg.eigh and eigvalsh of symmetric "
-        "matrices and svd are recorded.": "eig eigvals roots",
+        "matrices and svd are recorded.": "eig eigvals",
         "It counts how many values fall into each bin: its derivative is zero almost everywhere, and there is none "
         "where a value is at an edge.": "histogram histogram2d histogramdd histogram_bin_edges bincount",
         "It works on the bits of a number.": (

@@ -18,6 +18,7 @@ import numpy as np
 from accumulus.frontends import decisions
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.complex_numbers import make_complex, parts_of
 from accumulus.frontends.numpy.linalg import factorisations, spectral, systems
 from accumulus.frontends.numpy.linalg.factorisations import (
     array_of_zeros,
@@ -31,7 +32,7 @@ from accumulus.frontends.numpy.linalg.factorisations import (
     square_of,
 )
 from accumulus.frontends.numpy.linalg.spectral import singular
-from accumulus.frontends.numpy.operands import concrete, depends, references_of
+from accumulus.frontends.numpy.operands import concrete, depends, holds_complex, references_of
 from accumulus.frontends.numpy.table import borrows, by_name, refuses
 from accumulus.tape.tape import Tape
 
@@ -41,7 +42,9 @@ POSITIVE = ("pos", "positive definite")
 
 
 def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
-    """Return a matrix with only the entries that `assume_a` refers to; a triangle is mirrored for symmetric ones.
+    """Return a matrix with only the entries that `assume_a` refers to.
+
+    A triangle is mirrored for symmetric structures, and conjugated for Hermitian ones.
 
     Raises:
         ValueError: for an unknown structure.
@@ -50,7 +53,7 @@ def _structured(tape: Tape, a: Any, assume_a: str | None, lower: bool) -> Any:
     if assume_a in SYMMETRIC:
         triangle = np.tril(a) if lower else np.triu(a)
         rest = np.tril(a, -1) if lower else np.triu(a, 1)
-        return triangle + rest.mT
+        return triangle + (rest if assume_a in ("sym", "symmetric") else np.conj(rest)).mT
     if assume_a == "diagonal":
         return np.tril(np.triu(a))
     if assume_a == "tridiagonal":
@@ -191,29 +194,38 @@ def _eigh(
     subset_by_index: Any = None,
     subset_by_value: Any = None,
 ) -> Any:
-    """Return ascending eigenvalues, and vectors, of a·v = w·b·v, for symmetric a and positive definite b."""
+    """Return ascending eigenvalues, and vectors, of a·v = w·b·v, for Hermitian a and real positive definite b."""
     if subset_by_value is not None or type != 1:
         raise refuse(
             "scipy.linalg.eigh is recorded of a·v = w·b·v (type=1); how many eigenvalues are in an interval depends on "
             "values: use subset_by_index."
         )
     check_constant("scipy.linalg.eigh", subset_by_index=subset_by_index)
-    matrix = _structured(tape, a, "symmetric", lower)
+    if holds_complex(b):
+        raise refuse("scipy.linalg.eigh is recorded with a second matrix b of real numbers only.")
+    matrix = _structured(tape, a, "hermitian", lower)
     first, last = (0, len(matrix) - 1) if subset_by_index is None else concrete(subset_by_index)
     chosen = slice(int(first), int(last) + 1)
     if b is None:
         if eigvals_only:
-            return spectral.eigvalsh(tape, matrix)[chosen]
-        values, vectors = spectral.eigh(tape, matrix)
+            return np.linalg.eigvalsh(matrix)[chosen]
+        values, vectors = np.linalg.eigh(matrix)
     else:
         factor = np.linalg.cholesky(_structured(tape, b, "symmetric", lower))
-        half = _solve_triangular(tape, factor, matrix, lower=True)
-        both = _solve_triangular(tape, factor, half.T, lower=True)
+        half = _by_parts(tape, factor, matrix)
+        both = _by_parts(tape, factor, half.T).T
         if eigvals_only:
-            return spectral.eigvalsh(tape, both)[chosen]
-        values, vectors = spectral.eigh(tape, both)
-        vectors = _solve_triangular(tape, factor, vectors, trans=1, lower=True)
+            return np.linalg.eigvalsh(both)[chosen]
+        values, vectors = np.linalg.eigh(both)
+        vectors = _by_parts(tape, factor, vectors, trans=1)
     return values[chosen], vectors[:, chosen]
+
+
+def _by_parts(tape: Tape, factor: Any, sides: Any, trans: int = 0) -> Any:
+    """Solve a real lower triangular system for real or complex right-hand sides."""
+    parts = parts_of(tape, sides) if holds_complex(sides) else (sides,)
+    solutions = [_solve_triangular(tape, factor, part, trans=trans, lower=True) for part in parts]
+    return make_complex(tape, *solutions) if len(parts) > 1 else solutions[0]
 
 
 @_records("pinv")

@@ -2,10 +2,13 @@
 
 The positions of the entries are constant. Operations cost in proportion to the stored entries: products with vectors
 and matrices, sums, elementwise products, and systems of equations (`accumulus.frontends.scipy.sparse_systems`).
+A matrix of complex entries is a pair of real ones, as complex arrays are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +16,17 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.operands import Operand, concrete, constants, depends, is_sparse, references_of
+from accumulus.frontends.numpy.complex_functions import parted
+from accumulus.frontends.numpy.complex_numbers import make_complex, parts_of
+from accumulus.frontends.numpy.operands import (
+    Operand,
+    concrete,
+    constants,
+    depends,
+    holds_complex,
+    is_sparse,
+    references_of,
+)
 from accumulus.frontends.numpy.products import product_by_rows
 from accumulus.frontends.numpy.table import borrows
 from accumulus.frontends.recorder import References
@@ -27,6 +40,18 @@ METHODS: Final = (
     "A.data, changes of format, and spsolve, splu and factorized"
 )
 Integers = NDArray[np.int64]
+
+
+def _of_reals(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a method that calls the one of a complex matrix for complex operands."""
+
+    @wraps(method)
+    def of_any(self: Any, other: Any) -> Any:
+        if holds_complex(other):
+            return getattr(ComplexSparse(self, self._with(np.zeros(self.nnz))), method.__name__)(other)
+        return method(self, other)
+
+    return of_any
 
 
 class SparseEntries(Operand):
@@ -130,6 +155,7 @@ class SparseEntries(Operand):
             entries = totals.references
         return SparseEntries(self.tape, rows[first], columns[first], entries, self.shape, self.kind)
 
+    @_of_reals
     def __matmul__(self, other: Any) -> Any:
         if is_sparse(other) or isinstance(other, SparseEntries):
             raise refuse(
@@ -144,17 +170,21 @@ class SparseEntries(Operand):
 
     dot = __matmul__
 
+    @_of_reals
     def __rmatmul__(self, other: Any) -> Any:
         return (self.T @ as_array(self.tape, other).T).T
 
+    @_of_reals
     def __mul__(self, other: Any) -> Any:
         if self.is_matrix and np.ndim(other):
             return self @ other
         return self.multiply(other)
 
+    @_of_reals
     def __rmul__(self, other: Any) -> Any:
         return other @ self if self.is_matrix and np.ndim(other) else self.multiply(other)
 
+    @_of_reals
     def multiply(self, other: Any) -> SparseEntries:
         """Return the elementwise product with a number, a dense array, or a sparse matrix."""
         if is_sparse(other) or isinstance(other, SparseEntries):
@@ -164,6 +194,7 @@ class SparseEntries(Operand):
         spread = np.broadcast_to(references_of(self.tape, other), self.shape)
         return self._with(self.data * TracedArray(self.tape, spread[self.rows, self.columns]))
 
+    @_of_reals
     def __truediv__(self, other: Any) -> SparseEntries:
         if np.ndim(other):
             raise refuse("A sparse matrix can only be divided by a number. Write A.multiply(1.0 / x).")
@@ -172,6 +203,7 @@ class SparseEntries(Operand):
     def __neg__(self) -> SparseEntries:
         return self._with(-self.data)
 
+    @_of_reals
     def __add__(self, other: Any) -> Any:
         if not (is_sparse(other) or isinstance(other, SparseEntries)):
             return self.toarray() + other if np.ndim(other) else self._refused(f"adding {other!r:.40}")
@@ -184,9 +216,11 @@ class SparseEntries(Operand):
 
     __radd__ = __add__
 
+    @_of_reals
     def __sub__(self, other: Any) -> Any:
         return self + -other
 
+    @_of_reals
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
@@ -212,6 +246,12 @@ class SparseEntries(Operand):
 
     todense = toarray
 
+    def conj(self) -> SparseEntries:
+        """Return the matrix itself, which is real."""
+        return self
+
+    conjugate = conj
+
     def __repr__(self) -> str:
         return "with traced entries: return A.data or A.toarray()"
 
@@ -227,10 +267,133 @@ class SparseEntries(Operand):
         )
 
 
-def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
-    """Convert a sparse matrix, constant or traced, or a dense array to references of its stored entries."""
-    if isinstance(value, SparseEntries):
+class ComplexSparse(Operand):
+    """A sparse matrix of complex entries: the matrices of their real and imaginary parts, with the same positions."""
+
+    __slots__ = ("im", "re", "tape")
+    __array_ufunc__ = None
+    __class__: Any = property(lambda self: self.re.kind)
+    boolean, ndim, is_sparse, is_complex = False, 2, True, True
+    dtype: Final = np.dtype(complex)
+    #: Linear attributes and methods, which act on both parts.
+    LINEAR: Final = frozenset(
+        (
+            *("T", "transpose", "copy", "asformat", "tocsr", "tocsc", "tocoo", "summed"),
+            *("data", "sum", "diagonal", "toarray", "todense", "__neg__"),
+        )
+    )
+
+    def __init__(self, re: SparseEntries, im: SparseEntries) -> None:
+        self.tape, self.re, self.im = re.tape, re, im
+
+    @property
+    def entries(self) -> References:
+        """References of the stored entries of both parts."""
+        return np.stack([self.re.references, self.im.references])
+
+    @property
+    def real(self) -> SparseEntries:
+        """The real parts."""
+        return self.re
+
+    @property
+    def imag(self) -> SparseEntries:
+        """The imaginary parts."""
+        return self.im
+
+    @property
+    def H(self) -> Any:  # noqa: N802
+        """The conjugate transpose."""
+        return self.conj().T
+
+    def getH(self) -> Any:  # noqa: N802
+        """Return the conjugate transpose."""
+        return self.H
+
+    def conj(self, copy: bool = True) -> ComplexSparse:
+        """Return the conjugate."""
+        return ComplexSparse(self.re, -self.im)
+
+    conjugate = conj
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.LINEAR:
+            return getattr(self.re, name)
+        re, im = getattr(self.re, name), getattr(self.im, name)
+        if isinstance(re, Operand):
+            return self._joined(re, im)
+        return lambda *arguments, **keywords: self._joined(re(*arguments, **keywords), im(*arguments, **keywords))
+
+    def _joined(self, re: Any, im: Any) -> Any:
+        return ComplexSparse(re, im) if isinstance(re, SparseEntries) else make_complex(self.tape, re, im)
+
+    def _by_parts(self, name: str, other: Any) -> Any:
+        """Return a product of any kind, which is linear in each operand."""
+        if not holds_complex(other):
+            return self._joined(getattr(self.re, name)(other), getattr(self.im, name)(other))
+        re, im = parts_of(self.tape, other)
+        return self._joined(
+            getattr(self.re, name)(re) - getattr(self.im, name)(im),
+            getattr(self.re, name)(im) + getattr(self.im, name)(re),
+        )
+
+    def __neg__(self) -> Any:
+        return self._joined(-self.re, -self.im)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._by_parts("__matmul__", other)
+
+    dot = __matmul__
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self._by_parts("__rmatmul__", other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._by_parts("__mul__", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._by_parts("__rmul__", other)
+
+    def multiply(self, other: Any) -> Any:
+        """Return the elementwise product with a number, a dense array, or a sparse matrix."""
+        return self._by_parts("multiply", other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._by_parts("multiply", 1.0 / other) if holds_complex(other) else self._by_parts("__truediv__", other)
+
+    def __add__(self, other: Any) -> Any:
+        if not (is_sparse(other) or (isinstance(other, Operand) and other.is_sparse)):
+            return self.toarray() + other
+        re, im = parts_of(self.tape, other) if holds_complex(other) else (other, other * 0.0)
+        return self._joined(self.re + re, self.im + im)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __repr__(self) -> str:
+        return repr(self.re)
+
+
+def sparse_of(tape: Tape, value: Any, kind: Any = None) -> Any:
+    """Convert a sparse matrix, constant or traced, or a dense array to references of its stored entries.
+
+    Returns:
+        A `SparseEntries`, or a `ComplexSparse` for complex entries.
+    """
+    if isinstance(value, SparseEntries | ComplexSparse):
         return value
+    if holds_complex(value):
+        if is_sparse(value):
+            stored, kind = value.tocoo(), kind or type(value)
+            return ComplexSparse(*(sparse_of(tape, part, kind) for part in (stored.real, stored.imag)))
+        parts = [references_of(tape, part) for part in parts_of(tape, as_array(tape, value))]
+        i, j = np.indices(parts[0].shape).reshape(2, -1)
+        return ComplexSparse(*(SparseEntries(tape, i, j, each.reshape(-1), each.shape, kind) for each in parts))
     if is_sparse(value):
         stored = value.tocoo()
         references = constants(tape, np.asarray(stored.data, float))
@@ -244,13 +407,16 @@ def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
     return SparseEntries(tape, rows, columns, dense[rows, columns], dense.shape, kind)
 
 
-def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> SparseEntries:
+def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> Any:
     """Return the matrix that a constructor of SciPy makes from its first argument."""
     import scipy.sparse
 
     made, form = getattr(scipy.sparse, kind), kind[:3]
     if not isinstance(argument, tuple):
         return sparse_of(tape, argument, made)
+    if holds_complex(argument[0]):
+        parts = (parted(tape, argument[0], part) for part in (0, 1))
+        return ComplexSparse(*(_made(tape, kind, (part, *argument[1:]), shape) for part in parts))
     if len(argument) not in (2, 3) or depends(argument[1:]):
         raise refuse(
             f"scipy.sparse.{kind} takes entries that depend on the arguments of the function, at constant positions: "
@@ -293,7 +459,7 @@ def _of_diagonals(tape: Tape, data: References, offsets: Integers, shape: Any, k
 
 def _enter(kind: str) -> None:
     @borrows("scipy.sparse", kind)
-    def record(tape: Tape, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> SparseEntries:
+    def record(tape: Tape, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> Any:
         return _made(tape, kind, arg1, shape)
 
 
@@ -309,10 +475,13 @@ def _diagonals(
     offsets: Any,
     shape: Any,
     format: Any,  # noqa: A002
-) -> SparseEntries:
+) -> Any:
     """Return a matrix from diagonals; each is a sequence of all its entries, or a single number."""
     import scipy.sparse
 
+    if holds_complex(diagonals):
+        both = (parted(tape, diagonals, part) for part in (0, 1))
+        return ComplexSparse(*(_diagonals(tape, suffix, part, offsets, shape, format) for part in both))
     numbers = np.atleast_1d(concrete(offsets))
     rows = [diagonals] if np.ndim(offsets) == 0 and np.ndim(diagonals) < 2 and np.ndim(diagonals[0]) == 0 else diagonals
     arrays = [np.atleast_1d(references_of(tape, row)) for row in rows]
@@ -341,7 +510,7 @@ def _diags(
     shape: Any = None,
     format: Any = None,  # noqa: A002
     dtype: Any = None,
-) -> SparseEntries:
+) -> Any:
     return _diagonals(tape, "_matrix", diagonals, offsets, shape, format)
 
 
@@ -355,7 +524,7 @@ def _diags_array(
     shape: Any = None,
     format: Any = None,  # noqa: A002
     dtype: Any = None,
-) -> SparseEntries:
+) -> Any:
     return _diagonals(tape, "_array", diagonals, offsets, shape, format)
 
 
@@ -364,6 +533,8 @@ def _diags_array(
 
 def _enter_operator(name: str) -> None:
     def record(tape: Tape, matrix: Any, other: Any) -> Any:
+        if "matmul" in name and not (isinstance(other, Operand) and other.is_sparse):
+            return np.matmul(matrix, other) if name == "__matmul__" else np.matmul(other, matrix)
         stored = sparse_of(tape, matrix)
         if name in ("__mul__", "__rmul__") and np.ndim(other) and stored.is_matrix:
             return NotImplemented  # the traced operand computes the matrix product
@@ -374,5 +545,8 @@ def _enter_operator(name: str) -> None:
             borrows("scipy.sparse", f"{form}{suffix}.{name}")(record)
 
 
-for _name in ("multiply", "__truediv__", "__mul__", "__rmul__", "__add__", "__radd__", "__sub__", "__rsub__"):
+for _name in (
+    *("__matmul__", "__rmatmul__", "multiply", "__truediv__", "__mul__", "__rmul__"),
+    *("__add__", "__radd__", "__sub__", "__rsub__"),
+):
     _enter_operator(_name)
