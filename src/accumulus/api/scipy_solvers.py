@@ -66,7 +66,7 @@ def _depends(values: Sequence[Any]) -> bool:
     return depends([*values, *(cell.cell_contents for each in functions for cell in cells(each))])
 
 
-def _equations(
+def equations_for(
     tape: Any, function: Callable[..., Any], shape: tuple[int, ...], args: Any, *further: Any
 ) -> tuple[Equations, NDArray[np.int64], tuple[Place, ...]] | None:
     """Return the equations for a flat unknown, the traced values that they close over, and the shapes of their results.
@@ -141,7 +141,7 @@ def _solve_ivp(
     """Record the solution at given times by an explicit method."""
     args = _as_tuple(() if args is None else args)
     size = 1 + _shape(tape, y0)[0]
-    if _equations(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval) is None:
+    if equations_for(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval) is None:
         return NotImplemented
     name = getattr(method, "__name__", method)
     write = f"acc.odeint(f, y0, t{', *args' if args else ''}, method={name!r}, rtol={rtol}, atol={atol})"
@@ -174,7 +174,7 @@ def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = ()
     """Refuse LSODA, whose steps depend on how it obtains its Jacobian, if the call depends on traced values."""
     args = _as_tuple(args)
     right_side = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
-    if _equations(tape, right_side, _shape(tape, y0), (), list(args), y0, t) is None:
+    if equations_for(tape, right_side, _shape(tape, y0), (), list(args), y0, t) is None:
         return NotImplemented
     raise refuse(
         "scipy.integrate.odeint is not recorded: its steps depend on how its Jacobian is computed. Write "
@@ -198,7 +198,7 @@ def _quad(
     limit: int = 50,
 ) -> Any:
     """Return an integral and the estimate of its error."""
-    traced = _equations(tape, func, (), args, a, b)
+    traced = equations_for(tape, func, (), args, a, b)
     if traced is None:
         return NotImplemented
     equations, taken, _ = traced
@@ -234,7 +234,7 @@ def _bracketed(
     **further: Any,
 ) -> Any:
     """Return a root between two numbers."""
-    traced = _equations(tape, f, (), args, a, b)
+    traced = equations_for(tape, f, (), args, a, b)
     if traced is None:
         return NotImplemented
     if further.pop("full_output", False) or further.pop("disp", True) is not True or further:
@@ -301,7 +301,7 @@ def _near(
         `NotImplemented` if nothing depends on traced values.
     """
     shape = _shape(tape, x0)
-    traced = _equations(tape, function, shape, args, x0)
+    traced = equations_for(tape, function, shape, args, x0)
     if traced is None:
         return NotImplemented
     if refusal is not None:

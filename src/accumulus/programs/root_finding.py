@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from accumulus.errors import ConvergenceError
+from accumulus.frontends.active import ACTIVE
+from accumulus.frontends.numpy.linalg.systems import solve_as_equation
 from accumulus.frontends.record import record
 from accumulus.programs.equations import Call, Equations, Floats, compiled_derivative
 from accumulus.programs.kinds import COMPILED, GRADIENT, JACOBIAN
@@ -102,7 +104,7 @@ class Root(Call):
         if chosen:
             slopes = compiled_derivative(self._conditions, JACOBIAN, self.name, (0, 1))
             by_unknowns, by_parameters = slopes(self.recorded(x), x[starts:])
-            sensitivities = -np.linalg.solve(by_unknowns, by_parameters[:, chosen])
+            sensitivities = -solve_as_equation(ACTIVE.tape, by_unknowns, by_parameters[:, chosen])
         every = np.concatenate([np.zeros((n, len(columns) - len(chosen))), sensitivities], axis=1)
         order = np.argsort(np.argsort([k >= starts for k in columns], kind="stable"), kind="stable")
         return every[:, order].reshape(-1)

@@ -307,7 +307,7 @@ PROTOCOLS["complex at"] = _at
 MOST_ROWS: Final = 4
 
 
-def _doubled(a: Any) -> Any:
+def doubled(a: Any) -> Any:
     """Return the real matrix that acts like `a` on vectors of real parts followed by imaginary parts."""
     return np.block([[a.real, -a.imag], [a.imag, a.real]])
 
@@ -320,7 +320,7 @@ def _solve(tape: Tape, a: Any, b: Any) -> Any:
         return side / (matrix[..., 0] if side.ndim == 1 else matrix)
     vector = side.ndim == 1
     columns = side[:, None] if vector else side
-    both = np.linalg.solve(_doubled(matrix), np.concatenate([columns.real, columns.imag], axis=-2))
+    both = np.linalg.solve(doubled(matrix), np.concatenate([columns.real, columns.imag], axis=-2))
     n = matrix.shape[-1]
     solution = make_complex(tape, both[..., :n, :], both[..., n:, :])
     return solution[..., 0] if vector else solution

@@ -8,13 +8,14 @@ Universal functions are formulas in `special_rows`. Functions and methods are re
 * `solvers`: solvers of equations in `scipy.integrate` and `scipy.optimize`;
 * `signals`: `scipy.fft` and `scipy.signal`;
 * `spatial`: `scipy.spatial`;
-* `linear_algebra`: `scipy.linalg`;
+* `linear_algebra` and `matrix_functions`: `scipy.linalg`;
 * `sparse_matrices` and `sparse_systems`: `scipy.sparse`.
 """
 
 from accumulus.frontends.scipy import (
     interpolation,  # noqa: F401  # each module registers its functions
     linear_algebra,  # noqa: F401
+    matrix_functions,  # noqa: F401
     signals,  # noqa: F401
     solvers,  # noqa: F401
     sparse_matrices,  # noqa: F401

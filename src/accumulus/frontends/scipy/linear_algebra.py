@@ -18,6 +18,7 @@ import numpy as np
 from accumulus.frontends import decisions
 from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.numpy.arrays import as_array
+from accumulus.frontends.numpy.complex_functions import doubled
 from accumulus.frontends.numpy.complex_numbers import make_complex, parts_of
 from accumulus.frontends.numpy.linalg import factorisations, spectral, systems
 from accumulus.frontends.numpy.linalg.factorisations import (
@@ -357,13 +358,23 @@ MOST_CHOSEN: Final = 8
 
 @borrows("scipy.linalg", "expm")
 def _expm(tape: Tape, A: Any) -> Any:
-    """Return the exponential of square matrices, by Padé's approximant with scaling and squaring.
+    """Return the exponential of real or complex square matrices."""
+    A = as_array(tape, A)
+    if not holds_complex(A):
+        return exponential(A)
+    both, n = exponential(doubled(A)), A.shape[-1]
+    return make_complex(tape, both[..., :n, :n], both[..., n:, :n])
+
+
+def exponential(a: Any) -> Any:
+    """Return the exponential of traced square matrices, by Padé's approximant with scaling and squaring.
 
     The number of squarings is a decision, kept as a guard. Where decisions are not taken, it is selected for each
     matrix, up to eight, and the result is NaN for 1-norms beyond 1,200.
     """
+    tape = a.tape
     with tape.unsigned_zeros():
-        matrices, stack = square_of(tape, A, "scipy.linalg.expm")
+        matrices, stack = square_of(tape, a, "scipy.linalg.expm")
         n = matrices.shape[-1]
         if n == 0:
             return matrices.reshape(*stack, n, n)
@@ -514,9 +525,7 @@ refuses(
     "scipy.linalg",
     "it depends on complex numbers, the eigenvalues of a general matrix. Those of symmetric matrices are "
     "recorded: eigh, eigvalsh; and functions made of them, (vectors * np.sqrt(values)) @ vectors.T.",
-    *("eig", "eigvals", "schur", "rsf2csf", "qz", "ordqz", "sqrtm", "logm", "funm", "signm", "fractional_matrix_power"),
-    *("cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "solve_sylvester", "solve_continuous_are"),
-    *("solve_discrete_are", "solve_continuous_lyapunov"),
+    *("eig", "eigvals", "schur", "rsf2csf", "qz", "ordqz"),
 )
 refuses(
     "scipy.linalg",

@@ -28,6 +28,8 @@ from accumulus.tape.tape import Tape
 #: larger estimate leaves systems to LAPACK that are quicker written out, a smaller one writes out systems that take
 #: long to prepare.
 PIVOTED: Final = 3
+#: Maximum number of equations that are solved by cofactors.
+MOST_COFACTORS: Final = 3
 
 
 @implements(np.linalg.solve)
@@ -57,6 +59,19 @@ def solve(tape: Tape, a: Any, b: Any, *, banded: bool = False) -> Any:
             entries = [each.reshape(*stack, -1) for each in (matrices, sides)]
             result = _for_each(tape, np.concatenate(entries, axis=-1), n * m, written).reshape(sides.shape)
     return TracedArray(tape, result[..., 0] if vector else result)
+
+
+def solve_as_equation(tape: Any, a: Any, b: Any) -> Any:
+    """Return the solutions of a·x = b as one equation of the program, also for few unknowns.
+
+    An elimination has second derivatives only in a program that is written out, which cannot call opaque functions.
+    """
+    matrix, sides = references_of(tape, a), references_of(tape, b)
+    if len(matrix) <= MOST_COFACTORS or not sides.size or not getattr(tape, "may_loop", False):
+        return solve(tape, a, b)
+    tape.begin_loops()
+    columns = sides if sides.ndim == 2 else sides[:, np.newaxis]
+    return TracedArray(tape, tape.solve(matrix, columns).reshape(sides.shape))
 
 
 @implements(np.linalg.inv)
