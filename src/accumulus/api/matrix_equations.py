@@ -219,7 +219,7 @@ class Power(Call):
         found = logarithms(matrices)
         return found if self._exponent is None else expm(self._exponent * found)
 
-    def computed(self, x: Floats) -> Floats:
+    def computed(self, x: Floats) -> Any:
         """Compute the function of a block matrix for each set of directions; NaN for infinite entries.
 
         Raises:
@@ -241,7 +241,7 @@ class Power(Call):
         results: Any = np.empty((n * n,) * (self._order + 1))
         for directions, derivative in zip(sets, derivatives, strict=True):
             for axes in permutations(directions):
-                results[(slice(None), *axes)] = derivative
+                results[:, *axes] = derivative
         return results
 
     def jacobian(self, columns: tuple[int, ...], x: Any) -> Any:

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from inspect import signature
 from types import FunctionType
 from typing import Any, Final
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +29,18 @@ from accumulus.frontends.numpy.operands import depends, references_of
 from accumulus.frontends.trees import Leaf
 from accumulus.programs.equations import Equations, Floats, decided, in_row, recorded_equations
 from accumulus.programs.kinds import COMPILED, JACOBIAN
-from accumulus.programs.root_finding import Integral, Root, stationary
+from accumulus.programs.root_finding import Integral, Root, slope, stationary
 from accumulus.tape.tape import from_bytes, to_bytes
 
 #: Number of systems of equations whose programs are cached: more take memory, fewer prepare programs again.
 _MOST_CACHED: Final = 64
+#: Maximum step of Newton's method at a minimum, relative to 1 + |x|. SciPy's tolerances are 1e-5 and 1e-8. With a
+#: larger number, minima at a bound pass as stationary; with a smaller one, loose tolerances are refused.
+_FLAT: Final = 1e-3
+#: Names of tolerances of solvers, and the largest of their defaults except for `xatol`: solvers may stop at another
+#: number if the function is rounded in another way.
+_TOLERANCES: Final = ("xtol", "rtol", "tol", "xatol", "ftol")
+_TOLERANCE: Final = 1e-7
 #: Explicit methods of `solve_ivp`, whose steps need no Jacobian.
 _EXPLICIT: Final = ("RK23", "RK45", "DOP853")
 
@@ -164,10 +172,14 @@ def _solve_ivp(
 
 
 def _result(**values: Any) -> Any:
+    return _made(success=True, message="found by the compiled program", **values)
+
+
+def _made(**values: Any) -> Any:
     from scipy.optimize import OptimizeResult
 
     made: Any = OptimizeResult
-    return made(success=True, message="found by the compiled program", **values)
+    return made(**values)
 
 
 def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *further: Any, **options: Any) -> Any:
@@ -245,7 +257,7 @@ def _bracketed(
     options = {key: x for key, x in {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}.items() if x is not None}
 
     find = partial(_between, name, equations, options)
-    return make(tape, int(_root(tape, find, equations, 1, in_row(tape, a, b), taken)[0]))
+    return make(tape, int(_root(tape, find, equations, 1, in_row(tape, a, b), taken, options)[0]))
 
 
 def _between(name: str, equations: Equations, options: dict[str, Any], ends: Floats, p: Floats) -> Any:
@@ -258,6 +270,185 @@ def _between(name: str, equations: Equations, options: dict[str, Any], ends: Flo
         raise _no_root(name, equations, ends, str(error)) from None
 
 
+def _root_scalar(
+    tape: Any,
+    f: Callable[..., Any],
+    args: Any = (),
+    method: Any = None,
+    bracket: Any = None,
+    fprime: Any = None,
+    fprime2: Any = None,
+    x0: Any = None,
+    x1: Any = None,
+    xtol: Any = None,
+    rtol: Any = None,
+    maxiter: Any = None,
+    options: Any = None,
+) -> Any:
+    """Return the root of a function of a number, found by any method of `scipy.optimize.root_scalar`."""
+    function = (lambda y, *further: f(y, *further)[0]) if fprime is True or fprime2 is True else f
+    settings = {"method": method, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
+    starts = {"bracket": bracket, "x0": x0, "x1": x1}
+    x = _scalar_root("root_scalar", tape, function, args, starts, bool(fprime), bool(fprime2), settings)
+    return x if x is NotImplemented else _made(root=x, converged=True, flag="converged")
+
+
+def _newton(
+    tape: Any,
+    func: Callable[..., Any],
+    x0: Any,
+    fprime: Any = None,
+    args: Any = (),
+    tol: float = 1.48e-8,
+    maxiter: int = 50,
+    fprime2: Any = None,
+    x1: Any = None,
+    rtol: float = 0.0,
+) -> Any:
+    """Return the root near a number, or one for each entry of an array, by Newton's, Halley's or the secant method."""
+    settings = {"tol": tol, "maxiter": maxiter, "rtol": rtol}
+    starts = {"x0": x0, "x1": x1}
+    return _scalar_root("newton", tape, func, args, starts, fprime is not None, fprime2 is not None, settings)
+
+
+def _fixed_point(
+    tape: Any,
+    func: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    xtol: float = 1e-8,
+    maxiter: int = 500,
+    method: str = "del2",
+) -> Any:
+    """Return the fixed point of a function of a number, or of an array."""
+    settings = {"xtol": xtol, "maxiter": maxiter, "method": method}
+    function = lambda y, *further: func(y, *further) - y  # noqa: E731  # it is zero at the fixed point
+    return _scalar_root("fixed_point", tape, function, args, {"x0": x0}, False, False, settings)
+
+
+def _minimize_scalar(
+    tape: Any,
+    fun: Callable[..., Any],
+    bracket: Any = None,
+    bounds: Any = None,
+    args: Any = (),
+    method: Any = None,
+    tol: Any = None,
+    options: Any = None,
+) -> Any:
+    """Return the minimum of a function of a number, as a root of its derivative."""
+    settings = {"method": method, "tol": tol, "options": options}
+    starts = {"bracket": bracket, "bounds": bounds}
+    found = _scalar_root("minimize_scalar", tape, fun, args, starts, False, False, settings)
+    return found if found is NotImplemented else _result(x=found, fun=fun(found, *_as_tuple(args)))
+
+
+def _scalar_root(
+    name: str,
+    tape: Any,
+    function: Callable[..., Any],
+    args: Any,
+    starts: dict[str, Any],
+    has_slope: bool,
+    has_curvature: bool,
+    settings: dict[str, Any],
+) -> Any:
+    """Record the result of a solver for functions of a number, or of the entries of an array.
+
+    Args:
+        name: name of SciPy's solver.
+        tape: tape that is being recorded.
+        function: user's function of the unknown, which is zero at the result; for `minimize_scalar`, its derivative is.
+        args: further arguments of the function.
+        starts: arguments of the solver with numbers to start from, which may be traced.
+        has_slope: True to pass the compiled derivative to the solver.
+        has_curvature: True to pass the compiled second derivative.
+        settings: other arguments of the solver.
+    """
+    given = {key: start for key, start in starts.items() if start is not None}
+    shape = np.shape(references_of(tape, given["x0"])) if name in ("newton", "fixed_point") else ()
+    traced = equations_for(tape, function, shape, args, *given.values())
+    if traced is None:
+        return NotImplemented
+    if depends([*settings.values()]) or (has_curvature and shape):
+        raise refuse(f"scipy.optimize.{name} is recorded with constant options, and with fprime2 of numbers only.")
+    equations, taken, _ = traced
+    sizes = tuple((key, np.shape(references_of(tape, start))) for key, start in given.items())
+    n = int(np.prod(shape))
+    if equations.results != n:
+        raise refuse(f"{equations.name} returns {equations.results} numbers for {n} unknowns; expected one for each.")
+    conditions = _slope(equations) if name == "minimize_scalar" else equations
+    find = partial(_found_scalar, name, equations, sizes, has_slope, has_curvature, shape, settings)
+    solution = _root(tape, find, conditions, n, in_row(tape, *given.values()), taken, settings)
+    return make(tape, solution.reshape(shape) if shape else int(solution[0]))
+
+
+def _found_scalar(
+    name: str,
+    equations: Equations,
+    sizes: Sequence[tuple[str, tuple[int, ...]]],
+    has_slope: bool,
+    has_curvature: bool,
+    shape: tuple[int, ...],
+    settings: dict[str, Any],
+    start: Floats,
+    p: Floats,
+) -> Any:
+    """Return the result of a solver for functions of a number, or of the entries of an array.
+
+    Raises:
+        ConvergenceError: if it fails, or if the derivative of a minimum is not zero.
+    """
+    import scipy.optimize
+
+    def called(program: Any) -> Callable[[Any], Any]:
+        if shape:
+            return lambda y: np.asarray(program(np.ravel(y), p)).reshape(shape)
+        return lambda y: float(program(float(y), p)[0])
+
+    function = called(equations.program(COMPILED))
+    keywords, position = dict(settings), 0
+    for key, size in sizes:
+        count = int(np.prod(size))
+        keywords[key] = start[position : position + count].reshape(size)[()]
+        position += count
+    if has_slope:
+        slope = equations.program(JACOBIAN, 0)
+        keywords["fprime"] = (lambda y: np.diagonal(slope(np.ravel(y), p)).reshape(shape)) if shape else called(slope)
+    if has_curvature:
+        keywords["fprime2"] = called(_slope(equations).program(JACOBIAN, 0))
+    objective = (lambda y: function(y) + y) if name == "fixed_point" else function
+    try:
+        with catch_warnings():
+            simplefilter("error", RuntimeWarning)  # of entries of an array that did not converge
+            result = getattr(scipy.optimize, name)(objective, **keywords)
+    except (RuntimeError, RuntimeWarning, ValueError) as error:
+        raise _no_root(name, equations, start, str(error)) from None
+    if name == "minimize_scalar":
+        _check_stationary(equations, result, keywords.get("bounds"), start, p)
+        return result.x
+    if name == "root_scalar" and not result.converged:
+        raise _no_root(name, equations, start, result.flag)
+    return result.root if name == "root_scalar" else result
+
+
+def _check_stationary(equations: Equations, result: Any, bounds: Any, start: Floats, p: Floats) -> None:
+    """Check that the derivative is zero at a minimum, which it is not at a bound or at a kink.
+
+    Raises:
+        ConvergenceError: if it is not.
+    """
+    slopes, x = _slope(equations), float(result.x)
+    slope, curvature = slopes.program(COMPILED)(x, p)[0], slopes.program(JACOBIAN, 0)(x, p)[0]
+    with np.errstate(all="ignore"):
+        nearest = x - np.float64(slope) / curvature  # the zero of the derivative, by a step of Newton's method
+    low, high = (-np.inf, np.inf) if bounds is None else bounds
+    is_near = abs(nearest - x) <= _FLAT * (1.0 + abs(x)) and low <= nearest <= high
+    if not (result.success and is_near):
+        why = str(result.message) if not result.success else "the derivative is not zero there (a bound, or a kink)"
+        raise _no_root("minimize_scalar", equations, start, why)
+
+
 def _root(
     tape: Any,
     find: Callable[[Floats, Floats], Any],
@@ -265,13 +456,16 @@ def _root(
     unknowns: int,
     start: NDArray[np.int64],
     taken: NDArray[np.int64],
+    options: dict[str, Any],
 ) -> NDArray[np.int64]:
     if conditions.results != unknowns:
         raise refuse(
             f"{conditions.name} returns {conditions.results} numbers for {unknowns} unknowns; expected one number for "
             "each unknown."
         )
-    return call_block(tape, Root(find, conditions, unknowns, len(start)), np.concatenate([start, taken]))
+    tolerances = {**(options.get("options") or {}), **options}
+    accuracy = max([_TOLERANCE, *(float(tolerances[key]) for key in _TOLERANCES if tolerances.get(key) is not None)])
+    return call_block(tape, Root(find, conditions, unknowns, len(start), accuracy), np.concatenate([start, taken]))
 
 
 def _near(
@@ -309,7 +503,7 @@ def _near(
     (equations, taken, _), n = traced, int(np.prod(shape))
     conditions = _stationary(equations, n) if name == "least_squares" else equations
     find = partial(_root_near, name, equations, jacobian, options)
-    x = TracedArray(tape, _root(tape, find, conditions, n, in_row(tape, x0), taken))
+    x = TracedArray(tape, _root(tape, find, conditions, n, in_row(tape, x0), taken, options))
     return x, lambda: equations(x, TracedArray(tape, taken)), shape
 
 
@@ -335,9 +529,9 @@ def _root_near(
 
 
 def _no_root(solver: str, equations: Equations, start: Floats, why: str) -> ConvergenceError:
-    return ConvergenceError(
-        f"scipy.optimize.{solver} found no root of {equations.name} from {np.array2string(start, threshold=12)}: {why}"
-    )
+    sought = "minimum" if solver == "minimize_scalar" else "root"
+    near = f" from {np.array2string(start, threshold=12)}" if len(start) else ""
+    return ConvergenceError(f"scipy.optimize.{solver} found no {sought} of {equations.name}{near}: {why}")
 
 
 def _fsolve(
@@ -408,6 +602,7 @@ def _least_squares(
 
 
 _stationary: Final = lru_cache(maxsize=_MOST_CACHED)(stationary)
+_slope: Final = lru_cache(maxsize=_MOST_CACHED)(slope)
 
 _SOLVERS: Final[dict[str, Callable[..., Any]]] = {
     "solve_ivp": _solve_ivp,
@@ -416,5 +611,9 @@ _SOLVERS: Final[dict[str, Callable[..., Any]]] = {
     "fsolve": _fsolve,
     "root": _root_of,
     "least_squares": _least_squares,
+    "newton": _newton,
+    "root_scalar": _root_scalar,
+    "fixed_point": _fixed_point,
+    "minimize_scalar": _minimize_scalar,
     **{name: partial(_bracketed, name) for name in ("bisect", "brenth", "brentq", "ridder", "toms748")},
 }

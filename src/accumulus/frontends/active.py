@@ -113,6 +113,8 @@ def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:
 def swallowed(error: Exception) -> TraceError | None:
     """Return the refusal that NumPy caught before it raised `error` on the same line or in a call from it."""
     module = type(error).__module__
+    if ACTIVE.refusal is not None and isinstance(error, SystemError):
+        return ACTIVE.refusal[0]  # compiled code called a function, and returned in spite of its error
     if ACTIVE.refusal is None or not (
         isinstance(error, TypeError | ValueError | IndexError)
         or module.startswith("_")

@@ -50,7 +50,7 @@ def compiled_derivative(
 
 def in_row(tape: Any, *values: Any) -> NDArray[np.int64]:
     """Return references of the entries of all values, one after the other."""
-    return np.concatenate([references_of(tape, each).reshape(-1) for each in values])
+    return np.concatenate([np.empty(0, np.int64), *(references_of(tape, each).reshape(-1) for each in values)])
 
 
 def recorded_equations(
@@ -138,6 +138,8 @@ class Call:
     name: str
     argument_count: int
     result_count: int
+    #: Bound of the error of a result, relative to 1 + |x|, beyond rounding: the tolerance of an iteration.
+    accuracy: float = 0.0
 
     def __init__(self, returns_nan: bool = False) -> None:
         self.returns_nan = returns_nan

@@ -76,12 +76,19 @@ class Root(Call):
         find: solver: function of a start and the parameters that returns the unknowns, or raises an error.
         conditions: residual r, which is zero at the root.
         unknowns, starts: numbers of entries of y, and of the solver's start.
+        accuracy: tolerance of the solver.
     """
 
     def __init__(
-        self, find: Callable[[Floats, Floats], Any], conditions: Equations, unknowns: int, starts: int
+        self,
+        find: Callable[[Floats, Floats], Any],
+        conditions: Equations,
+        unknowns: int,
+        starts: int,
+        accuracy: float = 0.0,
     ) -> None:
         super().__init__()
+        self.accuracy = accuracy
         self._find, self._conditions, self._starts = find, conditions, starts
         self.name = f"the root of {conditions.name}"
         self.argument_count = starts + conditions.parameters
@@ -103,8 +110,11 @@ class Root(Call):
         sensitivities: Any = np.zeros((n, 0))
         if chosen:
             slopes = compiled_derivative(self._conditions, JACOBIAN, self.name, (0, 1))
-            by_unknowns, by_parameters = slopes(self.recorded(x), x[starts:])
+            unknowns = self.recorded(x)
+            by_unknowns, by_parameters = slopes(unknowns, x[starts:])
             sensitivities = -solve_as_equation(ACTIVE.tape, by_unknowns, by_parameters[:, chosen])
+            # of linear conditions they do not depend on the root, but without a root there are none
+            sensitivities = np.where(np.isnan(unknowns)[:, np.newaxis], np.nan, sensitivities)
         every = np.concatenate([np.zeros((n, len(columns) - len(chosen))), sensitivities], axis=1)
         order = np.argsort(np.argsort([k >= starts for k in columns], kind="stable"), kind="stable")
         return every[:, order].reshape(-1)
@@ -120,3 +130,10 @@ def stationary(residuals: Equations, unknowns: int) -> Equations:
     gradient = compiled_derivative(half, GRADIENT, residuals.name, 0)
     recording = record(gradient, [np.zeros(unknowns), np.zeros(residuals.parameters)])
     return Equations(recording.scalars, (unknowns,), residuals.name)
+
+
+def slope(function: Equations) -> Equations:
+    """Return the derivative of a function of a number with respect to it, as equations."""
+    derivative = compiled_derivative(function, JACOBIAN, function.name, 0)
+    recording = record(lambda *arguments: derivative(*arguments).reshape(-1), function.examples)
+    return Equations(recording.scalars, function.sizes, function.name)

@@ -73,7 +73,8 @@ class Opaque(Protocol):
         arguments. If products take less work than the matrix, ``product(positions, count, is_transposed)`` returns a
         function of the arguments and `count` vectors, one after the other. It computes their products with the Jacobian
         with respect to some arguments, or with its transpose. It returns None if products do not take less work. It
-        always returns the same object, too. A function that can be written as blocks has a method
+        always returns the same object, too. A function whose results are off by more than rounding has the attribute
+        `accuracy`, a bound relative to 1 + |result|. A function that can be written as blocks has a method
         ``replay(program, numbers)``, which writes them for references of its numbers and returns those of its results.
 
         Raises:

@@ -282,7 +282,7 @@ class ErrorBounds(Domain):
         """Call an opaque function and bound the change of its results by |J|·|dx|, with its Jacobian J, if known."""
         (x, dx), k, n = numbers, opaque.argument_count, opaque.result_count
         results = NUMBERS.call(opaque, x, shape)
-        error = self._rounding.unit * abs(results)
+        error = self._rounding.unit * abs(results) + getattr(opaque, "accuracy", 0.0) * (1.0 + abs(results))
         if (dx > 0).any():
             try:
                 slopes = NUMBERS.call(opaque.derivative, x, (1, 1 + k, n * k))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import optimize
-from scipy.integrate import odeint, quad, solve_ivp
+from scipy.integrate import dblquad, odeint, quad, solve_ivp
 from scipy.special import erf
 
 import accumulus as acc
@@ -62,6 +62,81 @@ def test_roots_between_two_numbers(solver):
 
     close(acc.gradient(root)(2.0), 0.25)
     close(acc.hessian(root)(2.0), -6.0 / 64.0)
+
+
+def cubic(y, a):
+    return y**3 + y - a
+
+
+SLOPE, CURVATURE = (lambda y, a: 3.0 * y**2 + 1.0), (lambda y, a: 6.0 * y)
+#: Functions of a number whose value is the root of y³ + y - a.
+OF_ONE = {
+    "newton": lambda a: optimize.newton(cubic, 1.0, args=(a,)),
+    "newton of a closure": lambda a: optimize.newton(lambda y: cubic(y, a), 1.0, x1=0.6 * a),
+    "newton, slope": lambda a: optimize.newton(cubic, 1.0, SLOPE, (a,)),
+    "newton, Halley": lambda a: optimize.newton(cubic, 1.0, SLOPE, (a,), fprime2=CURVATURE),
+    "newton, array": lambda a: optimize.newton(lambda y: cubic(y, a * np.array([1.0, 2.0])), np.ones(2))[0],
+    "newton, array and slope": lambda a: optimize.newton(cubic, np.ones(2), SLOPE, (a,))[1],
+    "root_scalar": lambda a: optimize.root_scalar(cubic, (a,), bracket=(0.0, a)).root,
+    "root_scalar, toms748": lambda a: optimize.root_scalar(cubic, (a,), "toms748", bracket=[0.0, 3.0]).root,
+    "root_scalar, secant": lambda a: optimize.root_scalar(cubic, (a,), x0=1.0, x1=1.5, xtol=1e-12).root,
+    "root_scalar, slope": lambda a: (
+        optimize.root_scalar(lambda y: (cubic(y, a), SLOPE(y, a)), x0=1.0, fprime=True, method="newton").root
+    ),
+    "root_scalar, Halley": lambda a: (
+        optimize.root_scalar(
+            lambda y: (cubic(y, a), SLOPE(y, a), CURVATURE(y, a)), x0=1.0, fprime=True, fprime2=True
+        ).root
+    ),
+    "fixed_point": lambda a: optimize.fixed_point(lambda y: (a + y) / (y**2 + 2.0), 1.0, xtol=1e-13),
+    "fixed_point, array": lambda a: optimize.fixed_point(
+        lambda y: (a + y) / (y**2 + 2.0), np.array([1.0, 0.9]), xtol=1e-13
+    )[1],
+    "minimize_scalar": lambda a: optimize.minimize_scalar(lambda y: y**4 / 4.0 + y**2 / 2.0 - a * y).x,
+    "minimize_scalar, bounds": lambda a: (
+        optimize.minimize_scalar(
+            lambda y, a: y**4 / 4.0 + y**2 / 2.0 - a * y, bounds=(0.0, a), args=(a,), options={"xatol": 1e-9}
+        ).x
+    ),
+    "minimize_scalar, golden": lambda a: (
+        optimize.minimize_scalar(lambda y: y**4 / 4.0 + y**2 / 2.0 - a * y, bracket=(0.0, a), method="golden").x
+    ),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", OF_ONE)
+def test_roots_and_minima_of_functions_of_one_number(name):
+    close(acc.gradient(OF_ONE[name])(2.0), 0.25, 1e-6)
+    close(acc.hessian(OF_ONE[name])(2.0), -6.0 / 64.0, 1e-6)
+    points = np.array([2.0, 10.0])
+    close(acc.gradient(OF_ONE[name], target="numpy").batch(points), [0.25, 1.0 / 13.0], 1e-6)
+
+
+def test_minima_have_the_derivative_of_the_objective():
+    def least(a):
+        result = optimize.minimize_scalar(lambda y: np.exp(y) - a * y)
+        return result.fun + 0.0 * result.success
+
+    close(acc.gradient(least)(2.0), -np.log(2.0))
+    close(acc.hessian(least)(2.0), -0.5)
+
+
+@pytest.mark.parametrize(
+    ("solve", "says"),
+    [
+        (lambda a: optimize.minimize_scalar(lambda y: y**2 - a * y, bounds=(1.0, 3.0)).x, "no minimum.*a bound"),
+        (lambda a: optimize.minimize_scalar(lambda y: abs(y - a)).x, "or a kink"),
+        (lambda a: optimize.newton(lambda y: y**2 + a, 1.0), "Failed to converge"),
+        (lambda a: optimize.newton(lambda y: y**2 + a, np.ones(2))[0], "failed to converge"),
+        (lambda a: optimize.root_scalar(lambda y: y**2 + a, x0=1.0, x1=2.0).root, "convergence error"),
+        (lambda a: optimize.root_scalar(lambda y: y**2 + a, bracket=(0.0, 1.0)).root, "different signs"),
+        (lambda a: optimize.fixed_point(lambda y: y + a, 1.0), "no root"),
+    ],
+)
+def test_failed_searches_of_functions_of_one_number(solve, says):
+    with pytest.raises(ConvergenceError, match=says):
+        acc.gradient(solve, check=False)(1.0)
 
 
 def pair(y, a):
@@ -164,7 +239,13 @@ def test_solutions_at_given_times(method):
         (lambda k: quad(lambda s: s * k, 0.0, 1.0, points=[0.5])[0], "points"),
         (lambda k: quad(lambda s: s * k, 0.0, 1.0, full_output=1)[0], "full_output"),
         (lambda k: optimize.brentq(lambda x: quad(np.sin, 0.0, x)[0] - k, 0.0, 2.0), "called by a solver"),
-        (lambda k: optimize.newton(lambda y, k: y**2 - k, 1.0, args=(k,)), "brentq"),
+        (lambda k: optimize.newton(lambda y, k: y**2 - k, 1.0, args=(k,), full_output=True), "full_output"),
+        (lambda k: optimize.newton(lambda y: y**2 - k, np.ones(2), CURVATURE, fprime2=CURVATURE), "of numbers only"),
+        (lambda k: optimize.broyden1(lambda y: y**2 - k, [1.0]), "acc.implicit"),
+        (lambda k: optimize.curve_fit(lambda t, p: p * t, np.ones(3), np.ones(3) * k)[0], "gradient is zero"),
+        (lambda k: optimize.linprog([1.0], A_ub=[[-1.0]], b_ub=np.stack([k])).x, "gradient is zero"),
+        (lambda k: optimize.approx_fprime([1.0], lambda y: y[0] ** 2 * k, 1e-8), "acc.jacobian"),
+        (lambda k: dblquad(lambda x, y: x * k, 0.0, 1.0, 0.0, 1.0)[0], "one within the other"),
         (lambda k: optimize.minimize(lambda y, k: y[0] ** 2 * k, [1.0], args=(k,)).x, "gradient is zero"),
         (lambda k: optimize.least_squares(lambda y: y - k, [1.0], bounds=(0.0, 2.0)).x, "without bounds"),
         (lambda k: optimize.fsolve(lambda y: np.stack([y[0] - k, y[0]]), 1.0), "2 numbers for 1 unknowns"),

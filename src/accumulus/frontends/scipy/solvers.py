@@ -8,14 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from types import FunctionType
 from typing import Any, Final
 
-from accumulus.frontends.numpy.table import CALLING, borrows, refuses
+from accumulus.frontends.location import cells
+from accumulus.frontends.numpy.operands import depends
+from accumulus.frontends.numpy.table import BORROWED, CALLING, borrows, refuses
 from accumulus.tape.tape import Tape
 
 _RECORDED: Final = {
     "scipy.integrate": ("odeint", "quad", "solve_ivp"),
-    "scipy.optimize": ("bisect", "brenth", "brentq", "fsolve", "least_squares", "ridder", "root", "toms748"),
+    "scipy.optimize": (
+        *("bisect", "brenth", "brentq", "fixed_point", "fsolve", "least_squares", "minimize_scalar", "newton"),
+        *("ridder", "root", "root_scalar", "toms748"),
+    ),
+}
+#: Functions that are refused if anything in their arguments, or in functions among them, is traced → reason.
+_REFUSED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "write an integral by scipy.integrate.quad, one within the other, or acc.odeint with the integral as a state.": {
+        "scipy.integrate": ("dblquad", "nquad", "quad_vec", "tplquad", "qmc_quad", "tanhsinh", "nsum"),
+    },
+    "write acc.odeint(f, y0, t, *args), or solve the discretised equations by acc.implicit.": {
+        "scipy.integrate": ("solve_bvp",),
+    },
+    "at a minimum the gradient is zero: scipy.optimize.root of acc.gradient(f), or acc.implicit(gradient)(guess, …), "
+    "are.": {
+        "scipy.optimize": (
+            *("minimize", "fmin", "fmin_powell", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_l_bfgs_b", "fmin_tnc"),
+            *("fmin_cobyla", "fmin_slsqp", "fminbound", "brent", "golden", "bracket", "brute", "basinhopping"),
+            *("differential_evolution", "dual_annealing", "shgo", "direct", "leastsq", "curve_fit", "nnls"),
+            *("lsq_linear", "linprog", "milp", "isotonic_regression", "quadratic_assignment"),
+        ),
+    },
+    "scipy.optimize.fsolve and root, and acc.implicit(residual)(guess, …), are.": {
+        "scipy.optimize": (
+            *("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing", "newton_krylov"),
+        ),
+    },
+    "its result depends on comparisons of all values. Call it outside of the function.": {
+        "scipy.optimize": ("linear_sum_assignment",),
+    },
+    "write acc.jacobian(f)(x), which is exact.": {"scipy.optimize": ("approx_fprime", "check_grad")},
 }
 
 
@@ -27,22 +60,25 @@ def _recording(name: str) -> Callable[..., Any]:
     return record
 
 
+def _refusing(module: str, name: str, reason: str) -> None:
+    refuses(module, reason, name)
+    refuse = BORROWED[module][name]
+
+    def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
+        given = [*arguments, *keywords.values()]
+        functions = [each for each in given if isinstance(each, FunctionType)]
+        if not depends([*given, *(cell.cell_contents for each in functions for cell in cells(each))]):
+            return NotImplemented
+        return refuse(tape)
+
+    CALLING.add(record)
+    BORROWED[module][name] = record
+
+
 for _module, _names in _RECORDED.items():
     for _name in _names:
         borrows(_module, _name)(_recording(_name))
-
-refuses(
-    "scipy.integrate",
-    "write an integral by scipy.integrate.quad, one within the other, or acc.odeint with the integral as a state.",
-    *("dblquad", "nquad", "quad_vec", "tplquad"),
-)
-refuses(
-    "scipy.optimize",
-    "scipy.optimize.brentq and root, and acc.implicit(residual)(guess, …), are.",
-    *("newton", "root_scalar"),
-)
-refuses(
-    "scipy.optimize",
-    "at a minimum the gradient is zero: scipy.optimize.root of acc.gradient(f), or acc.implicit, are.",
-    *("minimize", "minimize_scalar"),
-)
+for _reason, _modules in _REFUSED.items():
+    for _module, _names in _modules.items():
+        for _name in _names:
+            _refusing(_module, _name, _reason)
