@@ -200,12 +200,15 @@ def test_splev():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda y: interpolate.CubicSpline(KNOTS, y)(0.5), "data of this interpolation depend"),
-        (lambda y: interpolate.make_interp_spline(KNOTS, y)(0.5), "data of this interpolation depend"),
+        (lambda y: interpolate.make_interp_spline(y, VALUES)(0.5), "knots and options have to be constants"),
+        (lambda y: interpolate.BSpline(y, VALUES[:4], 3)(0.5), "knots and degree have to be constants"),
+        (lambda y: interpolate.RegularGridInterpolator((y,), VALUES)([[0.5]]), "the grid and fill_value have to be"),
         (
-            lambda y: interpolate.RegularGridInterpolator((KNOTS,), VALUES, method="cubic")(y[:, np.newaxis]),
-            "method='cubic' is not recorded",
+            lambda y: interpolate.RegularGridInterpolator((KNOTS,), VALUES, method="pchip")(y[:, np.newaxis]),
+            "method='pchip' is not recorded",
         ),
+        (lambda y: interpolate.CubicSpline(KNOTS, y).roots(), "derivatives and integrals are"),
+        (lambda y: interpolate.make_interp_spline(KNOTS, y).integrate(0.0, 1.0), "derivatives and integrals are"),
     ],
 )
 def test_refusals(function, message):

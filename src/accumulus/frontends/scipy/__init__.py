@@ -4,7 +4,7 @@ Universal functions are formulas in `special_rows`. Functions and methods are re
 (`accumulus.frontends.numpy.replacements`):
 
 * `special`: `scipy.special` and `scipy.stats`;
-* `interpolation`: `scipy.interpolate`, and further functions of sampled data;
+* `interpolation` and `interpolators`: `scipy.interpolate`, and further functions of sampled data;
 * `solvers`: solvers of equations in `scipy.integrate` and `scipy.optimize`;
 * `signals`: `scipy.fft` and `scipy.signal`;
 * `spatial`: `scipy.spatial`;
@@ -14,6 +14,7 @@ Universal functions are formulas in `special_rows`. Functions and methods are re
 
 from accumulus.frontends.scipy import (
     interpolation,  # noqa: F401  # each module registers its functions
+    interpolators,  # noqa: F401
     linear_algebra,  # noqa: F401
     matrix_functions,  # noqa: F401
     signals,  # noqa: F401

@@ -1,11 +1,11 @@
-"""Interpolation of constant data, the trapezoidal and Simpson's rules, and Rosenbrock's function.
+"""Values of interpolators, the trapezoidal and Simpson's rules, and Rosenbrock's function.
 
-Splines and other piecewise polynomials are constants with coefficients from SciPy; the points of evaluation depend on
-the function's arguments. The recording is a lookup and a polynomial. The *lookup* finds the piece of a point by
-bisection. Each step compares with a knot that the previous steps have selected, so that k pieces take log₂ k
+Knots and coefficients of splines and other piecewise polynomials are constants from SciPy, or traced values
+(`accumulus.frontends.scipy.interpolators`). The recording is a lookup and a polynomial. The *lookup* finds the piece of
+a point by bisection. Each step compares with a knot that the previous steps have selected, so that k pieces take log₂ k
 comparisons. Each coefficient of the piece is selected by the same truth values, in k - 1 selections. The program has no
-branches, so a batch stays one program. The derivative is the polynomial's, since the selected coefficients are
-constants.
+branches, so a batch stays one program. The derivative is the polynomial's, with respect to the point and to the
+selected coefficients.
 
 A knot belongs to the piece on its right, as in SciPy. Where SciPy raises because a point is out of bounds, the value is
 NaN.
@@ -14,7 +14,9 @@ NaN.
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,18 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array, make
-from accumulus.frontends.numpy.operands import concrete, depends, entries_of, map_references
+from accumulus.frontends.numpy.operands import (
+    Entries,
+    Formula,
+    concrete,
+    depends,
+    entries_of,
+    holds_complex,
+    map_references,
+    references_of,
+)
 from accumulus.frontends.numpy.sequences import widths_of
-from accumulus.frontends.numpy.table import borrows
+from accumulus.frontends.numpy.table import CALLING, borrows
 from accumulus.tape.tape import Tape
 
 Reals = NDArray[np.float64]
@@ -35,18 +46,18 @@ class _PieceSelector:
 
     Args:
         x: reference of the point.
-        inner: knots between pieces, ascending; a knot belongs to the piece on its right.
+        inner: references of knots between pieces, ascending; a knot belongs to the piece on its right.
         holds_left: True if a knot belongs to the piece on its left instead.
     """
 
-    def __init__(self, tape: Tape, x: int, inner: Sequence[float], holds_left: bool = False) -> None:
+    def __init__(self, tape: Tape, x: int, inner: Sequence[int], holds_left: bool = False) -> None:
         self.tape = tape
         self._bits: list[int] = []
         levels = len(inner).bit_length()
-        knots = [*inner, *(math.inf,) * (2**levels - 1 - len(inner))]
+        knots = [*inner, *(tape.constant(math.inf),) * (2**levels - 1 - len(inner))]
         for level in range(levels):
             step = 2 ** (levels - 1 - level)
-            knot = self._select([tape.constant(knots[k - 1]) for k in range(step, 2**levels, 2 * step)])
+            knot = self._select([knots[k - 1] for k in range(step, 2**levels, 2 * step)])
             self._bits.append(tape.apply("less", knot, x) if holds_left else tape.apply("less_equal", knot, x))
 
     def choose(self, values: Sequence[int]) -> int:
@@ -63,28 +74,62 @@ class _PieceSelector:
         return values[0]
 
 
-def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left: bool = False) -> Any:
+#: Function of a tape, and of references of operands, that returns references of the numbers of a table.
+Filled = Callable[[Tape], Callable[[Sequence[int]], list[int]]]
+
+
+def _table(tape: Tape, *arrays: Any) -> tuple[Filled, list[int]]:
+    """Return a function that writes the numbers of arrays, one after the other, and the traced ones, its operands."""
+    references = np.concatenate([references_of(tape, each).reshape(-1) for each in arrays])
+    operands = np.unique(references[references >= 0])
+    places = np.flatnonzero(references >= 0).tolist()
+    which = np.searchsorted(operands, references[references >= 0]).tolist()
+    numbers = np.zeros(len(references))
+    numbers[references < 0] = tape.values_of(references[references < 0])
+
+    def bind(tape: Tape) -> Callable[[Sequence[int]], list[int]]:
+        fixed = [tape.constant(number) for number in numbers.tolist()]
+
+        def filled(given: Sequence[int]) -> list[int]:
+            if not places:
+                return fixed
+            result = fixed.copy()
+            for place, k in zip(places, which, strict=True):
+                result[place] = given[k]
+            return result
+
+        return filled
+
+    return bind, operands.tolist()
+
+
+def univariate(tape: Tape, x: Any, knots: Any, coefficients: Any, holds_left: bool = False) -> Any:
     """Return the values of a piecewise polynomial at each entry of x; further axes of the coefficients come last.
 
     Args:
         tape: tape to record on.
-        x: points of evaluation, traced.
+        x: points of evaluation.
         knots: ends of the pieces, strictly ascending; the first and the last piece are unbounded.
         coefficients: coefficients of shape (degree + 1, pieces, …), highest power of the distance to a piece's left end
             first.
         holds_left: if True, a knot belongs to the piece on its left.
     """
     entries = entries_of(tape, x)[0]
-    components = coefficients.reshape(*coefficients.shape[:2], -1)
-    inner, starts = knots[1:-1].tolist(), knots[:-1].tolist()
+    terms, pieces = coefficients.shape[:2]
+    components = coefficients.reshape((terms, pieces, -1))
 
-    def formula(component: Reals) -> Callable[[Tape], Callable[[int], int]]:
-        def bind(tape: Tape) -> Callable[[int], int]:
-            rows = [[tape.constant(c) for c in row] for row in component.tolist()]
+    def column_of(component: Any) -> Entries:
+        table, operands = _table(tape, knots[:pieces], component)
 
-            def value(point: int) -> int:
-                piece = _PieceSelector(tape, point, inner, holds_left)
-                distance = tape.subtract(point, piece.choose([tape.constant(start) for start in starts]))
+        def bind(tape: Tape) -> Callable[..., int]:
+            filled = table(tape)
+
+            def value(point: int, *given: int) -> int:
+                numbers = filled(given)
+                starts = numbers[:pieces]
+                rows = [numbers[pieces * k : pieces * (k + 1)] for k in range(1, terms + 1)]
+                piece = _PieceSelector(tape, point, starts[1:], holds_left)
+                distance = tape.subtract(point, piece.choose(starts))
                 total = piece.choose(rows[0])
                 for row in rows[1:]:
                     total = tape.add(tape.multiply(total, distance), piece.choose(row))
@@ -94,9 +139,9 @@ def univariate(tape: Tape, x: Any, knots: Reals, coefficients: Reals, holds_left
 
             return value
 
-        return bind
+        return map_references(tape, bind, [entries, *operands])
 
-    columns = [map_references(tape, formula(components[..., j]), [entries]) for j in range(components.shape[-1])]
+    columns = [column_of(components[..., j]) for j in range(components.shape[-1])]
     shape = np.shape(entries) + coefficients.shape[2:]
     if not shape:
         return make(tape, int(columns[0]))
@@ -117,23 +162,28 @@ def spline(
         extrapolate: SciPy's option: True, False or "periodic".
         period: ends of the interval on which the spline is defined.
     """
-    knots, coefficients = np.asarray(knots, float), np.asarray(coefficients)
-    if np.iscomplexobj(coefficients):
+    if holds_complex(coefficients):
         raise refuse("A spline of complex values is not recorded: make one of the real and one of the imaginary parts.")
-    lengths = np.diff(knots)
-    if (lengths < 0).any():
-        raise refuse("A piecewise polynomial with descending knots is not recorded: reverse it.")
+    if depends(knots):
+        pieces, breakpoints = np.arange(len(knots) - 1), knots
+        inner = np.all(knots[1:] > knots[:-1])
+        coefficients = np.where(inner, coefficients, np.nan)
+    else:
+        breakpoints = np.asarray(concrete(knots), float)
+        lengths = np.diff(breakpoints)
+        if (lengths < 0).any():
+            raise refuse("A piecewise polynomial with descending knots is not recorded: reverse it.")
+        kept_pieces = lengths > 0.0
+        kept_pieces[-1] |= len(coefficients) == 1  # a step function of SciPy may jump at the last knot
+        pieces = np.flatnonzero(kept_pieces)
+        breakpoints = np.append(breakpoints[pieces], breakpoints[-1])
     point = as_array(tape, x)
     dimensions = point.ndim
     begin, end = period
     inside = (point >= begin) & (point <= end)
     if extrapolate == "periodic":
         point = begin + (point - begin) % (end - begin)
-    kept_pieces = lengths > 0.0
-    kept_pieces[-1] |= len(coefficients) == 1  # a step function of SciPy may jump at the last knot
-    pieces = np.flatnonzero(kept_pieces)
-    breakpoints = np.append(knots[pieces], knots[-1])
-    result = univariate(tape, point, breakpoints, np.asarray(coefficients[:, pieces], float))
+    result = univariate(tape, point, breakpoints, as_array(tape, coefficients)[:, pieces])
     if not extrapolate:
         spread = np.reshape(inside, inside.shape + (1,) * (coefficients.ndim - 2))
         result = np.where(spread, result, result * np.nan)  # the derivative is NaN, too
@@ -147,29 +197,127 @@ def _at_axis(result: Any, dimensions: int, axis: int) -> Any:
     return np.transpose(result, [*behind[:axis], *order[:dimensions], *behind[axis:]])
 
 
-@borrows("scipy.interpolate", "PPoly.__call__")
+def _attribute(interpolator: Any, name: str) -> str:
+    """Return the name under which an interpolator stores data; newer versions of SciPy have properties that convert."""
+    return f"_{name}" if hasattr(interpolator, f"_{name}") else name
+
+
+def held(interpolator: Any, name: str) -> Any:
+    """Return data of an interpolator, which may be traced."""
+    return getattr(interpolator, _attribute(interpolator, name))
+
+
+def with_data(interpolator: Any, **data: Any) -> Any:
+    """Return an interpolator after setting its data to traced values."""
+    for name, value in data.items():
+        setattr(interpolator, _attribute(interpolator, name), value)
+    return interpolator
+
+
+def holds_traced(interpolator: Any) -> bool:
+    """Return True if data of an interpolator depend on traced values."""
+    slots = {name for kind in type(interpolator).__mro__ for name in getattr(kind, "__slots__", ())}
+    stored = [getattr(interpolator, name, None) for name in slots - {"__dict__", "__weakref__"}]
+    return depends([*stored, *getattr(interpolator, "__dict__", {}).values()])
+
+
+def differentiated(coefficients: Any, nu: int) -> Any:
+    """Return the coefficients of the nu-th derivative of a piecewise polynomial."""
+    degree = len(coefficients) - 1
+    if nu > degree:
+        return np.zeros((1, *coefficients.shape[1:]))
+    factors = [math.perm(k, nu) for k in range(degree, nu - 1, -1)]
+    return coefficients[: degree + 1 - nu] * np.reshape(factors, (-1,) + (1,) * (coefficients.ndim - 1))
+
+
+def _at_traced(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the recorder of a method for interpolators with traced data, which may be called with constants."""
+
+    def enter(record: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(record)
+        def of_any(tape: Tape, self: Any, *arguments: Any, **keywords: Any) -> Any:
+            if not (depends([*arguments, *keywords.values()]) or holds_traced(self)):
+                return NotImplemented
+            return record(tape, self, *arguments, **keywords)
+
+        CALLING.add(of_any)
+        return borrows("scipy.interpolate", *names)(of_any)
+
+    return enter
+
+
+@_at_traced("PPoly.__call__")
 def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """Record piecewise polynomials: CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
     if nu < 0:
         raise ValueError("Order of derivative cannot be negative")
-    of = self.derivative(concrete(nu)) if nu else self
+    knots, chosen = held(self, "x"), self.extrapolate if extrapolate is None else extrapolate
+    coefficients = differentiated(held(self, "c"), int(concrete(nu)))
+    return spline(tape, x, knots, coefficients, self.axis, chosen, (knots[0], knots[-1]))
+
+
+@_at_traced("PPoly.derivative")
+def _derivative(tape: Tape, self: Any, nu: int = 1) -> Any:
+    """Return the derivative as a piecewise polynomial."""
+    if nu < 0:
+        return self.antiderivative(-nu)
+    return _like(self, differentiated(held(self, "c"), int(concrete(nu))))
+
+
+@_at_traced("PPoly.antiderivative")
+def _antiderivative(tape: Tape, self: Any, nu: int = 1) -> Any:
+    """Return a continuous antiderivative as a piecewise polynomial, which is zero at the first knot."""
+    return _integrated(tape, self, int(concrete(nu))) if nu > 0 else self.derivative(-nu)
+
+
+def _integrated(tape: Tape, self: Any, nu: int) -> Any:
+    lengths = np.diff(held(self, "x"))
+    coefficients = as_array(tape, held(self, "c"))
+    for _ in range(nu):
+        axes = (1,) * (coefficients.ndim - 2)
+        powers = np.reshape(np.arange(len(coefficients), 0.0, -1.0), (-1, 1, *axes))
+        higher = coefficients / powers
+        areas: Any = 0.0
+        for row in higher:
+            areas = (areas + row) * np.reshape(lengths, (-1, *axes))
+        starts = np.concatenate([np.zeros((1, *areas.shape[1:])), np.cumsum(areas, axis=0)[:-1]])
+        coefficients = np.concatenate([higher, starts[np.newaxis]])
+    return _like(self, coefficients)
+
+
+@_at_traced("PPoly.integrate")
+def _integrate(tape: Tape, self: Any, a: Any, b: Any, extrapolate: Any = None) -> Any:
+    """Return the integral from a to b; NaN if one of them is out of bounds and extrapolation is off."""
     chosen = self.extrapolate if extrapolate is None else extrapolate
-    return spline(tape, x, of.x, of.c, of.axis, chosen, (of.x[0], of.x[-1]))
+    if chosen == "periodic":
+        raise refuse("The integral of a periodic spline is recorded within one period: pass extrapolate=False.")
+    whole = _integrated(tape, self, 1)
+    return whole(b, extrapolate=chosen) - whole(a, extrapolate=chosen)
 
 
-@borrows("scipy.interpolate", "BSpline.__call__")
+def _like(self: Any, coefficients: Any) -> Any:
+    """Return a piecewise polynomial with the same knots and other coefficients."""
+    from scipy.interpolate import PPoly
+
+    result = PPoly.construct_fast(np.zeros((1, 1)), np.zeros(2), self.extrapolate, self.axis)
+    return with_data(result, c=coefficients, x=held(self, "x"))
+
+
+@_at_traced("BSpline.__call__")
 def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """Record B-splines, also from `make_interp_spline`, as piecewise polynomials from derivatives at the knots."""
-    k, t = self.k, np.asarray(self.t, float)
+    from scipy.interpolate import BSpline
+
+    k, t, c, nu = self.k, np.asarray(self.t, float), held(self, "c"), int(concrete(nu))
     last = len(t) - k - 1
     knots = t[k : last + 1]
-    starts = knots[:-1]
+    basis = BSpline(t, np.eye(last), k)
     rows = []
-    for order in range(k - concrete(nu), -1, -1):
-        derivatives = np.moveaxis(np.asarray(self(starts, nu=concrete(nu) + order, extrapolate=True)), self.axis, 0)
-        rows.append(derivatives / math.factorial(order))
+    for order in range(k - nu, -1, -1):
+        derivatives = basis(knots[:-1], nu=nu + order, extrapolate=True) / math.factorial(order)
+        rows.append(np.tensordot(derivatives, c[:last], 1))
     if not rows:
-        rows = [np.zeros((len(starts), *self.c.shape[1:]))]
+        rows = [np.zeros((len(knots) - 1, *c.shape[1:]))]
     chosen = self.extrapolate if extrapolate is None else extrapolate
     return spline(tape, x, knots, np.stack(rows), self.axis, chosen, (t[k], t[last]))
 
@@ -179,32 +327,31 @@ def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     """Record a spline (knots, coefficients, degree); ext 0 extrapolates, 1 is 0 outside, 3 keeps the boundary value."""
     from scipy.interpolate import BSpline
 
-    if depends(tck):
-        raise refuse(_DATA)
     if hasattr(tck, "t"):
-        return _b_spline(tape, tck, x, der, True)
-    t, c, k = concrete(tck)
-    t, c = np.asarray(t, float), np.asarray(c, float)
+        return tck(x, der, True)
+    t, c, k = tck
+    if depends([t, k]):
+        raise refuse("scipy.interpolate.splev: knots and degree have to be constants; coefficients may be traced.")
+    t, k = np.asarray(concrete(t), float), int(concrete(k))
+    c = as_array(tape, c)
     begin, end = t[k], t[len(t) - k - 1]
     point = as_array(tape, x)
     if ext == 3:  # SciPy extrapolates derivatives
         point = point if der else np.clip(point, begin, end)
     elif ext not in (0, 1):
         raise refuse(f"splev(…, ext={ext}) is not recorded: ext=0, 1 and 3 are; 2 would raise at some points.")
-    result = _b_spline(tape, BSpline(t, c[: len(t) - k - 1], k), point, der, True)
+    result = BSpline(t, c[: len(t) - k - 1], k)(point, der, True)
     return np.where((point >= begin) & (point <= end), result, 0.0) if ext == 1 else result
 
 
-@borrows("scipy.interpolate", "interp1d.__call__")
+@_at_traced("interp1d.__call__")
 def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
     """Record one-dimensional interpolation of any kind; NaN where SciPy would raise."""
-    point = as_array(tape, x)
-    knots = np.asarray(self.x, float)
-    values = np.moveaxis(np.asarray(self.y, float), self.axis, 0)
-    kind = self._kind
+    point, knots = as_array(tape, x), as_array(tape, self.x)
+    values = np.moveaxis(as_array(tape, self.y), self.axis, 0)
+    axes, kind = (1,) * (values.ndim - 1), self._kind
     if kind == "linear":
-        shape = (len(knots) - 1,) + (1,) * (values.ndim - 1)
-        slopes = np.diff(values, axis=0) / np.diff(knots).reshape(shape)
+        slopes = np.diff(values, axis=0) / np.diff(knots).reshape((-1, *axes))
         result = univariate(tape, point, knots, np.stack([slopes, values[:-1]]))
     elif kind in ("nearest", "nearest-up", "previous", "next"):
         halves = knots[:-1] + 0.5 * np.diff(knots)
@@ -212,28 +359,35 @@ def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
         ends = np.concatenate([knots[:1], bounds, knots[-1:]])
         result = univariate(tape, point, ends, values[np.newaxis], holds_left=kind in ("nearest", "next"))
     else:
-        result = np.reshape(_b_spline(tape, self._spline, point, 0, True), point.shape + values.shape[1:])
+        result = np.reshape(self._spline(point, 0, True), point.shape + values.shape[1:])
+    spread = np.reshape(point, (*point.shape, *axes))
     if not self._extrapolate:
         below, above = self.fill_value if isinstance(self.fill_value, tuple) else (self.fill_value,) * 2
         if self.bounds_error:
             below = above = np.nan
-        spread = np.reshape(point, point.shape + (1,) * (values.ndim - 1))
         result = np.where(spread < knots[0], below, np.where(spread > knots[-1], above, result))
+    if depends(knots):
+        result = np.where(np.all(knots[1:] > knots[:-1]), result, np.nan)
     return _at_axis(result, point.ndim, self.axis)
 
 
-@borrows("scipy.interpolate", "RegularGridInterpolator.__call__")
+#: Degrees of the splines of `RegularGridInterpolator`.
+DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
+
+
+@_at_traced("RegularGridInterpolator.__call__")
 def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
-    """Record linear and nearest interpolation on a grid with any number of axes."""
+    """Record interpolation on a grid with any number of axes: linear, nearest, and by splines along each axis."""
     method = self.method if method is None else method
-    if method not in ("linear", "nearest") or nu is not None:
+    if method not in ("linear", "nearest", *DEGREES) or (nu is not None and method not in DEGREES):
         raise refuse(
-            f"RegularGridInterpolator with method={method!r} is not recorded: 'linear' and 'nearest' are. "
-            "Splines along each axis (CubicSpline, make_interp_spline) are recorded, too."
+            f"RegularGridInterpolator with method={method!r} is not recorded{' with nu' if nu is not None else ''}: "
+            f"linear, nearest, {', '.join(DEGREES)} are. Splines along each axis (CubicSpline, make_interp_spline) are "
+            "recorded, too."
         )
     axes = [np.asarray(axis, float) for axis in self.grid]
-    values = np.asarray(self.values)
-    if np.iscomplexobj(values):
+    values = held(self, "values")
+    if holds_complex(values):
         raise refuse("A grid of complex values is not recorded: make one of the real and one of the imaginary parts.")
     if isinstance(xi, tuple):
         points = np.stack(np.broadcast_arrays(*(as_array(tape, x) for x in xi)), axis=-1)
@@ -245,15 +399,19 @@ def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None)
         raise ValueError(f"points of shape {points.shape} for a grid of {len(axes)} axes")
     coordinates = [points[..., k] for k in range(len(axes))]
     behind = values.shape[len(axes) :]
-    components = values.reshape(*values.shape[: len(axes)], -1).astype(float)
-    entries = [entries_of(tape, coordinate)[0] for coordinate in coordinates]
-    write = _multilinear if method == "linear" else _nearest
-    columns = [
-        np.asarray(map_references(tape, write(axes, components[..., j]), entries), np.int64)
-        for j in range(components.shape[-1])
-    ]
-    shape = np.shape(entries[0]) + behind
-    result = make(tape, np.stack(columns, axis=-1).reshape(shape))
+    components = as_array(tape, values).reshape((*values.shape[: len(axes)], -1))
+    if method in DEGREES:
+        orders = [0] * len(axes) if nu is None else [int(order) for order in concrete(nu)]
+        result = _tensor_product(_tensor_spline(self, method, axes, components), coordinates, orders)
+    else:
+        entries = [entries_of(tape, coordinate)[0] for coordinate in coordinates]
+        write = _multilinear if method == "linear" else _nearest
+        columns = []
+        for j in range(components.shape[-1]):
+            bind, operands = write(tape, axes, components[..., j])
+            columns.append(np.asarray(map_references(tape, bind, [*entries, *operands]), np.int64))
+        result = make(tape, np.stack(columns, axis=-1))
+    result = np.reshape(result, (*points.shape[:-1], *behind))
     if self.bounds_error or self.fill_value is not None:
         outside = np.stack([(c < axis[0]) | (c > axis[-1]) for c, axis in zip(coordinates, axes, strict=True)]).any(
             axis=0
@@ -264,23 +422,60 @@ def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None)
     return np.where(np.reshape(missing, missing.shape + (1,) * len(behind)), np.nan, result)
 
 
-def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
+def _tensor_spline(self: Any, method: str, axes: Sequence[Reals], components: Any) -> Any:
+    """Return knots, degrees and coefficients of the spline through values on a grid.
+
+    Coefficients of constant values are SciPy's, which it finds by iteration.
+    """
+    from scipy.interpolate import make_interp_spline
+
+    if not depends(components):
+        found = self._spline if method == self.method else self._construct_spline(method)
+        return found.t, found.k, found.c.reshape((*found.c.shape[: len(axes)], -1))
+    degree = DEGREES[method]
+    units = [make_interp_spline(axis, np.eye(len(axis)), degree) for axis in axes]
+    for k, unit in enumerate(units):
+        components = np.moveaxis(np.tensordot(unit.c, components, (1, k)), 0, k)
+    return [unit.t for unit in units], [degree] * len(axes), components
+
+
+def _tensor_product(spline: Any, coordinates: Sequence[Any], orders: Sequence[int]) -> Any:
+    """Return the values of a tensor product of splines, or of its derivatives."""
+    from scipy.interpolate import BSpline
+
+    knots, degrees, coefficients = spline
+    weights = [
+        BSpline(t, np.eye(len(t) - k - 1), k)(coordinate.reshape(-1), order, True)
+        for t, k, coordinate, order in zip(knots, degrees, coordinates, orders, strict=True)
+    ]
+    letters = string.ascii_lowercase[: len(weights)]
+    product = f"{','.join(f'Z{letter}' for letter in letters)},{letters}Y->ZY"
+    return np.einsum(product, *weights, coefficients).reshape((*coordinates[0].shape, coefficients.shape[-1]))
+
+
+def _multilinear(tape: Tape, axes: Sequence[Reals], values: Any) -> tuple[Formula, list[int]]:
     """Record multilinear interpolation: each cell has a polynomial in the distances to its lower corner."""
     cells = values[np.newaxis]
     for k, axis in enumerate(axes, 1):
         low = np.take(cells, range(len(axis) - 1), axis=k)
         shape = [-1 if j == k else 1 for j in range(cells.ndim)]
         slopes = np.diff(cells, axis=k) / np.diff(axis).reshape(shape)
-        cells = np.stack([low, slopes], axis=1).reshape(-1, *low.shape[1:])
+        cells = np.stack([low, slopes], axis=1).reshape((-1, *low.shape[1:]))
+    table, operands = _table(tape, cells)
+    sizes, count = cells.shape[1:], cells[0].size
 
     def bind(tape: Tape) -> Callable[..., int]:
-        def value(*point: int) -> int:
-            places = [_PieceSelector(tape, x, axis[1:-1].tolist()) for x, axis in zip(point, axes, strict=True)]
+        filled = table(tape)
+        knots = [[tape.constant(knot) for knot in axis.tolist()] for axis in axes]
+
+        def value(*given: int) -> int:
+            point, numbers = given[: len(axes)], filled(given[len(axes) :])
+            places = [_PieceSelector(tape, x, axis[1:-1]) for x, axis in zip(point, knots, strict=True)]
             distances = [
-                tape.subtract(x, interval.choose([tape.constant(start) for start in axis[:-1].tolist()]))
-                for x, interval, axis in zip(point, places, axes, strict=True)
+                tape.subtract(x, interval.choose(axis[:-1]))
+                for x, interval, axis in zip(point, places, knots, strict=True)
             ]
-            terms = [_table_entry(tape, places, cell) for cell in cells]
+            terms = [_table_entry(places, sizes, numbers[k : k + count]) for k in range(0, len(numbers), count)]
             for distance in reversed(distances):
                 terms = [
                     tape.add(low, tape.multiply(slope, distance))
@@ -290,51 +485,35 @@ def _multilinear(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Calla
 
         return value
 
-    return bind
+    return bind, operands
 
 
-def _nearest(axes: Sequence[Reals], values: Reals) -> Callable[[Tape], Callable[..., int]]:
+def _nearest(tape: Tape, axes: Sequence[Reals], values: Any) -> tuple[Formula, list[int]]:
     """Record the value at the nearest point of the grid; ties go to the lower one."""
+    table, operands = _table(tape, values)
+    halves = [(axis[:-1] + 0.5 * np.diff(axis)).tolist() for axis in axes]
 
     def bind(tape: Tape) -> Callable[..., int]:
-        def value(*point: int) -> int:
-            halves = [(axis[:-1] + 0.5 * np.diff(axis)).tolist() for axis in axes]
-            places = [_PieceSelector(tape, x, half, holds_left=True) for x, half in zip(point, halves, strict=True)]
-            return _table_entry(tape, places, values)
+        filled = table(tape)
+        bounds = [[tape.constant(half) for half in axis] for axis in halves]
+
+        def value(*given: int) -> int:
+            places = [
+                _PieceSelector(tape, x, half, holds_left=True)
+                for x, half in zip(given[: len(axes)], bounds, strict=True)
+            ]
+            return _table_entry(places, values.shape, filled(given[len(axes) :]))
 
         return value
 
-    return bind
+    return bind, operands
 
 
-def _table_entry(tape: Tape, places: Sequence[_PieceSelector], table: Reals) -> int:
+def _table_entry(places: Sequence[_PieceSelector], shape: Sequence[int], references: list[int]) -> int:
     """Return the entry of a table at positions along all its axes, selected along the last axis first."""
-    references = [tape.constant(value) for value in table.ravel().tolist()]
-    for interval, length in zip(reversed(places), reversed(table.shape), strict=True):
+    for interval, length in zip(reversed(places), reversed(shape), strict=True):
         references = [interval.choose(references[k : k + length]) for k in range(0, len(references), length)]
     return references[0]
-
-
-_DATA = (
-    "The data of this interpolation depend on the arguments of the function. Only interpolation of constant data is "
-    "recorded, at points that depend on the arguments; in np.interp, values at the knots may depend on them, too."
-)
-
-
-@borrows(
-    "scipy.interpolate",
-    *(
-        f"{name}.__init__"
-        for name in (
-            *("CubicSpline", "PchipInterpolator", "Akima1DInterpolator", "CubicHermiteSpline", "PPoly", "BSpline"),
-            *("interp1d", "RegularGridInterpolator"),
-        )
-    ),
-    *("make_interp_spline", "make_lsq_spline", "splrep"),
-)
-def _refuse_data(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
-    """Refuse interpolation of data that depend on the arguments."""
-    raise refuse(_DATA)
 
 
 # Integrals of samples -------------------------------------------------------------------------------------------------
