@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 from differences import differences
 
 import accumulus as acc
@@ -75,6 +76,9 @@ OF_TRACED = {
     "multiples": lambda A, v: (2j * A).multiply(v) + A / v[0] + (-A) * v[1],
     "formats": lambda A, v: A.tocsc().tocoo() @ v,
     "dense": lambda A, v: sp.csr_array(v[:, np.newaxis] * v) @ v + A.toarray() @ v,
+    "blocks": lambda A, v: sp.block_array([[A, None], [sp.csr_array(DENSE.real), A.T]]),
+    "spdiags": lambda A, v: sp.spdiags(np.stack([v, 2.0 * v]), [0, 1], 4, 4),
+    "triangles": lambda A, v: sp.tril(A, 1) @ v + sp.triu(A) @ v.real,
     "diagonals": lambda A, v: sp.diags([v, v[1:]], [0, 1]).tocsr() @ v + sp.diags_array(v).conj() @ v,
 }
 
@@ -87,6 +91,30 @@ def test_traced_entries(name):
     expected = differences(function, POINT)
     for target in ("llvm", "numpy"):
         np.testing.assert_allclose(acc.jacobian(function, target=target)(POINT), expected, atol=1e-9)
+
+
+#: Functions of a real sparse matrix with traced entries and a constant one.
+OF_REAL = {
+    "bmat": lambda A, B: sp.bmat([[A, None], [B, A]]),
+    "block_array": lambda A, B: sp.block_array([[A, B], [None, np.eye(4)]], format="csc"),
+    "vstack": lambda A, B: sp.vstack([A, B, 2.0 * A]),
+    "hstack": lambda A, B: sp.hstack([B, A], format="csr"),
+    "block_diag": lambda A, B: sp.block_diag([B, A]),
+    "kron": lambda A, B: sp.kron(A, B) - sp.kron(B, A),
+    "triangles": lambda A, B: sp.tril(A, -1) + sp.triu(A, 1) + B,
+    "spdiags": lambda A, B: sp.spdiags(A.toarray()[:2], [0, -1], 4, 4, format="csr"),
+    "spdiags, square": lambda A, B: sp.spdiags(A.toarray()[:1], 0),
+}
+
+
+@pytest.mark.parametrize("name", OF_REAL)
+def test_matrices_made_of_others(name):
+    function, constant = OF_REAL[name], sp.csr_array(DENSE.real)
+
+    def flat(x):
+        return np.ravel(function(sp.csr_array((x[:5], ([0, 1, 2, 3, 0], [1, 1, 0, 3, 3])), (4, 4)), constant).toarray())
+
+    np.testing.assert_allclose(acc.jacobian(flat)(POINT), differences(flat, POINT), atol=1e-9)
 
 
 def test_power_flow():
@@ -113,6 +141,23 @@ def test_power_flow():
     np.testing.assert_allclose(second, second.T, atol=1e-10)
     batch = slopes.batch(np.stack([magnitudes, 1.1 * magnitudes]), np.stack([angles, angles]))
     np.testing.assert_allclose(batch[1][0], slopes(magnitudes, angles)[1], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("solve", "says"),
+    [
+        (lambda A, b: spla.cg(A, b)[0], "Write spsolve"),
+        (lambda A, b: spla.gmres(A * b[0], np.ones(4))[0], "Write spsolve"),
+        (lambda A, b: spla.eigsh(A * b[0], k=1)[0], "np.linalg.eigvalsh"),
+        (lambda A, b: spla.svds(A * b[0], k=1)[1], "svd of A.toarray"),
+        (lambda A, b: spla.lsqr(A, b)[0], "np.linalg.lstsq"),
+        (lambda A, b: spla.cg(spla.LinearOperator((4, 4), matvec=lambda v: b * v), np.ones(4))[0], "LinearOperator"),
+        (lambda A, b: sp.kronsum(A * b[0], A), "vstack, hstack, block_array, kron"),
+    ],
+)
+def test_iterations_are_refused(solve, says):
+    with pytest.raises(TraceError, match=says):
+        acc.jacobian(lambda b: solve(sp.csr_array(DENSE.real), b))(POINT[:4])
 
 
 def test_other_operations_are_refused():

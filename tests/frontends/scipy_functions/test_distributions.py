@@ -5,6 +5,7 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
+from differences import differences
 from scipy import stats
 from scipy.stats import norm
 
@@ -99,8 +100,42 @@ def test_several_normal_variables(cov):
     x = np.array([0.1, 0.4])
     value, slopes = acc.value_and_jacobian(f, cache=False)(x)
     assert value == pytest.approx(f(x), rel=1e-13)
-    differences = [(f(x + step) - f(x - step)) / 2e-6 for step in 1e-6 * np.eye(2)]
-    np.testing.assert_allclose(slopes, differences, rtol=1e-7)
+    np.testing.assert_allclose(slopes, differences(f, x), rtol=1e-7)
+
+
+PLACES = np.array([[0.1, 0.4], [1.0, -0.5], [0.3, 0.2]])
+OUTSIDE = stats.multivariate_normal([0.1, 0.2], [[2.0, 0.3], [0.3, 1.0]])
+
+
+def covariance(p):
+    return np.array([[p[0], p[1]], [p[1], p[2]]])
+
+
+@pytest.mark.parametrize(
+    "density",
+    [
+        lambda p: stats.multivariate_normal.logpdf(PLACES, [p[3], 0.1], covariance(p)),
+        lambda p: stats.multivariate_normal.pdf(PLACES[0], mean=np.zeros(2), cov=covariance(p)),
+        lambda p: stats.multivariate_normal(np.stack([p[3], 0.1]), covariance(p)).logpdf(PLACES),
+        lambda p: stats.multivariate_normal(cov=covariance(p)).pdf(PLACES),
+        lambda p: OUTSIDE.logpdf(p[:2]) + OUTSIDE.pdf(p[2:]),
+        lambda p: stats.multivariate_normal.logpdf(0.4, p[3], p[0]),
+        lambda p: stats.multivariate_normal.logpdf(PLACES, [0.0, 0.0], p[0]),
+        lambda p: stats.multivariate_normal.logpdf(PLACES, [0.0, 0.0], np.stack([p[0], p[2]])),
+    ],
+)
+def test_normal_variables_with_traced_parameters(density):
+    p = np.array([1.2, 0.3, 0.8, -0.2])
+    for target in ("llvm", "numpy"):
+        np.testing.assert_allclose(acc.jacobian(density, target=target)(p), differences(density, p), atol=1e-9)
+    gradient, hessian = (kind(lambda p: np.sum(density(p))) for kind in (acc.gradient, acc.hessian))
+    np.testing.assert_allclose(hessian(p), differences(gradient, p), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::accumulus.errors.NaNWarning")
+def test_a_covariance_that_is_not_positive_definite_gives_nan():
+    density = acc.compile(lambda p: stats.multivariate_normal.logpdf([0.1, 0.2], cov=covariance(p)), check=False)
+    assert np.isnan(density(np.array([1.0, 2.0, 1.0])))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +144,9 @@ def test_several_normal_variables(cov):
         lambda x: stats.gamma.cdf(x, 2.0),
         lambda x: stats.weibull_min.pdf(x, 2.0),
         lambda x: stats.poisson.pmf(3, x),
-        lambda x: stats.multivariate_normal.logpdf([0.1, 0.2], [0.0, 0.0], x * np.eye(2)),
+        lambda x: stats.multivariate_normal.logpdf([0.1, 0.2], [0.0, 0.0], x * np.eye(2), allow_singular=True),
+        lambda x: stats.multivariate_normal.cdf([0.1, 0.2], [0.0, 0.0], x * np.eye(2)),
+        lambda x: stats.multivariate_normal([0.0, 0.0], x * np.eye(2)).cdf([0.1, 0.2]),
     ],
 )
 def test_refusals(function):

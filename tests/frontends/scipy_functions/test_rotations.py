@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from agreement import assert_agrees
-from differences import differentiates
+from differences import differences, differentiates
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -161,9 +161,21 @@ def test_small_angles_against_fifty_digits(angle):
     np.testing.assert_allclose(back, np.eye(3), atol=1e-13)
 
 
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.5]])
+def test_means(weights):
+    def mean(x):
+        return Rotation.from_rotvec(x).mean(weights).as_matrix()
+
+    x = np.array([[0.3, -0.5, 0.2], [0.1, 0.7, 0.4], [-0.2, 0.3, 0.9]])
+    np.testing.assert_allclose(acc.compile(mean)(x), mean(x), atol=1e-14)
+    np.testing.assert_allclose(acc.jacobian(mean)(x), differences(mean, x), atol=1e-9)
+    between = acc.compile(lambda x: Rotation.from_rotvec(np.stack([x, -x / 3.0])).mean().as_rotvec())
+    np.testing.assert_allclose(between(x[0]), x[0] / 3.0, atol=1e-14)  # halfway on the arc
+
+
 def test_refusals_give_a_reason():
-    with pytest.raises(TraceError, match=r"Rotation\.mean .* not recorded"):
-        record(lambda x: Rotation.from_rotvec(x).mean(), [np.ones((2, 3))])
+    with pytest.raises(TraceError, match=r"Rotation\.reduce .* not recorded"):
+        record(lambda x: Rotation.from_rotvec(x).reduce(), [np.ones((2, 3))])
     for f in (
         lambda x: Rotation.from_rotvec(x).as_quat(),
         lambda x: Rotation.from_quat(x).as_quat(),

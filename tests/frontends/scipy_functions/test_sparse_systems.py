@@ -195,7 +195,7 @@ def test_targets_without_scipy_raise(tmp_path):
     [
         lambda u: stored(u) @ stored(u),
         lambda u: stored(u)[0] @ u,
-        lambda u: sp.kron(sp.diags_array(u), sp.eye_array(2)) @ np.ones(2 * N),
+        lambda u: sp.kronsum(sp.diags_array(u), sp.eye_array(2)) @ np.ones(2 * N),
         lambda u: np.sin(stored(u)).toarray(),
         lambda u: sp.csr_array((U, u, u)) @ u,
         lambda u: spla.spsolve(MATRIX * 1j, u),

@@ -37,7 +37,7 @@ FORMATS: Final = ("csr", "csc", "coo", "dia")
 #: Recorded operations of sparse matrices, for messages.
 METHODS: Final = (
     "A @ x, x @ A, A.T, A + B, A - B, A * number, A / number, A.multiply(B), A.sum(axis), A.diagonal(), A.toarray(), "
-    "A.data, changes of format, and spsolve, splu and factorized"
+    "A.data, changes of format, vstack, hstack, block_array, kron, tril, triu, and spsolve, splu and factorized"
 )
 Integers = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ def _of_reals(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @wraps(method)
     def of_any(self: Any, other: Any) -> Any:
         if holds_complex(other):
-            return getattr(ComplexSparse(self, self._with(np.zeros(self.nnz))), method.__name__)(other)
+            return getattr(self.as_complex(), method.__name__)(other)
         return method(self, other)
 
     return of_any
@@ -144,6 +144,15 @@ class SparseEntries(Operand):
 
     def _at(self, rows: Integers, columns: Integers, shape: tuple[int, int]) -> SparseEntries:
         return SparseEntries(self.tape, rows, columns, self.references, shape, self.kind)
+
+    def as_complex(self) -> ComplexSparse:
+        """Return the matrix with imaginary parts of 0."""
+        return ComplexSparse(self, self._with(np.zeros(self.nnz)))
+
+    def where(self, kept: Any) -> SparseEntries:
+        """Return the matrix with only some of the stored entries."""
+        places = self.rows[kept], self.columns[kept]
+        return SparseEntries(self.tape, *places, self.references[kept], self.shape, self.kind)
 
     def summed(self) -> SparseEntries:
         """Return the matrix with entries sorted by rows, and entries at the same position added."""
@@ -526,6 +535,122 @@ def _diags_array(
     dtype: Any = None,
 ) -> Any:
     return _diagonals(tape, "_array", diagonals, offsets, shape, format)
+
+
+@borrows("scipy.sparse", "spdiags")
+def _spdiags(
+    tape: Tape,
+    data: Any,
+    diags: Any,
+    m: Any = None,
+    n: Any = None,
+    format: Any = None,  # noqa: A002
+) -> Any:
+    """Return a matrix from diagonals: each row of `data` is one, indexed by column."""
+    if n is None:
+        m, n = (np.shape(data)[-1],) * 2 if m is None else m
+    return _made(tape, "dia_matrix", (data, np.atleast_1d(concrete(diags))), (m, n)).asformat(format)
+
+
+# Matrices made of others ----------------------------------------------------------------------------------------------
+
+
+def _block(tape: Tape, blocks: Any, format: Any, suffix: str) -> Any:  # noqa: A002
+    """Return the matrix of a nested list of sparse or dense matrices, or None for zeros.
+
+    Raises:
+        ValueError: if their shapes do not fit.
+    """
+    import scipy.sparse
+
+    kind = getattr(scipy.sparse, f"coo{suffix}")
+    grid = [[None if block is None else sparse_of(tape, block, kind) for block in row] for row in blocks]
+    sizes: list[list[int]] = []
+    for axis, lines in enumerate((grid, list(zip(*grid, strict=True)))):
+        lengths = [{block.shape[axis] for block in line if block is not None} for line in lines]
+        if any(len(length) != 1 for length in lengths):
+            raise ValueError(f"blocks have incompatible numbers of {('rows', 'columns')[axis]}: {lengths}")
+        sizes.append([length.pop() for length in lengths])
+    starts = [np.concatenate([[0], np.cumsum(each)]).astype(int) for each in sizes]
+    placed = [
+        (block, starts[0][i], starts[1][j])
+        for i, row in enumerate(grid)
+        for j, block in enumerate(row)
+        if block is not None
+    ]
+    is_complex = any(block.is_complex for block, _, _ in placed)
+
+    def joined(parts: list[SparseEntries]) -> SparseEntries:
+        rows = np.concatenate([part.rows + i for part, (_, i, _) in zip(parts, placed, strict=True)])
+        columns = np.concatenate([part.columns + j for part, (_, _, j) in zip(parts, placed, strict=True)])
+        references = np.concatenate([part.references for part in parts])
+        return SparseEntries(tape, rows, columns, references, (starts[0][-1], starts[1][-1]), kind)
+
+    if not is_complex:
+        return joined([block for block, _, _ in placed]).asformat(format)
+    pairs = [parts_of(tape, block if block.is_complex else block.as_complex()) for block, _, _ in placed]
+    return ComplexSparse(*(joined([pair[k] for pair in pairs]) for k in (0, 1))).asformat(format)
+
+
+def _interface(blocks: Any) -> str:
+    """Return the interface of the result: that of arrays if there is a sparse array among the blocks."""
+    flat = [block for row in blocks for block in row]
+    names = [(block.kind if isinstance(block, SparseEntries) else type(block)).__name__ for block in flat]
+    kinds = [block.re.kind.__name__ for block in flat if isinstance(block, ComplexSparse)]
+    return "_array" if any(name.endswith("_array") for name in names + kinds) else "_matrix"
+
+
+def _on_diagonal(blocks: Any) -> list[list[Any]]:
+    return [[block if i == j else None for j in range(len(blocks))] for i, block in enumerate(blocks)]
+
+
+def _enter_blocks(name: str, arranged: Callable[[Any], Any], makes_array: bool = False) -> None:
+    @borrows("scipy.sparse", name)
+    def record(tape: Tape, blocks: Any, format: Any = None, dtype: Any = None) -> Any:  # noqa: A002
+        grid = arranged(blocks)
+        return _block(tape, grid, format, "_array" if makes_array else _interface(grid))
+
+
+for _name, _arranged in {
+    "bmat": lambda blocks: blocks,
+    "vstack": lambda blocks: [[block] for block in blocks],
+    "hstack": lambda blocks: [blocks],
+    "block_diag": _on_diagonal,
+}.items():
+    _enter_blocks(_name, _arranged)
+_enter_blocks("block_array", lambda blocks: blocks, makes_array=True)
+
+
+@borrows("scipy.sparse", "kron")
+def _kron(tape: Tape, A: Any, B: Any, format: Any = None) -> Any:  # noqa: A002
+    """Return the Kronecker product."""
+    import scipy.sparse
+
+    a, b = (sparse_of(tape, each) for each in (A, B))
+    if a.is_complex or b.is_complex:
+        raise refuse("scipy.sparse.kron is recorded of real matrices. Write it for the real and the imaginary parts.")
+    (m, n), suffix = b.shape, _interface([[A, B]])
+    rows, columns = (
+        (first[:, np.newaxis] * size + second).reshape(-1)
+        for first, size, second in ((a.rows, m, b.rows), (a.columns, n, b.columns))
+    )
+    data: Any = np.outer(a.data, b.data)
+    kind = getattr(scipy.sparse, f"coo{suffix}")
+    shape = (a.shape[0] * m, a.shape[1] * n)
+    return SparseEntries(tape, rows, columns, references_of(tape, data).reshape(-1), shape, kind).asformat(format)
+
+
+def _enter_triangle(name: str, keeps: Callable[[Integers, int], Any]) -> None:
+    @borrows("scipy.sparse", name)
+    def record(tape: Tape, A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: A002
+        stored = sparse_of(tape, A)
+        parts = list(parts_of(tape, stored)) if stored.is_complex else [stored]
+        kept = [part.where(keeps(part.columns - part.rows, int(concrete(k)))).asformat(format) for part in parts]
+        return ComplexSparse(*kept) if stored.is_complex else kept[0]
+
+
+_enter_triangle("tril", lambda offsets, k: offsets <= k)
+_enter_triangle("triu", lambda offsets, k: offsets >= k)
 
 
 # Constant matrices with traced operands -------------------------------------------------------------------------------

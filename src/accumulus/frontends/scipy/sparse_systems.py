@@ -22,7 +22,7 @@ from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant
 from accumulus.frontends.numpy.linalg import systems
 from accumulus.frontends.numpy.operands import NO_REALS, depends, is_sparse
-from accumulus.frontends.numpy.table import OBJECTS, borrows, by_name
+from accumulus.frontends.numpy.table import OBJECTS, borrows, by_name, refuses
 from accumulus.frontends.scipy.sparse_matrices import SparseEntries, sparse_of
 from accumulus.tape.program import MOST_UNROLLED_SYSTEM
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
@@ -172,4 +172,20 @@ def _spilu(tape: Tape, A: Any, **options: Any) -> Any:
     )
 
 
+refuses(
+    "scipy.sparse.linalg",
+    "it is an iteration. Write spsolve, splu or factorized, which are exact, or np.linalg.solve of A.toarray().",
+    *("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "gcrotmk", "minres", "qmr", "tfqmr"),
+)
+refuses(
+    "scipy.sparse.linalg",
+    "it is an iteration. Write np.linalg.lstsq of A.toarray(), or spsolve of A.T @ A.",
+    *("lsqr", "lsmr"),
+)
+refuses(
+    "scipy.sparse.linalg",
+    "it is an iteration. Write np.linalg.eigvalsh, eigh or svd of A.toarray(), which LAPACK decomposes.",
+    *("eigs", "eigsh", "lobpcg", "svds"),
+)
+refuses("scipy.sparse.linalg", "write the function of A.toarray(), whose zeros cost nothing.", *("expm", "inv", "norm"))
 OBJECTS["scipy.sparse.linalg", "SuperLU"] = lambda factors: Factors(None, factors)

@@ -194,10 +194,18 @@ class TracedRotation(Operand):
         if hasattr(sys.modules[MODULE].Rotation, name) and not name.startswith("_"):
             raise refuse(
                 f"Rotation.{name} of values that depend on the function's arguments is not recorded. from_quat, "
-                "from_matrix, from_rotvec, from_euler, from_mrp, the same with as_, apply, products, powers, inv and "
-                "magnitude are."
+                "from_matrix, from_rotvec, from_euler, from_mrp, the same with as_, apply, products, powers, inv, mean "
+                "and magnitude are."
             )
         raise AttributeError(f"TracedRotation has no attribute {name!r}")
+
+    def mean(self, weights: Any = None) -> TracedRotation:
+        """Return the mean of all rotations, the last eigenvector of the sum of q·qᵀ, as in SciPy."""
+        if self.single:
+            raise ValueError("Mean of a single rotation is not defined: pass an array of rotations.")
+        rows = self.quaternions.reshape((-1, 4))
+        weighted = rows if weights is None else rows * np.reshape(as_array(self.tape, weights), (-1, 1))
+        return self._like(np.linalg.eigh(weighted.T @ rows)[1][:, -1])
 
     def _like(self, quaternions: Any) -> TracedRotation:
         return TracedRotation(self.tape, quaternions)

@@ -19,7 +19,7 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.elementwise import apply, apply_elementwise, composed, near_zero, of_special, operation
 from accumulus.frontends.numpy.operands import concrete, depends
-from accumulus.frontends.numpy.table import borrows
+from accumulus.frontends.numpy.table import borrows, refuses
 from accumulus.tape.tape import Tape
 
 
@@ -279,27 +279,85 @@ for _method in ("pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"):
     _refuse("rv_discrete", _method)
 
 
-def _log_density_of_many(tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1) -> Any:
-    """Return the logarithm of a multivariate normal density, for a constant covariance of full rank."""
-    if depends(cov):
+def _log_density_of_many(
+    tape: Tape, self: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False
+) -> Any:
+    """Return the logarithm of a multivariate normal density, for a covariance of full rank.
+
+    NaN for a traced covariance that is not positive definite, of which the lower triangle is read.
+    """
+    if allow_singular:
         raise refuse(
-            "scipy.stats.multivariate_normal with a covariance that depends on the function's arguments is not "
-            "recorded: write it with np.linalg.slogdet and np.linalg.solve."
+            "scipy.stats.multivariate_normal(…, allow_singular=True) is not recorded: the rank depends on values. Add "
+            "a small multiple of the identity to the covariance."
         )
+    cov = getattr(cov, "covariance", cov)
     x = as_array(tape, x)
     mean = as_array(tape, 0.0 if mean is None else mean)
     size = max(mean.shape[-1] if mean.ndim else 1, np.shape(cov)[-1] if np.ndim(cov) else 1)
-    matrix = np.asarray(concrete(cov), float)
-    matrix = matrix * np.eye(size) if matrix.ndim == 0 else np.diag(matrix) if matrix.ndim == 1 else matrix
     if size == 1 and (not x.ndim or x.shape[-1] != 1):
         x = x[..., np.newaxis]
-    factor = np.linalg.inv(np.linalg.cholesky(matrix))
-    white = (x - mean) @ factor.T
-    log_determinant = -2.0 * float(np.sum(np.log(np.diag(factor))))
-    return -0.5 * (np.sum(white * white, axis=-1) + log_determinant) - size * _HALF_LOG_TWO_PI
+    matrix = as_array(tape, cov) if depends(cov) else np.asarray(concrete(cov), float)
+    matrix = matrix * np.eye(size) if matrix.ndim == 0 else np.diag(matrix) if matrix.ndim == 1 else matrix
+    factor = np.linalg.cholesky(matrix)
+    apart = x - mean
+    if depends(cov):
+        columns = np.linalg.solve(factor, apart.reshape((-1, size)).T)
+        squares = np.sum(columns * columns, axis=0).reshape(apart.shape[:-1])
+    else:
+        white = apart @ np.linalg.inv(factor).T
+        squares = np.sum(white * white, axis=-1)
+    log_determinant = 2.0 * np.sum(np.log(np.diagonal(factor)))
+    return -0.5 * (squares + log_determinant) - size * _HALF_LOG_TWO_PI
 
 
 borrows("scipy.stats", "multivariate_normal.logpdf")(_log_density_of_many)
 borrows("scipy.stats", "multivariate_normal.pdf")(
-    lambda tape, self, x, mean=None, cov=1: np.exp(_log_density_of_many(tape, self, x, mean, cov))
+    lambda tape, self, x, mean=None, cov=1, allow_singular=False: np.exp(
+        _log_density_of_many(tape, self, x, mean, cov, allow_singular)
+    )
+)
+
+
+class _FrozenNormal:
+    """A multivariate normal distribution with traced parameters; stands for SciPy's frozen one."""
+
+    def __init__(self, distribution: Any, mean: Any, cov: Any, allow_singular: bool) -> None:
+        self.mean, self.cov = mean, cov
+        self._distribution, self._parameters = distribution, (mean, cov, allow_singular)
+
+    def logpdf(self, x: Any) -> Any:
+        """Return the logarithm of the density."""
+        return self._distribution.logpdf(x, *self._parameters)
+
+    def pdf(self, x: Any) -> Any:
+        """Return the density."""
+        return self._distribution.pdf(x, *self._parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise refuse(
+            f"scipy.stats.multivariate_normal(…).{name} of traced parameters is not recorded: logpdf and pdf are."
+        )
+
+
+@borrows("scipy.stats", "multivariate_normal.__call__")
+def _frozen(
+    tape: Tape, self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, seed: Any = None
+) -> _FrozenNormal:
+    """Return the distribution with traced parameters."""
+    return _FrozenNormal(self, mean, cov, allow_singular)
+
+
+refuses(
+    "scipy.stats",
+    "logpdf and pdf are.",
+    *(f"multivariate_normal.{name}" for name in ("cdf", "logcdf", "rvs", "entropy")),
+)
+borrows("scipy.stats._multivariate", "multivariate_normal_frozen.logpdf")(
+    lambda tape, self, x: self._dist.logpdf(x, self.mean, self.cov)
+)
+borrows("scipy.stats._multivariate", "multivariate_normal_frozen.pdf")(
+    lambda tape, self, x: self._dist.pdf(x, self.mean, self.cov)
 )
