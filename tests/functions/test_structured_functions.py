@@ -43,6 +43,9 @@ EXCEPTIONS = {
     "np.linalg.matrix_rank": "whole numbers",
     "scipy.linalg.cho_factor": "with cho_solve",
     "scipy.linalg.lu_factor": "with lu_solve",
+    **dict.fromkeys(("scipy.linalg.companion", "scipy.linalg.khatri_rao"), "move and multiply entries"),
+    **dict.fromkeys(("scipy.linalg.matmul_toeplitz", "scipy.linalg.solve_toeplitz"), "with toeplitz"),
+    "scipy.linalg.eigvalsh_tridiagonal": "with eigvalsh",
     **{
         f"scipy.linalg.{name}": "functions of matrices: tests/frontends/scipy_functions/test_matrix_functions.py"
         for name in (

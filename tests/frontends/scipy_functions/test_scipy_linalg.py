@@ -96,6 +96,14 @@ CASES = {
         ),
         A,
     ),
+    "structured matrices": (
+        lambda a: (
+            *(scipy.linalg.companion(a[0]), scipy.linalg.khatri_rao(a, a[:2])),
+            *(scipy.linalg.matmul_toeplitz((a[0], a[1]), a), scipy.linalg.solve_toeplitz(a[0], a[1])),
+            scipy.linalg.eigvalsh_tridiagonal(a[0], a[1, 1:]),
+        ),
+        POSITIVE,
+    ),
     "expm of a large matrix": (lambda a: scipy.linalg.expm(-3.0 * a), POSITIVE[:3, :3]),
     "expm of a stack": (lambda a: scipy.linalg.expm(a[:, :2, :2]), PAIR / 4.0),
     "polar": (

@@ -518,6 +518,24 @@ def _circulant(tape: Tape, c: Any) -> Any:
     return column[places % len(column)]
 
 
+def _tridiagonal(d: Any, e: Any) -> Any:
+    return np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
+
+
+def _toeplitz_of(tape: Tape, c_or_cr: Any) -> Any:
+    return _toeplitz(tape, *c_or_cr) if isinstance(c_or_cr, tuple) else _toeplitz(tape, c_or_cr)
+
+
+for _name, _record in dict[str, Callable[..., Any]](
+    companion=lambda tape, a: np.concatenate([(-a[1:] / a[0])[np.newaxis], np.eye(len(a) - 2, len(a) - 1)]),
+    eigvalsh_tridiagonal=lambda tape, d, e: np.linalg.eigvalsh(_tridiagonal(as_array(tape, d), as_array(tape, e))),
+    khatri_rao=lambda tape, a, b: np.einsum("ij,kj->ikj", a, b).reshape((-1, np.shape(a)[1])),
+    matmul_toeplitz=lambda tape, c_or_cr, x: _toeplitz_of(tape, c_or_cr) @ as_array(tape, x),
+    solve_toeplitz=lambda tape, c_or_cr, b: systems.solve(tape, _toeplitz_of(tape, c_or_cr), b),
+).items():
+    _records(_name)(_record)
+
+
 # Functions that are not recorded -------------------------------------------------------------------------------------
 
 
