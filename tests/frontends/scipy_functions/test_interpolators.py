@@ -90,6 +90,12 @@ OF_VALUES = {
         lambda y: interp1d(KNOTS, y, bounds_error=False, fill_value=(y[0], y[-1]))(OUTSIDE),
         VALUES,
     ),
+    "interp1d, steps": (
+        lambda y: [
+            interp1d(KNOTS, y, kind, fill_value="extrapolate")([k]) for kind, k in (("previous", 9), ("next", -1))
+        ],
+        VALUES,
+    ),
     "interp1d, extrapolated": (lambda y: interp1d(KNOTS, y, fill_value="extrapolate")(OUTSIDE), VALUES),
     "interp1d, unsorted": (lambda y: interp1d(KNOTS[::-1], y)(INSIDE), VALUES),
     "interp1d, rows": (lambda y: interp1d(GRID[1], y, "cubic")([0.4, 2.2]), TABLE),
@@ -165,6 +171,9 @@ def test_traced_knots_that_do_not_ascend_are_nan():
         function = acc.compile(lambda x, kind=kind: kind(x, VALUES)(INSIDE), check=False)
         assert np.isfinite(function(KNOTS)).all()
         assert np.isnan(function(KNOTS[[0, 2, 1, 3, 4, 5]])).all()
+    periodic = acc.compile(lambda y: CubicSpline(KNOTS, y, bc_type="periodic")(INSIDE), check=False)
+    assert np.isnan(periodic(VALUES)).all()
+    assert np.isfinite(periodic(np.append(VALUES[:5], VALUES[0]))).all()
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def _cubic_spline(
     _initialised(self, "CubicSpline", *_numbers(x, y), axis=axis, bc_type=plain, extrapolate=extrapolate)
     knots, values = _data(tape, x, y, axis)
     ends = [bc_type] * 2 if isinstance(bc_type, str) else list(bc_type)
+    if bc_type == "periodic":  # SciPy raises for other values
+        values = np.where(np.all(abs(values[0] - values[-1]) <= 1e-15 * (1.0 + abs(values[-1]))), values, np.nan)
     _hermite(tape, self, knots, values, _slopes(tape, knots, values, ends))
 
 
@@ -305,6 +307,8 @@ def _interp1d(
     self.x, self.y = knots, np.moveaxis(values, 0, self.axis)
     if depends(fill_value):
         self._fill_value_orig = fill_value
+    elif isinstance(fill_value, str) and kind in ("previous", "next"):
+        self._fill_value_orig = (np.nan, values[-1]) if kind == "previous" else (values[0], np.nan)
 
 
 def _spline_of(knots: Any, unit: Any, k: int) -> Any:
