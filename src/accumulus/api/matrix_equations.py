@@ -164,10 +164,11 @@ def _real(name: str, result: Any) -> Floats:
     return real
 
 
-#: Nodes and weights on (0, 1) of Gauss's quadrature of log(1 + Y) = ∫ Y·(1 + t·Y)⁻¹ dt. It is Padé's approximant of
-#: degree 8, which is exact to double precision for 1-norms of Y up to 0.35.
+#: Nodes and weights on (0, 1) of Gauss's quadrature of log(1 + Y) = ∫ Y·(1 + t·Y)⁻¹ dt, which is Padé's approximant of
+#: degree 8.
 _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(8)[k] / 2.0 + shift for k, shift in ((0, 0.5), (1, 0.0)))
-RADIUS: Final = 0.35
+#: Maximum 1-norm of Y. The approximant is exact to double precision up to it; a smaller one takes more square roots.
+NEAR_ONE: Final = 0.35
 #: Maximum number of square roots: a matrix of doubles that needs more is singular.
 MOST_SQUARE_ROOTS: Final = 60
 
@@ -182,7 +183,7 @@ def logarithms(matrices: Any) -> Any:
     identity, count = np.eye(matrices.shape[-1]), 0
     with np.errstate(all="ignore"), catch_warnings():
         simplefilter("ignore")
-        while not np.abs(matrices - identity).sum(axis=-2).max() < RADIUS:
+        while not np.abs(matrices - identity).sum(axis=-2).max() < NEAR_ONE:
             if count == MOST_SQUARE_ROOTS or not np.isfinite(matrices).all():
                 return np.full(matrices.shape, np.nan)
             matrices, count = sqrtm(matrices), count + 1
