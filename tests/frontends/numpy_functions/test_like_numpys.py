@@ -153,6 +153,21 @@ def test_a_number_has_no_entries(index):
     record(function, [VECTOR], check=True, decides=True)
 
 
+def test_results_of_shape_nothing_can_be_changed():
+    def function(x):
+        value = np.where(x[0] > 0.4, x[0] - x[1], x[1])
+        same = value
+        value[np.asarray(value < 0.3)] += 1.0
+        value[...] *= 2.0
+        other = np.select([x[2] > 0.0], [x[2]])
+        other[()] = other**2
+        return value + same * other
+
+    for x in (VECTOR, OTHER):
+        recording = record(function, [x], check=True, decides=True)
+        assert recording.result_shapes == ((),)
+
+
 def test_a_number_is_not_iterable():
     def function(x):
         number = x[0] * 2.0

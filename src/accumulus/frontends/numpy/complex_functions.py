@@ -262,7 +262,7 @@ def _enter_writing(function: Callable[..., Any], source: int) -> None:
             function(part, *arguments[1:source], source_part, *arguments[source + 1 :], **keywords)
 
 
-for _writing, _source in ((np.copyto, 1), (np.put, 2), (np.fill_diagonal, 1)):
+for _writing, _source in ((np.copyto, 1), (np.put, 2), (np.fill_diagonal, 1), (np.place, 2), (np.putmask, 2)):
     _enter_writing(_writing, _source)
 
 

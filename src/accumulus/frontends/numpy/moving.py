@@ -195,18 +195,16 @@ def _put(tape: Tape, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
 
 
 def _enter_mask(function: Callable[..., Any]) -> None:
-    """Register a function that writes values where a constant mask holds, or a single value where a traced one does."""
+    """Register a function that writes where a mask holds; a traced mask is decided, unless one value is written."""
 
     @implements(function, constants=True)
     def record(tape: Tape, arr: Any, mask: Any, vals: Any) -> None:
         if not isinstance(arr, TracedArray):
             raise refuse(FILLING)
-        if depends(mask):
-            if references_of(tape, vals).size != 1:
-                raise refuse(f"{function_name(function)} through a traced condition can write only a single value.")
+        if depends(mask) and references_of(tape, vals).size == 1:
             arr[...] = np.where(mask, np.reshape(vals, ()), arr)
             return
-        function(_written(arr), concrete(mask), references_of(tape, vals, arr.boolean))
+        function(_written(arr), arr.constant_index(mask), references_of(tape, vals, arr.boolean))
 
 
 _enter_mask(np.place)

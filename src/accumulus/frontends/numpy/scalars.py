@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE, no_decision, no_number, refuse
-from accumulus.frontends.decisions import truth, whole
+from accumulus.frontends.decisions import UnmergeableError, truth, whole
 from accumulus.frontends.inner import InnerTape
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, of_kind
 from accumulus.frontends.numpy.table import PROTOCOLS, columns
@@ -212,6 +212,18 @@ class _Scalar(Number):
     def dtype(self) -> np.dtype[Any]:
         """NumPy's data type: float64 or bool."""
         return np.dtype(bool if self.boolean else float)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Change the number, which stands for an array of shape () that NumPy's function would have returned.
+
+        Raises:
+            UnmergeableError: in a branch, which does not log the change.
+        """
+        if ACTIVE.merging:
+            raise UnmergeableError
+        array = self.as_array()
+        array[index] = value
+        self.reference = int(array.references[()])
 
     @property
     def real(self) -> Any:
