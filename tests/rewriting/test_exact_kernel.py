@@ -6,6 +6,7 @@ the laws of the table of operations (`check_laws`), or by expressions that are d
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Mapping
@@ -744,6 +745,8 @@ def check_independence() -> None:
             continue
         if row.arity == 1:
             tape.outputs += [tape.apply_code(row.code, [a]) for a in arguments if a >= 0]
+        elif row.arity == 3:
+            tape.outputs += [tape.apply_code(row.code, each) for each in itertools.permutations(range(3))]
         else:
             pairs = [(x, y) for x in arguments for y in arguments if x < y or not row.commutative]
             tape.outputs += [tape.apply_code(row.code, pair) for pair in pairs if pair[0] != pair[1]]
@@ -1007,8 +1010,12 @@ MUTANTS = {
         "if arity > 1 and (c < a or (c == a and d < b)):\n            a, b, c, d",
     ),
     "functions exist without an argument": (
-        "    if a < 0 or c < 0:\n        _put(state, at, UNDEFINED, 0)\n        return\n    result = _known(",
-        "    if a < 0:\n        _put(state, at, UNDEFINED, 0)\n        return\n    result = _known(",
+        "    if a < 0 or c < 0 or (arity > 2",
+        "    if a < 0 or (arity > 2",
+    ),
+    "functions ignore their third argument": (
+        "    if arity > 2:\n        c, d = _chance(",
+        "    if arity > 3:\n        c, d = _chance(",
     ),
     "differences are sums": (
         "_put(state, at, difference(a, c, prime), difference(b, d, prime))\n    elif code == MULTIPLY",

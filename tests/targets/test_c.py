@@ -32,7 +32,7 @@ def polynomial():
 
 def test_special_functions_are_those_of_llvm():
     tape = Tape(1)
-    rows = [row for row in OPERATIONS if row.special]
+    rows = [row for row in OPERATIONS if row.special and not row.is_scipys]
     tape.outputs = [tape.apply(row.name, *([tape.constant(3.0)] * (row.arity - 1)), 0) for row in rows]
     X = np.array([0.03, 0.4, 0.9, 1.5, 2.5, 5.5, 9.0, 20.0, np.inf, np.nan, -0.3, -2.5, 0.0])[:, None]
     for dtype, tolerance in (("float64", 1e-13), ("float32", 1e-5)):

@@ -57,7 +57,7 @@ def test_every_operation_that_jax_has():
     expected = compile_tape(tape, whole(len(names)), "numpy").batch(X)[0]
     for k, name in enumerate(names):
         np.testing.assert_allclose(actual[:, k], expected[:, k], rtol=1e-9, atol=1e-12, err_msg=name)
-    assert len(refused) < 16
+    assert sum(not BY_NAME[name].is_scipys for name in refused) < 16
     with pytest.raises(CompileError, match="JAX has no j0"):
         emit_source(_of("j0"), whole(1), "jax")
 

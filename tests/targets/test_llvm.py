@@ -547,7 +547,9 @@ def test_every_row_of_the_table_can_be_compiled_without_a_vector_library(monkeyp
     monkeypatch.setattr(instructions, "vector_symbol", lambda *_: None)
     monkeypatch.setattr(instructions, "VECTOR_FUNCTIONS", {})
     tape = Tape(2)
-    rows = [row for row in OPERATIONS if row.llvm.startswith("@") and "order" not in row.arguments]
+    rows = [
+        row for row in OPERATIONS if row.llvm.startswith("@") and "order" not in row.arguments and not row.is_scipys
+    ]
     tape.outputs = [tape.apply(row.name, *range(row.arity)) for row in rows]
     X = np.random.default_rng(0).uniform(0.1, 0.9, (7, 2))
     kernel = LLVMKernel(Unit(tape, whole(len(rows))), variant=base("float64"))

@@ -7,7 +7,8 @@ tests read it from here.
 Partial derivatives are written over ``x, y, z`` (the arguments) and ``v`` (the value that the operation already
 computed), with operators, comparisons, the names of other rows and ``over_x(series, v)``, v/x by its power series near 0 (see
 `accumulus.tape.partials`); `accumulus.tape.partials` compiles them. ``None``
-is a derivative that is zero wherever it exists. At non-smooth points the values are those of JAX: half a unit for each argument of
+is a derivative that is zero wherever it exists, and ``"?"`` one for which there is no formula. Functions that only
+SciPy computes have their rows in `accumulus.tape.scipy_rows`. At non-smooth points the values are those of JAX: half a unit for each argument of
 a tied maximum or minimum, +1 for abs at 0, 0 for sign, floor and ceil at their jumps. At its jumps fmod has those of
 its value there: with n the whole number for which it is x - n·y, they are 1 and -n.
 
@@ -27,6 +28,8 @@ from functools import cache
 from typing import Any, Final, Literal
 
 import numpy as np
+
+from accumulus.tape.scipy_rows import ROWS
 
 #: An order is a number that has to be constant, such as that of a Bessel function: no derivative by it is known.
 Kind = Literal["real", "boolean", "order"]
@@ -55,7 +58,7 @@ class Operation:
     `numpy` is a source template over `{0}`, `{1}`, `{2}`, with the names ``np`` and ``special`` (SciPy's) in scope, and
     those of `helpers`; `jax` is the same with ``jnp``, and empty if JAX does not have the operation.
     `llvm` is an instruction (``fadd``), a comparison (``fcmp olt``), an intrinsic (``llvm.sqrt``), a function of the
-    C library (``@sin``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
+    C library (``@sin``) or of SciPy (``@scipy.ellipk``), or ``select``, ``sign``, ``not``, ``attach`` which the back end
     writes out.
     `c` is a template of C, with the numbers ``{zero}`` and ``{one}``, or the name of a function; empty if C99 has none.
     `glibc` is the version, as C's preprocessor compares it, that first has the function for vectors.
@@ -106,6 +109,11 @@ class Operation:
     def arity(self) -> int:
         """The number of arguments."""
         return len(self.arguments)
+
+    @property
+    def is_scipys(self) -> bool:
+        """True if only SciPy has the function: no language but NumPy's and machine code of this process."""
+        return self.llvm.startswith("@scipy.")
 
     @property
     def kind(self) -> str:
@@ -321,6 +329,15 @@ def _rows() -> list[Operation]:
     row("ierfcx", "_ierfcx({0}, {1})", "@ierfcx", (None, "-(2 * (x + 1)) * ierfcx(x + 1, y)"), ORDERS, (-25.0, 1e9),
         arguments=("order", "real"), zero_signs="lost", special=True, largest_order=12, c="ierfcx", time=450)
     # fmt: on
+    for name, written, domain, function, result, columns in ROWS:
+        if result in ("re", "im"):
+            text = f"special.{function}(_complex({{0}}, {{1}})).{'real' if result == 're' else 'imag'}"
+        else:
+            text = f"special.{function}({', '.join(f'{{{k}}}' for k in range(len(written)))})"
+            text += "" if result is None else f"[{result}]"
+        usual = {"special": True, "c": "", "time": 6000, "latency": 300}
+        called = f"@scipy.{function}" + ("" if result is None else f".{result}")
+        row(name, text, called, written, *domain, **(usual | columns))
     return rows
 
 
@@ -359,7 +376,14 @@ def _ierfcx(n, x):
         left = np.where(n < k, left, now)
     return np.where(x < 0.0, left, right)
 """
-_ALL: Final = {"_ierfcx(": _IERFCX}
+_COMPLEX: Final = """\
+def _complex(x, y):
+    \"\"\"x + iy; a zero y has no sign.\"\"\"
+    z = np.empty(np.broadcast(x, y).shape, np.result_type(x, y, np.complex64))
+    z.real, z.imag = x, y + 0.0
+    return z
+"""
+_ALL: Final = {"_ierfcx(": _IERFCX, "_complex(": _COMPLEX}
 
 
 def helpers(text: str) -> list[str]:

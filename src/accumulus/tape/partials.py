@@ -12,12 +12,15 @@ has as many terms as its first six derivatives need at the radius. No branch dep
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from accumulus.errors import TraceError
 from accumulus.tape.operations import BY_NAME, CONSTANTS, INFINITY, OPERATIONS
+from accumulus.tape.scipy_rows import MACROS, UNKNOWN
+from accumulus.tape.special_partials import elliprd_slope, faddeeva_tail, gammainc_slope  # noqa: F401  # called by expressions
 
 if TYPE_CHECKING:
     from accumulus.tape.tape import Tape
@@ -36,7 +39,7 @@ _BINARY: Final[dict[type, str]] = {
     ast.LtE: "less_equal",
     ast.Eq: "equal",
 }
-_ARGUMENTS: Final = ("x", "y", "z")
+_ARGUMENTS: Final = ("x", "y", "z", "w")
 #: Codes of operations with a largest supported order.
 _LIMITED: Final = tuple(row.code for row in OPERATIONS if row.largest_order < INFINITY)
 #: |x| from which on derivatives of a quotient by x use the closed form. A larger radius takes more terms of the series
@@ -86,21 +89,39 @@ def check_orders(tape: Tape, first: int = 0) -> None:
 def _writers(code: int) -> tuple[Writer | None, ...]:
     row = OPERATIONS[code]
     return tuple(
-        _unknown if kind == "order" else None if text is None else _compile(text)
-        for kind, text in zip(row.arguments, row.partials, strict=True)
+        functools.partial(_unknown, position)
+        if kind == "order" or text == UNKNOWN
+        else None
+        if text is None
+        else _compile(text)
+        for position, (kind, text) in enumerate(zip(row.arguments, row.partials, strict=True))
     )
 
 
-def _unknown(tape: Tape, arguments: tuple[int, ...], reference: int) -> int:
+def _unknown(position: int, tape: Tape, arguments: tuple[int, ...], reference: int) -> int:
+    row = tape.operation(reference)
+    if row.arguments[position] == "order":
+        raise TraceError(
+            f"The derivative of {row.name} with respect to its first argument, the order, is "
+            "unknown: the order has to be a constant. Write the number, or make the argument static (static_argnums)."
+        )
+    which = ("first", "second", "third")[position]
     raise TraceError(
-        f"The derivative of {tape.operation(reference).name} with respect to its first argument, the order, is "
-        "unknown: the order has to be a constant. Write the number, or make the argument static (static_argnums)."
+        f"There is no formula for the derivative of {row.numpy.partition('(')[0].replace('special', 'scipy.special')} "
+        f"with respect to its {which} argument. Differentiate with respect to others (argnums), make that argument a "
+        "constant, or give a derivative by acc.custom."
     )
 
 
 def _compile(text: str) -> Writer:
     source = _source(ast.parse(text, mode="eval").body)
-    return eval(f"lambda t, a, v: {source}", {"__name__": __name__, "over_x": _over_x})  # type: ignore[no-any-return]  # from the table
+    return eval(f"lambda t, a, v: {source}", globals())  # type: ignore[no-any-return]  # from the table
+
+
+@cache
+def macro(name: str) -> Writer:
+    """Return the function that records a formula of `MACROS`; the value that it takes is unused."""
+    return _compile(MACROS[name])
 
 
 def _source(node: ast.expr) -> str:
@@ -123,7 +144,22 @@ def _source(node: ast.expr) -> str:
             return _call(_BINARY[type(operator)], left, right)
         case ast.Call(func=ast.Name(id="over_x"), args=[ast.Constant(value=str(name)), *arguments]):
             assert name in SERIES, f"no series of {name}"
-            return f"over_x(t, a[0], {name!r}, {', '.join(map(_source, arguments))})"
+            return f"_over(t, {name!r}, a[0], {_RADIUS}, {', '.join(map(_source, arguments))})"
+        case ast.Call(func=ast.Name(id="quotient"), args=[ast.Constant(value=str(name)), variable, radius, *arguments]):
+            assert name in SERIES, f"no series of {name}"
+            written = ", ".join(map(_source, arguments))
+            return f"_over(t, {name!r}, {_source(variable)}, {float(ast.literal_eval(radius))!r}, {written})"
+        case ast.Call(func=ast.Name(id="gammainc_slope"), args=arguments):
+            density = "lambda shape, x: macro('gamma_density')(t, (shape, x), 0)"
+            return f"gammainc_slope(t, {', '.join(map(_source, arguments))}, {density})"
+        case ast.Call(func=ast.Name(id="elliprd_slope"), args=[ast.Constant(value=position)]):
+            return f"elliprd_slope(t, a, {position!r}, partial)"
+        case ast.Call(
+            func=ast.Name(id="faddeeva_tail"), args=[mask, x, y, ast.Constant(value=n), ast.Constant(value=part)]
+        ):
+            return f"faddeeva_tail(t, {', '.join(map(_source, (mask, x, y)))}, {n!r}, {part!r})"
+        case ast.Call(func=ast.Name(id=name), args=arguments) if name in MACROS:
+            return f"macro({name!r})(t, ({', '.join(map(_source, arguments))},), 0)"
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return _call(name, *arguments)
     raise AssertionError(f"not an expression of the table: {ast.unparse(node)}")
@@ -134,13 +170,13 @@ def _call(name: str, *arguments: ast.expr) -> str:
     return f"t.apply({name!r}, {', '.join(map(_source, arguments))})"
 
 
-def _over_x(tape: Tape, x: int, series: str, numerator: int, factor: int | None = None) -> int:
-    """Return numerator/x, near 0 as an even power series, times a factor that the numerator has."""
+def _over(tape: Tape, series: str, x: int, radius: float, numerator: int, factor: int | None = None) -> int:
+    """Return numerator/x, for |x| < radius as an even power series, times a factor that the numerator has."""
 
     def closed(near: int) -> int:
-        return tape.divide(numerator, tape.select(near, tape.constant(_RADIUS), x))
+        return tape.divide(numerator, tape.select(near, tape.constant(radius), x))
 
-    return removable(tape, x, SERIES[series], closed, _RADIUS, even=True, factor=factor)
+    return removable(tape, x, SERIES[series], closed, radius, even=True, factor=factor)
 
 
 # Quotients that are 0/0 at a point -----------------------------------------------------------------------------------
@@ -157,6 +193,11 @@ SERIES: Final[dict[str, Callable[[int], float]]] = {
     "atanh(x)/x": lambda k: 1.0 / (2 * k + 1),
     "j1(x)/x": lambda k: 0.5 * (-0.25) ** k / (factorial(k) * factorial(k + 1)),
     "i1(x)/x": lambda k: 0.5 * 0.25**k / (factorial(k) * factorial(k + 1)),
+    "sinh(x)/x": lambda k: 1.0 / factorial(2 * k + 1),
+    "(1-j0(x))/x²": lambda k: 0.25 * (-0.25) ** k / factorial(k + 1) ** 2,
+    "(i0(x)-1)/x²": lambda k: 0.25 * 0.25**k / factorial(k + 1) ** 2,
+    "berp(x)/x³": lambda k: -0.25 * (k + 1) * (-0.0625) ** k / factorial(2 * k + 2) ** 2,
+    "beip(x)/x": lambda k: (k + 0.5) * (-0.0625) ** k / factorial(2 * k + 1) ** 2,
     "spherical_jn(1, x)/x": lambda k: (-0.5) ** k / (factorial(k) * prod(range(3, 2 * k + 4, 2))),
     "spherical_jn(2, x)/x²": lambda k: (-0.5) ** k / (factorial(k) * prod(range(3, 2 * k + 6, 2))),
 }

@@ -61,6 +61,7 @@ _COMMUTATIVE: Final = tuple(operation.commutative for operation in OPERATIONS)
 _PARITY: Final = tuple(operation.parity for operation in OPERATIONS)
 #: The parity that also holds for signs of zeros: sign(x) is 0 for either zero.
 _SIGNED_PARITY: Final = tuple(None if operation.jumps else operation.parity for operation in OPERATIONS)
+_TERNARY: Final = frozenset(operation.code for operation in OPERATIONS if operation.arity == 3)
 _BOOLEAN: Final = tuple(operation.result == "boolean" for operation in OPERATIONS)
 
 
@@ -157,8 +158,8 @@ class Tape:
         tape.codes = bytearray(rows[:, 0].astype(np.uint8).tobytes())
         tape.first, tape.second = (array("i", rows[:, k].astype(np.intc).tobytes()) for k in (1, 2))
         tape.third = {}
-        if SELECT in tape.codes:
-            chosen = np.flatnonzero(rows[:, 0] == SELECT)
+        if not _TERNARY.isdisjoint(tape.codes):
+            chosen = np.flatnonzero(_ARITY[rows[:, 0]] == 3)
             tape.third = dict(zip(chosen.tolist(), rows[chosen, 3].tolist(), strict=True))
         tape.constants, tape.outputs, tape.folding = list(constants), list(outputs), None
         return tape
@@ -179,10 +180,10 @@ class Tape:
             for reference, code, a, b in zip(
                 range(inputs, len(codes)), codes[inputs:], first[inputs:], second[inputs:], strict=True
             )
-            if code != SELECT
+            if code not in _TERNARY
         }
         for reference, c in self.third.items():
-            references[_select_key(first[reference], second[reference], c)] = reference
+            references[_ternary_key(codes[reference], first[reference], second[reference], c)] = reference
         return references
 
     # Reading ---------------------------------------------------------------------------------------------------
@@ -476,12 +477,7 @@ class Tape:
             return a if self.constants[-1 - condition] else b
         if a == b:
             return a
-        key = _select_key(condition, a, b)
-        reference = self._operation_references.get(key)
-        if reference is None:
-            reference = self._append(key, SELECT, condition, a)
-            self.third[reference] = b
-        return reference
+        return self._ternary(SELECT, condition, a, b)
 
     def logical_not(self, a: int) -> int:
         """Return not a; the negation of "equal" is "not_equal", also for NaN."""
@@ -554,6 +550,8 @@ class Tape:
             self.folded_zero_signs |= OPERATIONS[code].zero_signs == "seen"
             # NumPy's numbers, since Python's raise an error where IEEE 754 gives infinity or NaN
             return self.constant(OPERATIONS[code].evaluate(*(np.float64(self.value_of(a)) for a in arguments)))
+        if len(arguments) == 3:
+            return self._ternary(code, *arguments)
         a = arguments[0]
         b = arguments[1] if len(arguments) > 1 else 0
         parity = (_SIGNED_PARITY if self.signed_zeros else _PARITY)[code]
@@ -568,6 +566,14 @@ class Tape:
         key = ((a << 32) + b << 8) | code
         reference = self._operation_references.get(key)
         return self._append(key, code, a, b) if reference is None else reference
+
+    def _ternary(self, code: int, a: int, b: int, c: int) -> int:
+        key = _ternary_key(code, a, b, c)
+        reference = self._operation_references.get(key)
+        if reference is None:
+            reference = self._append(key, code, a, b)
+            self.third[reference] = c
+        return reference
 
     def _append(self, key: int, code: int, a: int, b: int) -> int:
         reference = len(self.codes)
@@ -621,9 +627,9 @@ def _key(value: float) -> float | str:
     return str(value) if value == 0.0 or math.isnan(value) else value
 
 
-def _select_key(condition: int, a: int, b: int) -> int:
-    """Return the key of a selection."""
-    return (((b << 32) + condition << 32) + a << 8) | SELECT
+def _ternary_key(code: int, a: int, b: int, c: int) -> int:
+    """Return the key of an operation with three arguments."""
+    return (((c << 32) + a << 32) + b << 8) | code
 
 
 #: Simplifying methods, by code; None for operations that only fold constants.

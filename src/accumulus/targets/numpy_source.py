@@ -143,7 +143,7 @@ def _commented(line: str, comment: str) -> str:
 
 def _named(requested: Sequence[str], shapes: Sequence[Shape], taken: set[str]) -> tuple[list[str], list[str]]:
     """Return distinct names of parameters and entries, based on the requested ones and different from `taken`."""
-    taken = taken | {"np", "special", "points", "_ierfcx"}
+    taken = taken | {"np", "special", "points", "_ierfcx", "_complex"}
 
     def free(name: str) -> str:
         while name in taken or iskeyword(name) or _OPERATION.fullmatch(name):

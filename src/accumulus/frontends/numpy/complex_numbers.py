@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import no_number, refuse
 from accumulus.frontends.numpy.arrays import AnyArray, TracedArray, as_array
-from accumulus.frontends.numpy.elementwise import ELEMENTWISE, apply
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE, Elementwise, apply, complex_rows
 from accumulus.frontends.numpy.operands import Operand, concrete, depends, holds_complex, is_sparse, references_of
 from accumulus.frontends.numpy.scalars import Number, Traced, TracedScalar, make_scalar
 from accumulus.frontends.numpy.table import PROTOCOLS
@@ -532,6 +532,8 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Mapping[
     """
     formula = UFUNCS.get(ufunc)
     if formula is None:
+        if not keywords and len(inputs) == 1 and (rows := complex_rows(ufunc, of_complex=True)):
+            return _results(tape, ufunc, rows, parts_of(tape, inputs[0]))
         if ufunc.__name__ in _ORDER:
             raise refuse(
                 f"np.{ufunc.__name__} orders complex numbers by their real part, ties by the imaginary one, which is "
@@ -551,4 +553,12 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: Sequence[Any], keywords: Mapping[
         return make_complex(tape, *result) if isinstance(result, Pair) else result
 
 
+def _results(tape: Tape, ufunc: np.ufunc, rows: Sequence[Elementwise], inputs: Sequence[Any]) -> Any:
+    """Return complex results of a function of real numbers, from rows of their real and imaginary parts."""
+    parts = [apply(tape, row, inputs) for row in rows]
+    results = tuple(make_complex(tape, *pair) for pair in zip(parts[::2], parts[1::2], strict=True))
+    return results if ufunc.nout > 1 else results[0]
+
+
 PROTOCOLS["complex ufunc"] = _call
+PROTOCOLS["complex results"] = _results

@@ -24,6 +24,7 @@ from accumulus.frontends.numpy.scalars import Traced, TracedBoolean, TracedScala
 from accumulus.frontends.numpy.table import load_rows
 from accumulus.tape.operations import BY_NAME, INFINITY, OPERATIONS
 from accumulus.tape.partials import SERIES, removable
+from accumulus.tape.scipy_rows import ROWS
 from accumulus.tape.tape import Tape
 
 Interval = tuple[float, float]
@@ -49,6 +50,9 @@ class Elementwise:
     identity: float | None = None
 
 
+#: Rows of one of several results, or of a part of a complex number, which are no universal functions.
+_PARTS: Final = frozenset(row.name for row in ROWS if row.result is not None)
+
 # Rows of the tape's table ----------------------------------------------------------------------------------------
 
 
@@ -57,7 +61,7 @@ def _of_the_table() -> dict[str, Elementwise]:
     for row in OPERATIONS:
         if not row.arity or row.name == "select" or "order" in row.arguments or row.numpy.startswith("_"):
             continue
-        rows[row.ufunc] = Elementwise(
+        rows[row.name if row.name in _PARTS else row.ufunc] = Elementwise(
             row.ufunc,
             _builder_of(row.name),
             row.domain,
@@ -101,11 +105,18 @@ _and, _or, _not = map(operation, ["logical_and", "logical_or", "logical_not"])
 
 
 def near_zero(
-    series: str, x: Any, closed: Callable[[Any], Any], radius: float, *, even: bool = True, factor: Any = None
+    series: str | Callable[[int], float],
+    x: Any,
+    closed: Callable[[Any], Any],
+    radius: float,
+    *,
+    even: bool = True,
+    factor: Any = None,
 ) -> Any:
     """Return a function of a scalar by its power series for |x| < radius, and by its closed form elsewhere.
 
-    `closed` receives the truth value of |x| < radius; see `accumulus.tape.partials`.
+    `series` has the coefficients, or names them. `closed` receives the truth value of |x| < radius; see
+    `accumulus.tape.partials`.
     """
     tape = x.tape
 
@@ -113,7 +124,8 @@ def near_zero(
         return int(closed(TracedBoolean(tape, near)).reference)
 
     times = None if factor is None else factor.reference
-    return TracedScalar(tape, removable(tape, x.reference, SERIES[series], written, radius, even=even, factor=times))
+    coefficient = SERIES[series] if isinstance(series, str) else series
+    return TracedScalar(tape, removable(tape, x.reference, coefficient, written, radius, even=even, factor=times))
 
 
 def is_nan(x: Any) -> Any:
@@ -149,7 +161,8 @@ def _floor_divide(x: Any, y: Any) -> Any:
     return _select(_or(quotient == 0, y == 0), _floor(x / y), whole)
 
 
-def _rint(x: Any) -> Any:
+def rint(x: Any) -> Any:
+    """Return the nearest whole number, the even one if there are two."""
     below = _floor(x)
     above_half = x - below  # NaN for infinite x, which is then returned unchanged
     # ceil instead of sums with 1, which would lose the sign of zeros
@@ -179,7 +192,7 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "floor_divide": (_floor_divide, (REAL, REAL)),
     "remainder": (_remainder, (REAL, REAL)),
     "trunc": (_trunc, (REAL,)),
-    "rint": (_rint, (REAL,)),
+    "rint": (rint, (REAL,)),
     "logaddexp": (lambda x, y: logaddexp(x, y, _exp, 1.0), (REAL, REAL)),
     "logaddexp2": (lambda x, y: logaddexp(x, y, _exp2, 1.0 / math.log(2.0)), (REAL, REAL)),
     "fmax": (lambda x, y: _select(is_nan(x), y, _select(is_nan(y), x, _maximum(x, y))), (REAL, REAL)),
@@ -209,7 +222,7 @@ def composed(name: str, formula: Callable[..., Any], domain: tuple[Interval, ...
     return Elementwise(name, bind, domain, takes_boolean=kind is TracedBoolean, gives_boolean=boolean)
 
 
-def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
+def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise], dict[str, Elementwise]]:
     rows = _of_the_table()
     rows |= {name: composed(name, *row) for name, row in _COMPOSED.items()}
     aliases = {"fabs": "absolute", "float_power": "power", "degrees": "rad2deg", "radians": "deg2rad"}
@@ -219,18 +232,28 @@ def _tables() -> tuple[dict[str, Elementwise], dict[str, Elementwise]]:
         alias = end if end == "invert" else f"bitwise_{end}"
         rows[alias] = replace(rows[f"logical_{name}"], name=alias, strict=True)
     # SciPy has its own universal functions with the same names as some of NumPy's
-    scipys = [row.ufunc for row in OPERATIONS if row.numpy.startswith("special.")]
+    scipys = [row.ufunc for row in OPERATIONS if row.numpy.startswith("special.") and row.name not in _PARTS]
+    parts = {name: rows.pop(name) for name in _PARTS}
     shared = {name: rows.pop(name) for name in scipys if name in rows}
     shared |= {name: rows[name] for name in ("cbrt", "exp2", "expm1", "log1p")}
-    return rows, shared
+    return rows, shared, parts
 
 
-#: Rows of NumPy's universal functions and of SciPy's, by name.
-ELEMENTWISE, SPECIAL = _tables()
+#: Rows of NumPy's universal functions and of SciPy's, by name; and of parts of results of SciPy's.
+ELEMENTWISE, SPECIAL, PARTS = _tables()
 #: Rows of SciPy's functions whose first argument is a constant order.
 OF_ORDER: Final[dict[str, Elementwise]] = {}
-#: Universal functions with two results → rows of both.
-PAIRS: Final = {"divmod": ("floor_divide", "remainder"), "modf": ("fraction", "trunc")}
+#: SciPy's functions of real numbers with complex results → rows of the real and the imaginary part of each.
+COMPLEX_RESULTS: Final[dict[str, tuple[Elementwise, ...]]] = {}
+#: Universal functions with several results → rows of all.
+SEVERAL: Final[dict[str, tuple[str, ...]]] = {
+    "divmod": ("floor_divide", "remainder"),
+    "modf": ("fraction", "trunc"),
+    **{
+        function: tuple(row.name for row in ROWS if row.function == function and isinstance(row.result, int))
+        for function in dict.fromkeys(row.function for row in ROWS if isinstance(row.result, int))
+    },
+}
 ELEMENTWISE["fraction"] = composed("fraction", lambda x: x - _trunc(x), (REAL,))
 
 
@@ -239,11 +262,25 @@ def row_of(ufunc: np.ufunc) -> Elementwise | None:
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:
         return ELEMENTWISE.get(name)
+    return OF_ORDER.get(name) or SPECIAL.get(name) if _is_scipys(ufunc) else None
+
+
+def complex_rows(ufunc: np.ufunc, *, of_complex: bool) -> Sequence[Elementwise]:
+    """Return the rows of real and imaginary parts of SciPy's results for a complex argument, or for real ones, if any.
+
+    Those for a complex argument take its real and imaginary part.
+    """
+    if not _is_scipys(ufunc):
+        return ()
+    name = ufunc.__name__
+    parts = [PARTS.get(f"{name}_{part}") for part in ("re", "im")] if of_complex else COMPLEX_RESULTS.get(name, ())
+    return [row for row in parts if row is not None]
+
+
+def _is_scipys(ufunc: np.ufunc) -> bool:
     load_rows()
     special = sys.modules.get("scipy.special")
-    if special is None or getattr(special, name, None) is not ufunc:
-        return None
-    return SPECIAL.get(name) or OF_ORDER.get(name)
+    return special is not None and getattr(special, ufunc.__name__, None) is ufunc
 
 
 def apply(tape: Tape, row: Elementwise, operands: Sequence[Any]) -> Any:

@@ -18,7 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from accumulus.frontends.active import ACTIVE, FILLING, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant, make
-from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PAIRS, Elementwise, apply, row_of
+from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PARTS, SEVERAL, Elementwise, apply, complex_rows, row_of
 from accumulus.frontends.numpy.lookups import add, is_lookup
 from accumulus.frontends.numpy.operands import (
     Operand,
@@ -63,9 +63,14 @@ def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[s
     elif (function := FUNCTIONS.get(ufunc)) is not None:
         _check_keywords(ufunc, keywords)
         result = function(tape, inputs, keywords)
-    elif (names := PAIRS.get(ufunc.__name__)) is not None:
+    elif (names := SEVERAL.get(ufunc.__name__)) is not None:
         _check_keywords(ufunc, keywords)
-        result = tuple(apply(tape, ELEMENTWISE[name], inputs) for name in names)
+        result = tuple(apply(tape, ELEMENTWISE.get(name) or PARTS[name], inputs) for name in names)
+    elif not isinstance(getattr(np, ufunc.__name__, None), np.ufunc) and (
+        parts := complex_rows(ufunc, of_complex=False)
+    ):
+        _check_keywords(ufunc, keywords)
+        result = PROTOCOLS["complex results"](tape, ufunc, parts, inputs)
     elif row_of(ufunc) is None and (each := function_of_entries(ufunc)) is not None:
         _check_keywords(ufunc, keywords)
         result = entry_by_entry(tape, each, inputs)

@@ -8,7 +8,6 @@ Methods that SciPy computes by quadrature or iteration are not recorded. Frozen 
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,9 +16,10 @@ import numpy as np
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
-from accumulus.frontends.numpy.elementwise import apply, apply_elementwise, composed, near_zero, of_special, operation
-from accumulus.frontends.numpy.operands import concrete, depends
+from accumulus.frontends.numpy.elementwise import apply, apply_elementwise, of_special
+from accumulus.frontends.numpy.operands import concrete, depends, holds_complex
 from accumulus.frontends.numpy.table import borrows, refuses
+from accumulus.frontends.scipy.special_rows import LAMBERT_NEAR_ZERO, SPHERICAL
 from accumulus.tape.tape import Tape
 
 
@@ -88,33 +88,49 @@ def _polygamma(tape: Tape, n: Any, x: Any) -> Any:
     return np.where(orders > 0, higher, apply_elementwise(tape, "digamma", x))
 
 
-@borrows("scipy.special", "spherical_jn")
-def _spherical_jn(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
-    """Return spherical Bessel functions of orders 0, 1 and 2."""
-    if depends(n) or concrete(n) not in (0, 1, 2) or derivative:
-        raise refuse(
-            "scipy.special.spherical_jn is recorded for the constant orders 0, 1 and 2, without derivative=True."
-        )
-    return apply(tape, _SPHERICAL[int(concrete(n))], [z])
+def _enter_spherical(kind: str) -> None:
+    @borrows("scipy.special", f"spherical_{kind}n")
+    def record(tape: Tape, n: Any, z: Any, derivative: bool = False) -> Any:
+        return apply(tape, SPHERICAL[kind, bool(derivative)], [n, z])
 
 
-def _spherical(order: int, z: Any) -> Any:
-    def closed(near: Any) -> Any:
-        safe = _select(near, 1.0, z)
-        sine, cosine = _sin(safe), _cos(safe)
-        if order == 0:
-            return sine / safe
-        first = (sine / safe - cosine) / safe
-        return first if order == 1 else (3.0 * first - sine) / safe
-
-    name = ("sin(x)/x", "spherical_jn(1, x)/x", "spherical_jn(2, x)/x²")[order]
-    return near_zero(name, z, closed, 2.0 + order, factor=(None, z, z * z)[order])
+for _kind in "jyik":
+    _enter_spherical(_kind)
 
 
-_sin, _cos, _select = map(operation, ["sin", "cos", "select"])
-_SPHERICAL: Final = [
-    composed(f"spherical_jn({order})", functools.partial(_spherical, order), ((-np.inf, np.inf),)) for order in range(3)
-]
+@borrows("scipy.special", "lambertw")
+def _lambertw(tape: Tape, z: Any, k: Any = 0, tol: float = 1e-8) -> Any:
+    """Return W of a constant branch, Wright's ω(log z + 2πik); of real numbers near 0 by its power series.
+
+    Branches of ω end at odd multiples of π, where SciPy's takes either: the imaginary part is rounded into that of W.
+    """
+    if depends(k):
+        raise refuse("scipy.special.lambertw: the branch has to be a constant.")
+    branch, real = np.asarray(concrete(k), float), not holds_complex(z)
+    logarithm = np.log(as_array(tape, z) + 0j)
+    period = np.where(branch < 0, np.nextafter(2.0 * math.pi, 7.0), 2.0 * math.pi)
+    near = (abs(as_array(tape, z)) < 0.1) & (branch == 0) if real else False
+    re, im = (
+        np.where(near, 0.0, logarithm.real),
+        (1.0 - 2.0**-52) * np.where(near, 0.0, logarithm.imag) + period * branch,
+    )
+    parts = [apply_elementwise(tape, f"wrightomega_{part}", re, im) for part in ("re", "im")]
+    if real:
+        is_real = (as_array(tape, z) >= -math.exp(-1.0)) & ((branch == 0) | ((branch == -1) & (as_array(tape, z) < 0)))
+        parts = [np.where(near, apply(tape, LAMBERT_NEAR_ZERO, [z]), parts[0]), np.where(is_real, 0.0, parts[1])]
+    return parts[0] + 1j * parts[1]
+
+
+@borrows("scipy.special", "comb")
+def _comb(tape: Tape, N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
+    """Return N! / (k! (N - k)!), of real numbers; 0 for k > N and for negative numbers."""
+    if exact:
+        raise refuse("scipy.special.comb(…, exact=True) counts whole numbers, which have no derivative.")
+    N, k = as_array(tape, N), as_array(tape, k)
+    if repetition:
+        N = N + k - 1.0
+    inside = (k <= N) & (N >= 0) & (k >= 0)
+    return np.where(inside, _binom(np.where(inside, N, 1.0), np.where(inside, k, 1.0)), 0.0)
 
 
 @borrows("scipy.special", "multigammaln")
@@ -142,8 +158,8 @@ def _fixed(tape: Tape, value: Any) -> Any:
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 #: Functions of z and of the shape parameters, in SciPy's order, by method.
 Functions = dict[str, Callable[..., Any]]
-_ndtr, _log_ndtr, _ndtri, _gammaln, _betaln, _expit, _xlogy, _xlog1py = map(
-    of_special, ["ndtr", "log_ndtr", "ndtri", "gammaln", "betaln", "expit", "xlogy", "xlog1py"]
+_binom, _ndtr, _log_ndtr, _ndtri, _gammaln, _betaln, _expit, _xlogy, _xlog1py = map(
+    of_special, ["binom", "ndtr", "log_ndtr", "ndtri", "gammaln", "betaln", "expit", "xlogy", "xlog1py"]
 )
 
 

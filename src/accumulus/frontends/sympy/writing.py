@@ -201,6 +201,12 @@ ROWS: Final[dict[Any, str]] = {
 }
 
 
+def _special(name: str) -> Callable[..., Any]:
+    from accumulus.frontends.numpy.elementwise import of_special  # while something is recorded
+
+    return of_special(name)
+
+
 def _sinc(x: Any) -> Any:
     from accumulus.frontends.numpy.various import sine_by_argument  # while something is recorded
 
@@ -209,6 +215,9 @@ def _sinc(x: Any) -> Any:
 
 #: Class → formula of its arguments.
 FORMULAS: Final[dict[Any, Callable[..., Any]]] = {
+    sp.lowergamma: lambda a, x: _special("gammainc")(a, x) * _special("gamma")(a),
+    sp.uppergamma: lambda a, x: _special("gammaincc")(a, x) * _special("gamma")(a),
+    sp.elliptic_e: lambda *x: _special("ellipe" if len(x) == 1 else "ellipeinc")(*x),
     sp.sec: lambda x: 1.0 / np.cos(x),
     sp.csc: lambda x: 1.0 / np.sin(x),
     sp.cot: lambda x: np.cos(x) / np.sin(x),

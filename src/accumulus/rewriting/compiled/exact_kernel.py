@@ -422,15 +422,17 @@ def _known(code: int, a: int, b: int) -> int:
 
 
 @compiled
-def _function(state: ExactState, at: int, code: int, i: int, j: int, p: int) -> None:
-    """Write a random residue for a function of one or two values, with its symmetries."""
+def _function(state: ExactState, at: int, code: int, i: int, j: int, k: int, p: int) -> None:
+    """Write a random residue for a function of up to three values, with its symmetries."""
     properties, prime = state.properties[code], state.primes[p]
     arity = properties & ARITY
     a, b = state.real[i], state.imaginary[i]
     c, d = (state.real[j], state.imaginary[j]) if arity > 1 else (0, 0)
-    if a < 0 or c < 0:
+    if a < 0 or c < 0 or (arity > 2 and state.real[k] < 0):
         _put(state, at, UNDEFINED, 0)
         return
+    if arity > 2:
+        c, d = _chance(state, p, code, c, d, state.real[k], state.imaginary[k]), 0
     result = _known(code, a, b)
     if arity == 1 and properties & ODD:
         result = _odd(state, p, code, a, b)
@@ -578,7 +580,7 @@ def _compute(state: ExactState, r: int, code: int, p: int) -> None:
             real = difference(plus(a, c, prime), state.real[at], prime)
             _put(state, at, real, difference(plus(b, d, prime), state.imaginary[at], prime))
     else:
-        _function(state, at, code, i, j, p)
+        _function(state, at, code, i, j, _place(state, state.rows[r, 3]) * points + p, p)
 
 
 # Entries -------------------------------------------------------------------------------------------------------------

@@ -440,7 +440,9 @@ def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
             arity = properties & ARITY
             if arity < 2:
                 b = 0
-            if a < 0 and (arity < 2 or b < 0):
+            if arity < 3:
+                c = 0
+            if a < 0 and (arity < 2 or b < 0) and (arity < 3 or c < 0):
                 result = _ask(state, code, a, b, c)
                 break
             # the sign of a zero is 0
@@ -453,7 +455,7 @@ def _make(state: PassesState, code: int, a: int, b: int, c: int) -> int:
                     negations += 1
             elif a > b and properties & COMMUTATIVE != 0:
                 a, b = b, a
-            result = _record(state, code, a, b, 0)
+            result = _record(state, code, a, b, c)
             break
     if result == ASKED:
         state.negations = negations

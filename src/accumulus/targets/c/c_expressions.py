@@ -110,6 +110,11 @@ class Expressions:
             return self._extremum(reference, "<" if row.llvm == "llvm.minimum" else ">")
         if "{0}" in row.c:
             return row.c.format(*arguments, zero=literal(0.0, self._dtype), one=literal(1.0, self._dtype))
+        if row.is_scipys:
+            raise CompileError(
+                f"only SciPy has the function {row.numpy.partition('(')[0].replace('special', 'scipy.special')}: it "
+                "cannot be written in C or CUDA, or shipped; expected target='llvm' or 'numpy'"
+            )
         if not row.c:
             raise CompileError(
                 f"C99 has no function {row.llvm.removeprefix('@')}, by which the operation {row.name} is computed; "

@@ -63,7 +63,7 @@ class BytecodeKernel(Kernel):
         self.lanes = host().vector_bytes // self.dtype.itemsize
         #: Number of lanes for a single point: one if that gives the same bits as more.
         self._single = 1 if runs_in_one_lane(tape, dtype) else self.lanes
-        special = any(OPERATIONS[code].special for code in set(tape.codes))
+        special = tuple(sorted(code for code in set(tape.codes) if OPERATIONS[code].special))
         self._runs = {lanes: _interpreter(lanes, dtype, special, cache)[0] for lanes in (self._single, self.lanes)}
         #: Unused workspaces, by their lanes.
         self._idle: dict[int, list[NDArray[Any]]] = {lanes: [] for lanes in self._runs}
@@ -211,10 +211,10 @@ def _slot(v: Vectors, field: int) -> str:
     return v.let(f"getelementptr {v.type}, ptr %w, i32 {slot}")
 
 
-def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
+def _text(lanes: int, dtype: str, special: tuple[int, ...]) -> tuple[list[str], Functions]:
     functions = Functions(lanes, dtype)
     vectors = Vectors(lanes, dtype)
-    codes = [row.code for row in OPERATIONS if row.code != INPUT and (special or not row.special)]
+    codes = [row.code for row in OPERATIONS if row.code != INPUT and (row.code in special or not row.special)]
     for code in codes:
         vectors.lines.append(f"case{code}:")
         _operation(code, vectors, functions)
@@ -239,8 +239,8 @@ def _text(lanes: int, dtype: str, special: bool) -> tuple[list[str], Functions]:
 
 
 @cache
-def _interpreter(lanes: int, dtype: str, special: bool, cached: bool) -> tuple[_Run, Library]:
-    """Return the function that runs tables of operations, with special functions if requested, and its library."""
+def _interpreter(lanes: int, dtype: str, special: tuple[int, ...], cached: bool) -> tuple[_Run, Library]:
+    """Return the function that runs tables of operations, with the special functions named, and its library."""
     key = digest_of_parts([version(), b"bytecode", repr((lanes, dtype, special)).encode()])
     code = load_code(key) if cached else None
     if code is None:

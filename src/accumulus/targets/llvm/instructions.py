@@ -20,6 +20,7 @@ from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 from accumulus.targets.llvm.host import host, vector_symbol
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS, VectorFunction, definition, double, patch
+from accumulus.targets.llvm.scipy_functions import PREFIX, function_of
 from accumulus.targets.llvm.special_functions import OF_ORDER, SPECIAL_FUNCTIONS
 from accumulus.targets.llvm.vectors import POISON, Vectors
 
@@ -74,6 +75,8 @@ class Functions:
     def callee(self, function: str, arity: int) -> Callee:
         """Return the vector function for a function of the C library, and define or import it."""
         v = self._vectors
+        if function.startswith(PREFIX):
+            return self._of_scipy(*function.removeprefix(PREFIX).split("."), arity=arity)
         special = SPECIAL_FUNCTIONS.get(function)
         if special is not None:
             if self.dtype != "float64":
@@ -173,6 +176,53 @@ class Functions:
             self._each[name] = self._wrapper(name, arity, v, result)
         return name
 
+    def _of_scipy(self, function: str, result: str = "0", *, arity: int) -> Callee:
+        """Return the function that calls one of SciPy's lane by lane, in doubles, for all of its results."""
+        is_complex = result in ("re", "im")
+        called = function_of(function, arity, is_complex=is_complex)
+        v = Vectors(self.lanes, self.dtype)
+        name = f"accumulus_each_{function}" + ("_complex" if is_complex else "")
+        count = 2 if is_complex else max(called.parameters.count("p"), 1)
+        kind = v.type if count == 1 else f"{{ {', '.join([v.type] * count)} }}"
+        if name not in self._each:
+            returned = {"d": "double", "v": "void", "c": "{ double, double }"}[called.returned]
+            kinds = {"d": ["double"], "c": ["double", "double"], "p": ["ptr"], "i": ["i32"]}
+            parameters = ", ".join(each for letter in called.parameters for each in kinds[letter])
+            self.imported[called.symbol] = f"declare {returned} @{called.symbol}({parameters}) nounwind"
+            places = [f"ptr {v.let('alloca double')}" for _ in range(called.parameters.count("p"))]
+            numbers = [
+                v.let(f"fpext {v.type} %a{k} to <{v.lanes} x double>") if v.bytes == 4 else f"%a{k}"
+                for k in range(arity)
+            ]
+            results = [POISON] * count
+            for lane in range(self.lanes):
+                entries = [v.let(f"extractelement <{v.lanes} x double> {x}, i32 {lane}") for x in numbers]
+                if is_complex:  # a zero has no sign, as in NumPy
+                    entries[1] = v.let(f"fadd double {entries[1]}, 0.0")
+                arguments = [
+                    *(f"double {x}" for x in entries),
+                    *places,
+                    *(["i32 0"] if "i" in called.parameters else []),
+                ]
+                call = f"call {returned} @{called.symbol}({', '.join(arguments)})"
+                if returned == "void":
+                    v.lines.append(call)
+                    values = [v.let(f"load double, {place}") for place in places]
+                elif is_complex:
+                    both = v.let(call)
+                    values = [v.let(f"extractvalue {returned} {both}, {k}") for k in range(2)]
+                else:
+                    values = [v.let(call)]
+                for k, value in enumerate(values):
+                    rounded = v.let(f"fptrunc double {value} to {v.real}") if v.bytes == 4 else value
+                    results[k] = v.let(f"insertelement {v.type} {results[k]}, {v.real} {rounded}, i32 {lane}")
+            joined = results[0] if count == 1 else POISON
+            for k, value in enumerate(results if count > 1 else []):
+                joined = v.let(f"insertvalue {kind} {joined}, {v.type} {value}, {k}")
+            self._each[name] = self._wrapper(name, arity, v, joined, kind)
+        position = ("re", "im").index(result) if is_complex else int(result)
+        return Callee(name, kind, None if count == 1 else position)
+
     def _in_all_lanes(self, function: str, arity: int, library: Vectors) -> str:
         """Return the name of a function of one lane that calls a function of vectors with the same value in all."""
         name = f"accumulus_one_{function}"
@@ -186,11 +236,11 @@ class Functions:
         return name
 
     @staticmethod
-    def _wrapper(name: str, arity: int, v: Vectors, result: str) -> str:
-        """Return a function with arguments %a0, … and the instructions of `v`."""
+    def _wrapper(name: str, arity: int, v: Vectors, result: str, kind: str = "") -> str:
+        """Return a function with arguments %a0, … and the instructions of `v`; its type is that of `v` by default."""
         arguments = ", ".join(f"{v.type} %a{k}" for k in range(arity))
-        head = f"define internal {v.type} @{name}({arguments}) nounwind noinline {{"
-        return "\n".join([head, *v.lines, f"ret {v.type} {result}", "}"])
+        head = f"define internal {kind or v.type} @{name}({arguments}) nounwind noinline {{"
+        return "\n".join([head, *v.lines, f"ret {kind or v.type} {result}", "}"])
 
 
 # Operations -----------------------------------------------------------------------------------------------------------

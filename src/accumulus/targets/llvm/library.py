@@ -32,6 +32,7 @@ from accumulus.errors import CompileError
 from accumulus.native.linker import Linked, UnknownObjectError, is_supported
 from accumulus.tape.tape import to_bytes
 from accumulus.targets.kernel import Unit
+from accumulus.targets.llvm.scipy_functions import addresses
 
 # Python objects and functions -----------------------------------------------------------------------------------------
 
@@ -189,15 +190,15 @@ class Library:
 
     def __init__(self, code: Code, exports: Sequence[str], objects: Mapping[str, int]) -> None:
         imports = {name: objects[name] for name in code.imports if name in objects}
-        imports |= {name: table.ctypes.data for name, table in code.tables.items()}
+        imports |= {name: table.ctypes.data for name, table in code.tables.items()} | addresses(code.imports)
         self._tables = code.tables  # the code may read them as long as it lives
         apart = {name for _, names in code.images[:-1] for name in names}
-        addresses: dict[str, int] = {}
+        exported: dict[str, int] = {}
         self._linked: list[Any] = []
         for image, names in (*code.images[:-1], (code.images[-1][0], [name for name in exports if name not in apart])):
-            self._linked.append(_linked(image, names, imports | addresses, code.imports))
-            addresses |= self._linked[-1].addresses
-        self.addresses: dict[str, int] = addresses
+            self._linked.append(_linked(image, names, imports | exported, code.imports))
+            exported |= self._linked[-1].addresses
+        self.addresses: dict[str, int] = exported
 
 
 def _linked(image: bytes, exports: Sequence[str], imports: Mapping[str, int], names: Sequence[str]) -> Any:

@@ -50,6 +50,7 @@ from accumulus.targets.llvm.host import host
 from accumulus.targets.llvm.instructions import Functions, Instructions
 from accumulus.targets.llvm.mathematics import VECTOR_FUNCTIONS
 from accumulus.targets.llvm.ranges import run_columns, run_one, run_rows
+from accumulus.targets.llvm.scipy_functions import PREFIX
 from accumulus.targets.llvm.special_functions import SPECIAL_FUNCTIONS
 from accumulus.targets.llvm.tables import Slotted, by_tables, loop_functions, result_sources, scatter_function
 from accumulus.targets.llvm.vectors import ATTRIBUTES, Columns, Layout, Rows, Signature, Vectors, unless
@@ -255,6 +256,7 @@ def runs_in_one_lane(tape: Tape, dtype: str) -> bool:
 
 def _has_own_functions(called: set[str], dtype: str) -> bool:
     """Return True if the code calls only elementary functions of this package, for vectors of any width."""
+    called = {each for each in called if not each.startswith(PREFIX)}  # these are called lane by lane
     return not called or (dtype == "float64" and host().fused and called <= OWN)
 
 

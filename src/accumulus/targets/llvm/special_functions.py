@@ -359,5 +359,7 @@ SPECIAL_FUNCTIONS: Final[dict[str, VectorFunction]] = {
     )
 }
 #: Special functions of the table that POSIX has, and the ones among them with an integer as first argument.
-OF_POSIX: Final = frozenset(row.name for row in OPERATIONS if row.special) - SPECIAL_FUNCTIONS.keys()
+OF_POSIX: Final = (
+    frozenset(row.name for row in OPERATIONS if row.special and not row.is_scipys) - SPECIAL_FUNCTIONS.keys()
+)
 OF_ORDER: Final = frozenset(name for name in OF_POSIX if "order" in BY_NAME[name].arguments)
