@@ -60,7 +60,12 @@ def test_every_method_of_distributions_has_a_case():
     cased = {case.table_name.removeprefix("stats.") for table, case in CASES if table == "distribution_functions"}
     names = {f"{name}.{method}" for name, methods in DISTRIBUTIONS.items() for method in (*methods, "pdf")}
     names |= {f"multivariate_normal.{method}" for method in ("pdf", "logpdf")}
-    assert names == cased
+    # those by functions of SciPy: tests/frontends/scipy_functions/test_distributions.py
+    assert names - cased == {
+        *(f"{name}.{method}" for name in ("gamma", "beta", "t") for method in ("cdf", "sf", "ppf", "isf")),
+        *(f"chi2.{method}" for method in ("pdf", "logpdf", "cdf", "sf", "ppf", "isf")),
+        *(f"f.{method}" for method in ("pdf", "logpdf", "cdf", "sf", "ppf")),
+    }
 
 
 def test_no_function_of_the_tables_is_left_out():

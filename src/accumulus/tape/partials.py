@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from accumulus.errors import TraceError
 from accumulus.tape.operations import BY_NAME, CONSTANTS, INFINITY, OPERATIONS
 from accumulus.tape.scipy_rows import MACROS, UNKNOWN
-from accumulus.tape.special_partials import elliprd_slope, faddeeva_tail, gammainc_slope  # noqa: F401  # called by expressions
+from accumulus.tape.special_partials import betainc_slope, elliprd_slope, faddeeva_tail, gammainc_slope  # noqa: F401  # called by expressions
 
 if TYPE_CHECKING:
     from accumulus.tape.tape import Tape
@@ -152,6 +152,9 @@ def _source(node: ast.expr) -> str:
         case ast.Call(func=ast.Name(id="gammainc_slope"), args=arguments):
             density = "lambda shape, x: macro('gamma_density')(t, (shape, x), 0)"
             return f"gammainc_slope(t, {', '.join(map(_source, arguments))}, {density})"
+        case ast.Call(func=ast.Name(id="betainc_slope"), args=[*arguments, ast.Constant(value=position)]):
+            density = "lambda *arguments: macro('beta_density')(t, arguments, 0)"
+            return f"betainc_slope(t, {', '.join(map(_source, arguments))}, {position!r}, {density})"
         case ast.Call(func=ast.Name(id="elliprd_slope"), args=[ast.Constant(value=position)]):
             return f"elliprd_slope(t, a, {position!r}, partial)"
         case ast.Call(

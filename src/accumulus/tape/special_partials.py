@@ -33,7 +33,7 @@ _TERMS: Final = (
     (-9 / 68, 0, 1, 1, 0),
     (-9 / 68, 1, 0, 0, 1),
 )
-#: Nodes of the quadrature for gammainc, and the exponent at which it ends; the error is below 1e-12.
+#: Nodes of the quadratures for gammainc and betainc, and the exponent at which they end; the error is below 1e-11.
 _NODES: Final = 32
 _CUT_OFF: Final = 36.0
 #: Terms of the asymptotic series of w for |z| > 8, where the first that is left out is below the rounding.
@@ -155,8 +155,7 @@ def gammainc_slope(tape: Tape, a: int, x: int, density: Callable[[int, int], int
     # the end of the interval: the root of a quadratic equation, and two steps that matter if it is large
     size = subtract(multiply(number(0.5), x), multiply(sign, divide(slope, number(3.0))))
     half = add(slope, multiply(sign, number(_CUT_OFF / 3.0)))
-    root = apply("sqrt", add(multiply(half, half), multiply(number(4.0 * _CUT_OFF), size)))
-    end = divide(number(2.0 * _CUT_OFF), add(half, root))
+    end = _root(tape, size, half)
     for _ in range(2):
         below = multiply(x, apply("expm1", tape.negative(end)))
         above = divide(add(number(_CUT_OFF), multiply(shape, end)), x)
@@ -165,13 +164,78 @@ def gammainc_slope(tape: Tape, a: int, x: int, density: Callable[[int, int], int
     signed = multiply(sign, end)
     linear = multiply(shape, signed)
     total, moment = number(0.0), number(0.0)
-    for node, weight in zip(*(each.tolist() for each in leggauss(_NODES)), strict=True):
-        u = 0.5 * (node + 1.0)
-        bent = multiply(x, apply("expm1", multiply(signed, number(u * u))))
-        term = multiply(number(weight * u), apply("exp", subtract(multiply(linear, number(u * u)), bent)))
-        total, moment = add(total, term), add(moment, multiply(number(u * u), term))
+    for node, weight in _quadrature():
+        bent = multiply(x, apply("expm1", multiply(signed, number(node))))
+        term = multiply(number(weight), apply("exp", subtract(multiply(linear, number(node)), bent)))
+        total, moment = add(total, term), add(moment, multiply(number(node), term))
     total, moment = multiply(end, total), multiply(multiply(end, end), moment)
     by_logarithm = subtract(apply("log", x), apply("digamma", shape))
     inner = subtract(multiply(by_logarithm, add(number(1.0), multiply(x, total))), multiply(x, moment))
     outer = tape.negative(multiply(x, add(multiply(by_logarithm, total), moment)))
     return select(positive, multiply(density(shape, x), select(low, inner, outer)), outside)
+
+
+def betainc_slope(
+    tape: Tape, a: int, b: int, x: int, y: int, position: int, density: Callable[[int, int, int, int], int]
+) -> int:
+    """Record the derivative of I(a, b, x) with respect to a or b, by quadrature, given y = 1 - x.
+
+    With t/(1 - t) = x/(1 - x) exp(-τ) in the integral, and L = -log1p(x expm1(-τ)),
+
+        I = xᵃ (1 - x)ᵇ / (a B(a, b)) · (1 + (a + b) ∫ L' exp(-aτ + (a + b)L) dτ).
+
+    Beyond the mean, it is 1 less the same with a and b exchanged. `density` records that of the beta distribution.
+    """
+    add, subtract, multiply, divide, select = tape.add, tape.subtract, tape.multiply, tape.divide, tape.select
+    apply, number, one = tape.apply, tape.constant, tape.constant(1.0)
+    inside = apply("logical_and", apply("less", number(0.0), x), apply("less", number(0.0), y))
+    outside = multiply(number(0.0), apply("sqrt", multiply(x, y)))  # 0 at both ends, NaN beyond
+    x, y = (select(inside, each, number(0.5)) for each in (x, y))
+    total = add(a, b)
+    low = apply("less", multiply(x, add(total, number(2.0))), add(a, one))
+    a, b = select(low, a, b), select(low, b, a)
+    x, y = select(low, x, y), select(low, y, x)
+    above = add(a, one)
+    slope = subtract(above, multiply(total, x))
+    size = add(divide(slope, number(3.0)), multiply(multiply(number(0.5), total), multiply(x, y)))
+    end = _root(tape, size, subtract(slope, number(_CUT_OFF / 3.0)))
+
+    def logarithm(time: int) -> int:
+        return tape.negative(apply("log1p", multiply(x, apply("expm1", tape.negative(time)))))
+
+    for _ in range(2):
+        end = divide(add(number(_CUT_OFF), multiply(total, logarithm(end))), above)
+    end = apply("attach", end, number(0.0))  # the integral does not depend on it
+    sums = [number(0.0), number(0.0)]  # of L' exp(…), and of its product with L - τ or L
+    for node, weight in _quadrature():
+        time = multiply(end, number(node))
+        bent = logarithm(time)
+        exponent = subtract(multiply(add(total, one), bent), multiply(above, time))
+        term = multiply(number(weight), apply("exp", exponent))
+        by_shape = select(low, subtract(bent, time), bent) if position == 0 else select(low, bent, subtract(bent, time))
+        sums = [add(sums[0], term), add(sums[1], multiply(by_shape, term))]
+    scale = multiply(end, x)
+    first, second = (multiply(scale, each) for each in sums)
+    of_total = apply("digamma", total)
+    by_first = add(subtract(apply("log", x), apply("digamma", above)), of_total)
+    by_second = add(subtract(apply("log", y), apply("digamma", b)), of_total)
+    by_log = select(low, by_first, by_second) if position == 0 else select(low, by_second, by_first)
+    inner = multiply(by_log, add(one, multiply(total, first)))
+    inner = add(inner, add(first, multiply(total, second)))
+    factor = multiply(density(a, b, x, y), divide(multiply(x, y), a))
+    result = multiply(factor, inner)
+    return select(inside, select(low, result, tape.negative(result)), outside)
+
+
+def _root(tape: Tape, size: int, half: int) -> int:
+    """Record the positive root of size·τ² + half·τ = 36."""
+    four = tape.multiply(tape.constant(4.0 * _CUT_OFF), size)
+    root = tape.apply("sqrt", tape.add(tape.multiply(half, half), four))
+    return tape.divide(tape.constant(2.0 * _CUT_OFF), tape.add(half, root))
+
+
+@cache
+def _quadrature() -> tuple[tuple[float, float], ...]:
+    """Return nodes and weights on [0, 1]: Gauss-Legendre in the root."""
+    halves = [(0.5 * (node + 1.0), weight) for node, weight in zip(*map(list, leggauss(_NODES)), strict=True)]
+    return tuple((float(u * u), float(weight * u)) for u, weight in halves)

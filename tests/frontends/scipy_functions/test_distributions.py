@@ -13,7 +13,9 @@ import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.scipy.special import DISTRIBUTIONS
 
-SHAPES = {"lognorm": (0.7,), "gamma": (2.3,), "beta": (2.3, 1.6), "t": (4.5,)}
+SHAPES = {"lognorm": (0.7,), "gamma": (2.3,), "chi2": (3.4,), "beta": (2.3, 1.6), "f": (4.3, 5.2), "t": (4.5,)}
+#: Distributions whose functions are differentiated by quadrature: at fewer points, in one target.
+BY_QUADRATURE = ("gamma", "chi2", "beta", "f", "t")
 METHODS = [(name, method) for name, functions in DISTRIBUTIONS.items() for method in {**functions, "pdf": None}]
 
 
@@ -22,16 +24,20 @@ METHODS = [(name, method) for name, functions in DISTRIBUTIONS.items() for metho
 def test_values_and_derivatives(name, method, target):
     function = getattr(getattr(stats, name), method)
     quantile = method in ("ppf", "isf")
+    few = name in BY_QUADRATURE and method in ("cdf", "sf", "ppf", "isf")
+    if few and target == "numpy":
+        pytest.skip("the same formulas")
     loc, scale = 0.2, 1.3
     inside = np.array([0.05, 0.4, 0.93]) if quantile else np.array([0.3, 0.6, 1.1])
-    points = inside if quantile else np.append(inside, [-3.0, 9.0])
+    inside = inside[1:2] if few else inside
+    points = inside if quantile else np.append(inside, -3.0) if few else np.append(inside, [-3.0, 9.0])
     shapes = SHAPES.get(name, ())
     parameters = np.array([*shapes, loc, scale])
 
     def f(x, p):
         return function(x, *(p[k] for k in range(len(parameters))))
 
-    both = acc.value_and_jacobian(f, argnums=(0, 1), target=target, cache=False)
+    both = acc.value_and_jacobian(f, argnums=(0, 1), target=target, effort="fast", cache=False)
     values, (by_x, by_parameters) = both(points, parameters)
     np.testing.assert_allclose(values, function(points, *parameters), rtol=1e-12, atol=1e-300)
     by_x = np.diagonal(by_x)
@@ -141,7 +147,7 @@ def test_a_covariance_that_is_not_positive_definite_gives_nan():
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: stats.gamma.cdf(x, 2.0),
+        lambda x: stats.invgauss.cdf(x, 2.0),
         lambda x: stats.weibull_min.pdf(x, 2.0),
         lambda x: stats.poisson.pmf(3, x),
         lambda x: stats.multivariate_normal.logpdf([0.1, 0.2], [0.0, 0.0], x * np.eye(2), allow_singular=True),

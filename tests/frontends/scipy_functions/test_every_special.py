@@ -24,7 +24,11 @@ POINTS = {
     **dict.fromkeys(["betaincinv", "betainccinv", "gdtrix"], (1.3, 0.7, 0.4)),
     **dict.fromkeys(["ellipk", "ellipe", "erfinv", "erfcinv", "ndtri", "kolmogi", "logit", "log_expit"], (0.4,)),
     **dict.fromkeys(["pdtr", "pdtrc", "pdtri", "kn", "yn", "expn"], (2, 0.4)),
+    "btdtria": (0.4, 1.3, 0.3),
+    "btdtrib": (1.3, 0.4, 0.3),
     "chdtriv": (0.4, 1.3),
+    "fdtridfd": (3.0, 0.4, 0.8),
+    "stdtridf": (0.7, 0.6),
     "fdtri": (3.0, 4.0, 0.4),
     "gdtria": (0.4, 1.3, 0.7),
     "gdtrib": (1.3, 0.4, 0.7),
@@ -39,9 +43,7 @@ POINTS = {
 #: Arguments, by number, that have no derivative: those with respect to them are refused.
 CONSTANT = {
     **{name: (0,) for name in UFUNCS if name.startswith("eval_")},
-    **dict.fromkeys(
-        ["expn", "hyp0f1", "pdtr", "pdtrc", "pdtri", "stdtr", "stdtrit", "zeta", "pbdv", "pbvv", "pbwa"], (0,)
-    ),
+    **dict.fromkeys(["expn", "hyp0f1", "pdtr", "pdtrc", "pdtri", "zeta", "pbdv", "pbvv", "pbwa"], (0,)),
     **dict.fromkeys(
         [
             "iv",
@@ -64,10 +66,10 @@ CONSTANT = {
     ),
     **dict.fromkeys(["struve", "modstruve"], (0,)),
     **dict.fromkeys(
-        ["bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri", "fdtr", "fdtrc", "fdtri", "hyp1f1", "hyperu", "lpmv"],
+        ["bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri", "hyp1f1", "hyperu", "lpmv"],
         (0, 1),
     ),
-    **dict.fromkeys(["betainc", "betaincc", "betaincinv", "betainccinv", "wright_bessel", "log_wright_bessel"], (0, 1)),
+    **dict.fromkeys(["wright_bessel", "log_wright_bessel"], (0, 1)),
     "besselpoly": (1, 2),
     "tklmbda": (1,),
 }
@@ -77,10 +79,6 @@ REFUSED = {
         [
             "bdtrik",
             "bdtrin",
-            "btdtria",
-            "btdtrib",
-            "fdtridfd",
-            "stdtridf",
             "nbdtrik",
             "nbdtrin",
             "pdtrik",
@@ -153,7 +151,8 @@ def test_derivatives(name, k):
         return
     value, slope = derivative(x)
     np.testing.assert_allclose(value, function(x), rtol=1e-13, atol=1e-300)
-    np.testing.assert_allclose(slope, difference(function, x), rtol=1e-6, atol=1e-9)
+    # SciPy finds this inverse with a small tolerance only
+    np.testing.assert_allclose(slope, difference(function, x), rtol=1e-4 if name == "stdtridf" else 1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -158,6 +158,13 @@ def _fixed(tape: Tape, value: Any) -> Any:
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 #: Functions of z and of the shape parameters, in SciPy's order, by method.
 Functions = dict[str, Callable[..., Any]]
+_gammainc, _gammaincc, _gammaincinv, _gammainccinv, _chdtr, _chdtrc, _chdtri = map(
+    of_special, ["gammainc", "gammaincc", "gammaincinv", "gammainccinv", "chdtr", "chdtrc", "chdtri"]
+)
+_betainc, _betaincc, _betaincinv, _betainccinv, _fdtr, _fdtrc, _fdtri, _stdtr, _stdtrit = map(
+    of_special,
+    ["betainc", "betaincc", "betaincinv", "betainccinv", "fdtr", "fdtrc", "fdtri", "stdtr", "stdtrit"],
+)
 _binom, _ndtr, _log_ndtr, _ndtri, _gammaln, _betaln, _expit, _xlogy, _xlog1py = map(
     of_special, ["binom", "ndtr", "log_ndtr", "ndtri", "gammaln", "betaln", "expit", "xlogy", "xlog1py"]
 )
@@ -175,6 +182,27 @@ def _positive(z: Any) -> Any:
 
 def _between(z: Any, inside: Any, below: float, above: float) -> Any:
     return np.where(z < 0, below, np.where(z > 1, above, inside))
+
+
+def _on(low: float, high: float, function: Callable[..., Any], below: float, above: float) -> Callable[..., Any]:
+    """Return a function of the shapes and z as one of z and the shapes, constant below and above an interval."""
+
+    def call(z: Any, *shapes: Any) -> Any:
+        inside = (z > low) & (z < high)
+        value = function(*shapes, np.where(inside, z, min(low + 1.0, 0.5 * (low + high))))
+        return np.where(inside, value, np.where(z <= low, below, np.where(z >= high, above, z)))
+
+    return call
+
+
+def _of_quantile(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda q, *shapes: function(*shapes, q)
+
+
+def _f_logpdf(z: Any, dfn: Any, dfd: Any) -> Any:
+    m, n = 0.5 * dfn, 0.5 * dfd
+    inside = m * np.log(dfn) + n * np.log(dfd) - _betaln(m, n) + _xlogy(m - 1.0, np.where(z >= 0, z, 1.0))
+    return _from(0.0, inside - (m + n) * np.log(dfd + dfn * np.where(z >= 0, z, 1.0)), z, -math.inf)
 
 
 #: Distributions by their names in `scipy.stats`. Without "pdf", the density is the exponential of "logpdf".
@@ -226,11 +254,36 @@ DISTRIBUTIONS: Final[dict[str, Functions]] = {
         "logpdf": lambda z, a: np.where(
             z > 0, (a - 1.0) * np.log(_positive(z)) - z - _gammaln(a), np.where(z <= 0, -math.inf, z)
         ),
+        "cdf": _on(0.0, math.inf, _gammainc, 0.0, 1.0),
+        "sf": _on(0.0, math.inf, _gammaincc, 1.0, 0.0),
+        "ppf": _of_quantile(_gammaincinv),
+        "isf": _of_quantile(_gammainccinv),
+    },
+    "chi2": {
+        "logpdf": lambda z, df: np.where(
+            z > 0,
+            (0.5 * df - 1.0) * np.log(_positive(z)) - 0.5 * z - _gammaln(0.5 * df) - 0.5 * math.log(2.0) * df,
+            np.where(z <= 0, -math.inf, z),
+        ),
+        "cdf": _on(0.0, math.inf, _chdtr, 0.0, 1.0),
+        "sf": _on(0.0, math.inf, _chdtrc, 1.0, 0.0),
+        "ppf": lambda q, df: 2.0 * _gammaincinv(0.5 * df, q),
+        "isf": _of_quantile(_chdtri),
     },
     "beta": {
         "logpdf": lambda z, a, b: _between(
             z, _xlog1py(b - 1.0, -z) + _xlogy(a - 1.0, z) - _betaln(a, b), -math.inf, -math.inf
         ),
+        "cdf": _on(0.0, 1.0, _betainc, 0.0, 1.0),
+        "sf": _on(0.0, 1.0, _betaincc, 1.0, 0.0),
+        "ppf": _of_quantile(_betaincinv),
+        "isf": _of_quantile(_betainccinv),
+    },
+    "f": {
+        "logpdf": _f_logpdf,
+        "cdf": _on(0.0, math.inf, _fdtr, 0.0, 1.0),
+        "sf": _on(0.0, math.inf, _fdtrc, 1.0, 0.0),
+        "ppf": _of_quantile(_fdtri),
     },
     "t": {
         "logpdf": lambda z, df: (
@@ -239,12 +292,23 @@ DISTRIBUTIONS: Final[dict[str, Functions]] = {
             - 0.5 * np.log(df * math.pi)
             - 0.5 * (df + 1.0) * (np.log(df + z * z) - np.log(df))
         ),
+        "cdf": lambda z, df: _stdtr(df, z),
+        "sf": lambda z, df: _stdtr(df, -z),
+        "ppf": _of_quantile(_stdtrit),
+        "isf": lambda q, df: -_stdtrit(df, q),
     },
     "cauchy": {"logpdf": lambda z: -math.log(math.pi) - np.log1p(z * z), "cdf": lambda z: 0.5 + np.arctan(z) / math.pi},
     "laplace": {"logpdf": lambda z: -abs(z) - math.log(2.0)},
 }
 #: Names of the shape parameters of each distribution.
-_SHAPES: Final = {"lognorm": ("s",), "gamma": ("a",), "beta": ("a", "b"), "t": ("df",)}
+_SHAPES: Final = {
+    "lognorm": ("s",),
+    "gamma": ("a",),
+    "chi2": ("df",),
+    "beta": ("a", "b"),
+    "f": ("dfn", "dfd"),
+    "t": ("df",),
+}
 _QUANTILES: Final = ("ppf", "isf")
 
 
