@@ -83,7 +83,11 @@ def test_expressions(expression):
 
 
 OF_SCIPY = [sp.gamma(x), sp.loggamma(x), sp.polygamma(0, x), sp.beta(x, x + 1), sp.erfinv(x / 4)]
-OF_SCIPY += [sp.besselj(1, x), sp.bessely(0, x), sp.besseli(0, x), sp.besselk(1, x)]
+OF_SCIPY += [sp.besselj(1, x), sp.bessely(0, x), sp.besseli(0, x), sp.besselk(1, x), sp.besselj(sp.S.Half, x)]
+OF_SCIPY += [kind(x) for kind in (sp.Ei, sp.Si, sp.Ci, sp.Shi, sp.Chi, sp.erfi, sp.fresnels, sp.fresnelc)]
+OF_SCIPY += [kind(x) for kind in (sp.airyai, sp.airyaiprime, sp.airybi, sp.airybiprime)]
+OF_SCIPY += [sp.elliptic_k(x / 3), sp.elliptic_e(x / 3), sp.elliptic_e(x, x / 3), sp.elliptic_f(x, x / 3)]
+OF_SCIPY += [sp.lowergamma(sp.Rational(7, 3), x), sp.uppergamma(sp.Rational(7, 3), x), sp.expint(2, x)]
 
 
 @pytest.mark.parametrize("expression", OF_SCIPY, ids=str)

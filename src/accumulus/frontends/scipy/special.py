@@ -196,7 +196,12 @@ def _on(low: float, high: float, function: Callable[..., Any], below: float, abo
 
 
 def _of_quantile(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda q, *shapes: function(*shapes, q)
+    """Return a function of the shapes and q as one of q and the shapes."""
+
+    def call(q: Any, *shapes: Any) -> Any:
+        return function(*shapes, q)
+
+    return call
 
 
 def _f_logpdf(z: Any, dfn: Any, dfd: Any) -> Any:
