@@ -7,8 +7,6 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from numpy.polynomial.legendre import leggauss
-
 if TYPE_CHECKING:
     from accumulus.tape.tape import Tape
 
@@ -237,5 +235,7 @@ def _root(tape: Tape, size: int, half: int) -> int:
 @cache
 def _quadrature() -> tuple[tuple[float, float], ...]:
     """Return nodes and weights on [0, 1]: Gauss-Legendre in the root."""
+    from numpy.polynomial.legendre import leggauss  # which takes milliseconds to import
+
     halves = [(0.5 * (node + 1.0), weight) for node, weight in zip(*map(list, leggauss(_NODES)), strict=True)]
     return tuple((float(u * u), float(weight * u)) for u, weight in halves)

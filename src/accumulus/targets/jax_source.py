@@ -184,7 +184,7 @@ def _spelled(code: int) -> Callable[..., Any]:
     def call(*operands: Any) -> Any:
         try:
             return written(*operands)
-        except AttributeError as error:
+        except (AttributeError, NameError) as error:
             raise ArgumentError(f"JAX has no {row.name}: {error}; expected operations that it has") from error
 
     return call
