@@ -68,6 +68,7 @@ AMBIGUOUS: Final = frozenset(
 SPECIAL: Final = """
     erf erfc gamma gammaln psi beta betaln j0 j1 jv iv kv y0 expit logit xlogy entr exp10 log_ndtr logsumexp
     softmax binom zeta polygamma huber boxcox eval_legendre hyp2f1 wofz ellipk
+    gammainc betainc ellipj airy sici voigt_profile lambertw spherical_yn comb hankel1 kelvin eval_jacobi elliprj
     """.split()  # noqa: SIM905
 
 
