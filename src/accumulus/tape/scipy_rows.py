@@ -85,6 +85,10 @@ MACROS: Final[dict[str, str]] = {
     " * (x / (y + x * z)) * (y / (y + x * z))",
     "t_density": "exp(log_gamma_ratio(0.5 * minimum(x, 1e20), 0.5) - 0.5 * log(pi * minimum(x, 1e20))"
     " - 0.5 * (minimum(x, 1e20) + 1) * log1p(y * y / minimum(x, 1e20)))",
+    # density at x of the noncentral χ² distribution with y degrees of freedom and noncentrality z
+    "noncentral_density": "select(z == 0, 0.5 * gamma_density(0.5 * y, 0.5 * x),"
+    " 0.5 * exp(-0.5 * (sqrt(x) - sqrt(z)) * (sqrt(x) - sqrt(z))) * power(x / select(z == 0, 1, z), 0.25 * y - 0.5)"
+    " * bessel_ie(0.5 * y - 1, sqrt(x * select(z == 0, 1, z))))",
     # of the F distribution and Student's with respect to degrees of freedom
     "f_by_first": "0.5 * betainc_slope(0.5 * x, 0.5 * y, x * z / (y + x * z), y / (y + x * z), 0) + z / x * f_density(x, y, z)",
     "f_by_second": "0.5 * betainc_slope(0.5 * x, 0.5 * y, x * z / (y + x * z), y / (y + x * z), 1) - z / y * f_density(x, y, z)",
@@ -279,6 +283,8 @@ ROWS: Final[tuple[Row, ...]] = (
     _row("chdtr", ("0.5 * gammainc_slope(0.5 * x, 0.5 * y)", "0.5 * gamma_density(0.5 * x, 0.5 * y)"), _POSITIVE, _POSITIVE),
     _row("chdtrc", ("-0.5 * gammainc_slope(0.5 * x, 0.5 * y)", "-0.5 * gamma_density(0.5 * x, 0.5 * y)"), _POSITIVE, _POSITIVE),
     _row("chdtri", ("-(gammainc_slope(0.5 * x, 0.5 * v) / gamma_density(0.5 * x, 0.5 * v))", "-2 / gamma_density(0.5 * x, 0.5 * v)"), _POSITIVE, _UNIT),
+    _row("chndtr", ("noncentral_density(x, y, z)", UNKNOWN, "-noncentral_density(x, y + 2, z)"), _POSITIVE, _POSITIVE, (0.0, 9.0)),
+    _row("chndtrix", ("1 / noncentral_density(v, y, z)", UNKNOWN, "noncentral_density(v, y + 2, z) / noncentral_density(v, y, z)"), _UNIT, _POSITIVE, (0.0, 9.0)),
     _row("gdtr", ("z * gamma_density(y, x * z)", "gammainc_slope(y, x * z)", "x * gamma_density(y, x * z)"), _POSITIVE, _POSITIVE, _POSITIVE),
     _row("gdtrc", ("-(z * gamma_density(y, x * z))", "-gammainc_slope(y, x * z)", "-(x * gamma_density(y, x * z))"), _POSITIVE, _POSITIVE, _POSITIVE),
     _row("gdtrix", ("-(v / x)", "-(gammainc_slope(y, x * v) / (x * gamma_density(y, x * v)))", "1 / (x * gamma_density(y, x * v))"), _POSITIVE, _POSITIVE, _UNIT),

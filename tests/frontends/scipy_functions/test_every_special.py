@@ -27,6 +27,7 @@ POINTS = {
     "btdtria": (0.4, 1.3, 0.3),
     "btdtrib": (1.3, 0.4, 0.3),
     "chdtriv": (0.4, 1.3),
+    "chndtrix": (0.4, 1.3, 0.7),
     "fdtridfd": (3.0, 0.4, 0.8),
     "stdtridf": (0.7, 0.6),
     "fdtri": (3.0, 4.0, 0.4),
@@ -71,6 +72,7 @@ CONSTANT = {
     ),
     **dict.fromkeys(["wright_bessel", "log_wright_bessel"], (0, 1)),
     "besselpoly": (1, 2),
+    **dict.fromkeys(["chndtr", "chndtrix"], (1,)),
     "tklmbda": (1,),
 }
 #: Why functions are not recorded at all.
@@ -85,10 +87,8 @@ REFUSED = {
             "smirnov",
             "smirnovi",
             "zetac",
-            "chndtr",
             "chndtridf",
             "chndtrinc",
-            "chndtrix",
             "nctdtr",
             "nctdtridf",
             "nctdtrinc",
