@@ -85,6 +85,8 @@ MACROS: Final[dict[str, str]] = {
     " * (x / (y + x * z)) * (y / (y + x * z))",
     "t_density": "exp(log_gamma_ratio(0.5 * minimum(x, 1e20), 0.5) - 0.5 * log(pi * minimum(x, 1e20))"
     " - 0.5 * (minimum(x, 1e20) + 1) * log1p(y * y / minimum(x, 1e20)))",
+    "normal_quantile": "-(erfcinv(2 * x) / sqrt_half)",
+    "normal_quantile_slope": "2 / sqrt_two_over_pi * exp(0.5 * normal_quantile(x) * normal_quantile(x))",
     # density at x of the noncentral χ² distribution with y degrees of freedom and noncentrality z
     "noncentral_density": "select(z == 0, 0.5 * gamma_density(0.5 * y, 0.5 * x),"
     " 0.5 * exp(-0.5 * (sqrt(x) - sqrt(z)) * (sqrt(x) - sqrt(z))) * power(x / select(z == 0, 1, z), 0.25 * y - 0.5)"
@@ -307,6 +309,8 @@ ROWS: Final[tuple[Row, ...]] = (
         "-(beta_density(x, v, z, 1 - z) / betainc_slope(x, v, z, 1 - z, 1))"), _POSITIVE, _UNIT, _UNIT),
     _row("stdtridf", ("1 / t_by_df(v, y)", "-(t_density(v, y) / t_by_df(v, y))"), _UNIT, _POSITIVE),
     _row("fdtridfd", ("-(f_by_first(x, v, z) / f_by_second(x, v, z))", "1 / f_by_second(x, v, z)", "-(f_density(x, v, z) / f_by_second(x, v, z))"), _POSITIVE, _UNIT, _POSITIVE),
+    _row("nrdtrimn", ("-(y * normal_quantile_slope(x))", "-normal_quantile(x)", "1"), _UNIT, (0.1, 9.0), (-9.0, 9.0)),
+    _row("nrdtrisd", ("-(1 / normal_quantile(y))", "-(v * normal_quantile_slope(y) / normal_quantile(y))", "1 / normal_quantile(y)"), (-9.0, 9.0), _UNIT, (-9.0, 9.0)),
     _row("kolmogorov", ("kolmogorov_slope(x)",), (0.0, 3.0)),
     _row("kolmogi", ("1 / kolmogorov_slope(v)",), _UNIT),
     _row("tklmbda", ("1 / (power(v, y - 1) + power(1 - v, y - 1))", UNKNOWN), (-1.0, 1.0), (0.0, 1.0)),

@@ -19,7 +19,18 @@ ROWS = [(getattr(np, name), row) for name, row in ELEMENTWISE.items() if hasattr
 ROWS += [(getattr(special, name), row) for name, row in SPECIAL.items()]
 
 #: Composed rows that are NaN at some infinities and zeros where SciPy has a limit, see docs/numerics.md.
-LIMITS = {"beta", "betaln", "binom", "boxcox", "boxcox1p", "inv_boxcox", "kl_div", "pseudo_huber"}
+LIMITS = {
+    "beta",
+    "betaln",
+    "binom",
+    "boxcox",
+    "boxcox1p",
+    "inv_boxcox",
+    "kl_div",
+    "pseudo_huber",
+    "elliprj",
+    "inv_boxcox1p",
+}
 
 #: That one recording is run at.
 POINTS = 4
@@ -59,10 +70,7 @@ def test_infinities_and_nan(ufunc, row):
     if row.name in LIMITS:
         pytest.skip("limits that are documented")
     extremes = np.array([math.inf, -math.inf, math.nan, 0.0, 1.0])
-    if len(row.domain) == 1:
-        assert_agrees(call(ufunc, row), [extremes])
-    else:
-        assert_agrees(call(ufunc, row), [np.repeat(extremes, 5), np.tile(extremes, 5)])
+    assert_agrees(call(ufunc, row), [each.ravel() for each in np.meshgrid(*[extremes] * len(row.domain))])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,7 @@ def test_broadcasting_and_constants(ufunc, row):
     assert_agrees(lambda s: (both(x, s), both(s, y)), [0.4])
 
 
-@pytest.mark.parametrize("name", SEVERAL)
+@pytest.mark.parametrize("name", [name for name in SEVERAL if hasattr(np, name)])
 def test_two_results(name):
     ufunc = getattr(np, name)
     points = [np.array([1.3, -2.7, 0.4]), np.array([0.5, 0.7, -1.1])]

@@ -407,8 +407,6 @@ _COMPOSED: Final[dict[str, tuple[Callable[..., Any], tuple[Interval, ...]]]] = {
     "elliprj": (_elliprj, (_ORDINARY,) * 4),
     "round": (rint, (REAL,)),
     "radian": (lambda d, m, s: (d + (m + s / 60.0) / 60.0) * (math.pi / 180.0), (REAL,) * 3),
-    "nrdtrimn": (lambda p, sd, x: x + math.sqrt(2.0) * _erfcinv(2.0 * p) * sd, (_UNIT, _ORDINARY, REAL)),
-    "nrdtrisd": (lambda mn, p, x: (x - mn) / (-math.sqrt(2.0) * _erfcinv(2.0 * p)), (REAL, _UNIT, REAL)),
     "inv_boxcox1p": (lambda y, power: _inv_boxcox(y, power, _expm1), (_UNIT, _UNIT)),
     "cosm1": (lambda x: -2.0 * _sin(0.5 * x) * _sin(0.5 * x), (REAL,)),
     "boxcox": (lambda x, power: _boxcox(x, power, _log), (_ORDINARY, _UNIT)),
