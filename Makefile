@@ -9,7 +9,8 @@
 #   make bench-symforce  the same against SymForce, which has an environment of its own
 #   make bench-search  what the search reaches, and what it proves; some minutes
 #   make contract operations and results as they were, bit for bit; times beside an old checkout with ARGS="--against PATH"
-#   make fuzz     every function at every order, 100,000 random programs, changed files; threads, forks, kills; hours
+#   make fuzz     every function at every order, 100,000 random programs, changed files; threads, forks, kills; hours;
+#                 with ARGS=--suites functions of other people's packages instead, in an environment of their own
 #   make fuzz-tests    the property tests, with many more examples
 #   make docs     the site of the documentation, into build/site
 #   make figures  draw the figures and plots of the documentation; needs Graphviz
@@ -63,6 +64,11 @@ build/symforce/installed: requirements/symforce.txt | $(STAMPS)/venv
 	@build/symforce/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
+build/suites/installed: requirements/suites.txt | $(STAMPS)/venv
+	@$(BIN)/python -m venv build/suites
+	@build/suites/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
 tables: | $(STAMPS)/venv
 	@$(BIN)/python benchmarks/pages.py
 	@$(BIN)/python benchmarks/chart.py
@@ -70,7 +76,7 @@ tables: | $(STAMPS)/venv
 contract: $(STAMPS)/bench $(STAMPS)/kernels
 	$(BIN)/python benchmarks/contract.py $(ARGS)
 
-fuzz: $(STAMPS)/test $(STAMPS)/kernels
+fuzz: $(STAMPS)/test $(STAMPS)/kernels $(if $(findstring --suites,$(ARGS)),build/suites/installed)
 	$(BIN)/python tests/fuzz/driver.py --jobs $(JOBS) $(ARGS)
 
 fuzz-tests: $(STAMPS)/test $(STAMPS)/kernels

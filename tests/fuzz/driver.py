@@ -9,6 +9,8 @@
     python tests/fuzz/driver.py --files 100000               more saved derivatives in which a field was changed
     python tests/fuzz/driver.py --thorough 10000             thorough ones, too, of which the clock cut none short
     python tests/fuzz/driver.py --scales 100000              programs of scales, too: called far from their first points
+    python tests/fuzz/driver.py --suites [NAME…]             functions of other people's packages alone (`suites`); with
+                                                             --scipy PATH and --s2mpj PATH those of checkouts, too
     python tests/fuzz/driver.py --only 4711                  the program of one seed, as it is drawn: a reproducer
     python tests/fuzz/driver.py --log build/fuzz.log         the same in parts: goes on where it was stopped
     python tests/fuzz/driver.py --mutants                    spoil the library in several places, and find each of them
@@ -34,6 +36,7 @@ import argparse
 import hashlib
 import os
 import shelve
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
@@ -86,6 +89,8 @@ Found = TypeVar("Found")
 def main(arguments: list[str] | None = None) -> int:
     """Run what is asked for, and say what came of it."""
     options = _parse(arguments)
+    if options.suites is not None:
+        return _suites(options)
     os.environ["ACCUMULUS_CACHE_PLANS"] = "0"  # programs are searched for, never loaded
     if options.log is None:
         return _run(options, {})
@@ -143,6 +148,15 @@ def _run(options: argparse.Namespace, log: MutableMapping[str, Any]) -> int:
     if len(log.get("libraries", [])) > 1:
         console.print(f"the log is of {len(log['libraries'])} versions of the library; what failed was checked again")
     return int(failed)
+
+
+def _suites(options: argparse.Namespace) -> int:
+    """Try functions of packages, in the environment of these; return 1 if one is wrong or raises an untyped error."""
+    root = Path(__file__).resolve().parents[2]
+    paths = [f"--{name}={path}" for name in ("scipy", "s2mpj") if (path := getattr(options, name)) is not None]
+    command = [root / "build/suites/bin/python", Path(__file__).with_name("suites.py"), *options.suites, *paths]
+    command += [f"--jobs={options.jobs}", f"--show={options.show}"]
+    return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(root / "src")}, check=False).returncode
 
 
 def _only(number: int, console: Console) -> int:
@@ -400,6 +414,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--refresh", type=int, default=20, help="tasks of each process before others take their places")
     parser.add_argument("--mutants", nargs="*", choices=MUTANTS, help="put mistakes into the library, and find them")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="check this program alone")
+    parser.add_argument("--suites", nargs="*", metavar="NAME", help="functions of other people's packages alone")
+    parser.add_argument("--scipy", type=Path, metavar="PATH", help="checkout of SciPy, with the functions it minimises")
+    parser.add_argument("--s2mpj", type=Path, metavar="PATH", help="checkout of S2MPJ, CUTEst's problems in Python")
     parser.add_argument("--functions", nargs="*", metavar="NAME", help="derivatives of functions alone, all or these")
     parser.add_argument(
         "--derivatives", action=argparse.BooleanOptionalAction, default=True, help="of all functions, too"

@@ -81,11 +81,12 @@ DRAWN: Final = 12
 #: Number of samples of doubles for tapes in which bits matter: of about half of all points, another order of operations
 #: leaves the same bits. More take time, fewer take values that are rounded otherwise for the same.
 SAMPLES: Final = 24
-#: Number of points with random outcomes of comparisons, at which those are found that have to be 0 or 1, and largest
-#: number of comparisons; and largest number of points for all their combinations. More take time, fewer leave programs
-#: as they were in which many selects have been joined.
+#: Number of points with random outcomes of comparisons, at which those are found that have to be 0 or 1; largest number
+#: of comparisons, also times the operations of the program; and largest number of points for all their combinations.
+#: More take time, fewer leave programs as they were in which many selects have been joined.
 DECIDED: Final = 64
 MOST_COMPARED: Final = 60
+MOST_DECIDED: Final = 100_000
 MOST_POINTS: Final = 4096
 #: Number of random primes in turn: more take time for residues of constants; with one, it may divide a difference.
 PRIMES: Final = 2
@@ -761,7 +762,7 @@ class Verification:
         for mask, group in alike.items():
             decided = [r for r, is_reached in zip(comparisons, mask, strict=True) if is_reached]
             most = (MOST_POINTS // self.points).bit_length() - 1
-            if most < len(decided) <= MOST_COMPARED:
+            if most < len(decided) <= min(MOST_COMPARED, MOST_DECIDED // len(self._tape)):
                 decided = self._needed_outcomes(other, group, decided)
             if len(decided) > most:
                 unknown += group
