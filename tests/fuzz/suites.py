@@ -41,6 +41,8 @@ import numpy as np
 
 #: Seconds for one function.
 LONGEST: Final = 60
+#: Functions that a process tries before another takes its place.
+TOGETHER: Final = 30
 #: Largest number of arguments; problems of SciPy and S2MPJ that have more are left out.
 MOST_ARGUMENTS: Final = 30
 #: Relative differences, to the largest entry of a row, from which on a value or a derivative is wrong.
@@ -96,14 +98,14 @@ def _of_opfunu(kind: Any) -> tuple[Callable[..., Any], Any]:
 def of_scipy(names: bool, path: Path | None) -> Any:
     """Return the functions to minimise of SciPy's benchmarks, and their residuals of least squares."""
     assert path is not None
-    sys.path.insert(0, str(path / "benchmarks" / "benchmarks"))
+    sys.path.insert(0, str(path / "benchmarks"))
     found: dict[str, Any] = {}
-    functions = vars(importlib.import_module("go_benchmark_functions"))
+    functions = vars(importlib.import_module("benchmarks.go_benchmark_functions"))
     base = functions["Benchmark"]
     for name, kind in functions.items():
         if isinstance(kind, type) and issubclass(kind, base) and kind is not base:
             found[f"minimum.{name}"] = lambda kind=kind: _of_benchmark(kind)
-    problems = importlib.import_module("lsq_problems")
+    problems = importlib.import_module("benchmarks.lsq_problems")
     for name, kind in problems.extract_lsq_problems().items():
         found[f"residuals.{name}"] = lambda kind=kind: (kind.fun, np.asarray(kind.x0, float))
     return sorted(found) if names else found
@@ -250,18 +252,23 @@ def _in_time(case: Case, paths: dict[str, Path | None]) -> Result:
 def run(suites: Sequence[str], paths: dict[str, Path | None], jobs: int) -> Iterator[Result]:
     """Yield what becomes of each function, in processes of their own."""
     cases = [Case(suite, name) for suite in suites for name in SUITES[suite](True, paths.get(suite))]
-    waiting = set(cases)
-    while waiting:  # a crash of the interpreter breaks the pool, and counts for the functions that ran
-        with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=40) as pool:
-            futures = {pool.submit(_in_time, case, paths): case for case in sorted(waiting)}
-            try:
+    size = TOGETHER * jobs
+    for batch in (cases[k : k + size] for k in range(0, len(cases), size)):
+        done: set[Case] = set()
+        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+            futures = {pool.submit(_in_time, case, paths): case for case in batch}
+            with contextlib.suppress(BrokenProcessPool):
                 for future in as_completed(futures):
-                    waiting.discard(futures[future])
-                    yield future.result()
-            except BrokenProcessPool:
-                first = min(waiting)
-                waiting.discard(first)
-                yield Result(first, "untyped", "the process ended")
+                    result = future.result()
+                    done.add(futures[future])
+                    yield result
+        for case in batch:
+            if case not in done:  # one of these has ended the interpreter: each has a process of its own now
+                with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                    try:
+                        yield pool.submit(_in_time, case, paths).result()
+                    except BrokenProcessPool:
+                        yield Result(case, "untyped", "the interpreter ended")
 
 
 def main(suites: Sequence[str], paths: dict[str, Path | None], jobs: int, show: int) -> int:

@@ -88,3 +88,35 @@ def test_contiguous_arrays_have_an_axis():
             value, jacobian = acc.value_and_jacobian(f)(1.5)
             assert value.shape == jacobian.shape == make(f(1.5)).shape == (1,)
     assert acc.value_and_jacobian(np.asarray)(1.5)[0].shape == ()
+
+
+class Vector(np.ndarray):
+    """A subclass of arrays that is made from the memory of another array."""
+
+    def __new__(cls, values):
+        values = np.asarray(values, float)
+        return super().__new__(cls, values.shape, float, values)
+
+    @property
+    def length(self):
+        return np.sqrt(np.sum(self * self))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: Vector(x).length,
+        lambda x: x.view(Vector).length,
+        lambda x: np.asarray(x).view(type=Vector).length,
+        lambda x: np.asmatrix(x)[0, 0],
+    ],
+)
+def test_subclasses_of_arrays_are_refused_by_name(function):
+    with pytest.raises(TraceError, match=r"(Vector|matrix) is a subclass of NumPy's arrays"):
+        acc.gradient(function, cache=False)(np.array([1.0, 2.0]))
+
+
+def test_subclasses_of_arrays_may_hold_constants():
+    constant = np.array([3.0, 4.0])
+    gradient = acc.gradient(lambda x: Vector(constant).length * x @ Vector(constant), cache=False)
+    np.testing.assert_allclose(gradient(np.array([1.0, 2.0])), [15.0, 20.0])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
+from accumulus.errors import TraceError
 from accumulus.frontends.active import ACTIVE, no_number, refuse
 from accumulus.frontends.decisions import truths, wholes
 from accumulus.frontends.numpy.journal import check_not_shared, note_entries
@@ -92,6 +93,14 @@ def method_of(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     return method
+
+
+def no_subclass(kind: type) -> TraceError:
+    """Return the error for an object of a subclass of NumPy's arrays that would have traced entries."""
+    return refuse(
+        f"{kind.__module__}.{kind.__qualname__} is a subclass of NumPy's arrays, whose objects hold plain numbers, and "
+        "the values depend on the function's arguments. Call what the class computes as a function of plain arrays."
+    )
 
 
 class AnyArray(Traced, NDArrayOperatorsMixin):
@@ -470,11 +479,7 @@ class TracedArray(AnyArray):
         kind = type if dtype is None else dtype
         if isinstance(kind, builtins.type) and issubclass(kind, np.ndarray):
             if kind is not np.ndarray:
-                raise refuse(
-                    f"{kind.__module__}.{kind.__qualname__} is a subclass of NumPy's arrays, whose objects hold plain "
-                    "numbers, and the values depend on the function's arguments. Call what the class computes as a "
-                    "function of plain arrays."
-                )
+                raise no_subclass(kind)
         elif kind is not None and np.dtype(kind) != self.dtype:
             raise refuse(f".view({np.dtype(kind)}) reads the bits of numbers, which are not recorded.")
         return self._like(self.references[...])

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.decisions import UnmergeableError, sorting_order
 from accumulus.frontends.location import PACKAGE_DIRECTORY, dispatchers, is_library_code
-from accumulus.frontends.numpy.arrays import TracedArray, as_array
+from accumulus.frontends.numpy.arrays import TracedArray, as_array, no_subclass
 from accumulus.frontends.numpy.complex_numbers import make_complex
 from accumulus.frontends.numpy.journal import RecordedAnewError, Site, is_fresh, made, note
 from accumulus.frontends.numpy.merging import MISSING, begin_merge, either, mergeable, outside, truth_of
@@ -424,6 +424,13 @@ def _of_array(method: Any, *arguments: Any, **keywords: Any) -> Any:
     return getattr(as_array(ACTIVE.tape, method.__self__), method.__name__)(*arguments, **keywords)
 
 
+def _subclass(cls: type, *arguments: Any, **keywords: Any) -> Any:
+    """Return an object of a subclass of NumPy's arrays, which cannot have traced entries."""
+    if depends(arguments) or depends(keywords):
+        raise no_subclass(cls)
+    return cls(*arguments, **keywords)
+
+
 def _on_lists(function: Any, *arguments: Any, **keywords: Any) -> Any:
     """Call a universal function, or one of its methods; NumPy does not dispatch on lists of traced values."""
     for argument in arguments:
@@ -464,6 +471,8 @@ def _class(cls: type) -> tuple[Any, bool]:
     """Return the replacement of a class: ``__init__`` is transformed if objects are made in no other way."""
     if cls in BUILTINS or cls in _CONSUMING:
         return BUILTINS.get(cls, cls), cls not in _CONSUMING
+    if issubclass(cls, np.ndarray) and cls is not np.ndarray:
+        return functools.partial(_subclass, cls), False
     initial: Any = getattr(cls, "__init__", None)
     new: Any = cls.__new__
     if type(cls) is not type or new is not object.__new__ or type(initial) is not FunctionType:
