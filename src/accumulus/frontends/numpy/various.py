@@ -343,6 +343,8 @@ def _filled_like(tape: Tape, prototype: Any, value: Any, dtype: Any, shape: Any)
         result = as_constant(tape, np.zeros(shape, complex))
         result[...] = value
         return result
+    if kind.kind == "b":
+        return TracedArray(tape, np.full(shape, references_of(tape, value, boolean=True)), boolean=True)
     if kind != np.float64:
         if depends(value):
             check_dtype(kind, "np.full_like")
