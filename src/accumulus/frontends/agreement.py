@@ -415,10 +415,11 @@ SELECTIONS: Final = 16
 #: Distances at which slopes are compared, relative to the arguments: far beyond the steps of iterations that end at
 #: tolerances of 10⁻³, and close enough for slopes that change little.
 SPANS: Final = (0.05, 0.1)
-#: Largest relative difference of slopes at both distances, and least of two slopes that differ. Larger ones miss
-#: derivatives that are wrong, smaller ones tell of functions that bend.
+#: Largest relative difference of slopes at both distances, and least of two slopes that differ, also in multiples of
+#: that difference. Larger ones miss derivatives that are wrong, smaller ones tell of functions that bend.
 SETTLED: Final = 0.05
-APART: Final = 0.2
+APART: Final = 0.05
+TIMES_APART: Final = 4.0
 #: Largest relative difference of the slopes of both sides. A larger one tells of kinks, a smaller one misses iterations
 #: whose steps are coarse.
 BENT: Final = 0.1
@@ -431,8 +432,10 @@ def iteration_of(recording: Recording) -> str | None:
         None if no iteration is seen.
     """
     lines = Counter((guard.file, guard.line, guard.source) for guard in recording.guards)
-    if lines and lines.most_common(1)[0][1] >= TURNS:
-        (file, line, source), _ = lines.most_common(1)[0]
+    often = [place for place, count in lines.most_common() if count >= TURNS]
+    if often:
+        loops = [place for place in often if place[2].startswith("while")]
+        file, line, source = (loops or often)[0]
         return f"{file}, line {line}: {source}"
     tape = recording.program.scalars
     return "" if tape is not None and _are_in_turn(tape) else None
@@ -493,9 +496,10 @@ def tell_of_iteration(
         # at a kink the slopes of both sides differ, and that of the path is one of them
         sides = np.abs(values[1] - 2.0 * values[0] + values[2]) / SPANS[0]
         is_told = (changes <= SETTLED * largest) & (sides <= BENT * largest)
-        apart = np.where(is_told, np.abs(slopes[1] - slopes[3]), 0.0)
-        entry = int(np.argmax(np.where(apart > APART * largest, apart, 0.0))) if apart.size else 0
-        if apart.size and np.isfinite(largest[entry]) and apart[entry] > APART * largest[entry]:
+        apart = np.where(is_told & np.isfinite(largest), np.abs(slopes[1] - slopes[3]), 0.0)
+        apart = np.where(apart > np.maximum(APART * largest, TIMES_APART * changes), apart, 0.0)
+        entry = int(np.argmax(apart)) if apart.size else 0
+        if apart.size and apart[entry]:
             warn(
                 f"the derivative of {name} is that of the path that its iteration takes, not of what this approaches: "
                 f"along one direction, f(…){recording.entry_name(entry)} changes by {slopes[1][entry]:.3g}, and along "
