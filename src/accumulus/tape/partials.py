@@ -25,7 +25,7 @@ from accumulus.tape.special_partials import betainc_slope, elliprd_slope, faddee
 if TYPE_CHECKING:
     from accumulus.tape.tape import Tape
 import itertools
-from math import factorial, prod
+from math import factorial
 
 #: Records one partial derivative: tape, arguments, value → reference.
 Writer = Callable[["Tape", tuple[int, ...], int], int]
@@ -201,8 +201,6 @@ SERIES: Final[dict[str, Callable[[int], float]]] = {
     "(i0(x)-1)/x²": lambda k: 0.25 * 0.25**k / factorial(k + 1) ** 2,
     "berp(x)/x³": lambda k: -0.25 * (k + 1) * (-0.0625) ** k / factorial(2 * k + 2) ** 2,
     "beip(x)/x": lambda k: (k + 0.5) * (-0.0625) ** k / factorial(2 * k + 1) ** 2,
-    "spherical_jn(1, x)/x": lambda k: (-0.5) ** k / (factorial(k) * prod(range(3, 2 * k + 4, 2))),
-    "spherical_jn(2, x)/x²": lambda k: (-0.5) ** k / (factorial(k) * prod(range(3, 2 * k + 6, 2))),
 }
 
 

@@ -401,7 +401,7 @@ def _replacement(function: Any) -> tuple[Any, bool]:
     if kind is BuiltinFunctionType:
         if type(function.__self__) is np.ndarray and function.__name__ in _OF_ARRAYS:
             return functools.partial(_of_array, function), True
-        if isinstance(function.__self__, np.ufunc):
+        if isinstance(function.__self__, np.ufunc) and function.__name__ != "at":  # the index of `at` is no operand
             return functools.partial(_on_lists, function), False
         return BUILTINS.get(function, function), function in _HARMLESS
     if isinstance(function, type):

@@ -308,6 +308,17 @@ def _spherical_bessel(kind: str, order: int, x: Any) -> Any:
         power = power * x
     bessel = operation({"j": "jv", "i": "bessel_i"}[kind])
 
+    def elementary(near: Any) -> Any:
+        safe = _select(near, 1.0, x)
+        sine, cosine = _sin(safe), _cos(safe)
+        if order == 0:
+            return sine / safe
+        first = (sine / safe - cosine) / safe
+        return first if order == 1 else (3.0 * first - sine) / safe
+
+    if kind == "j" and order <= 2:  # derivatives lose less than those of Jₙ₊½
+        return near_zero(_series(kind, order), x, elementary, 2.0 + order, factor=None if order == 0 else power)
+
     def closed(near: Any) -> Any:
         size = _select(near, 1.0, _abs(x))
         value = _sqrt(0.5 * math.pi / size) * bessel(order + 0.5, size)

@@ -217,7 +217,7 @@ def test_a_conversion_in_a_library_is_refused_with_the_line():
     def function(x):
         return np.format_float_positional(x[0]) and x[0]
 
-    with pytest.raises(TraceError, match=r"test_frames\.py.*\n.*format_float_positional"):
+    with pytest.raises(TraceError, match=r"test_plain_conversions\.py.*\n.*format_float_positional"):
         acc.gradient(function, cache=False)(np.array([1.0]))
 
 
