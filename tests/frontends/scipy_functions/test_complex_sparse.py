@@ -77,6 +77,7 @@ OF_TRACED = {
     "formats": lambda A, v: A.tocsc().tocoo() @ v,
     "dense": lambda A, v: sp.csr_array(v[:, np.newaxis] * v) @ v + A.toarray() @ v,
     "blocks": lambda A, v: sp.block_array([[A, None], [sp.csr_array(DENSE.real), A.T]]),
+    "kron": lambda A, v: sp.kron(A, sp.csr_array(DENSE[:2])) - sp.kron(DENSE[:2], A.conj().T),
     "spdiags": lambda A, v: sp.spdiags(np.stack([v, 2.0 * v]), [0, 1], 4, 4),
     "triangles": lambda A, v: sp.tril(A, 1) @ v + sp.triu(A) @ v.real,
     "diagonals": lambda A, v: sp.diags([v, v[1:]], [0, 1]).tocsr() @ v + sp.diags_array(v).conj() @ v,

@@ -44,10 +44,10 @@ LINEAR: Final[dict[Callable[..., Any], int]] = {
 }
 
 
-def parted(tape: Tape, value: Any, part: int) -> Any:
+def _parted(tape: Tape, value: Any, part: int) -> Any:
     """Return one part of all entries of `value`, which may be a list of arrays; zeros as imaginary parts of reals."""
     if isinstance(value, list | tuple):
-        return [parted(tape, item, part) for item in value]
+        return [_parted(tape, item, part) for item in value]
     pair = parts_of(tape, value)
     if part and not holds_complex(value):
         return np.zeros(np.shape(as_array(tape, pair.re)))
@@ -73,7 +73,7 @@ def _enter_linear(function: Callable[..., Any], arrays: int) -> None:
                 "with np.concatenate, or for the real and the imaginary part."
             )
         re, im = (
-            function(*(parted(tape, value, part) for value in arguments[:count]), *arguments[count:], **keywords)
+            function(*(_parted(tape, value, part) for value in arguments[:count]), *arguments[count:], **keywords)
             for part in (0, 1)
         )
         if arrays == ALL and count > 1:  # each result belongs to one argument
@@ -91,7 +91,7 @@ for _function, _arrays in LINEAR.items():
 @implements_complex(np.insert)
 def _insert(tape: Tape, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """Return the array with `values` inserted before the positions `obj`."""
-    return make_complex(tape, *(np.insert(parted(tape, arr, k), obj, parted(tape, values, k), axis) for k in (0, 1)))
+    return make_complex(tape, *(np.insert(_parted(tape, arr, k), obj, _parted(tape, values, k), axis) for k in (0, 1)))
 
 
 # Products -----------------------------------------------------------------------------------------------------
@@ -107,12 +107,12 @@ for _name, _conjugated in (("matvec", None), ("vecmat", 0)):
         MULTILINEAR[getattr(np, _name)] = (2, _conjugated)
 
 
-def _expanded(tape: Tape, operands: Sequence[Any], product: Callable[[Sequence[Any]], Any]) -> Any:
+def expanded(tape: Tape, operands: Sequence[Any], product: Callable[[Sequence[Any]], Any]) -> Any:
     """Return the product of complex operands, expanded into products of real and imaginary parts."""
     for k, operand in enumerate(operands):
         if holds_complex(operand):
             re, im = (
-                _expanded(tape, [*operands[:k], part, *operands[k + 1 :]], product) for part in parts_of(tape, operand)
+                expanded(tape, [*operands[:k], part, *operands[k + 1 :]], product) for part in parts_of(tape, operand)
             )
             if holds_complex(re) or holds_complex(im):
                 return re + 1j * im
@@ -127,7 +127,7 @@ def _enter_product(function: Callable[..., Any], count: int, conjugated: int | N
         operands = list(arguments[:count])
         if conjugated is not None and holds_complex(operands[conjugated]):
             operands[conjugated] = np.conjugate(as_array(tape, operands[conjugated]))
-        return _expanded(tape, operands, lambda parts: function(*parts, *arguments[count:], **keywords))
+        return expanded(tape, operands, lambda parts: function(*parts, *arguments[count:], **keywords))
 
 
 for _product, (_count, _which) in MULTILINEAR.items():
@@ -140,14 +140,14 @@ def _einsum(
 ) -> Any:
     """Return Einstein's sum, with labels as text or as lists of integers."""
     if isinstance(operands[0], str):
-        return _expanded(tape, operands[1:], lambda parts: np.einsum(operands[0], *parts))
+        return expanded(tape, operands[1:], lambda parts: np.einsum(operands[0], *parts))
     labels, last = operands[1::2], operands[len(operands) // 2 * 2 :]
 
     def product(parts: Sequence[Any]) -> Any:
         pairs = [item for pair in zip(parts, labels, strict=True) for item in pair]
         return np.einsum(*pairs, *last)
 
-    return _expanded(tape, operands[: len(operands) // 2 * 2 : 2], product)
+    return expanded(tape, operands[: len(operands) // 2 * 2 : 2], product)
 
 
 # Folds --------------------------------------------------------------------------------------------------------

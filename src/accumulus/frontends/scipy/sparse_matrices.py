@@ -2,13 +2,12 @@
 
 The positions of the entries are constant. Operations cost in proportion to the stored entries: products with vectors
 and matrices, sums, elementwise products, and systems of equations (`accumulus.frontends.scipy.sparse_systems`).
-A matrix of complex entries is a pair of real ones, as complex arrays are.
+They may be complex numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, Final
 
 import numpy as np
@@ -16,17 +15,9 @@ from numpy.typing import NDArray
 
 from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.complex_functions import parted
+from accumulus.frontends.numpy.complex_functions import expanded
 from accumulus.frontends.numpy.complex_numbers import make_complex, parts_of
-from accumulus.frontends.numpy.operands import (
-    Operand,
-    concrete,
-    constants,
-    depends,
-    holds_complex,
-    is_sparse,
-    references_of,
-)
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, is_sparse, references_of
 from accumulus.frontends.numpy.products import product_by_rows
 from accumulus.frontends.numpy.table import borrows
 from accumulus.frontends.recorder import References
@@ -42,56 +33,53 @@ METHODS: Final = (
 Integers = NDArray[np.int64]
 
 
-def _of_reals(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a method that calls the one of a complex matrix for complex operands."""
-
-    @wraps(method)
-    def of_any(self: Any, other: Any) -> Any:
-        if holds_complex(other):
-            return getattr(self.as_complex(), method.__name__)(other)
-        return method(self, other)
-
-    return of_any
-
-
 class SparseEntries(Operand):
     """A sparse matrix whose entries have constant positions and may be traced.
 
     Args:
         tape: tape of the entries.
         rows, columns: positions of the stored entries; entries at the same position are added.
-        references: references of the entries.
+        data: the entries, an array of real or complex numbers.
         shape: shape of the matrix.
         kind: class of SciPy that it stands for.
     """
 
-    __slots__ = ("columns", "kind", "references", "rows", "shape", "tape")
+    __slots__ = ("columns", "data", "is_complex", "kind", "rows", "shape", "tape")
     __array_ufunc__ = None
     __class__: Any = property(lambda self: self.kind)
     boolean, ndim, is_sparse = False, 2, True
-    dtype: Final = np.dtype(float)
 
-    def __init__(
-        self, tape: Tape, rows: Integers, columns: Integers, references: References, shape: Any, kind: Any
-    ) -> None:
-        self.tape, self.references, self.kind = tape, references, kind
+    def __init__(self, tape: Tape, rows: Integers, columns: Integers, data: Any, shape: Any, kind: Any) -> None:
+        self.tape, self.data, self.kind = tape, as_array(tape, data), kind
+        self.is_complex = self.data.is_complex
         self.rows, self.columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
         self.shape = int(shape[0]), int(shape[1])
 
     @property
     def entries(self) -> References:
         """References of the stored entries."""
-        return self.references
+        references: References = self.data.entries
+        return references
 
     @property
-    def data(self) -> TracedArray:
-        """The stored entries."""
-        return TracedArray(self.tape, self.references)
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.data.dtype
+
+    @property
+    def real(self) -> SparseEntries:
+        """The matrix of real parts."""
+        return self._with(self.data.real)
+
+    @property
+    def imag(self) -> SparseEntries:
+        """The matrix of imaginary parts."""
+        return self._with(self.data.imag)
 
     @property
     def nnz(self) -> int:
         """Number of stored entries."""
-        return len(self.references)
+        return len(self.data)
 
     @property
     def format(self) -> str:
@@ -107,6 +95,15 @@ class SparseEntries(Operand):
     def T(self) -> SparseEntries:  # noqa: N802
         """The transpose."""
         return self._at(self.columns, self.rows, self.shape[::-1])
+
+    @property
+    def H(self) -> SparseEntries:  # noqa: N802
+        """The conjugate transpose."""
+        return self.conj().T
+
+    def getH(self) -> SparseEntries:  # noqa: N802
+        """Return the conjugate transpose."""
+        return self.H
 
     def transpose(self, axes: Any = None, copy: bool = False) -> SparseEntries:
         """Return the transpose."""
@@ -124,7 +121,7 @@ class SparseEntries(Operand):
             return self
         ordered = self.summed() if format == "csr" else self.T.summed().T if format == "csc" else self
         kind = getattr(scipy.sparse, f"{format}{'_matrix' if self.is_matrix else '_array'}")
-        return SparseEntries(self.tape, ordered.rows, ordered.columns, ordered.references, self.shape, kind)
+        return SparseEntries(self.tape, ordered.rows, ordered.columns, ordered.data, self.shape, kind)
 
     def tocsr(self, copy: bool = False) -> SparseEntries:
         """Return the matrix in CSR format."""
@@ -139,71 +136,65 @@ class SparseEntries(Operand):
         return self.asformat("coo")
 
     def _with(self, data: Any) -> SparseEntries:
-        references = references_of(self.tape, data)
-        return SparseEntries(self.tape, self.rows, self.columns, references, self.shape, self.kind)
+        return SparseEntries(self.tape, self.rows, self.columns, data, self.shape, self.kind)
 
     def _at(self, rows: Integers, columns: Integers, shape: tuple[int, int]) -> SparseEntries:
-        return SparseEntries(self.tape, rows, columns, self.references, shape, self.kind)
-
-    def as_complex(self) -> ComplexSparse:
-        """Return the matrix with imaginary parts of 0."""
-        return ComplexSparse(self, self._with(np.zeros(self.nnz)))
+        return SparseEntries(self.tape, rows, columns, self.data, shape, self.kind)
 
     def where(self, kept: Any) -> SparseEntries:
         """Return the matrix with only some of the stored entries."""
-        places = self.rows[kept], self.columns[kept]
-        return SparseEntries(self.tape, *places, self.references[kept], self.shape, self.kind)
+        return SparseEntries(self.tape, self.rows[kept], self.columns[kept], self.data[kept], self.shape, self.kind)
 
     def summed(self) -> SparseEntries:
         """Return the matrix with entries sorted by rows, and entries at the same position added."""
         order = np.lexsort((self.columns, self.rows))
-        rows, columns, entries = self.rows[order], self.columns[order], self.references[order]
+        rows, columns, data = self.rows[order], self.columns[order], self.data[order]
         first = np.flatnonzero(np.diff(rows * self.shape[1] + columns, prepend=-1))
         if len(first) < len(order):
-            totals: Any = np.add.reduceat(TracedArray(self.tape, entries), first)
-            entries = totals.references
-        return SparseEntries(self.tape, rows[first], columns[first], entries, self.shape, self.kind)
+            data = self._by_parts(data, lambda part: np.add.reduceat(part, first))
+        return SparseEntries(self.tape, rows[first], columns[first], data, self.shape, self.kind)
 
-    @_of_reals
+    def _by_parts(self, data: Any, linear: Callable[[Any], Any]) -> Any:
+        """Apply a linear function to an array, or to the real and the imaginary part of a complex one."""
+        return make_complex(self.tape, *map(linear, parts_of(self.tape, data))) if data.is_complex else linear(data)
+
     def __matmul__(self, other: Any) -> Any:
-        if is_sparse(other) or isinstance(other, SparseEntries):
+        if _is_sparse(other):
             raise refuse(
                 "The product of two sparse matrices is not recorded if entries depend on the arguments of the "
                 "function. Write A @ (B @ x), or A @ B.toarray()."
             )
         order = np.argsort(self.rows, kind="stable")
-        ends = np.searchsorted(self.rows[order], np.arange(self.shape[0] + 1))
-        return product_by_rows(
-            self.tape, ends, self.columns[order], self.data[order], self.shape, as_array(self.tape, other)
+        ends, columns = np.searchsorted(self.rows[order], np.arange(self.shape[0] + 1)), self.columns[order]
+        return expanded(
+            self.tape,
+            [self.data[order], as_array(self.tape, other)],
+            lambda parts: product_by_rows(
+                self.tape, ends, columns, parts[0], self.shape, as_array(self.tape, parts[1])
+            ),
         )
 
     dot = __matmul__
 
-    @_of_reals
     def __rmatmul__(self, other: Any) -> Any:
         return (self.T @ as_array(self.tape, other).T).T
 
-    @_of_reals
     def __mul__(self, other: Any) -> Any:
         if self.is_matrix and np.ndim(other):
             return self @ other
         return self.multiply(other)
 
-    @_of_reals
     def __rmul__(self, other: Any) -> Any:
         return other @ self if self.is_matrix and np.ndim(other) else self.multiply(other)
 
-    @_of_reals
     def multiply(self, other: Any) -> SparseEntries:
         """Return the elementwise product with a number, a dense array, or a sparse matrix."""
-        if is_sparse(other) or isinstance(other, SparseEntries):
+        if _is_sparse(other):
             other = other.toarray()
-        if not np.ndim(other):
-            return self._with(self.data * other)
-        spread = np.broadcast_to(references_of(self.tape, other), self.shape)
-        return self._with(self.data * TracedArray(self.tape, spread[self.rows, self.columns]))
+        if np.ndim(other):
+            other = np.broadcast_to(as_array(self.tape, other), self.shape)[self.rows, self.columns]
+        return self._with(self.data * other)
 
-    @_of_reals
     def __truediv__(self, other: Any) -> SparseEntries:
         if np.ndim(other):
             raise refuse("A sparse matrix can only be divided by a number. Write A.multiply(1.0 / x).")
@@ -212,24 +203,21 @@ class SparseEntries(Operand):
     def __neg__(self) -> SparseEntries:
         return self._with(-self.data)
 
-    @_of_reals
     def __add__(self, other: Any) -> Any:
-        if not (is_sparse(other) or isinstance(other, SparseEntries)):
+        if not _is_sparse(other):
             return self.toarray() + other if np.ndim(other) else self._refused(f"adding {other!r:.40}")
         more = sparse_of(self.tape, other, self.kind)
         if more.shape != self.shape:
             raise ValueError(f"inconsistent shapes: {self.shape} and {more.shape}")
         rows, columns = np.append(self.rows, more.rows), np.append(self.columns, more.columns)
-        references = np.append(self.references, more.references)
-        return SparseEntries(self.tape, rows, columns, references, self.shape, self.kind).summed()
+        data = np.concatenate([self.data, more.data])
+        return SparseEntries(self.tape, rows, columns, data, self.shape, self.kind).summed()
 
     __radd__ = __add__
 
-    @_of_reals
     def __sub__(self, other: Any) -> Any:
         return self + -other
 
-    @_of_reals
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
@@ -246,18 +234,22 @@ class SparseEntries(Operand):
         """Return a diagonal."""
         return np.diagonal(self.toarray(), k)
 
-    def toarray(self, order: Any = None) -> TracedArray:
+    def toarray(self, order: Any = None) -> Any:
         """Return the dense matrix; its zeros cost nothing."""
         stored = self.summed()
-        dense = np.full(self.shape, self.tape.constant(0.0))
-        dense[stored.rows, stored.columns] = stored.references
-        return TracedArray(self.tape, dense)
+
+        def filled(part: Any) -> TracedArray:
+            dense = np.full(self.shape, self.tape.constant(0.0))
+            dense[stored.rows, stored.columns] = references_of(self.tape, part)
+            return TracedArray(self.tape, dense)
+
+        return self._by_parts(stored.data, filled)
 
     todense = toarray
 
-    def conj(self) -> SparseEntries:
-        """Return the matrix itself, which is real."""
-        return self
+    def conj(self, copy: bool = True) -> SparseEntries:
+        """Return the conjugate."""
+        return self._with(np.conj(self.data))
 
     conjugate = conj
 
@@ -276,143 +268,24 @@ class SparseEntries(Operand):
         )
 
 
-class ComplexSparse(Operand):
-    """A sparse matrix of complex entries: the matrices of their real and imaginary parts, with the same positions."""
-
-    __slots__ = ("im", "re", "tape")
-    __array_ufunc__ = None
-    __class__: Any = property(lambda self: self.re.kind)
-    boolean, ndim, is_sparse, is_complex = False, 2, True, True
-    dtype: Final = np.dtype(complex)
-    #: Linear attributes and methods, which act on both parts.
-    LINEAR: Final = frozenset(
-        (
-            *("T", "transpose", "copy", "asformat", "tocsr", "tocsc", "tocoo", "summed"),
-            *("data", "sum", "diagonal", "toarray", "todense", "__neg__"),
-        )
-    )
-
-    def __init__(self, re: SparseEntries, im: SparseEntries) -> None:
-        self.tape, self.re, self.im = re.tape, re, im
-
-    @property
-    def entries(self) -> References:
-        """References of the stored entries of both parts."""
-        return np.stack([self.re.references, self.im.references])
-
-    @property
-    def real(self) -> SparseEntries:
-        """The real parts."""
-        return self.re
-
-    @property
-    def imag(self) -> SparseEntries:
-        """The imaginary parts."""
-        return self.im
-
-    @property
-    def H(self) -> Any:  # noqa: N802
-        """The conjugate transpose."""
-        return self.conj().T
-
-    def getH(self) -> Any:  # noqa: N802
-        """Return the conjugate transpose."""
-        return self.H
-
-    def conj(self, copy: bool = True) -> ComplexSparse:
-        """Return the conjugate."""
-        return ComplexSparse(self.re, -self.im)
-
-    conjugate = conj
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in self.LINEAR:
-            return getattr(self.re, name)
-        re, im = getattr(self.re, name), getattr(self.im, name)
-        if isinstance(re, Operand):
-            return self._joined(re, im)
-        return lambda *arguments, **keywords: self._joined(re(*arguments, **keywords), im(*arguments, **keywords))
-
-    def _joined(self, re: Any, im: Any) -> Any:
-        return ComplexSparse(re, im) if isinstance(re, SparseEntries) else make_complex(self.tape, re, im)
-
-    def _by_parts(self, name: str, other: Any) -> Any:
-        """Return a product of any kind, which is linear in each operand."""
-        if not holds_complex(other):
-            return self._joined(getattr(self.re, name)(other), getattr(self.im, name)(other))
-        re, im = parts_of(self.tape, other)
-        return self._joined(
-            getattr(self.re, name)(re) - getattr(self.im, name)(im),
-            getattr(self.re, name)(im) + getattr(self.im, name)(re),
-        )
-
-    def __neg__(self) -> Any:
-        return self._joined(-self.re, -self.im)
-
-    def __matmul__(self, other: Any) -> Any:
-        return self._by_parts("__matmul__", other)
-
-    dot = __matmul__
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return self._by_parts("__rmatmul__", other)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._by_parts("__mul__", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._by_parts("__rmul__", other)
-
-    def multiply(self, other: Any) -> Any:
-        """Return the elementwise product with a number, a dense array, or a sparse matrix."""
-        return self._by_parts("multiply", other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._by_parts("multiply", 1.0 / other) if holds_complex(other) else self._by_parts("__truediv__", other)
-
-    def __add__(self, other: Any) -> Any:
-        if not (is_sparse(other) or (isinstance(other, Operand) and other.is_sparse)):
-            return self.toarray() + other
-        re, im = parts_of(self.tape, other) if holds_complex(other) else (other, other * 0.0)
-        return self._joined(self.re + re, self.im + im)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        return self + -other
-
-    def __rsub__(self, other: Any) -> Any:
-        return -self + other
-
-    def __repr__(self) -> str:
-        return repr(self.re)
+def _is_sparse(value: Any) -> bool:
+    return is_sparse(value) or isinstance(value, SparseEntries)
 
 
-def sparse_of(tape: Tape, value: Any, kind: Any = None) -> Any:
-    """Convert a sparse matrix, constant or traced, or a dense array to references of its stored entries.
-
-    Returns:
-        A `SparseEntries`, or a `ComplexSparse` for complex entries.
-    """
-    if isinstance(value, SparseEntries | ComplexSparse):
+def sparse_of(tape: Tape, value: Any, kind: Any = None) -> SparseEntries:
+    """Convert a sparse matrix, constant or traced, or a dense array to its stored entries."""
+    if isinstance(value, SparseEntries):
         return value
-    if holds_complex(value):
-        if is_sparse(value):
-            stored, kind = value.tocoo(), kind or type(value)
-            return ComplexSparse(*(sparse_of(tape, part, kind) for part in (stored.real, stored.imag)))
-        parts = [references_of(tape, part) for part in parts_of(tape, as_array(tape, value))]
-        i, j = np.indices(parts[0].shape).reshape(2, -1)
-        return ComplexSparse(*(SparseEntries(tape, i, j, each.reshape(-1), each.shape, kind) for each in parts))
     if is_sparse(value):
         stored = value.tocoo()
-        references = constants(tape, np.asarray(stored.data, float))
-        return SparseEntries(tape, stored.row, stored.col, references, stored.shape, kind or type(value))
-    dense = references_of(tape, value)
+        return SparseEntries(tape, stored.row, stored.col, stored.data * 1.0, stored.shape, kind or type(value))
+    dense = as_array(tape, value)
     if dense.ndim != 2:
         raise ValueError(f"a sparse matrix has two axes; the array given has shape {dense.shape}")
-    zero = dense < 0
-    zero[zero] = tape.values_of(dense[zero]) == 0.0
-    rows, columns = np.nonzero(~zero)
+    parts = dense.entries.reshape((-1, *dense.shape))
+    zero = parts < 0
+    zero[zero] = tape.values_of(parts[zero]) == 0.0
+    rows, columns = np.nonzero(~zero.all(axis=0))
     return SparseEntries(tape, rows, columns, dense[rows, columns], dense.shape, kind)
 
 
@@ -423,18 +296,15 @@ def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> Any:
     made, form = getattr(scipy.sparse, kind), kind[:3]
     if not isinstance(argument, tuple):
         return sparse_of(tape, argument, made)
-    if holds_complex(argument[0]):
-        parts = (parted(tape, argument[0], part) for part in (0, 1))
-        return ComplexSparse(*(_made(tape, kind, (part, *argument[1:]), shape) for part in parts))
     if len(argument) not in (2, 3) or depends(argument[1:]):
         raise refuse(
             f"scipy.sparse.{kind} takes entries that depend on the arguments of the function, at constant positions: "
             "(data, indices, indptr) or (data, (rows, columns))."
         )
     places: list[Any] = list(concrete(argument[1:]))
-    references = references_of(tape, argument[0])
+    data = as_array(tape, argument[0])
     if form == "dia":
-        return _of_diagonals(tape, references, np.asarray(places[0]).reshape(-1), shape, made)
+        return _of_diagonals(tape, data, np.asarray(places[0]).reshape(-1), shape, made)
     if len(places) == 2:
         along, starts = np.asarray(places[0]), np.asarray(places[1])
         across = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -445,18 +315,18 @@ def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> Any:
         rows, columns = (np.asarray(each).reshape(-1) for each in places[0])
         least_shape = int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1
     shape = least_shape if shape is None else concrete(shape)
-    if not len(rows) == len(columns) == references.size or any(n > m for n, m in zip(least_shape, shape, strict=True)):
+    if not len(rows) == len(columns) == data.size or any(n > m for n, m in zip(least_shape, shape, strict=True)):
         raise ValueError(
-            f"scipy.sparse.{kind}: {references.size} entries at {len(rows)} rows and {len(columns)} columns do not "
+            f"scipy.sparse.{kind}: {data.size} entries at {len(rows)} rows and {len(columns)} columns do not "
             f"make a matrix of shape {tuple(shape)}"
         )
-    matrix = SparseEntries(tape, rows, columns, references.reshape(-1), shape, made)
+    matrix = SparseEntries(tape, rows, columns, data.reshape(-1), shape, made)
     if form == "coo" or len(places) == 2:
         return matrix
     return matrix.T.summed().T if form == "csc" else matrix.summed()
 
 
-def _of_diagonals(tape: Tape, data: References, offsets: Integers, shape: Any, kind: Any) -> SparseEntries:
+def _of_diagonals(tape: Tape, data: Any, offsets: Integers, shape: Any, kind: Any) -> SparseEntries:
     """Return a matrix in DIA format: each row of `data` is a diagonal, indexed by column."""
     rows_of = np.atleast_2d(data)
     m, n = concrete(shape)
@@ -488,12 +358,9 @@ def _diagonals(
     """Return a matrix from diagonals; each is a sequence of all its entries, or a single number."""
     import scipy.sparse
 
-    if holds_complex(diagonals):
-        both = (parted(tape, diagonals, part) for part in (0, 1))
-        return ComplexSparse(*(_diagonals(tape, suffix, part, offsets, shape, format) for part in both))
     numbers = np.atleast_1d(concrete(offsets))
     rows = [diagonals] if np.ndim(offsets) == 0 and np.ndim(diagonals) < 2 and np.ndim(diagonals[0]) == 0 else diagonals
-    arrays = [np.atleast_1d(references_of(tape, row)) for row in rows]
+    arrays = [np.atleast_1d(as_array(tape, row)) for row in rows]
     if len(arrays) != len(numbers):
         raise ValueError(f"{len(arrays)} diagonals do not match {len(numbers)} offsets")
     if shape is None:
@@ -506,9 +373,9 @@ def _diagonals(
             raise ValueError(f"the diagonal at {k} has {len(entries)} entries; expected {length}")
         at = np.arange(length)
         parts.append((at - min(k, 0), at + max(k, 0), np.broadcast_to(entries, length)))
-    rows_of, columns, references = map(np.concatenate, zip(*parts, strict=True))
+    rows_of, columns, data = map(np.concatenate, zip(*parts, strict=True))
     kind = getattr(scipy.sparse, f"{format or 'dia'}{suffix}")
-    return SparseEntries(tape, rows_of, columns, references, shape, kind)
+    return SparseEntries(tape, rows_of, columns, data, shape, kind)
 
 
 @borrows("scipy.sparse", "diags")
@@ -555,102 +422,76 @@ def _spdiags(
 # Matrices made of others ----------------------------------------------------------------------------------------------
 
 
-def _block(tape: Tape, blocks: Any, format: Any, suffix: str) -> Any:  # noqa: A002
+def _coo(blocks: Any) -> Any:
+    """Return the class of a matrix made of others: of arrays if there is a sparse array among them."""
+    import scipy.sparse
+
+    kinds = [block.kind if isinstance(block, SparseEntries) else type(block) for row in blocks for block in row]
+    is_array = any(kind.__name__.endswith("_array") for kind in kinds)
+    return scipy.sparse.coo_array if is_array else scipy.sparse.coo_matrix
+
+
+def _block(tape: Tape, blocks: Any, format: Any, kind: Any) -> Any:  # noqa: A002
     """Return the matrix of a nested list of sparse or dense matrices, or None for zeros.
 
     Raises:
         ValueError: if their shapes do not fit.
     """
-    import scipy.sparse
-
-    kind = getattr(scipy.sparse, f"coo{suffix}")
     grid = [[None if block is None else sparse_of(tape, block, kind) for block in row] for row in blocks]
-    sizes: list[list[int]] = []
-    for axis, lines in enumerate((grid, list(zip(*grid, strict=True)))):
+    starts: list[Integers] = []
+    both: tuple[Any, Any] = grid, zip(*grid, strict=True)
+    for axis, lines in enumerate(both):
         lengths = [{block.shape[axis] for block in line if block is not None} for line in lines]
         if any(len(length) != 1 for length in lengths):
             raise ValueError(f"blocks have incompatible numbers of {('rows', 'columns')[axis]}: {lengths}")
-        sizes.append([length.pop() for length in lengths])
-    starts = [np.concatenate([[0], np.cumsum(each)]).astype(int) for each in sizes]
-    placed = [
-        (block, starts[0][i], starts[1][j])
-        for i, row in enumerate(grid)
-        for j, block in enumerate(row)
-        if block is not None
-    ]
-    is_complex = any(block.is_complex for block, _, _ in placed)
-
-    def joined(parts: list[SparseEntries]) -> SparseEntries:
-        rows = np.concatenate([part.rows + i for part, (_, i, _) in zip(parts, placed, strict=True)])
-        columns = np.concatenate([part.columns + j for part, (_, _, j) in zip(parts, placed, strict=True)])
-        references = np.concatenate([part.references for part in parts])
-        return SparseEntries(tape, rows, columns, references, (starts[0][-1], starts[1][-1]), kind)
-
-    if not is_complex:
-        return joined([block for block, _, _ in placed]).asformat(format)
-    pairs = [parts_of(tape, block if block.is_complex else block.as_complex()) for block, _, _ in placed]
-    return ComplexSparse(*(joined([pair[k] for pair in pairs]) for k in (0, 1))).asformat(format)
+        starts.append(np.cumsum([0, *(length.pop() for length in lengths)]))
+    placed = [(i, j, block) for i, row in enumerate(grid) for j, block in enumerate(row) if block is not None]
+    rows = np.concatenate([block.rows + starts[0][i] for i, _, block in placed])
+    columns = np.concatenate([block.columns + starts[1][j] for _, j, block in placed])
+    data = np.concatenate([block.data for _, _, block in placed])
+    shape = starts[0][-1], starts[1][-1]
+    return SparseEntries(tape, rows, columns, data, shape, kind).asformat(format)
 
 
-def _interface(blocks: Any) -> str:
-    """Return the interface of the result: that of arrays if there is a sparse array among the blocks."""
-    flat = [block for row in blocks for block in row]
-    names = [(block.kind if isinstance(block, SparseEntries) else type(block)).__name__ for block in flat]
-    kinds = [block.re.kind.__name__ for block in flat if isinstance(block, ComplexSparse)]
-    return "_array" if any(name.endswith("_array") for name in names + kinds) else "_matrix"
-
-
-def _on_diagonal(blocks: Any) -> list[list[Any]]:
-    return [[block if i == j else None for j in range(len(blocks))] for i, block in enumerate(blocks)]
-
-
-def _enter_blocks(name: str, arranged: Callable[[Any], Any], makes_array: bool = False) -> None:
+def _enter_blocks(name: str, arranged: Callable[[Any], Any]) -> None:
     @borrows("scipy.sparse", name)
     def record(tape: Tape, blocks: Any, format: Any = None, dtype: Any = None) -> Any:  # noqa: A002
+        import scipy.sparse
+
         grid = arranged(blocks)
-        return _block(tape, grid, format, "_array" if makes_array else _interface(grid))
+        return _block(tape, grid, format, scipy.sparse.coo_array if name == "block_array" else _coo(grid))
 
 
-for _name, _arranged in {
-    "bmat": lambda blocks: blocks,
-    "vstack": lambda blocks: [[block] for block in blocks],
-    "hstack": lambda blocks: [blocks],
-    "block_diag": _on_diagonal,
-}.items():
+for _name, _arranged in dict[str, Callable[[Any], Any]](
+    bmat=lambda blocks: blocks,
+    block_array=lambda blocks: blocks,
+    vstack=lambda blocks: [[block] for block in blocks],
+    hstack=lambda blocks: [blocks],
+    block_diag=lambda blocks: [[b if i == j else None for j in range(len(blocks))] for i, b in enumerate(blocks)],
+).items():
     _enter_blocks(_name, _arranged)
-_enter_blocks("block_array", lambda blocks: blocks, makes_array=True)
 
 
 @borrows("scipy.sparse", "kron")
 def _kron(tape: Tape, A: Any, B: Any, format: Any = None) -> Any:  # noqa: A002
     """Return the Kronecker product."""
-    import scipy.sparse
-
     a, b = (sparse_of(tape, each) for each in (A, B))
-    if a.is_complex or b.is_complex:
-        raise refuse("scipy.sparse.kron is recorded of real matrices. Write it for the real and the imaginary parts.")
-    (m, n), suffix = b.shape, _interface([[A, B]])
-    rows, columns = (
-        (first[:, np.newaxis] * size + second).reshape(-1)
-        for first, size, second in ((a.rows, m, b.rows), (a.columns, n, b.columns))
-    )
-    data: Any = np.outer(a.data, b.data)
-    kind = getattr(scipy.sparse, f"coo{suffix}")
-    shape = (a.shape[0] * m, a.shape[1] * n)
-    return SparseEntries(tape, rows, columns, references_of(tape, data).reshape(-1), shape, kind).asformat(format)
+    m, n = b.shape
+    rows = (a.rows[:, np.newaxis] * m + b.rows).reshape(-1)
+    columns = (a.columns[:, np.newaxis] * n + b.columns).reshape(-1)
+    data = (a.data[:, np.newaxis] * b.data).reshape(-1)
+    return SparseEntries(tape, rows, columns, data, (a.shape[0] * m, a.shape[1] * n), _coo([[A, B]])).asformat(format)
 
 
-def _enter_triangle(name: str, keeps: Callable[[Integers, int], Any]) -> None:
+def _enter_triangle(name: str, sign: int) -> None:
     @borrows("scipy.sparse", name)
     def record(tape: Tape, A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: A002
         stored = sparse_of(tape, A)
-        parts = list(parts_of(tape, stored)) if stored.is_complex else [stored]
-        kept = [part.where(keeps(part.columns - part.rows, int(concrete(k)))).asformat(format) for part in parts]
-        return ComplexSparse(*kept) if stored.is_complex else kept[0]
+        return stored.where(sign * (stored.columns - stored.rows - int(concrete(k))) >= 0).asformat(format)
 
 
-_enter_triangle("tril", lambda offsets, k: offsets <= k)
-_enter_triangle("triu", lambda offsets, k: offsets >= k)
+_enter_triangle("tril", -1)
+_enter_triangle("triu", 1)
 
 
 # Constant matrices with traced operands -------------------------------------------------------------------------------
@@ -658,7 +499,7 @@ _enter_triangle("triu", lambda offsets, k: offsets >= k)
 
 def _enter_operator(name: str) -> None:
     def record(tape: Tape, matrix: Any, other: Any) -> Any:
-        if "matmul" in name and not (isinstance(other, Operand) and other.is_sparse):
+        if "matmul" in name and not isinstance(other, SparseEntries):
             return np.matmul(matrix, other) if name == "__matmul__" else np.matmul(other, matrix)
         stored = sparse_of(tape, matrix)
         if name in ("__mul__", "__rmul__") and np.ndim(other) and stored.is_matrix:

@@ -61,10 +61,10 @@ class Factors:
         none = np.empty(0, np.int64)
         if matrix is None:
             self._system = SparseSystem(none, none, original.shape[0], constant=original)
-        elif isinstance(matrix, SparseEntries):
+        elif isinstance(matrix, SparseEntries) and not matrix.is_complex:
             self._matrix = stored = matrix.summed()
             _check_square(stored.shape)
-            self._data = stored.references
+            self._data = stored.entries
             self._system = SparseSystem(stored.rows, stored.columns, stored.shape[0], order=order, raises=raises)
         else:
             _check_square(matrix.shape)
