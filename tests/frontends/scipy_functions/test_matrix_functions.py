@@ -8,8 +8,8 @@ import scipy.linalg as linalg
 from differences import differences
 
 import accumulus as acc
-from accumulus.api.matrix_equations import logarithms
 from accumulus.errors import ConvergenceError, TraceError
+from accumulus.programs.matrix_functions import logarithms
 
 GENERATOR = np.random.default_rng(5)
 A = 0.6 * GENERATOR.normal(size=(2, 2))

@@ -357,12 +357,12 @@ def _by_cofactors(a: Any, columns: list[int]) -> Any:
     return sum(terms[1:], terms[0])
 
 
-# Eigenvalues and roots, which NumPy computes when the program runs (`accumulus.programs.complex_spectra`) -------------
+# Eigenvalues and roots, which NumPy computes when the program runs (`accumulus.programs.matrix_functions`) ------------
 
 
-def _spectra() -> Any:
+def _programs() -> Any:
     """Return the module of a higher layer, which compiles derivatives."""
-    return import_module("accumulus.programs.complex_spectra")
+    return import_module("accumulus.programs.matrix_functions")
 
 
 def _hermitian(tape: Tape, a: Any, triangle: str, name: str) -> tuple[Any, Any, int, tuple[int, ...]]:
@@ -391,7 +391,7 @@ def _eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
         square = apart * apart + re[:, 1, 0] * re[:, 1, 0] + im[:, 1, 0] * im[:, 1, 0]
         radius = np.where(square == 0.0, 0.0, np.sqrt(np.where(square == 0.0, 1.0, square)))
         return np.stack([middle - radius, middle + radius], axis=-1).reshape((*stack, n))
-    function = _spectra().hermitian(n, UPLO.upper(), False)
+    function = _programs().hermitian_eigenvalues(n, UPLO.upper(), False)
     return np.stack([function.recorded(np.stack(pair)) for pair in zip(re, im, strict=True)]).reshape((*stack, n))
 
 
@@ -399,7 +399,7 @@ def _eigvalsh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
 def _eigh(tape: Tape, a: Any, UPLO: str = "L") -> Any:
     """Return eigenvalues of Hermitian matrices, and vectors with LAPACK's phases; one triangle is read."""
     re, im, n, stack = _hermitian(tape, a, UPLO, "np.linalg.eigh")
-    function = _spectra().hermitian(n, UPLO.upper(), True)
+    function = _programs().hermitian_eigenvalues(n, UPLO.upper(), True)
     results = np.stack([function.recorded(np.stack(pair)) for pair in zip(re, im, strict=True)])
     vectors = make_complex(tape, *(results[:, n + n * n * k :][:, : n * n] for k in (0, 1)))
     return result_type("eigh")(results[:, :n].reshape((*stack, n)), vectors.reshape((*stack, n, n)))
@@ -423,7 +423,7 @@ def _roots(tape: Tape, p: Any, ascends: bool = False) -> Any:
         return as_constant(tape, np.zeros(0))
     if constant[-1]:
         raise refuse("The last coefficient of a polynomial is the constant 0: leave it out, and add its root 0.")
-    roots = _spectra().polynomial_roots(degree, len(parts) > 1, ascends)
+    roots = _programs().polynomial_roots(degree, len(parts) > 1, ascends)
     results = roots.recorded(np.concatenate([part[leading:] for part in parts]))
     return make_complex(tape, results[:degree], results[degree:])
 

@@ -356,22 +356,15 @@ MOST_DECIDED: Final = 60
 MOST_CHOSEN: Final = 8
 
 
-@borrows("scipy.linalg", "expm")
-def _expm(tape: Tape, A: Any) -> Any:
-    """Return the exponential of real or complex square matrices."""
-    A = as_array(tape, A)
-    if not holds_complex(A):
-        return exponential(A)
-    both, n = exponential(doubled(A)), A.shape[-1]
-    return make_complex(tape, both[..., :n, :n], both[..., n:, :n])
-
-
 def exponential(a: Any) -> Any:
     """Return the exponential of traced square matrices, by Padé's approximant with scaling and squaring.
 
     The number of squarings is a decision, kept as a guard. Where decisions are not taken, it is selected for each
     matrix, up to eight, and the result is NaN for 1-norms beyond 1,200.
     """
+    if holds_complex(a):
+        both, n = exponential(doubled(a)), a.shape[-1]
+        return make_complex(a.tape, both[..., :n, :n], both[..., n:, :n])
     tape = a.tape
     with tape.unsigned_zeros():
         matrices, stack = square_of(tape, a, "scipy.linalg.expm")
@@ -384,6 +377,9 @@ def exponential(a: Any) -> Any:
         else:
             result = _squared_as_chosen(matrices, norms)
         return result.reshape(*stack, n, n)
+
+
+borrows("scipy.linalg", "expm")(lambda tape, A: exponential(as_array(tape, A)))
 
 
 def _squared_as_decided(tape: Tape, a: Any, norms: Any) -> Any:

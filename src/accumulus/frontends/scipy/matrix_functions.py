@@ -1,12 +1,8 @@
 """Functions of matrices and matrix equations of `scipy.linalg`, of real and of complex matrices.
 
-Trigonometric and hyperbolic functions are exponentials, as in SciPy: the cosine and the sine of A are blocks of the
-exponential of [[0, -A], [A, 0]]. Sylvester's and Lyapunov's equations are linear systems of m·n equations. SciPy
-computes square roots, logarithms and solutions of Riccati equations when the program runs
-(`accumulus.api.matrix_equations`).
-
-All of these commute with the map of complex matrices to real ones of twice the size, [[Re, -Im], [Im, Re]]. Complex
-matrices are passed in that form.
+Trigonometric and hyperbolic functions are exponentials, as in SciPy. Sylvester's and Lyapunov's equations are linear
+systems of m·n equations. SciPy computes square roots, logarithms and solutions of Riccati equations when the program
+runs (`accumulus.programs.matrix_functions`).
 
 Source: N. J. Higham, Functions of Matrices, 2008, sections 3.2, 5.1 and 12.1.
 """
@@ -25,7 +21,7 @@ from accumulus.frontends.active import refuse
 from accumulus.frontends.numpy.arrays import as_array
 from accumulus.frontends.numpy.complex_functions import doubled
 from accumulus.frontends.numpy.complex_numbers import make_complex
-from accumulus.frontends.numpy.linalg.factorisations import array_of_zeros, square_of
+from accumulus.frontends.numpy.linalg.factorisations import square_of
 from accumulus.frontends.numpy.linalg.systems import solve_as_equation
 from accumulus.frontends.numpy.operands import concrete, depends, holds_complex
 from accumulus.frontends.numpy.table import borrows, by_name, refuses
@@ -34,6 +30,51 @@ from accumulus.tape.tape import Tape
 
 #: Maximum number of unknowns of Sylvester's and Lyapunov's equations, which are solved as one dense system.
 MOST_UNKNOWNS: Final = 1024
+#: Maximum number of rows: the derivative of a larger solution solves a system of more than 1,024 equations, and that of
+#: a larger power takes the powers of more than 256 matrices.
+MOST_ROWS: Final = 32
+MOST_ROWS_OF_POWERS: Final = 16
+
+
+# Exponentials ---------------------------------------------------------------------------------------------------------
+
+
+def _cosine_and_sine(a: Any) -> tuple[Any, Any]:
+    if not holds_complex(a):
+        turning = exponential(make_complex(a.tape, np.zeros(a.shape), a))
+        return turning.real, turning.imag
+    forward, back = exponential(1j * a), exponential(-1j * a)
+    return 0.5 * (forward + back), -0.5j * (forward - back)
+
+
+def _hyperbolic(a: Any) -> tuple[Any, Any]:
+    growing, falling = exponential(a), exponential(-a)
+    return 0.5 * (growing + falling), 0.5 * (growing - falling)
+
+
+def _enter_pair(pair: Callable[[Any], tuple[Any, Any]], cosine: str, sine: str, tangent: str) -> None:
+    """Register a cosine, a sine, and their quotient."""
+    borrows("scipy.linalg", cosine)(lambda tape, A: pair(as_array(tape, A))[0])
+    borrows("scipy.linalg", sine)(lambda tape, A: pair(as_array(tape, A))[1])
+    borrows("scipy.linalg", tangent)(lambda tape, A: np.linalg.solve(*pair(as_array(tape, A))))
+
+
+_enter_pair(_cosine_and_sine, "cosm", "sinm", "tanm")
+_enter_pair(_hyperbolic, "coshm", "sinhm", "tanhm")
+
+
+@borrows("scipy.linalg", "expm_frechet")
+@by_name
+def _expm_frechet(tape: Tape, A: Any, E: Any, method: Any = None, compute_expm: bool = True) -> Any:
+    """Return the exponential and its derivative along E: blocks of the exponential of [[A, E], [0, A]]."""
+    a, e = as_array(tape, A), as_array(tape, E)
+    square_of(tape, a.real, "scipy.linalg.expm_frechet")
+    n = len(a)
+    both = exponential(np.block([[a, e], [np.zeros((n, n)), a]]))
+    return (both[:n, :n], both[:n, n:]) if compute_expm else both[:n, n:]
+
+
+# Other functions, and equations ---------------------------------------------------------------------------------------
 
 
 def _records(name: str, count: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -57,9 +98,7 @@ def _records(name: str, count: int = 1) -> Callable[[Callable[..., Any]], Callab
                 matrices[each] = np.broadcast_to(real, (*stack, *real.shape[-2:]))
             with tape.unsigned_zeros():
                 results = [
-                    record(
-                        tape, **{each: matrix[k] for each, matrix in matrices.items()}, **named, is_doubled=is_doubled
-                    )
+                    record(tape, **{each: a[k] for each, a in matrices.items()}, **named, is_doubled=is_doubled)
                     for k in np.ndindex(stack)
                 ]
                 result = np.stack(results).reshape((*stack, *results[0].shape))
@@ -73,123 +112,81 @@ def _records(name: str, count: int = 1) -> Callable[[Callable[..., Any]], Callab
     return enter
 
 
-def _equations() -> Any:
-    """Return the module of a higher layer, which compiles equations."""
-    return import_module("accumulus.api.matrix_equations")
+def _check_size(name: str, rows: int, most: int, is_doubled: bool) -> None:
+    if rows > most:
+        raise refuse(
+            f"scipy.linalg.{name} is recorded for at most {most} rows, {most // 2} of complex numbers, since its "
+            f"derivative takes n² systems or matrices; this matrix has {rows // (1 + is_doubled)} rows. Write "
+            "acc.custom with a rule for the derivative."
+        )
 
 
-# Functions of matrices ------------------------------------------------------------------------------------------------
+def _programs() -> Any:
+    """Return the module of a higher layer, which compiles derivatives."""
+    return import_module("accumulus.programs.matrix_functions")
 
 
-def _cosine_and_sine(a: Any, is_doubled: bool) -> tuple[Any, Any]:
-    n = len(a)
-    if is_doubled:  # exponentials of i·A and -i·A, which are smaller than the block matrix
-        unit = np.kron([[0.0, -1.0], [1.0, 0.0]], np.eye(n // 2))
-        turning, back = exponential(unit @ a), exponential(-(unit @ a))
-        return 0.5 * (turning + back), 0.5 * (unit @ (back - turning))
-    zero = np.zeros(a.shape)
-    both = exponential(np.block([[zero, -a], [a, zero]]))
-    return both[:n, :n], both[n:, :n]
+def _solution(name: str, matrices: list[Any], is_doubled: bool) -> Any:
+    """Return the solution of a matrix equation."""
+    n = len(matrices[0])
+    _check_size(name, n, MOST_ROWS, is_doubled)
+    root = _programs().matrix_solution(name, tuple(matrix.shape for matrix in matrices), is_doubled)
+    row = np.concatenate([matrix.reshape(-1) for matrix in matrices])
+    return root.recorded(row)[: n * n].reshape(n, n)
 
 
-def _hyperbolic(a: Any, is_doubled: bool) -> tuple[Any, Any]:
-    growing, falling = exponential(a), exponential(-a)
-    return 0.5 * (growing + falling), 0.5 * (growing - falling)
-
-
-def _enter_pair(names: tuple[str, str, str], pair: Callable[[Any, bool], tuple[Any, Any]]) -> None:
-    """Register a cosine, a sine, and their quotient."""
-    for name, formula in zip(
-        names, (lambda both: both[0], lambda both: both[1], lambda both: np.linalg.solve(*both)), strict=True
-    ):
-
-        @_records(name)
-        def record(tape: Tape, A: Any, is_doubled: bool, formula: Callable[..., Any] = formula) -> Any:
-            return formula(pair(A, is_doubled))
-
-
-_enter_pair(("cosm", "sinm", "tanm"), _cosine_and_sine)
-_enter_pair(("coshm", "sinhm", "tanhm"), _hyperbolic)
-
-
-@borrows("scipy.linalg", "expm_frechet")
-@by_name
-def _expm_frechet(tape: Tape, A: Any, E: Any, method: Any = None, compute_expm: bool = True) -> Any:
-    """Return the exponential and its derivative along E: blocks of the exponential of [[A, E], [0, A]]."""
-    a, e = as_array(tape, A), as_array(tape, E)
-    square_of(tape, a, "scipy.linalg.expm_frechet")
-    n = len(a)
-    both = exponential(np.block([[a, e], [np.zeros(a.shape), a]]))
-    return (both[:n, :n], both[:n, n:]) if compute_expm else both[:n, n:]
+def _power(a: Any, exponent: float | None, is_doubled: bool) -> Any:
+    """Return a power of a matrix, or its logarithm for None."""
+    _check_size("logm" if exponent is None else "fractional_matrix_power", len(a), MOST_ROWS_OF_POWERS, is_doubled)
+    return _programs().matrix_power(len(a), exponent, is_doubled).recorded(a).reshape(a.shape)
 
 
 @_records("sqrtm")
 def _sqrtm(tape: Tape, A: Any, is_doubled: bool) -> Any:
     """Return the principal square root."""
-    return _equations().solution(tape, "sqrtm", [A], is_doubled)
+    return _solution("sqrtm", [A], is_doubled)
 
 
 @_records("logm")
 def _logm(tape: Tape, A: Any, is_doubled: bool) -> Any:
     """Return the principal logarithm."""
-    return _equations().power(A, None, is_doubled)
+    return _power(A, None, is_doubled)
 
 
 @_records("signm")
 def _signm(tape: Tape, A: Any, is_doubled: bool) -> Any:
     """Return A·(A²)^(-1/2)."""
-    return solve_as_equation(tape, _equations().solution(tape, "sqrtm", [A @ A], is_doubled), A)
+    return solve_as_equation(tape, _solution("sqrtm", [A @ A], is_doubled), A)
 
 
 @_records("fractional_matrix_power")
 def _fractional_matrix_power(tape: Tape, A: Any, t: Any, is_doubled: bool) -> Any:
     """Return whole powers as products, and others as exp(t·log A)."""
     if depends(t):
-        return exponential(t * _equations().power(A, None, is_doubled))
+        return exponential(t * _power(A, None, is_doubled))
     exponent = float(concrete(t))
-    return (
-        np.linalg.matrix_power(A, int(exponent))
-        if exponent.is_integer()
-        else _equations().power(A, exponent, is_doubled)
-    )
+    return np.linalg.matrix_power(A, int(exponent)) if exponent.is_integer() else _power(A, exponent, is_doubled)
 
 
-# Matrix equations -----------------------------------------------------------------------------------------------------
-
-
-def _sylvester(tape: Tape, name: str, a: Any, b: Any, q: Any) -> Any:
-    """Return the solution of a·x + x·b = q."""
-    m, n = q.shape
-    matrix = _unknowns(tape, name, m, n)
-    for j in range(n):
-        matrix[:, j, :, j] += a
-    for i in range(m):
-        matrix[i, :, i, :] += b.T
-    return _linear(tape, matrix, q)
-
-
-def _unknowns(tape: Tape, name: str, m: int, n: int) -> Any:
-    """Return zeros of the shape of a linear map of m × n matrices.
+def _linear(tape: Tape, name: str, q: Any, *terms: tuple[Any, Any]) -> Any:
+    """Return the solution x of Σ a·x·bᵀ = q, for pairs (a, b).
 
     Raises:
-        TraceError: if the map is too large.
+        TraceError: for too many unknowns.
     """
-    if m * n > MOST_UNKNOWNS:
+    if q.size > MOST_UNKNOWNS:
         raise refuse(
             f"scipy.linalg.{name} is recorded for at most {MOST_UNKNOWNS:,} unknowns, which are solved for as one "
-            f"dense system; here are {m} × {n}. Write acc.custom with a rule for the derivative."
+            f"dense system; here are {q.size:,}. Write acc.custom with a rule for the derivative."
         )
-    return array_of_zeros(tape, m, n, m, n)
-
-
-def _linear(tape: Tape, matrix: Any, q: Any) -> Any:
-    return solve_as_equation(tape, matrix.reshape((q.size, q.size)), q.reshape(-1)).reshape(q.shape)
+    first, *rest = (np.kron(a, b) for a, b in terms)
+    return solve_as_equation(tape, sum(rest, first), q.reshape(-1)).reshape(q.shape)
 
 
 @_records("solve_sylvester", 3)
 def _solve_sylvester(tape: Tape, a: Any, b: Any, q: Any, is_doubled: bool) -> Any:
     """Return the solution of a·x + x·b = q."""
-    return _sylvester(tape, "solve_sylvester", a, b, q)
+    return _linear(tape, "solve_sylvester", q, (a, np.eye(len(b))), (np.eye(len(a)), b.T))
 
 
 for _name in ("solve_continuous_lyapunov", "solve_lyapunov"):
@@ -197,35 +194,28 @@ for _name in ("solve_continuous_lyapunov", "solve_lyapunov"):
     @_records(_name, 2)
     def _lyapunov(tape: Tape, a: Any, q: Any, is_doubled: bool) -> Any:
         """Return the solution of a·x + x·aᴴ = q."""
-        return _sylvester(tape, "solve_continuous_lyapunov", a, a.T, q)
+        return _linear(tape, "solve_continuous_lyapunov", q, (a, np.eye(len(a))), (np.eye(len(a)), a))
 
 
 @_records("solve_discrete_lyapunov", 2)
 def _solve_discrete_lyapunov(tape: Tape, a: Any, q: Any, is_doubled: bool, method: Any = None) -> Any:
     """Return the solution of x - a·x·aᴴ = q."""
-    n = len(a)
-    matrix = _unknowns(tape, "solve_discrete_lyapunov", n, n)
-    matrix[...] = np.eye(n * n).reshape((n,) * 4) - a[:, np.newaxis, :, np.newaxis] * a[:, np.newaxis, :]
-    return _linear(tape, matrix, q)
+    return _linear(tape, "solve_discrete_lyapunov", q, (np.eye(len(a)), np.eye(len(a))), (-a, a))
 
 
-for _name in ("solve_continuous_are", "solve_discrete_are"):
-
-    @_records(_name, 6)
-    def _riccati(
-        tape: Tape,
-        a: Any,
-        b: Any,
-        q: Any,
-        r: Any,
-        is_doubled: bool,
-        e: Any = None,
-        s: Any = None,
-        balanced: bool = True,
-        name: str = _name,
+def _enter_riccati(name: str) -> None:
+    @_records(name, 6)
+    def record(
+        tape: Tape, a: Any, b: Any, q: Any, r: Any, is_doubled: bool, e: Any = None, s: Any = None, balanced: Any = None
     ) -> Any:
         """Return the stabilising solution of an algebraic Riccati equation."""
-        return _equations().solution(tape, name, [a, b, q, r, e, s], is_doubled)
+        e = as_array(tape, np.eye(len(a))) if e is None else e
+        s = as_array(tape, np.zeros(b.shape)) if s is None else s
+        return _solution(name, [a, b, q, r, e, s], is_doubled)
+
+
+_enter_riccati("solve_continuous_are")
+_enter_riccati("solve_discrete_are")
 
 
 refuses(
