@@ -41,6 +41,8 @@ _FLAT: Final = 1e-3
 #: number if the function is rounded in another way.
 _TOLERANCES: Final = ("xtol", "rtol", "tol", "xatol", "ftol")
 _TOLERANCE: Final = 1e-7
+#: Arguments with numbers to start from, which may be traced.
+_STARTS: Final = ("a", "b", "bracket", "bounds", "x0", "x1")
 #: Explicit methods of `solve_ivp`, whose steps need no Jacobian.
 _EXPLICIT: Final = ("RK23", "RK45", "DOP853")
 
@@ -74,7 +76,7 @@ def _depends(values: Sequence[Any]) -> bool:
     return depends([*values, *(cell.cell_contents for each in functions for cell in cells(each))])
 
 
-def equations_for(
+def _equations(
     tape: Any, function: Callable[..., Any], shape: tuple[int, ...], args: Any, *further: Any
 ) -> tuple[Equations, NDArray[np.int64], tuple[Place, ...]] | None:
     """Return the equations for a flat unknown, the traced values that they close over, and the shapes of their results.
@@ -149,7 +151,7 @@ def _solve_ivp(
     """Record the solution at given times by an explicit method."""
     args = _as_tuple(() if args is None else args)
     size = 1 + _shape(tape, y0)[0]
-    if equations_for(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval) is None:
+    if _equations(tape, lambda z: fun(z[0], z[1:], *args), (size,), (), list(args), t_span, y0, t_eval) is None:
         return NotImplemented
     name = getattr(method, "__name__", method)
     write = f"acc.odeint(f, y0, t{', *args' if args else ''}, method={name!r}, rtol={rtol}, atol={atol})"
@@ -172,21 +174,17 @@ def _solve_ivp(
 
 
 def _result(**values: Any) -> Any:
-    return _made(success=True, message="found by the compiled program", **values)
-
-
-def _made(**values: Any) -> Any:
     from scipy.optimize import OptimizeResult
 
     made: Any = OptimizeResult
-    return made(**values)
+    return made(success=True, message="found by the compiled program", **values)
 
 
 def _odeint(tape: Any, func: Callable[..., Any], y0: Any, t: Any, args: Any = (), *further: Any, **options: Any) -> Any:
     """Refuse LSODA, whose steps depend on how it obtains its Jacobian, if the call depends on traced values."""
     args = _as_tuple(args)
     right_side = (lambda y: func(0.0, y, *args)) if options.get("tfirst") else (lambda y: func(y, 0.0, *args))
-    if equations_for(tape, right_side, _shape(tape, y0), (), list(args), y0, t) is None:
+    if _equations(tape, right_side, _shape(tape, y0), (), list(args), y0, t) is None:
         return NotImplemented
     raise refuse(
         "scipy.integrate.odeint is not recorded: its steps depend on how its Jacobian is computed. Write "
@@ -210,7 +208,7 @@ def _quad(
     limit: int = 50,
 ) -> Any:
     """Return an integral and the estimate of its error."""
-    traced = equations_for(tape, func, (), args, a, b)
+    traced = _equations(tape, func, (), args, a, b)
     if traced is None:
         return NotImplemented
     equations, taken, _ = traced
@@ -233,168 +231,62 @@ def _integral(equations: Equations, options: Any) -> Integral:
 # Roots ---------------------------------------------------------------------------------------------------------------
 
 
-def _bracketed(
-    name: str,
-    tape: Any,
-    f: Callable[..., Any],
-    a: Any,
-    b: Any,
-    args: Any = (),
-    xtol: Any = None,
-    rtol: Any = None,
-    maxiter: Any = None,
-    **further: Any,
-) -> Any:
-    """Return a root between two numbers."""
-    traced = equations_for(tape, f, (), args, a, b)
-    if traced is None:
-        return NotImplemented
-    if further.pop("full_output", False) or further.pop("disp", True) is not True or further:
-        raise refuse(
-            f"scipy.optimize.{name} is recorded without full_output, disp and {', '.join(further) or 'others'}."
-        )
-    equations, taken, _ = traced
-    options = {key: x for key, x in {"xtol": xtol, "rtol": rtol, "maxiter": maxiter}.items() if x is not None}
-
-    find = partial(_between, name, equations, options)
-    return make(tape, int(_root(tape, find, equations, 1, in_row(tape, a, b), taken, options)[0]))
-
-
-def _between(name: str, equations: Equations, options: dict[str, Any], ends: Floats, p: Floats) -> Any:
+def _of_one(name: str, tape: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Record the result of a solver for functions of a number, or of each entry of an array."""
     import scipy.optimize
 
-    program = equations.program(COMPILED)
-    try:
-        return getattr(scipy.optimize, name)(lambda y: float(program(y, p)[0]), ends[0], ends[1], **options)
-    except (ValueError, RuntimeError) as error:
-        raise _no_root(name, equations, ends, str(error)) from None
-
-
-def _root_scalar(
-    tape: Any,
-    f: Callable[..., Any],
-    args: Any = (),
-    method: Any = None,
-    bracket: Any = None,
-    fprime: Any = None,
-    fprime2: Any = None,
-    x0: Any = None,
-    x1: Any = None,
-    xtol: Any = None,
-    rtol: Any = None,
-    maxiter: Any = None,
-    options: Any = None,
-) -> Any:
-    """Return the root of a function of a number, found by any method of `scipy.optimize.root_scalar`."""
-    function = (lambda y, *further: f(y, *further)[0]) if fprime is True or fprime2 is True else f
-    settings = {"method": method, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
-    starts = {"bracket": bracket, "x0": x0, "x1": x1}
-    x = _scalar_root("root_scalar", tape, function, args, starts, bool(fprime), bool(fprime2), settings)
-    return x if x is NotImplemented else _made(root=x, converged=True, flag="converged")
-
-
-def _newton(
-    tape: Any,
-    func: Callable[..., Any],
-    x0: Any,
-    fprime: Any = None,
-    args: Any = (),
-    tol: float = 1.48e-8,
-    maxiter: int = 50,
-    fprime2: Any = None,
-    x1: Any = None,
-    rtol: float = 0.0,
-) -> Any:
-    """Return the root near a number, or one for each entry of an array, by Newton's, Halley's or the secant method."""
-    settings = {"tol": tol, "maxiter": maxiter, "rtol": rtol}
-    starts = {"x0": x0, "x1": x1}
-    return _scalar_root("newton", tape, func, args, starts, fprime is not None, fprime2 is not None, settings)
-
-
-def _fixed_point(
-    tape: Any,
-    func: Callable[..., Any],
-    x0: Any,
-    args: Any = (),
-    xtol: float = 1e-8,
-    maxiter: int = 500,
-    method: str = "del2",
-) -> Any:
-    """Return the fixed point of a function of a number, or of an array."""
-    settings = {"xtol": xtol, "maxiter": maxiter, "method": method}
-    function = lambda y, *further: func(y, *further) - y  # noqa: E731  # it is zero at the fixed point
-    return _scalar_root("fixed_point", tape, function, args, {"x0": x0}, False, False, settings)
-
-
-def _minimize_scalar(
-    tape: Any,
-    fun: Callable[..., Any],
-    bracket: Any = None,
-    bounds: Any = None,
-    args: Any = (),
-    method: Any = None,
-    tol: Any = None,
-    options: Any = None,
-) -> Any:
-    """Return the minimum of a function of a number, as a root of its derivative."""
-    settings = {"method": method, "tol": tol, "options": options}
-    starts = {"bracket": bracket, "bounds": bounds}
-    found = _scalar_root("minimize_scalar", tape, fun, args, starts, False, False, settings)
-    return found if found is NotImplemented else _result(x=found, fun=fun(found, *_as_tuple(args)))
-
-
-def _scalar_root(
-    name: str,
-    tape: Any,
-    function: Callable[..., Any],
-    args: Any,
-    starts: dict[str, Any],
-    has_slope: bool,
-    has_curvature: bool,
-    settings: dict[str, Any],
-) -> Any:
-    """Record the result of a solver for functions of a number, or of the entries of an array.
-
-    Args:
-        name: name of SciPy's solver.
-        tape: tape that is being recorded.
-        function: user's function of the unknown, which is zero at the result; for `minimize_scalar`, its derivative is.
-        args: further arguments of the function.
-        starts: arguments of the solver with numbers to start from, which may be traced.
-        has_slope: True to pass the compiled derivative to the solver.
-        has_curvature: True to pass the compiled second derivative.
-        settings: other arguments of the solver.
-    """
-    given = {key: start for key, start in starts.items() if start is not None}
-    shape = np.shape(references_of(tape, given["x0"])) if name in ("newton", "fixed_point") else ()
-    traced = equations_for(tape, function, shape, args, *given.values())
+    settings = signature(getattr(scipy.optimize, name)).bind(*arguments, **keywords).arguments
+    function, args = settings.pop(next(iter(settings))), _as_tuple(settings.pop("args", ()))
+    slopes = {key: settings.pop(key) for key in ("fprime", "fprime2") if settings.get(key)}
+    starts = {key: settings.pop(key) for key in _STARTS if settings.get(key) is not None}
+    residual = function
+    if name == "fixed_point":
+        residual = lambda y, *further: function(y, *further) - y  # noqa: E731
+    elif True in slopes.values():
+        residual = lambda y, *further: function(y, *further)[0]  # noqa: E731
+    shape = np.shape(references_of(tape, starts["x0"])) if name in ("newton", "fixed_point") else ()
+    traced = _equations(tape, residual, shape, args, *starts.values())
     if traced is None:
         return NotImplemented
-    if depends([*settings.values()]) or (has_curvature and shape):
-        raise refuse(f"scipy.optimize.{name} is recorded with constant options, and with fprime2 of numbers only.")
+    if settings.pop("full_output", False) or settings.pop("disp", True) is not True or depends(settings):
+        raise refuse(f"scipy.optimize.{name} is recorded without full_output and disp, and with constant options.")
+    if shape and "fprime2" in slopes:
+        raise refuse("scipy.optimize.newton is recorded with fprime2 of numbers only.")
     equations, taken, _ = traced
-    sizes = tuple((key, np.shape(references_of(tape, start))) for key, start in given.items())
-    n = int(np.prod(shape))
-    if equations.results != n:
-        raise refuse(f"{equations.name} returns {equations.results} numbers for {n} unknowns; expected one for each.")
-    conditions = _slope(equations) if name == "minimize_scalar" else equations
-    find = partial(_found_scalar, name, equations, sizes, has_slope, has_curvature, shape, settings)
-    solution = _root(tape, find, conditions, n, in_row(tape, *given.values()), taken, settings)
-    return make(tape, solution.reshape(shape) if shape else int(solution[0]))
+    sizes = tuple((key, np.shape(references_of(tape, start))) for key, start in starts.items())
+    conditions = equations
+    if name == "minimize_scalar":
+        _check_count(equations, 1)
+        conditions = _slope(equations)
+    find = partial(_found_of_one, name, equations, sizes, tuple(slopes), shape, settings)
+    found = _root(tape, find, conditions, int(np.prod(shape)), in_row(tape, *starts.values()), taken, settings)
+    x = make(tape, found.reshape(shape) if shape else int(found[0]))
+    if name == "root_scalar":
+        return _result(root=x, converged=True, flag="converged")
+    return _result(x=x, fun=function(x, *args)) if name == "minimize_scalar" else x
 
 
-def _found_scalar(
+def _found_of_one(
     name: str,
     equations: Equations,
     sizes: Sequence[tuple[str, tuple[int, ...]]],
-    has_slope: bool,
-    has_curvature: bool,
+    slopes: Sequence[str],
     shape: tuple[int, ...],
     settings: dict[str, Any],
     start: Floats,
     p: Floats,
 ) -> Any:
     """Return the result of a solver for functions of a number, or of the entries of an array.
+
+    Args:
+        name: name of SciPy's solver.
+        equations: function of the unknown; for `minimize_scalar`, its derivative is zero at the result.
+        sizes: names and shapes of the arguments in `start`.
+        slopes: names of the derivatives, compiled ones, that the solver takes.
+        shape: shape of the unknown.
+        settings: other arguments of the solver.
+        start: entries of the arguments that may be traced.
+        p: parameters of the equations.
 
     Raises:
         ConvergenceError: if it fails, or if the derivative of a minimum is not zero.
@@ -406,26 +298,26 @@ def _found_scalar(
             return lambda y: np.asarray(program(np.ravel(y), p)).reshape(shape)
         return lambda y: float(program(float(y), p)[0])
 
+    ends = np.cumsum([int(np.prod(size)) for _, size in sizes], dtype=int)
+    given: dict[str, Any] = {
+        key: part.reshape(size)[()] for (key, size), part in zip(sizes, np.split(start, ends), strict=False)
+    }
     function = called(equations.program(COMPILED))
-    keywords, position = dict(settings), 0
-    for key, size in sizes:
-        count = int(np.prod(size))
-        keywords[key] = start[position : position + count].reshape(size)[()]
-        position += count
-    if has_slope:
+    if "fprime" in slopes:
         slope = equations.program(JACOBIAN, 0)
-        keywords["fprime"] = (lambda y: np.diagonal(slope(np.ravel(y), p)).reshape(shape)) if shape else called(slope)
-    if has_curvature:
-        keywords["fprime2"] = called(_slope(equations).program(JACOBIAN, 0))
+        given["fprime"] = (lambda y: np.diagonal(slope(np.ravel(y), p)).reshape(shape)) if shape else called(slope)
+    if "fprime2" in slopes:
+        given["fprime2"] = called(_slope(equations).program(JACOBIAN, 0))
     objective = (lambda y: function(y) + y) if name == "fixed_point" else function
     try:
         with catch_warnings():
-            simplefilter("error", RuntimeWarning)  # of entries of an array that did not converge
-            result = getattr(scipy.optimize, name)(objective, **keywords)
+            if name == "newton":
+                simplefilter("error", RuntimeWarning)  # of entries of an array that did not converge
+            result = getattr(scipy.optimize, name)(objective, **given, **settings)
     except (RuntimeError, RuntimeWarning, ValueError) as error:
         raise _no_root(name, equations, start, str(error)) from None
     if name == "minimize_scalar":
-        _check_stationary(equations, result, keywords.get("bounds"), start, p)
+        _check_stationary(equations, result, given.get("bounds"), start, p)
         return result.x
     if name == "root_scalar" and not result.converged:
         raise _no_root(name, equations, start, result.flag)
@@ -449,6 +341,14 @@ def _check_stationary(equations: Equations, result: Any, bounds: Any, start: Flo
         raise _no_root("minimize_scalar", equations, start, why)
 
 
+def _check_count(conditions: Equations, unknowns: int) -> None:
+    if conditions.results != unknowns:
+        raise refuse(
+            f"{conditions.name} returns {conditions.results} numbers for {unknowns} unknowns; expected one number for "
+            "each unknown."
+        )
+
+
 def _root(
     tape: Any,
     find: Callable[[Floats, Floats], Any],
@@ -458,11 +358,7 @@ def _root(
     taken: NDArray[np.int64],
     options: dict[str, Any],
 ) -> NDArray[np.int64]:
-    if conditions.results != unknowns:
-        raise refuse(
-            f"{conditions.name} returns {conditions.results} numbers for {unknowns} unknowns; expected one number for "
-            "each unknown."
-        )
+    _check_count(conditions, unknowns)
     tolerances = {**(options.get("options") or {}), **options}
     accuracy = max([_TOLERANCE, *(float(tolerances[key]) for key in _TOLERANCES if tolerances.get(key) is not None)])
     return call_block(tape, Root(find, conditions, unknowns, len(start), accuracy), np.concatenate([start, taken]))
@@ -495,7 +391,7 @@ def _near(
         `NotImplemented` if nothing depends on traced values.
     """
     shape = _shape(tape, x0)
-    traced = equations_for(tape, function, shape, args, x0)
+    traced = _equations(tape, function, shape, args, x0)
     if traced is None:
         return NotImplemented
     if refusal is not None:
@@ -611,9 +507,11 @@ _SOLVERS: Final[dict[str, Callable[..., Any]]] = {
     "fsolve": _fsolve,
     "root": _root_of,
     "least_squares": _least_squares,
-    "newton": _newton,
-    "root_scalar": _root_scalar,
-    "fixed_point": _fixed_point,
-    "minimize_scalar": _minimize_scalar,
-    **{name: partial(_bracketed, name) for name in ("bisect", "brenth", "brentq", "ridder", "toms748")},
+    **{
+        name: partial(_of_one, name)
+        for name in (
+            *("bisect", "brenth", "brentq", "ridder", "toms748"),
+            *("newton", "root_scalar", "fixed_point", "minimize_scalar"),
+        )
+    },
 }

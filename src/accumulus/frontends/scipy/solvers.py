@@ -23,33 +23,39 @@ _RECORDED: Final = {
         *("ridder", "root", "root_scalar", "toms748"),
     ),
 }
-#: Functions that are refused if anything in their arguments, or in functions among them, is traced → reason.
-_REFUSED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "write an integral by scipy.integrate.quad, one within the other, or acc.odeint with the integral as a state.": {
-        "scipy.integrate": ("dblquad", "nquad", "quad_vec", "tplquad", "qmc_quad", "tanhsinh", "nsum"),
-    },
-    "write acc.odeint(f, y0, t, *args), or solve the discretised equations by acc.implicit.": {
-        "scipy.integrate": ("solve_bvp",),
-    },
-    "at a minimum the gradient is zero: scipy.optimize.root of acc.gradient(f), or acc.implicit(gradient)(guess, …), "
-    "are.": {
-        "scipy.optimize": (
-            *("minimize", "fmin", "fmin_powell", "fmin_bfgs", "fmin_cg", "fmin_ncg", "fmin_l_bfgs_b", "fmin_tnc"),
-            *("fmin_cobyla", "fmin_slsqp", "fminbound", "brent", "golden", "bracket", "brute", "basinhopping"),
-            *("differential_evolution", "dual_annealing", "shgo", "direct", "leastsq", "curve_fit", "nnls"),
-            *("lsq_linear", "linprog", "milp", "isotonic_regression", "quadratic_assignment"),
-        ),
-    },
-    "scipy.optimize.fsolve and root, and acc.implicit(residual)(guess, …), are.": {
-        "scipy.optimize": (
-            *("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing", "newton_krylov"),
-        ),
-    },
-    "its result depends on comparisons of all values. Call it outside of the function.": {
-        "scipy.optimize": ("linear_sum_assignment",),
-    },
-    "write acc.jacobian(f)(x), which is exact.": {"scipy.optimize": ("approx_fprime", "check_grad")},
-}
+#: Functions that are refused if anything in their arguments, or in functions among them, is traced: module, reason,
+#: names.
+_REFUSED: Final = (
+    (
+        "scipy.integrate",
+        "write an integral by scipy.integrate.quad, one within the other, or acc.odeint with the integral as a state.",
+        "dblquad nquad quad_vec tplquad qmc_quad tanhsinh nsum",
+    ),
+    (
+        "scipy.integrate",
+        "write acc.odeint(f, y0, t, *args), or solve the discretised equations by acc.implicit.",
+        "solve_bvp",
+    ),
+    (
+        "scipy.optimize",
+        "at a minimum the gradient is zero: scipy.optimize.root of acc.gradient(f), or "
+        "acc.implicit(gradient)(guess, …), are.",
+        "minimize fmin fmin_powell fmin_bfgs fmin_cg fmin_ncg fmin_l_bfgs_b fmin_tnc fmin_cobyla fmin_slsqp fminbound "
+        "brent golden bracket brute basinhopping differential_evolution dual_annealing shgo direct leastsq curve_fit "
+        "nnls lsq_linear linprog milp isotonic_regression quadratic_assignment",
+    ),
+    (
+        "scipy.optimize",
+        "scipy.optimize.fsolve and root, and acc.implicit(residual)(guess, …), are.",
+        "anderson broyden1 broyden2 diagbroyden excitingmixing linearmixing newton_krylov",
+    ),
+    (
+        "scipy.optimize",
+        "its result depends on comparisons of all values. Call it outside of the function.",
+        "linear_sum_assignment",
+    ),
+    ("scipy.optimize", "write acc.jacobian(f)(x), which is exact.", "approx_fprime check_grad"),
+)
 
 
 def _recording(name: str) -> Callable[..., Any]:
@@ -60,25 +66,22 @@ def _recording(name: str) -> Callable[..., Any]:
     return record
 
 
-def _refusing(module: str, name: str, reason: str) -> None:
-    refuses(module, reason, name)
-    refuse = BORROWED[module][name]
-
+def _refusing(refuse: Callable[..., Any]) -> Callable[..., Any]:
     def record(tape: Tape, *arguments: Any, **keywords: Any) -> Any:
         given = [*arguments, *keywords.values()]
         functions = [each for each in given if isinstance(each, FunctionType)]
-        if not depends([*given, *(cell.cell_contents for each in functions for cell in cells(each))]):
-            return NotImplemented
-        return refuse(tape)
+        if depends([*given, *(cell.cell_contents for each in functions for cell in cells(each))]):
+            refuse(tape)
+        return NotImplemented
 
     CALLING.add(record)
-    BORROWED[module][name] = record
+    return record
 
 
 for _module, _names in _RECORDED.items():
     for _name in _names:
         borrows(_module, _name)(_recording(_name))
-for _reason, _modules in _REFUSED.items():
-    for _module, _names in _modules.items():
-        for _name in _names:
-            _refusing(_module, _name, _reason)
+for _module, _reason, _refused in _REFUSED:
+    refuses(_module, _reason, *_refused.split())
+    for _name in _refused.split():
+        BORROWED[_module][_name] = _refusing(BORROWED[_module][_name])
