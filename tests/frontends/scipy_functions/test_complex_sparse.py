@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from differences import differences
+from refusals import reason
 
 import accumulus as acc
 from accumulus.errors import TraceError
@@ -152,12 +153,15 @@ def test_power_flow():
         (lambda A, b: spla.eigsh(A * b[0], k=1)[0], "np.linalg.eigvalsh"),
         (lambda A, b: spla.svds(A * b[0], k=1)[1], "svd of A.toarray"),
         (lambda A, b: spla.lsqr(A, b)[0], "np.linalg.lstsq"),
-        (lambda A, b: spla.cg(spla.LinearOperator((4, 4), matvec=lambda v: b * v), np.ones(4))[0], "LinearOperator"),
+        (
+            lambda A, b: spla.cg(spla.LinearOperator((4, 4), matvec=lambda v: b * v), np.ones(4))[0],
+            "cg needs a plain number",
+        ),
         (lambda A, b: sp.kronsum(A * b[0], A), "vstack, hstack, block_array, kron"),
     ],
 )
 def test_iterations_are_refused(solve, says):
-    with pytest.raises(TraceError, match=says):
+    with pytest.raises(TraceError, match=reason(says)):
         acc.jacobian(lambda b: solve(sp.csr_array(DENSE.real), b))(POINT[:4])
 
 

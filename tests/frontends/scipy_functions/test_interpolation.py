@@ -200,9 +200,9 @@ def test_splev():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda y: interpolate.make_interp_spline(y, VALUES)(0.5), "knots and options have to be constants"),
-        (lambda y: interpolate.BSpline(y, VALUES[:4], 3)(0.5), "knots and degree have to be constants"),
-        (lambda y: interpolate.RegularGridInterpolator((y,), VALUES)([[0.5]]), "the grid and fill_value have to be"),
+        (lambda y: interpolate.make_interp_spline(y, VALUES)(0.5), "x, k, t have to be constants"),
+        (lambda y: interpolate.BSpline(y, VALUES[:4], 3)(0.5), "t, k have to be constants"),
+        (lambda y: interpolate.RegularGridInterpolator((y,), VALUES)([[0.5]]), "points, fill_value have to be"),
         (
             lambda y: interpolate.RegularGridInterpolator((KNOTS,), VALUES, method="pchip")(y[:, np.newaxis]),
             "method='pchip' is not recorded",

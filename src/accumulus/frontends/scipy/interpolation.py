@@ -74,33 +74,21 @@ class _PieceSelector:
         return values[0]
 
 
-#: Function of a tape, and of references of operands, that returns references of the numbers of a table.
-Filled = Callable[[Tape], Callable[[Sequence[int]], list[int]]]
-
-
-def _table(tape: Tape, *arrays: Any) -> tuple[Filled, list[int]]:
+def _table(tape: Tape, *arrays: Any) -> tuple[Callable[[Tape, Sequence[int]], list[int]], list[int]]:
     """Return a function that writes the numbers of arrays, one after the other, and the traced ones, its operands."""
     references = np.concatenate([references_of(tape, each).reshape(-1) for each in arrays])
-    operands = np.unique(references[references >= 0])
-    places = np.flatnonzero(references >= 0).tolist()
-    which = np.searchsorted(operands, references[references >= 0]).tolist()
+    is_traced = references >= 0
+    operands, which = np.unique(references[is_traced], return_inverse=True)
     numbers = np.zeros(len(references))
-    numbers[references < 0] = tape.values_of(references[references < 0])
+    numbers[~is_traced] = tape.values_of(references[~is_traced])
 
-    def bind(tape: Tape) -> Callable[[Sequence[int]], list[int]]:
-        fixed = [tape.constant(number) for number in numbers.tolist()]
+    def filled(tape: Tape, given: Sequence[int]) -> list[int]:
+        result = [tape.constant(number) for number in numbers.tolist()]
+        for place, k in zip(np.flatnonzero(is_traced).tolist(), which.tolist(), strict=True):
+            result[place] = given[k]
+        return result
 
-        def filled(given: Sequence[int]) -> list[int]:
-            if not places:
-                return fixed
-            result = fixed.copy()
-            for place, k in zip(places, which, strict=True):
-                result[place] = given[k]
-            return result
-
-        return filled
-
-    return bind, operands.tolist()
+    return filled, operands.tolist()
 
 
 def univariate(tape: Tape, x: Any, knots: Any, coefficients: Any, holds_left: bool = False) -> Any:
@@ -119,13 +107,11 @@ def univariate(tape: Tape, x: Any, knots: Any, coefficients: Any, holds_left: bo
     components = coefficients.reshape((terms, pieces, -1))
 
     def column_of(component: Any) -> Entries:
-        table, operands = _table(tape, knots[:pieces], component)
+        filled, operands = _table(tape, knots[:pieces], component)
 
         def bind(tape: Tape) -> Callable[..., int]:
-            filled = table(tape)
-
             def value(point: int, *given: int) -> int:
-                numbers = filled(given)
+                numbers = filled(tape, given)
                 starts = numbers[:pieces]
                 rows = [numbers[pieces * k : pieces * (k + 1)] for k in range(1, terms + 1)]
                 piece = _PieceSelector(tape, point, starts[1:], holds_left)
@@ -214,29 +200,15 @@ def with_data(interpolator: Any, **data: Any) -> Any:
     return interpolator
 
 
-def holds_traced(interpolator: Any) -> bool:
-    """Return True if data of an interpolator depend on traced values."""
-    slots = {name for kind in type(interpolator).__mro__ for name in getattr(kind, "__slots__", ())}
-    stored = [getattr(interpolator, name, None) for name in slots - {"__dict__", "__weakref__"}]
-    return depends([*stored, *getattr(interpolator, "__dict__", {}).values()])
-
-
-def differentiated(coefficients: Any, nu: int) -> Any:
-    """Return the coefficients of the nu-th derivative of a piecewise polynomial."""
-    degree = len(coefficients) - 1
-    if nu > degree:
-        return np.zeros((1, *coefficients.shape[1:]))
-    factors = [math.perm(k, nu) for k in range(degree, nu - 1, -1)]
-    return coefficients[: degree + 1 - nu] * np.reshape(factors, (-1,) + (1,) * (coefficients.ndim - 1))
-
-
-def _at_traced(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def at_traced(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the recorder of a method for interpolators with traced data, which may be called with constants."""
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(record)
         def of_any(tape: Tape, self: Any, *arguments: Any, **keywords: Any) -> Any:
-            if not (depends([*arguments, *keywords.values()]) or holds_traced(self)):
+            slots = {name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())}
+            stored = [getattr(self, name, None) for name in slots - {"__dict__", "__weakref__"}]
+            if not depends([*arguments, *keywords.values(), *stored, *getattr(self, "__dict__", {}).values()]):
                 return NotImplemented
             return record(tape, self, *arguments, **keywords)
 
@@ -246,64 +218,59 @@ def _at_traced(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return enter
 
 
-@_at_traced("PPoly.__call__")
+def _of_order(self: Any, nu: int) -> Any:
+    """Return the coefficients of a derivative, or for -nu of an integral that is zero at the first knot."""
+    c = held(self, "c")
+    axes = (1,) * (c.ndim - 2)
+    if nu >= len(c):
+        return np.zeros((1, *c.shape[1:]))
+    if nu > 0:
+        return c[:-nu] * np.reshape([math.perm(k, nu) for k in range(len(c) - 1, nu - 1, -1)], (-1, 1, *axes))
+    lengths = np.diff(held(self, "x")).reshape((-1, *axes))
+    for _ in range(-nu):
+        c = c / np.arange(len(c), 0.0, -1.0).reshape((-1, 1, *axes))
+        areas: Any = 0.0
+        for row in c:
+            areas = (areas + row) * lengths
+        starts = np.concatenate([np.zeros((1, *c.shape[2:])), np.cumsum(areas, axis=0)[:-1]])
+        c = np.concatenate([c, starts[np.newaxis]])
+    return c
+
+
+@at_traced("PPoly.__call__")
 def _polynomial(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """Record piecewise polynomials: CubicSpline, PchipInterpolator, Akima1DInterpolator, CubicHermiteSpline."""
     if nu < 0:
         raise ValueError("Order of derivative cannot be negative")
     knots, chosen = held(self, "x"), self.extrapolate if extrapolate is None else extrapolate
-    coefficients = differentiated(held(self, "c"), int(concrete(nu)))
-    return spline(tape, x, knots, coefficients, self.axis, chosen, (knots[0], knots[-1]))
+    return spline(tape, x, knots, _of_order(self, int(concrete(nu))), self.axis, chosen, (knots[0], knots[-1]))
 
 
-@_at_traced("PPoly.derivative")
-def _derivative(tape: Tape, self: Any, nu: int = 1) -> Any:
-    """Return the derivative as a piecewise polynomial."""
-    if nu < 0:
-        return self.antiderivative(-nu)
-    return _like(self, differentiated(held(self, "c"), int(concrete(nu))))
+def _derived(self: Any, nu: int) -> Any:
+    """Return a derivative as a piecewise polynomial, or for -nu a continuous antiderivative."""
+    from scipy.interpolate import PPoly
+
+    coefficients = _of_order(self, int(concrete(nu)))
+    extrapolate = False if nu < 0 and self.extrapolate == "periodic" else self.extrapolate
+    result = PPoly.construct_fast(np.zeros((1, 1)), np.zeros(2), extrapolate, self.axis)
+    return with_data(result, c=coefficients, x=held(self, "x"))
 
 
-@_at_traced("PPoly.antiderivative")
-def _antiderivative(tape: Tape, self: Any, nu: int = 1) -> Any:
-    """Return a continuous antiderivative as a piecewise polynomial, which is zero at the first knot."""
-    return _integrated(tape, self, int(concrete(nu))) if nu > 0 else self.derivative(-nu)
+at_traced("PPoly.derivative")(lambda tape, self, nu=1: _derived(self, nu))
+at_traced("PPoly.antiderivative")(lambda tape, self, nu=1: _derived(self, -nu))
 
 
-def _integrated(tape: Tape, self: Any, nu: int) -> Any:
-    lengths = np.diff(held(self, "x"))
-    coefficients = as_array(tape, held(self, "c"))
-    for _ in range(nu):
-        axes = (1,) * (coefficients.ndim - 2)
-        powers = np.reshape(np.arange(len(coefficients), 0.0, -1.0), (-1, 1, *axes))
-        higher = coefficients / powers
-        areas: Any = 0.0
-        for row in higher:
-            areas = (areas + row) * np.reshape(lengths, (-1, *axes))
-        starts = np.concatenate([np.zeros((1, *areas.shape[1:])), np.cumsum(areas, axis=0)[:-1]])
-        coefficients = np.concatenate([higher, starts[np.newaxis]])
-    return _like(self, coefficients)
-
-
-@_at_traced("PPoly.integrate")
+@at_traced("PPoly.integrate")
 def _integrate(tape: Tape, self: Any, a: Any, b: Any, extrapolate: Any = None) -> Any:
     """Return the integral from a to b; NaN if one of them is out of bounds and extrapolation is off."""
     chosen = self.extrapolate if extrapolate is None else extrapolate
     if chosen == "periodic":
         raise refuse("The integral of a periodic spline is recorded within one period: pass extrapolate=False.")
-    whole = _integrated(tape, self, 1)
+    whole = _derived(self, -1)
     return whole(b, extrapolate=chosen) - whole(a, extrapolate=chosen)
 
 
-def _like(self: Any, coefficients: Any) -> Any:
-    """Return a piecewise polynomial with the same knots and other coefficients."""
-    from scipy.interpolate import PPoly
-
-    result = PPoly.construct_fast(np.zeros((1, 1)), np.zeros(2), self.extrapolate, self.axis)
-    return with_data(result, c=coefficients, x=held(self, "x"))
-
-
-@_at_traced("BSpline.__call__")
+@at_traced("BSpline.__call__")
 def _b_spline(tape: Tape, self: Any, x: Any, nu: int = 0, extrapolate: Any = None) -> Any:
     """Record B-splines, also from `make_interp_spline`, as piecewise polynomials from derivatives at the knots."""
     from scipy.interpolate import BSpline
@@ -344,7 +311,7 @@ def _splev(tape: Tape, x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     return np.where((point >= begin) & (point <= end), result, 0.0) if ext == 1 else result
 
 
-@_at_traced("interp1d.__call__")
+@at_traced("interp1d.__call__")
 def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
     """Record one-dimensional interpolation of any kind; NaN where SciPy would raise."""
     point, knots = as_array(tape, x), as_array(tape, self.x)
@@ -371,18 +338,18 @@ def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
     return _at_axis(result, point.ndim, self.axis)
 
 
-#: Degrees of the splines of `RegularGridInterpolator`.
-DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
+#: Methods of `RegularGridInterpolator` by splines.
+SPLINES = ("slinear", "cubic", "quintic")
 
 
-@_at_traced("RegularGridInterpolator.__call__")
+@at_traced("RegularGridInterpolator.__call__")
 def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None) -> Any:
-    """Record interpolation on a grid with any number of axes: linear, nearest, and by splines along each axis."""
+    """Record interpolation on a grid with any number of axes: linear, nearest, and by splines of constant values."""
     method = self.method if method is None else method
-    if method not in ("linear", "nearest", *DEGREES) or (nu is not None and method not in DEGREES):
+    if method not in ("linear", "nearest", *SPLINES) or (nu is not None and method not in SPLINES):
         raise refuse(
             f"RegularGridInterpolator with method={method!r} is not recorded{' with nu' if nu is not None else ''}: "
-            f"linear, nearest, {', '.join(DEGREES)} are. Splines along each axis (CubicSpline, make_interp_spline) are "
+            f"linear, nearest, {', '.join(SPLINES)} are. Splines along each axis (CubicSpline, make_interp_spline) are "
             "recorded, too."
         )
     axes = [np.asarray(axis, float) for axis in self.grid]
@@ -400,9 +367,8 @@ def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None)
     coordinates = [points[..., k] for k in range(len(axes))]
     behind = values.shape[len(axes) :]
     components = as_array(tape, values).reshape((*values.shape[: len(axes)], -1))
-    if method in DEGREES:
-        orders = [0] * len(axes) if nu is None else [int(order) for order in concrete(nu)]
-        result = _tensor_product(_tensor_spline(self, method, axes, components), coordinates, orders)
+    if method in SPLINES:
+        result = _tensor_product(self, method, coordinates, [0] * len(axes) if nu is None else concrete(nu))
     else:
         entries = [entries_of(tape, coordinate)[0] for coordinate in coordinates]
         write = _multilinear if method == "linear" else _nearest
@@ -422,35 +388,28 @@ def _grid(tape: Tape, self: Any, xi: Any, method: Any = None, *, nu: Any = None)
     return np.where(np.reshape(missing, missing.shape + (1,) * len(behind)), np.nan, result)
 
 
-def _tensor_spline(self: Any, method: str, axes: Sequence[Reals], components: Any) -> Any:
-    """Return knots, degrees and coefficients of the spline through values on a grid.
+def _tensor_product(self: Any, method: str, coordinates: Sequence[Any], orders: Sequence[int]) -> Any:
+    """Return the values of SciPy's tensor product of splines, or of its derivatives.
 
-    Coefficients of constant values are SciPy's, which it finds by iteration.
+    Raises:
+        TraceError: for traced values: SciPy solves for the coefficients by iteration, to six digits.
     """
-    from scipy.interpolate import make_interp_spline
-
-    if not depends(components):
-        found = self._spline if method == self.method else self._construct_spline(method)
-        return found.t, found.k, found.c.reshape((*found.c.shape[: len(axes)], -1))
-    degree = DEGREES[method]
-    units = [make_interp_spline(axis, np.eye(len(axis)), degree) for axis in axes]
-    for k, unit in enumerate(units):
-        components = np.moveaxis(np.tensordot(unit.c, components, (1, k)), 0, k)
-    return [unit.t for unit in units], [degree] * len(axes), components
-
-
-def _tensor_product(spline: Any, coordinates: Sequence[Any], orders: Sequence[int]) -> Any:
-    """Return the values of a tensor product of splines, or of its derivatives."""
     from scipy.interpolate import BSpline
 
-    knots, degrees, coefficients = spline
+    if depends(held(self, "values")):
+        raise refuse(
+            f"RegularGridInterpolator of traced values is recorded by linear and nearest, not by {method}. Write "
+            "CubicSpline or make_interp_spline along each axis."
+        )
+    found = self._spline if method == self.method else self._construct_spline(method)
     weights = [
-        BSpline(t, np.eye(len(t) - k - 1), k)(coordinate.reshape(-1), order, True)
-        for t, k, coordinate, order in zip(knots, degrees, coordinates, orders, strict=True)
+        BSpline(t, np.eye(len(t) - k - 1), k)(coordinate.reshape(-1), int(order), True)
+        for t, k, coordinate, order in zip(found.t, found.k, coordinates, orders, strict=True)
     ]
     letters = string.ascii_lowercase[: len(weights)]
     product = f"{','.join(f'Z{letter}' for letter in letters)},{letters}Y->ZY"
-    return np.einsum(product, *weights, coefficients).reshape((*coordinates[0].shape, coefficients.shape[-1]))
+    coefficients = found.c.reshape((*found.c.shape[: len(weights)], -1))
+    return np.einsum(product, *weights, coefficients).reshape((*coordinates[0].shape, -1))
 
 
 def _multilinear(tape: Tape, axes: Sequence[Reals], values: Any) -> tuple[Formula, list[int]]:
@@ -461,15 +420,14 @@ def _multilinear(tape: Tape, axes: Sequence[Reals], values: Any) -> tuple[Formul
         shape = [-1 if j == k else 1 for j in range(cells.ndim)]
         slopes = np.diff(cells, axis=k) / np.diff(axis).reshape(shape)
         cells = np.stack([low, slopes], axis=1).reshape((-1, *low.shape[1:]))
-    table, operands = _table(tape, cells)
+    filled, operands = _table(tape, cells)
     sizes, count = cells.shape[1:], cells[0].size
 
     def bind(tape: Tape) -> Callable[..., int]:
-        filled = table(tape)
         knots = [[tape.constant(knot) for knot in axis.tolist()] for axis in axes]
 
         def value(*given: int) -> int:
-            point, numbers = given[: len(axes)], filled(given[len(axes) :])
+            point, numbers = given[: len(axes)], filled(tape, given[len(axes) :])
             places = [_PieceSelector(tape, x, axis[1:-1]) for x, axis in zip(point, knots, strict=True)]
             distances = [
                 tape.subtract(x, interval.choose(axis[:-1]))
@@ -490,11 +448,10 @@ def _multilinear(tape: Tape, axes: Sequence[Reals], values: Any) -> tuple[Formul
 
 def _nearest(tape: Tape, axes: Sequence[Reals], values: Any) -> tuple[Formula, list[int]]:
     """Record the value at the nearest point of the grid; ties go to the lower one."""
-    table, operands = _table(tape, values)
+    filled, operands = _table(tape, values)
     halves = [(axis[:-1] + 0.5 * np.diff(axis)).tolist() for axis in axes]
 
     def bind(tape: Tape) -> Callable[..., int]:
-        filled = table(tape)
         bounds = [[tape.constant(half) for half in axis] for axis in halves]
 
         def value(*given: int) -> int:
@@ -502,7 +459,7 @@ def _nearest(tape: Tape, axes: Sequence[Reals], values: Any) -> tuple[Formula, l
                 _PieceSelector(tape, x, half, holds_left=True)
                 for x, half in zip(given[: len(axes)], bounds, strict=True)
             ]
-            return _table_entry(places, values.shape, filled(given[len(axes) :]))
+            return _table_entry(places, values.shape, filled(tape, given[len(axes) :]))
 
         return value
 

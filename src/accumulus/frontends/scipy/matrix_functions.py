@@ -84,7 +84,8 @@ def _records(name: str, count: int = 1) -> Callable[[Callable[..., Any]], Callab
     """
 
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
-        names = list(signature(record).parameters)[1 : 1 + count]
+        accepted = signature(record)
+        names = list(accepted.parameters)[1 : 1 + count]
 
         @wraps(record)
         def of_any(tape: Tape, **named: Any) -> Any:
@@ -107,6 +108,8 @@ def _records(name: str, count: int = 1) -> Callable[[Callable[..., Any]], Callab
             m, n = (size // 2 for size in result.shape[-2:])
             return make_complex(tape, result[..., :m, :n], result[..., m:, :n])
 
+        options = [each for each in accepted.parameters.values() if each.name != "is_doubled"]
+        vars(of_any)["__signature__"] = accepted.replace(parameters=options)
         return borrows("scipy.linalg", name)(by_name(of_any))
 
     return enter
