@@ -153,7 +153,7 @@ class PolynomialRoots(Call):
         powers = [1.0 + 0.0 * z]
         for _ in range(degree):
             powers.append(powers[-1] * z)
-        slope: Any = sum((degree - k) * coefficients[k] * powers[degree - k - 1] for k in range(degree))
+        slope = np.polyval(coefficients[:-1] * np.arange(degree, 0, -1), z)
         of_imaginary, which = np.divmod(np.array(columns), degree + 1)
         slopes = [-powers[degree - k] / slope * (1j if i else 1.0) for i, k in zip(of_imaginary, which, strict=True)]
         result = np.stack(slopes, axis=-1)

@@ -42,6 +42,7 @@ CASES = {
     "scipy, a part": lambda x: scipy.linalg.eigh(hermitian(x, 4), eigvals_only=True, subset_by_index=[1, 2]),
     "scipy, of two": lambda x: scipy.linalg.eigvalsh(hermitian(x, 3), np.diag([1.0, 2.0, 3.0]) + 0.1 * x[0] ** 2),
     "scipy, vectors of two": lambda x: abs(scipy.linalg.eigh(hermitian(x, 3), np.diag([1.0, 2.0, 3.0 + x[1]]))[1]),
+    "scipy, upper vectors": lambda x: flat(scipy.linalg.eigh(hermitian(x, 2), lower=False)[1]),
     "scipy, upper": lambda x: scipy.linalg.eigvalsh(hermitian(x, 3), lower=False),
     "roots": lambda x: flat(np.roots(np.append(x, [2.0, 1.0]))),
     "real roots": lambda x: np.sort(np.roots(np.stack([1.0 + 0.0 * x[0], x[0], -2.0 + x[1], x[2] - 0.2])).real),
@@ -51,6 +52,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name):
     function = CASES[name]

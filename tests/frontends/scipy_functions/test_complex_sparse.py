@@ -75,6 +75,7 @@ OF_TRACED = {
     "with a constant": lambda A, v: A + sp.csr_array(DENSE) - A.T,
     "with a real constant": lambda A, v: A * 1j - sp.csr_array(DENSE.real),
     "multiples": lambda A, v: (2j * A).multiply(v) + A / v[0] + (-A) * v[1],
+    "matrix of an array": lambda A, v: sp.csr_matrix(A) * v + sp.csc_matrix(sp.coo_array(A)).data[0],
     "formats": lambda A, v: A.tocsc().tocoo() @ v,
     "dense": lambda A, v: sp.csr_array(v[:, np.newaxis] * v) @ v + A.toarray() @ v,
     "blocks": lambda A, v: sp.block_array([[A, None], [sp.csr_array(DENSE.real), A.T]]),
@@ -85,6 +86,7 @@ OF_TRACED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OF_TRACED)
 def test_traced_entries(name):
     def function(x):
@@ -109,6 +111,7 @@ OF_REAL = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OF_REAL)
 def test_matrices_made_of_others(name):
     function, constant = OF_REAL[name], sp.csr_array(DENSE.real)
@@ -121,7 +124,7 @@ def test_matrices_made_of_others(name):
 
 def test_power_flow():
     """S = V·conj(Y·V), whose derivatives MATPOWER has in closed form: R. D. Zimmerman, technical note 2, 2010."""
-    n = 12
+    n = 6
     lines = sp.random_array((n, n), density=0.3, random_state=GENERATOR) * (1.0 - 3.0j)
     matrix = (sp.diags_array(np.asarray(lines.sum(axis=1)) + 0.1j) - lines).tocsr()
     magnitudes, angles = 1.0 + 0.1 * GENERATOR.normal(size=n), 0.2 * GENERATOR.normal(size=n)

@@ -196,7 +196,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.sampled(2, each="module")
+@pytest.mark.sampled(4, each="module")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("module", "name"), NAMES, ids=[f"{module.__name__}.{name}" for module, name in NAMES])
 def test_is_recorded_or_refused_with_a_reason(module, name):

@@ -103,6 +103,7 @@ OF_VALUES = {
         VALUES,
     ),
     "interp1d, extrapolated": (lambda y: interp1d(KNOTS, y, fill_value="extrapolate")(OUTSIDE), VALUES),
+    "interp1d, columns at a knot": (lambda y: interp1d(KNOTS, y, axis=0)(INSIDE), TABLE),
     "interp1d, unsorted": (lambda y: interp1d(KNOTS[::-1], y)(INSIDE), VALUES),
     "interp1d, rows": (lambda y: interp1d(GRID[1], y, "cubic")([0.4, 2.2]), TABLE),
     "grid, linear": (grid("linear"), TABLE),
@@ -130,7 +131,7 @@ OF_PLACES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [*OF_VALUES, *OF_PLACES])
 def test_values_and_derivatives(name):
     function, point = {**OF_VALUES, **OF_PLACES}[name]
@@ -141,14 +142,14 @@ def test_values_and_derivatives(name):
     np.testing.assert_array_equal(jacobian.batch(np.stack([point, point]))[1], jacobian(point))
 
 
-@pytest.mark.parametrize("kind", [CubicSpline, PchipInterpolator])
-def test_second_derivatives_in_compiled_code(kind):
+@pytest.mark.parametrize(("kind", "n"), [(CubicSpline, 4), (PchipInterpolator, 3)])
+def test_second_derivatives_in_compiled_code(kind, n):
     def misfit(p):
-        spline = kind(p[:4], p[4:])
-        return (spline(0.9) - 1.0) ** 2 + spline.integrate(0.5, 1.9)
+        spline = kind(p[:n], p[n:])
+        return (spline(0.9) - 1.0) ** 2 + (spline.integrate(0.5, 1.9) if n == 3 else spline(0.1, 1))
 
     gradient, hessian = acc.gradient(misfit), acc.hessian(misfit)
-    point = np.append(KNOTS[:4], VALUES[:4])
+    point = np.append(KNOTS[:n], VALUES[:n])
     expected = differences(gradient, point)
     np.testing.assert_allclose(hessian(point), expected, atol=1e-8 * abs(expected).max())
 

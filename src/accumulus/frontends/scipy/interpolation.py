@@ -319,7 +319,8 @@ def _interp1d(tape: Tape, self: Any, x: Any) -> Any:
     axes, kind = (1,) * (values.ndim - 1), self._kind
     if kind == "linear":
         slopes = np.diff(values, axis=0) / np.diff(knots).reshape((-1, *axes))
-        result = univariate(tape, point, knots, np.stack([slopes, values[:-1]]))
+        is_left = values.ndim > 1 or self._extrapolate  # else SciPy calls np.interp, with a knot on the right
+        result = univariate(tape, point, knots, np.stack([slopes, values[:-1]]), holds_left=is_left)
     elif kind in ("nearest", "nearest-up", "previous", "next"):
         halves = knots[:-1] + 0.5 * np.diff(knots)
         bounds = halves if kind.startswith("nearest") else knots[:-1] if kind == "next" else knots[1:]

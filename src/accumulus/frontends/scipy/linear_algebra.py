@@ -117,6 +117,9 @@ def _solve_triangular(
 ) -> Any:
     """Return the solutions of a triangular system, or of its transpose."""
     matrix, sides = as_array(tape, a), as_array(tape, b)
+    if sides.is_complex:
+        parts = parts_of(tape, sides)
+        return make_complex(tape, *(_solve_triangular(tape, a, part, trans, lower, unit_diagonal) for part in parts))
     if matrix.ndim != 2 or sides.ndim not in (1, 2) or matrix.shape != (len(sides), len(sides)):
         raise ValueError(f"solve_triangular: shapes {matrix.shape} and {sides.shape} are incompatible")
     if trans in (1, 2, "T", "C"):
@@ -205,28 +208,22 @@ def _eigh(
     if holds_complex(b):
         raise refuse("scipy.linalg.eigh is recorded with a second matrix b of real numbers only.")
     matrix = _structured(tape, a, "hermitian", lower)
+    triangle: Any = "L" if lower else "U"  # it determines the phases of vectors
     first, last = (0, len(matrix) - 1) if subset_by_index is None else concrete(subset_by_index)
     chosen = slice(int(first), int(last) + 1)
     if b is None:
         if eigvals_only:
             return np.linalg.eigvalsh(matrix)[chosen]
-        values, vectors = np.linalg.eigh(matrix)
+        values, vectors = np.linalg.eigh(matrix, triangle)
     else:
         factor = np.linalg.cholesky(_structured(tape, b, "symmetric", lower))
-        half = _by_parts(tape, factor, matrix)
-        both = _by_parts(tape, factor, half.T).T
+        half = _solve_triangular(tape, factor, matrix, lower=True)
+        both = _solve_triangular(tape, factor, half.T, lower=True).T
         if eigvals_only:
             return np.linalg.eigvalsh(both)[chosen]
         values, vectors = np.linalg.eigh(both)
-        vectors = _by_parts(tape, factor, vectors, trans=1)
+        vectors = _solve_triangular(tape, factor, vectors, trans=1, lower=True)
     return values[chosen], vectors[:, chosen]
-
-
-def _by_parts(tape: Tape, factor: Any, sides: Any, trans: int = 0) -> Any:
-    """Solve a real lower triangular system for real or complex right-hand sides."""
-    parts = parts_of(tape, sides) if holds_complex(sides) else (sides,)
-    solutions = [_solve_triangular(tape, factor, part, trans=trans, lower=True) for part in parts]
-    return make_complex(tape, *solutions) if len(parts) > 1 else solutions[0]
 
 
 @_records("pinv")

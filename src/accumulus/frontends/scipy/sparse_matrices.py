@@ -101,10 +101,6 @@ class SparseEntries(Operand):
         """The conjugate transpose."""
         return self.conj().T
 
-    def getH(self) -> SparseEntries:  # noqa: N802
-        """Return the conjugate transpose."""
-        return self.H
-
     def transpose(self, axes: Any = None, copy: bool = False) -> SparseEntries:
         """Return the transpose."""
         return self.T
@@ -119,8 +115,12 @@ class SparseEntries(Operand):
 
         if format is None or format == self.format:
             return self
-        ordered = self.summed() if format == "csr" else self.T.summed().T if format == "csc" else self
-        kind = getattr(scipy.sparse, f"{format}{'_matrix' if self.is_matrix else '_array'}")
+        return self.as_kind(getattr(scipy.sparse, f"{format}{'_matrix' if self.is_matrix else '_array'}"))
+
+    def as_kind(self, kind: Any) -> SparseEntries:
+        """Return the matrix as a class of SciPy, with the stored entries in the order of its format."""
+        form = kind.__name__[:3]
+        ordered = self.summed() if form == "csr" else self.T.summed().T if form == "csc" else self
         return SparseEntries(self.tape, ordered.rows, ordered.columns, ordered.data, self.shape, kind)
 
     def tocsr(self, copy: bool = False) -> SparseEntries:
@@ -140,10 +140,6 @@ class SparseEntries(Operand):
 
     def _at(self, rows: Integers, columns: Integers, shape: tuple[int, int]) -> SparseEntries:
         return SparseEntries(self.tape, rows, columns, self.data, shape, self.kind)
-
-    def where(self, kept: Any) -> SparseEntries:
-        """Return the matrix with only some of the stored entries."""
-        return SparseEntries(self.tape, self.rows[kept], self.columns[kept], self.data[kept], self.shape, self.kind)
 
     def summed(self) -> SparseEntries:
         """Return the matrix with entries sorted by rows, and entries at the same position added."""
@@ -295,7 +291,7 @@ def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> Any:
 
     made, form = getattr(scipy.sparse, kind), kind[:3]
     if not isinstance(argument, tuple):
-        return sparse_of(tape, argument, made)
+        return sparse_of(tape, argument, made).as_kind(made)
     if len(argument) not in (2, 3) or depends(argument[1:]):
         raise refuse(
             f"scipy.sparse.{kind} takes entries that depend on the arguments of the function, at constant positions: "
@@ -321,9 +317,7 @@ def _made(tape: Tape, kind: str, argument: Any, shape: Any) -> Any:
             f"make a matrix of shape {tuple(shape)}"
         )
     matrix = SparseEntries(tape, rows, columns, data.reshape(-1), shape, made)
-    if form == "coo" or len(places) == 2:
-        return matrix
-    return matrix.T.summed().T if form == "csc" else matrix.summed()
+    return matrix if len(places) == 2 else matrix.as_kind(made)
 
 
 def _of_diagonals(tape: Tape, data: Any, offsets: Integers, shape: Any, kind: Any) -> SparseEntries:
@@ -486,8 +480,9 @@ def _kron(tape: Tape, A: Any, B: Any, format: Any = None) -> Any:  # noqa: A002
 def _enter_triangle(name: str, sign: int) -> None:
     @borrows("scipy.sparse", name)
     def record(tape: Tape, A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: A002
-        stored = sparse_of(tape, A)
-        return stored.where(sign * (stored.columns - stored.rows - int(concrete(k))) >= 0).asformat(format)
+        a = sparse_of(tape, A)
+        kept = sign * (a.columns - a.rows - int(concrete(k))) >= 0
+        return SparseEntries(tape, a.rows[kept], a.columns[kept], a.data[kept], a.shape, a.kind).asformat(format)
 
 
 _enter_triangle("tril", -1)

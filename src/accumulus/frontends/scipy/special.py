@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -385,64 +386,34 @@ def _log_density_of_many(
     matrix = as_array(tape, cov) if depends(cov) else np.asarray(concrete(cov), float)
     matrix = matrix * np.eye(size) if matrix.ndim == 0 else np.diag(matrix) if matrix.ndim == 1 else matrix
     factor = np.linalg.cholesky(matrix)
-    apart = x - mean
-    if depends(cov):
-        columns = np.linalg.solve(factor, apart.reshape((-1, size)).T)
-        squares = np.sum(columns * columns, axis=0).reshape(apart.shape[:-1])
-    else:
-        white = apart @ np.linalg.inv(factor).T
-        squares = np.sum(white * white, axis=-1)
+    white = (x - mean) @ np.linalg.inv(factor).T
     log_determinant = 2.0 * np.sum(np.log(np.diagonal(factor)))
-    return -0.5 * (squares + log_determinant) - size * _HALF_LOG_TWO_PI
-
-
-borrows("scipy.stats", "multivariate_normal.logpdf")(_log_density_of_many)
-borrows("scipy.stats", "multivariate_normal.pdf")(
-    lambda tape, self, x, mean=None, cov=1, allow_singular=False: np.exp(
-        _log_density_of_many(tape, self, x, mean, cov, allow_singular)
-    )
-)
-
-
-class _FrozenNormal:
-    """A multivariate normal distribution with traced parameters; stands for SciPy's frozen one."""
-
-    def __init__(self, distribution: Any, mean: Any, cov: Any, allow_singular: bool) -> None:
-        self.mean, self.cov = mean, cov
-        self._distribution, self._parameters = distribution, (mean, cov, allow_singular)
-
-    def logpdf(self, x: Any) -> Any:
-        """Return the logarithm of the density."""
-        return self._distribution.logpdf(x, *self._parameters)
-
-    def pdf(self, x: Any) -> Any:
-        """Return the density."""
-        return self._distribution.pdf(x, *self._parameters)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise refuse(
-            f"scipy.stats.multivariate_normal(…).{name} of traced parameters is not recorded: logpdf and pdf are."
-        )
+    return -0.5 * (np.sum(white * white, axis=-1) + log_determinant) - size * _HALF_LOG_TWO_PI
 
 
 @borrows("scipy.stats", "multivariate_normal.__call__")
 def _frozen(
     tape: Tape, self: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, seed: Any = None
-) -> _FrozenNormal:
-    """Return the distribution with traced parameters."""
-    return _FrozenNormal(self, mean, cov, allow_singular)
+) -> Any:
+    """Return a stand-in for SciPy's distribution with traced parameters, whose methods are those of `self`."""
+    options = {"allow_singular": True} if allow_singular else {}
+    methods = {
+        name: lambda *x, name=name: getattr(self, name)(*x, mean, cov, **options)
+        for name in ("pdf", "logpdf", "cdf", "logcdf", "rvs", "entropy")
+    }
+    return SimpleNamespace(mean=mean, cov=cov, **methods)
 
 
+borrows("scipy.stats", "multivariate_normal.logpdf")(_log_density_of_many)
+borrows("scipy.stats", "multivariate_normal.pdf")(
+    lambda tape, self, *arguments, **options: np.exp(_log_density_of_many(tape, self, *arguments, **options))
+)
+for _name in ("pdf", "logpdf"):  # of constant parameters
+    borrows("scipy.stats._multivariate", f"multivariate_normal_frozen.{_name}")(
+        lambda tape, self, x, name=_name: getattr(self._dist, name)(x, self.mean, self.cov)
+    )
 refuses(
     "scipy.stats",
     "logpdf and pdf are.",
     *(f"multivariate_normal.{name}" for name in ("cdf", "logcdf", "rvs", "entropy")),
-)
-borrows("scipy.stats._multivariate", "multivariate_normal_frozen.logpdf")(
-    lambda tape, self, x: self._dist.logpdf(x, self.mean, self.cov)
-)
-borrows("scipy.stats._multivariate", "multivariate_normal_frozen.pdf")(
-    lambda tape, self, x: self._dist.pdf(x, self.mean, self.cov)
 )
