@@ -124,6 +124,7 @@ def covariance(p):
         lambda p: stats.multivariate_normal.pdf(PLACES[0], mean=np.zeros(2), cov=covariance(p)),
         lambda p: stats.multivariate_normal(np.stack([p[3], 0.1]), covariance(p)).logpdf(PLACES),
         lambda p: stats.multivariate_normal(cov=covariance(p)).pdf(PLACES),
+        lambda p: stats.multivariate_normal(cov=covariance(p)).logpdf(PLACES[:1]),
         lambda p: OUTSIDE.logpdf(p[:2]) + OUTSIDE.pdf(p[2:]),
         lambda p: stats.multivariate_normal.logpdf(0.4, p[3], p[0]),
         lambda p: stats.multivariate_normal.logpdf(PLACES, [0.0, 0.0], p[0]),

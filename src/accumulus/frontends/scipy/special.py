@@ -388,7 +388,8 @@ def _log_density_of_many(
     factor = np.linalg.cholesky(matrix)
     white = (x - mean) @ np.linalg.inv(factor).T
     log_determinant = 2.0 * np.sum(np.log(np.diagonal(factor)))
-    return -0.5 * (np.sum(white * white, axis=-1) + log_determinant) - size * _HALF_LOG_TWO_PI
+    density = -0.5 * (np.sum(white * white, axis=-1) + log_determinant) - size * _HALF_LOG_TWO_PI
+    return np.squeeze(density)  # as in SciPy
 
 
 @borrows("scipy.stats", "multivariate_normal.__call__")
