@@ -142,6 +142,66 @@ def test_a_dict_that_changes_all_the_time_is_compared_in_python():
     assert not compare()
 
 
+def test_all_variables_of_a_dict_that_changes_all_the_time_are_compared_in_python_at_once(monkeypatch):
+    scope = {f"c{k}": VALUES[k % 3] for k in range(40)}
+    compare, calls = comparison_by_words([Variable(itemgetter(key), scope, scope[key], key) for key in scope]), []
+    addresses = memory._addresses
+    monkeypatch.setattr(memory, "_addresses", lambda *arguments: calls.append(1) or addresses(*arguments))
+    for k in range(3 * memory.MOST_MISSES):
+        scope["unwatched"] = k
+        assert compare()
+    calls.clear()
+    scope["unwatched"] = -1
+    assert compare()
+    assert not calls
+    scope["c20"] = object()
+    assert not compare()
+
+
+def test_a_list_that_moves_while_its_words_are_read_is_read_again(monkeypatch):
+    items, more = [*VALUES], []
+    variables = [Variable(iter, each, tuple(each), "items", Comparison.ENTRIES) for each in [items] * 20]
+    addresses = memory._addresses
+    if not addresses(variables[0], memory._layout()):
+        pytest.skip("this Python's lists have another layout")
+
+    def moved(variable, layout):
+        found = addresses(variable, layout)
+        more.append(1)
+        if len(more) == len(variables):
+            items.extend([None] * 100)
+            del items[3:]
+        return found
+
+    words = memory._Words(variables, memory._layout())
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "_addresses", moved)
+        assert words.are_same()
+    assert not words._have_same_words()  # none of those where the items were
+    assert words.are_same()
+    assert words._have_same_words()
+    items[1] = VALUES[0]
+    assert not words.are_same()
+
+
+def test_words_are_renewed_by_one_call_at_a_time(monkeypatch):
+    world = World()
+    compare, unchanged, inner = comparison_by_words(world.variables()), Variable.is_unchanged, []
+
+    def is_unchanged(variable):
+        if not inner:
+            inner.append(None)
+            inner[0] = compare()  # as a finaliser may, or another thread
+            world.scope["unwatched"] = len(inner)
+        return unchanged(variable)
+
+    monkeypatch.setattr(Variable, "is_unchanged", is_unchanged)
+    assert compare()
+    assert inner == [True]
+    world.items[1] = VALUES[0]
+    assert not compare()
+
+
 def test_words_are_compared_while_threads_change_other_names():
     world = World()
     compare, ends, failures = comparison_by_words(world.variables()), threading.Event(), []

@@ -20,8 +20,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import compress
 from operator import attrgetter
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any, Final
@@ -222,12 +224,13 @@ class _Words:
     """
 
     def __init__(self, variables: Sequence[Variable], layout: _Layout) -> None:
-        self._variables, self._layout = list(variables), layout
+        self._all, self._variables, self._layout = variables, list(variables), layout
         #: Variables that are compared in Python, since their words change too often.
         self._worn: list[Variable] = []
         #: Number of changes of each word that stood for no change of a variable, by address.
         self._misses: dict[int, int] = {}
-        self._compare, self._compare_worn = comparison_of(self._variables), comparison_of(self._worn)
+        self._compare_worn = comparison_of(self._worn)
+        self._lock = threading.Lock()
         self._table = np.zeros(1, np.int64)
         self._state = MemoryState(memory=NOTHING, table=self._table)
         self._state.place("memory", 0)
@@ -237,25 +240,35 @@ class _Words:
         """Return True if all variables have their saved values; it may raise exceptions of `GONE`."""
         if self._have_same_words():
             return not self._worn or self._compare_worn()
-        return self._renewed()
+        if not self._lock.acquire(blocking=False):  # held in another thread, around a finaliser, or before a fork
+            return all(each.is_unchanged() for each in self._all)
+        try:
+            return self._renewed()
+        finally:
+            self._lock.release()
 
     def _renewed(self) -> bool:
         """Compare the variables in Python, and expect the present words from now on if all are the same."""
-        owners = {address: k for k, each in enumerate(self._variables) for address in _addresses(each, self._layout)}
-        words = {address: _word(address) for address in owners}
-        # a variable that changes from here on has other words in the next call
-        if not self._compare() or (self._worn and not self._compare_worn()):
+        addresses = [_addresses(each, self._layout) for each in self._variables]
+        words = {address: _word(address) for each in addresses for address in each}
+        # items that another thread has moved meanwhile are read in the next call
+        is_moved = any(len(each) > 2 and words[each[1]] != each[2] for each in addresses)
+        # a variable that changes from here on has other words in the next call. A loop is slower than compiled code,
+        # but there are few such calls
+        if not all(each.is_unchanged() for each in self._variables) or (self._worn and not self._compare_worn()):
             return False
         for place, before in self._table[1:].reshape(-1, 2).tolist():
             address = _WORD * place
             if words.get(address, before) != before:
                 self._misses[address] = self._misses.get(address, 0) + 1
-        often = {owners[address] for address, misses in self._misses.items() if misses > MOST_MISSES}
+        often = {address for address, misses in self._misses.items() if misses > MOST_MISSES}
         if often:
-            self._worn += [self._variables[k] for k in sorted(often)]
-            self._variables = [each for k, each in enumerate(self._variables) if k not in often]
+            is_worn = [not often.isdisjoint(each) for each in addresses]
+            self._worn += compress(self._variables, is_worn)
+            self._variables = [each for each, worn in zip(self._variables, is_worn, strict=True) if not worn]
             self._misses.clear()
-            self._compare, self._compare_worn = comparison_of(self._variables), comparison_of(self._worn)
+            self._compare_worn = comparison_of(self._worn)
+        if often or is_moved:
             words.clear()  # others, in the next call
         pairs = [number for address, word in words.items() for number in (address // _WORD, word)]
         self._state.table = table = np.array([len(words), *pairs], np.int64)
