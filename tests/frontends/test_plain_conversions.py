@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -184,6 +185,125 @@ def test_plain_conversions_of_traced_values(name):
         differences = [(function(point + step * e) - function(point - step * e)) / (2.0 * step) for e in np.eye(2)]
         np.testing.assert_allclose(value, function(point), rtol=1e-14)
         np.testing.assert_allclose(gradient, differences, rtol=1e-7, atol=1e-8)
+
+
+#: Modules in which names of builtins have other meanings; each defines a property `Number.a` of `self.v`.
+SHADOWED = {
+    "a function named float": """
+def float(v): return 2.0 * v
+class Number:
+    a = property(lambda self: float(self.v) + complex(self.v, 1.0).real)
+""",
+    "a type of numpy named float": """
+from numpy import float64 as double
+def complex(v): return 3.0 * v
+class Number:
+    a = property(lambda self: complex(self.v) * float(self.v))
+""",
+    "a function named eval": """
+def eval(text): return 5.0
+class Number:
+    a = property(lambda self: eval("1") * float(self.v))
+""",
+    "a function named map": """
+def map(kind, v): return 3.0 * v if kind is float else v
+class Number:
+    a = property(lambda self: map(float, self.v) * float(self.v))
+""",
+    "text with a name of its own": """
+class Number:
+    a = property(lambda self: eval("float(v)", {"v": self.v, "float": lambda v: 7.0 * v}) + float(self.v))
+""",
+    "text with a local name of its own": """
+class Number:
+    @property
+    def a(self):
+        float = lambda v: 7.0 * v
+        return eval("float(self.v)") + complex(self.v).real
+""",
+    "text that defines the name": """
+class Number:
+    @property
+    def a(self):
+        names = {"v": self.v}
+        exec("def float(v):\\n    return 7.0 * v\\ndef g(v):\\n    return float(v)\\ny = g(v)", names)
+        return names["y"] + float(self.v)
+""",
+    "a class with the name": """
+class Number:
+    def float(self): return 3.0
+    @property
+    def a(self):
+        class Inner:
+            float = lambda v: 5.0 * v
+            held = float(self.v), complex(self.v).real
+            def method(self, v): return float(v)
+        return sum(Inner.held) * self.float() + Inner().method(self.v) * float.fromhex("0x1p1")
+""",
+    "text of bytes": """
+class Number:
+    a = property(lambda self: eval(b"  float(v)", {"v": self.v}))
+""",
+    "text of an inherited future": """
+from __future__ import annotations
+class Number:
+    @property
+    def a(self):
+        names = {"v": self.v}
+        exec("def g(v: undefined):\\n    return float(v)\\ny = g(v)", names)
+        return names["y"]
+""",
+    "a function made anew by text": """
+class Number:
+    @property
+    def a(self):
+        names = {}
+        exec("def g(v):\\n    return float(v) ** 2", names)
+        return names["g"](self.v)
+""",
+}
+
+
+@pytest.mark.parametrize("name", SHADOWED)
+def test_names_of_builtins_with_other_meanings(name):
+    scope = {"__name__": "shadowed"}
+    exec(compile(SHADOWED[name], f"<{name}>", "exec", dont_inherit=True), scope)
+
+    def function(x):
+        number = scope["Number"]()
+        number.v = x[0]
+        return number.a * x[1]
+
+    derivative, step = acc.value_and_gradient(function, cache=False), 1e-6
+    for point in (np.array([1.3, 0.7]), np.array([0.4, -1.1])):
+        value, gradient = derivative(point)
+        differences = [(function(point + step * e) - function(point - step * e)) / (2.0 * step) for e in np.eye(2)]
+        np.testing.assert_allclose(value, function(point), rtol=1e-14)
+        np.testing.assert_allclose(gradient, differences, rtol=1e-7, atol=1e-8)
+
+
+def by_its_own_builtins(x):
+    return eval("float(v)", {"__builtins__": {"float": float}}, {"v": x[0]})
+
+
+def by_a_scope_that_computes_names(x):
+    class Scope(dict):
+        def __missing__(self, name):
+            return {"float": float, "v": x[0]}[name]
+
+    return eval("float(v)", {}, Scope())
+
+
+def by_a_function_made_anew_elsewhere(x):
+    return FunctionType(compile("def g(v): return float(v)", "<made>", "exec").co_consts[0], {})(x[0])
+
+
+@pytest.mark.parametrize(
+    "function", [by_its_own_builtins, by_a_scope_that_computes_names, by_a_function_made_anew_elsewhere]
+)
+def test_conversions_that_cannot_be_replaced_are_refused(function):
+    with pytest.raises(TraceError, match="plain number"):
+        acc.gradient(function, cache=False)(np.array([1.0, 2.0]))
 
 
 def test_code_is_the_original_after_a_recording():

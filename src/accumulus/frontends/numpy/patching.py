@@ -38,7 +38,7 @@ from accumulus.forks import held_in_forks
 from accumulus.frontends.active import ACTIVE
 from accumulus.frontends.location import cells, dispatchers, is_foreign, is_library_code, names_in, package_of
 from accumulus.frontends.numpy.calling import BUILTINS
-from accumulus.frontends.numpy.journal import RecordedAnewError
+from accumulus.frontends.numpy.journal import STATE, RecordedAnewError
 from accumulus.frontends.numpy.replacements import (
     METHODS,
     REPLACEMENTS,
@@ -309,12 +309,15 @@ class UnconvertedError(RecordedAnewError):
 
 
 def _convert_in_place(tape: Any, frame: FrameType, arguments: Any, keywords: Any) -> None:
-    """Replace ``float`` and ``complex`` in the code of a frame, and in all functions of its file.
+    """Replace ``float`` and ``complex`` in the code of a frame, and in all functions of its file and its callers'.
 
     Raises:
         UnconvertedError: if the code was changed, so that the function is recorded again.
     """
-    if ACTIVE.decisions is None or is_foreign(str(frame.f_globals.get("__name__"))) or not is_convertible(frame.f_code):
+    scope, site = frame.f_globals, (frame.f_code.co_filename, frame.f_lineno, "conversion")
+    if ACTIVE.decisions is None or is_foreign(str(scope.get("__name__"))) or not is_convertible(frame.f_code, scope):
+        return
+    if site in STATE.failures:  # each recording makes a new function there
         return
     install(BUILTINS[float], BUILTINS[complex])
     with _LOCK:
@@ -323,7 +326,7 @@ def _convert_in_place(tape: Any, frame: FrameType, arguments: Any, keywords: Any
             _restorers.append(functools.partial(setattr, function, "__code__", function.__code__))
             function.__code__ = code
     if changes:
-        raise UnconvertedError((frame.f_code.co_filename, frame.f_lineno))
+        raise UnconvertedError(site)
 
 
 PROTOCOLS["conversion"] = _convert_in_place

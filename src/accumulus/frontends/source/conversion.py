@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Final
 
-from accumulus.frontends.source.conversions import original_code
+from accumulus.frontends.source.conversions import FUTURE, original_code
 from accumulus.frontends.source.exits import in_scope
 from accumulus.frontends.source.nodes import MARK, copied_tree, located
 from accumulus.frontends.source.syntax import HARMLESS, Transformer, is_refused
@@ -29,7 +29,6 @@ MOST_KEPT: Final = 4096
 MOST_LINES: Final = 50_000
 #: Name of a function while it is recompiled, since its own name would become a local variable there.
 _NAME: Final = "@function"
-_FUTURE: Final = 0x1FF0000  # flags of `from __future__ import …` in code objects
 
 
 def converted(function: FunctionType, runtime: Mapping[str, object]) -> FunctionType | None:
@@ -162,7 +161,7 @@ def _compiled(
     free = [ast.arg(name) for name in (*(n for n in code.co_freevars if n != "__class__"), *injected)]
     factory = ast.FunctionDef("factory", ast.arguments([], free, None, [], [], None, []), body, [])
     module = ast.Module([located(copied_tree(imported), node), located(factory, node)], [])
-    made = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
+    made = compile(module, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True)
     name = code.co_name if isinstance(node, ast.Lambda) else _NAME
     for candidate in _codes(made):
         if candidate.co_name == name and candidate.co_firstlineno == code.co_firstlineno:

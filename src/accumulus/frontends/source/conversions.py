@@ -16,9 +16,11 @@ import dis
 import gc
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
+
+from accumulus.frontends.location import RECORDED, is_foreign, names_in
 
 #: Prefix of the names of replacements, which are builtins of their own. No name in a program begins with it.
 _PREFIX: Final = "@"
@@ -27,6 +29,8 @@ _CALLED: Final = ("float", "complex", "eval", "exec")
 _CALLING: Final = ("map",)
 #: From the instruction that loads a name to the one that marks it as called.
 _TO_NULL: Final = 1 if sys.version_info >= (3, 13) else -1
+#: Flags of `from __future__ import …` in code objects.
+FUTURE: Final = 0x1FF0000
 #: Changed code → the original; with the file, since equal code objects may be of two files.
 _ORIGINALS: Final[dict[tuple[CodeType, str], CodeType]] = {}
 
@@ -48,31 +52,35 @@ def _running(name: str) -> Callable[..., Any]:
     run = getattr(builtins, name)
 
     def function(source: Any, /, *scopes: Any, **keywords: Any) -> Any:
+        caller = sys._getframe(1)
         if not isinstance(source, CodeType):
-            text = source.lstrip(" \t") if name == "eval" and isinstance(source, str) else source
-            source = compile(text, "<string>", name, dont_inherit=True)
+            if name == "eval" and isinstance(source, str | bytes):
+                source = source.lstrip(" \t") if isinstance(source, str) else source.lstrip(b" \t")
+            source = compile(source, "<string>", name, caller.f_code.co_flags & FUTURE, dont_inherit=True)
         if not scopes and not keywords:
-            caller = sys._getframe(1)
-            scopes = caller.f_globals, caller.f_locals
-        return run(converted_calls(source), *scopes, **keywords)
+            is_copied = caller.f_code.co_flags & inspect.CO_OPTIMIZED and type(caller.f_locals) is not dict
+            scopes = caller.f_globals, dict(caller.f_locals) if is_copied else caller.f_locals  # from Python 3.13 on
+        given = [*scopes, keywords.get("globals"), keywords.get("locals")]
+        return run(converted_calls(source, *[each for each in given if each is not None]), *scopes, **keywords)
 
     return function
 
 
-def is_convertible(code: CodeType) -> bool:
-    """Return True if code calls a name that can be replaced."""
-    return (code, code.co_filename) not in _ORIGINALS and converted_calls(code) is not code
+def is_convertible(code: CodeType, *scopes: Any) -> bool:
+    """Return True if code calls a name that can be replaced where it runs."""
+    return (code, code.co_filename) not in _ORIGINALS and converted_calls(code, *scopes) is not code
 
 
 def functions_like(frame: FrameType) -> Iterator[tuple[FunctionType, CodeType]]:
-    """Yield the functions of a frame's file that can be changed, each with its changed code.
+    """Yield the functions that can be changed in the files of a frame and its callers, each with its changed code.
 
-    The file of text that `eval` runs is that of the function that runs it.
+    Callers are among them since they may make the function of the frame, by `exec` for example.
     """
-    outer: FrameType | None = frame
-    while outer is not None and not outer.f_code.co_flags & inspect.CO_OPTIMIZED:
+    files, outer = set(), frame
+    while outer.f_back is not None and outer.f_code.co_name != RECORDED:
+        if not is_foreign(str(outer.f_globals.get("__name__"))):
+            files.add(outer.f_code.co_filename)
         outer = outer.f_back
-    file = (outer or frame).f_code.co_filename
     frozen = gc.get_freeze_count() > 0
     if frozen:  # the collector does not list what was frozen
         gc.unfreeze()
@@ -80,18 +88,33 @@ def functions_like(frame: FrameType) -> Iterator[tuple[FunctionType, CodeType]]:
     if frozen:
         gc.freeze()
     for function in functions:
-        code = function.__code__
-        if code.co_filename == file and is_convertible(code):
-            yield function, converted_calls(code)
+        code, scope = function.__code__, function.__globals__
+        if code.co_filename in files and is_convertible(code, scope):
+            yield function, converted_calls(code, scope)
 
 
-def converted_calls(code: CodeType) -> CodeType:
-    """Return code that calls the replacements; the same object if it calls none of the names."""
-    constants = tuple(converted_calls(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+def converted_calls(code: CodeType, *scopes: Any) -> CodeType:
+    """Return code that calls the replacements in these scopes; the same object if it calls none of the names."""
+    if any(type(each) is not dict for each in scopes):
+        return code  # it may compute values of names
+    held = [each.get("__builtins__", builtins) for each in scopes]
+    if any(each is not builtins and each is not vars(builtins) for each in held):
+        return code
+    own = {name: getattr(builtins, name) for name in (*_CALLED, *_CALLING)}
+    return _converted(code, {name for name in own if all(each.get(name, own[name]) is own[name] for each in scopes)})
+
+
+def _converted(code: CodeType, called: Set[str]) -> CodeType:
+    """Return code that calls the replacements of some names, which have no other meaning outside of the code."""
+    if called.isdisjoint(names_in(code)):
+        return code
     names, instructions = list(code.co_names), bytearray(code.co_code)
     found = [each for each in dis.get_instructions(code) if each.opcode in dis.hasname]
-    calls = set(_calls(code))
-    for name in _CALLED:
+    own = called - {each.argval for each in found if each.opname in ("STORE_NAME", "STORE_GLOBAL")}
+    inner = own if code.co_name == "<module>" else called  # functions do not see names of a class
+    constants = tuple(_converted(each, inner) if isinstance(each, CodeType) else each for each in code.co_consts)
+    calls = set(_calls(code, own))
+    for name in [name for name in _CALLED if name in own]:
         places = [each for each in found if each.argval == name and each.offset in calls]
         if not places:
             continue
@@ -112,14 +135,14 @@ def converted_calls(code: CodeType) -> CodeType:
     return changed
 
 
-def _calls(code: CodeType) -> Iterator[int]:
-    """Yield the offsets of instructions that load a global name which is called."""
+def _calls(code: CodeType, own: Set[str]) -> Iterator[int]:
+    """Yield the offsets of instructions that load one of some names which is called, or given to `map`."""
     instructions = list(dis.get_instructions(code))
     is_given = False  # the instruction before loads a function that calls its first argument
     for k, instruction in enumerate(instructions):
         if instruction.opname == "PUSH_NULL":
             continue
-        is_name = instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+        is_name = instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME") and instruction.argval in own
         is_called = is_name and (
             bool((instruction.arg or 0) & 1)
             if instruction.opname == "LOAD_GLOBAL"
