@@ -17,6 +17,13 @@ from accumulus.frontends.variables import GONE, Comparison, Variable, comparison
 VALUES = [object() for _ in range(3)]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def by_words():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "FEWEST", 1)
+        yield
+
+
 class Tally(dict):
     """A dict with an iterator of its own."""
 
@@ -236,3 +243,14 @@ def test_a_function_of_many_variables_follows_each():
         assert value(2.0) == pytest.approx(scope["function"](2.0), rel=1e-14)
         scope[f"c{k}"] += 1.5
         scope["unwatched"] = k
+
+
+def test_a_class_that_exec_makes_without_a_module_is_watched():
+    scope = {}
+    exec("class Model:\n    rate = 2.0\n    def value(self, x):\n        return self.rate * x\nmodel = Model()", scope)
+    value = acc.compile(scope["model"].value, cache=False)
+    assert value(2.0) == 4.0
+    scope["Model"].rate = 5.0
+    assert value(2.0) == 10.0
+    scope["Model"].value.__code__ = (lambda self, x: 7.0 * x).__code__
+    assert value(2.0) == 14.0

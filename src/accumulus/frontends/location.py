@@ -41,6 +41,8 @@ _FOREIGN: Final = LIBRARIES | frozenset(sys.stdlib_module_names) | {"accumulus"}
 RECORDED: Final = "_recorded"
 #: A name in a replacement field of a format, after its brace, a dot or a bracket.
 _FIELD: Final = re.compile(r"[{.\[]([^\W\d]\w*)")
+#: Flag of classes that are made while Python runs.
+_HEAP: Final = 1 << 9
 _IMPORT: Final = opcode.opmap["IMPORT_NAME"]
 PACKAGE_DIRECTORY: Final = str(Path(__file__).parents[1]) + os.sep
 
@@ -75,8 +77,17 @@ def is_foreign(module: str) -> bool:
 
 
 def package_of(kind: type) -> str:
-    """Return the name of the package or top-level module that defines a class; "None" if the class hides it."""
-    return str(kind.__module__).partition(".")[0]
+    """Return the name of the package or top-level module that defines a class; "None" if the class hides it.
+
+    A class in text that `exec` runs without a module's name has that of the builtins.
+
+    >>> scope = {}
+    >>> exec("class Model: pass", scope)
+    >>> scope["Model"].__module__, package_of(scope["Model"]), package_of(dict)
+    ('builtins', 'None', 'builtins')
+    """
+    package = str(kind.__module__).partition(".")[0]
+    return "None" if package == "builtins" and kind.__flags__ & _HEAP else package
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
