@@ -13,6 +13,9 @@ import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.source.conversions import converted_calls, original_code
 
+#: Options that prepare programs quickly.
+QUICK = {"cache": False, "target": "numpy", "effort": "fast"}
+
 
 class Quantity:
     """A number whose methods Python itself calls."""
@@ -179,7 +182,7 @@ FUNCTIONS = {
 def test_plain_conversions_of_traced_values(name):
     function = FUNCTIONS[name]
     x = np.array([1.3, 0.7])
-    derivative, step = acc.value_and_gradient(function, cache=False), 1e-6
+    derivative, step = acc.value_and_gradient(function, **QUICK), 1e-6
     for point in (x, x + 0.125):
         value, gradient = derivative(point)
         differences = [(function(point + step * e) - function(point - step * e)) / (2.0 * step) for e in np.eye(2)]
@@ -274,7 +277,7 @@ def test_names_of_builtins_with_other_meanings(name):
         number.v = x[0]
         return number.a * x[1]
 
-    derivative, step = acc.value_and_gradient(function, cache=False), 1e-6
+    derivative, step = acc.value_and_gradient(function, **QUICK), 1e-6
     for point in (np.array([1.3, 0.7]), np.array([0.4, -1.1])):
         value, gradient = derivative(point)
         differences = [(function(point + step * e) - function(point - step * e)) / (2.0 * step) for e in np.eye(2)]
@@ -303,7 +306,7 @@ def by_a_function_made_anew_elsewhere(x):
 )
 def test_conversions_that_cannot_be_replaced_are_refused(function):
     with pytest.raises(TraceError, match="plain number"):
-        acc.gradient(function, cache=False)(np.array([1.0, 2.0]))
+        acc.gradient(function, **QUICK)(np.array([1.0, 2.0]))
 
 
 def test_code_is_the_original_after_a_recording():
@@ -314,7 +317,7 @@ def test_code_is_the_original_after_a_recording():
         kept.append(lambda v: float(v) + 1.0)
         return Quantity(x[0]).half + kept[-1](x[1]) + eval("float(x[0])")
 
-    acc.gradient(function, cache=False)(np.array([1.0, 2.0]))
+    acc.gradient(function, **QUICK)(np.array([1.0, 2.0]))
     assert codes == (Quantity.half.fget.__code__, Groups.__call__.__code__, by_eval.__code__)
     assert kept[-1](2) == 3.0  # a function that outlives the recording works on plain numbers
     assert type(Quantity(2).half) is float
@@ -338,7 +341,7 @@ def test_a_conversion_in_a_library_is_refused_with_the_line():
         return np.format_float_positional(x[0]) and x[0]
 
     with pytest.raises(TraceError, match=r"test_plain_conversions\.py.*\n.*format_float_positional"):
-        acc.gradient(function, cache=False)(np.array([1.0]))
+        acc.gradient(function, **QUICK)(np.array([1.0]))
 
 
 def test_without_decisions_a_conversion_is_refused():
