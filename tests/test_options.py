@@ -211,6 +211,7 @@ def test_every_function_of_options_is_called_here():
 
 
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.sampled(2)
 def test_signatures_have_the_options_that_are_accepted(name):
     parameters = inspect.signature(getattr(acc, name)).parameters
     for option, value in OTHERS.items():

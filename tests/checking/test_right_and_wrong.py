@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::accumulus.errors.NaNWarning")
 NOT_FOUND = {("fast oscillation", "one entry"), ("cancellation", "missing term")}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "first", "rest", "point"), SUMS, ids=[name for name, *_ in SUMS])
 def test_wrong_derivatives_are_found(name, first, rest, point):
     missed = []
@@ -31,6 +31,7 @@ def test_wrong_derivatives_are_found(name, first, rest, point):
     assert set(missed) <= NOT_FOUND
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LITERATURE)
 def test_benchmark_functions_pass(name):
     f, point = LITERATURE[name]
@@ -38,7 +39,7 @@ def test_benchmark_functions_pass(name):
     assert report.passed, str(report)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", DIFFICULT)
 def test_difficult_functions_pass(name):
     f, x = DIFFICULT[name]

@@ -176,6 +176,7 @@ SECOND = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SECOND)
 def test_second_derivatives(name):
     function, exact = SECOND[name], EXACT[name][0]
@@ -198,6 +199,7 @@ def test_second_derivatives(name):
                 assert got[i, j] == pytest.approx(expected, rel=1e-8, abs=1e-11), (x, i, j)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_special_values_and_both_targets(row):

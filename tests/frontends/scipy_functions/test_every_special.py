@@ -140,6 +140,7 @@ def along(name, k):
 CASES = [(name, k) for name in UFUNCS if name not in REFUSED for k in range(getattr(special, name).nin)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "k"), CASES, ids=lambda given: str(given))
 def test_derivatives(name, k):
