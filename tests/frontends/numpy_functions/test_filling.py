@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy import zeros as made_here
 
+import accumulus as acc
 from accumulus.frontends import record
 from accumulus.frontends.numpy.arrays import TracedArray
 
@@ -282,3 +283,14 @@ def test_random_indices(data, shape):
         return x[index], x[mask], changed
 
     assert_agrees(pick, [x])
+
+
+def test_arrays_with_none_hold_objects():
+    def function(x):
+        known = np.append(x[:1] * 2.0, np.full(2, None))
+        known[1] = x[1] ** 2
+        pair = np.concatenate([known, [x[0], None]])
+        return np.array([each for each in pair if each is not None], float)
+
+    jacobian = acc.jacobian(function, cache=False)
+    np.testing.assert_allclose(jacobian(np.array([1.5, 2.0])), [[2.0, 0.0], [0.0, 4.0], [1.0, 0.0]])

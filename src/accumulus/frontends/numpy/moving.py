@@ -14,7 +14,7 @@ import numpy as np
 
 from accumulus.frontends.active import FILLING, refuse
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, references_of
+from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, holds_none, references_of
 from accumulus.frontends.numpy.scalars import make_scalar
 from accumulus.frontends.numpy.table import check_dtype, function_name, implements
 from accumulus.frontends.recorder import References
@@ -52,6 +52,8 @@ def _move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequ
     count = len(arguments) if arrays == ALL else arrays
     if depends(arguments[count:]) or depends(keywords):
         raise refuse(f"{function_name(function)}: indices, shapes and axes must be constants.")
+    if any(map(holds_none, arguments[:count])):
+        return function(*map(_objects, arguments[:count]), *concrete(tuple(arguments[count:])), **concrete(keywords))
     boolean = all(_kinds(tape, arguments[:count]))
     moved = [_referenced(tape, argument, boolean) for argument in arguments[:count]]
     zero = tape.constant(0.0)
@@ -61,6 +63,13 @@ def _move(tape: Tape, function: Callable[..., Any], arrays: int, arguments: Sequ
     if function in ZERO_FILLING:
         result = result + zero
     return _handed_out(tape, result, boolean)
+
+
+def _objects(value: Any) -> Any:
+    """Return an array of objects, traced numbers among them, in place of a traced array, also in a list."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_objects, value))
+    return value.__array__(object) if isinstance(value, TracedArray) else value
 
 
 def _taken(array: Any, function: Callable[..., Any], indices: Any, axis: int | None = None) -> Any:

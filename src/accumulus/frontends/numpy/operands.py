@@ -107,6 +107,13 @@ def holds_complex(value: object) -> bool:
     return isinstance(value, complex | np.complexfloating) or (is_sparse(value) and value.dtype.kind == "c")  # type: ignore[attr-defined]
 
 
+def holds_none(value: object) -> bool:
+    """Return True for a list or an array with None in it, which is one of objects in NumPy."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(item is None for item in value.flat)
+    return isinstance(value, list | tuple) and any(item is None or holds_none(item) for item in value)
+
+
 def constants(tape: Tape, values: NDArray[Any]) -> References:
     """Return the references of an array of constant real numbers or truth values."""
     numbers = np.ascontiguousarray(values, np.float64).reshape(values.shape)

@@ -37,7 +37,15 @@ from accumulus.frontends.numpy import (  # noqa: F401  # these fill the tables
     various,
 )
 from accumulus.frontends.numpy.arrays import TracedArray, as_constant
-from accumulus.frontends.numpy.operands import Operand, concrete, depends, entries_of, holds_complex, of_kind
+from accumulus.frontends.numpy.operands import (
+    Operand,
+    concrete,
+    depends,
+    entries_of,
+    holds_complex,
+    holds_none,
+    of_kind,
+)
 from accumulus.frontends.numpy.table import (
     BORROWED,
     CALLING,
@@ -161,7 +169,7 @@ def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -
     kind = None if dtype is None else np.dtype(dtype).kind
     if (kind is None and holds_complex(value)) or (kind == "c" and depends(value) and np.dtype(dtype) == np.complex128):
         return PROTOCOLS["complex array"](tape, value, (), {})
-    if kind == "O" or (kind is None and _holds_none(value)):
+    if kind == "O" or (kind is None and holds_none(value)):
         return original(value, dtype=object)
     if kind not in (None, "b") and np.dtype(dtype) != np.float64:
         if depends(value):
@@ -173,11 +181,6 @@ def _convert(tape: Tape, original: Callable[..., Any], value: Any, dtype: Any) -
         return value
     converted = of_kind(tape, entries, is_boolean, boolean=boolean)
     return TracedArray(tape, np.asarray(converted, np.int64), boolean=boolean)
-
-
-def _holds_none(value: Any) -> bool:
-    """Return True for a list with None in it, which NumPy makes an array of objects."""
-    return isinstance(value, list | tuple) and any(item is None or _holds_none(item) for item in value)
 
 
 def _build_from_iterator(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
