@@ -254,3 +254,17 @@ def test_a_class_that_exec_makes_without_a_module_is_watched():
     assert value(2.0) == 10.0
     scope["Model"].value.__code__ = (lambda self, x: 7.0 * x).__code__
     assert value(2.0) == 14.0
+
+
+def test_entries_count_as_variables(monkeypatch):
+    """One variable may stand for a thousand names of a module."""
+    made = []
+    words = memory._Words
+    monkeypatch.setattr(memory, "FEWEST", 24)
+    monkeypatch.setattr(memory, "_Words", lambda *given: made.append(given) or words(*given))
+    for count in (memory.FEWEST - 1, memory.FEWEST):
+        scope = {f"c{k}": object() for k in range(count)}
+        entries = Variable(itemgetter(*scope), scope, tuple(scope.values()), "c", Comparison.ENTRIES, tuple(scope))
+        assert comparison_by_words([entries])()
+    layout = memory._layout()
+    assert len(made) == (layout is not None and layout.version is not None)

@@ -11,7 +11,7 @@ outcome is
 
 * right;
 * undecided: the value is right, and no entry of the differences settles, as beside a kink;
-* warned: an `IterationWarning` says that the derivative is that of the path of an iteration;
+* warned: an `IterationWarning` says that the derivative is that of the path of an iteration; in vain if it is right;
 * refused: a typed error of this library;
 * wrong: a value or an entry of the derivative;
 * untyped: any other error, of a function that takes plain numbers;
@@ -69,65 +69,63 @@ class Result(NamedTuple):
 # Suites ---------------------------------------------------------------------------------------------------------------
 
 
-def of_packages(names: bool, _: Path | None) -> Any:
+#: A function that makes a function and a point, for each name.
+Makers = dict[str, Callable[[], tuple[Callable[..., Any], Any]]]
+
+
+def of_packages(_: Path | None) -> Makers:
+    """Return the functions of many packages."""
     import suite_functions
 
-    return sorted(suite_functions.FUNCTIONS) if names else suite_functions.FUNCTIONS
+    return suite_functions.FUNCTIONS
 
 
-def of_opfunu(names: bool, _: Path | None) -> Any:
+def of_opfunu(_: Path | None) -> Makers:
     """Return the functions of opfunu, a collection of functions to minimise."""
     import opfunu
 
-    found: dict[str, Any] = {}
+    found: Makers = {}
     for package in (opfunu.name_based, opfunu.cec_based):
         for module in pkgutil.iter_modules(package.__path__):
             scope = vars(importlib.import_module(f"{package.__name__}.{module.name}"))
             for name, kind in scope.items():
                 if isinstance(kind, type) and kind.__module__.endswith(module.name) and hasattr(kind, "evaluate"):
-                    found[f"{module.name}.{name}"] = kind
-    return sorted(found) if names else {name: lambda kind=kind: _of_opfunu(kind) for name, kind in found.items()}
+                    found[f"{module.name}.{name}"] = lambda kind=kind: _within(kind(), "evaluate")
+    return found
 
 
-def _of_opfunu(kind: Any) -> tuple[Callable[..., Any], Any]:
-    problem = kind()
+def _within(problem: Any, method: str) -> tuple[Callable[..., Any], Any]:
+    """Return a method of a problem with bounds, and a point between these."""
     bounds = np.asarray(problem.bounds, float)
     shares = 0.37 + 0.21 * np.sin(np.arange(len(bounds)))
-    return problem.evaluate, bounds[:, 0] + shares * (bounds[:, 1] - bounds[:, 0])
+    return getattr(problem, method), bounds[:, 0] + shares * (bounds[:, 1] - bounds[:, 0])
 
 
-def of_scipy(names: bool, path: Path | None) -> Any:
+def of_scipy(path: Path | None) -> Makers:
     """Return the functions to minimise of SciPy's benchmarks, and their residuals of least squares."""
     assert path is not None
     sys.path.insert(0, str(path / "benchmarks"))
-    found: dict[str, Any] = {}
+    found: Makers = {}
     functions = vars(importlib.import_module("benchmarks.go_benchmark_functions"))
     base = functions["Benchmark"]
     for name, kind in functions.items():
         if isinstance(kind, type) and issubclass(kind, base) and kind is not base:
-            found[f"minimum.{name}"] = lambda kind=kind: _of_benchmark(kind)
+            found[f"minimum.{name}"] = lambda kind=kind: _within(kind(), "fun")
     problems = importlib.import_module("benchmarks.lsq_problems")
     for name, kind in problems.extract_lsq_problems().items():
         found[f"residuals.{name}"] = lambda kind=kind: (kind.fun, np.asarray(kind.x0, float))
-    return sorted(found) if names else found
+    return found
 
 
-def _of_benchmark(kind: Any) -> tuple[Callable[..., Any], Any]:
-    problem = kind()
-    bounds = np.asarray(problem.bounds, float)
-    shares = 0.37 + 0.21 * np.sin(np.arange(len(bounds)))
-    return problem.fun, bounds[:, 0] + shares * (bounds[:, 1] - bounds[:, 0])
-
-
-def of_s2mpj(names: bool, path: Path | None) -> Any:
+def of_s2mpj(path: Path | None) -> Makers:
     """Return the objectives and constraints of S2MPJ's problems, at their starting points."""
     assert path is not None
     sys.path[:0] = [str(path), str(path / "python_problems")]
-    found = {}
+    found: Makers = {}
     for each in sorted((path / "python_problems").glob("*.py")):
         found[f"{each.stem}.fx"] = lambda name=each.stem: _of_s2mpj(name, "fx")
         found[f"{each.stem}.cx"] = lambda name=each.stem: _of_s2mpj(name, "cx")
-    return sorted(found) if names else found
+    return found
 
 
 def _of_s2mpj(name: str, method: str) -> tuple[Callable[..., Any], Any]:
@@ -138,7 +136,7 @@ def _of_s2mpj(name: str, method: str) -> tuple[Callable[..., Any], Any]:
     return getattr(problem, method), np.asarray(problem.x0, float)
 
 
-SUITES: Final[dict[str, Callable[[bool, Path | None], Any]]] = {
+SUITES: Final[dict[str, Callable[[Path | None], Makers]]] = {
     "packages": of_packages,
     "opfunu": of_opfunu,
     "scipy": of_scipy,
@@ -191,7 +189,7 @@ def outcome(case: Case, paths: dict[str, Path | None]) -> Result:
     warnings.simplefilter("ignore")
     try:
         with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
-            function, x = SUITES[case.suite](False, paths.get(case.suite))[case.name]()
+            function, x = SUITES[case.suite](paths.get(case.suite))[case.name]()
             x = np.asarray(x, float)
             values = [np.asarray(function(x.copy()), float) for _ in range(2)]
             if not np.array_equal(*values) or not np.isfinite(values[0]).all():
@@ -212,7 +210,9 @@ def _compared(case: Case, function: Any, x: Any, wanted: Sequence[Any]) -> Resul
         warnings.simplefilter("always")
         result = _derivatives_compared(case, function, x, wanted)
     is_warned = any(type(each.message).__name__ == "IterationWarning" for each in caught)
-    return result._replace(kind="warned") if result.kind == "wrong" and is_warned else result
+    if is_warned:
+        return result._replace(kind={"wrong": "warned", "right": "warned in vain"}.get(result.kind, result.kind))
+    return result
 
 
 def _derivatives_compared(case: Case, function: Any, x: Any, wanted: Sequence[Any]) -> Result:
@@ -269,7 +269,7 @@ def _in_time(case: Case, paths: dict[str, Path | None]) -> Result:
 
 def run(suites: Sequence[str], paths: dict[str, Path | None], jobs: int) -> Iterator[Result]:
     """Yield what becomes of each function, in processes of their own."""
-    cases = [Case(suite, name) for suite in suites for name in SUITES[suite](True, paths.get(suite))]
+    cases = [Case(suite, name) for suite in suites for name in sorted(SUITES[suite](paths.get(suite)))]
     size = TOGETHER * jobs
     for batch in (cases[k : k + size] for k in range(0, len(cases), size)):
         done: set[Case] = set()

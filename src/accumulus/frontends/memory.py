@@ -31,12 +31,12 @@ from typing import Any, Final
 import numpy as np
 
 from accumulus.frontends.compiled.memory_kernel import MemoryState
-from accumulus.frontends.variables import Variable, comparison_of
+from accumulus.frontends.variables import Comparison, Variable, comparison_of
 from accumulus.native.machine import kernel_with_gil
 from accumulus.native.state import NOTHING
 
-#: Fewest variables that are compared by words, which takes half a microsecond whatever their number. Comparing them in
-#: Python takes as long for 16 to 34, by their kinds.
+#: Fewest variables, entries of containers included, that are compared by words, which takes half a microsecond whatever
+#: their number. Comparing them in Python takes as long for 16 to 34, by their kinds.
 FEWEST: Final = 24
 #: Number of changes of a word that stand for no change of a variable, after which its variables are compared in Python.
 #: More take longer where a dict changes in each call, fewer give up where one changes now and then.
@@ -60,7 +60,6 @@ class _Layout:
         of_function: offsets of attributes of functions.
         order: offset of a class's method resolution order.
         of_instance: offset of an object's dict, which precedes the object.
-        has_instances: True if setting an attribute changes the version of an object's dict.
     """
 
     def __init__(self) -> None:
@@ -207,13 +206,18 @@ def comparison_by_words(variables: Sequence[Variable]) -> Callable[[], bool]:
     Few variables are compared in Python, like those that have no words.
     """
     layout = _layout()
-    if layout is None or len(variables) < FEWEST:
+    if layout is None or _entries(variables) < FEWEST:
         return comparison_of(variables)
     by_words = [variable for variable in variables if _addresses(variable, layout)]
-    if len(by_words) < FEWEST:
+    if _entries(by_words) < FEWEST:
         return comparison_of(variables)
     chosen = set(map(id, by_words))
     return comparison_of([each for each in variables if id(each) not in chosen], _Words(by_words, layout).are_same)
+
+
+def _entries(variables: Sequence[Variable]) -> int:
+    """Return the number of variables, with all entries of containers."""
+    return sum(len(each.saved) if each.way is Comparison.ENTRIES else 1 for each in variables)
 
 
 class _Words:

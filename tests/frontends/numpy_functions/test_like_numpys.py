@@ -7,6 +7,7 @@ position.
 
 from __future__ import annotations
 
+import copy
 import types
 import warnings
 from collections import Counter
@@ -156,12 +157,12 @@ def test_a_number_has_no_entries(index):
 def test_results_of_shape_nothing_can_be_changed():
     def function(x):
         value = np.where(x[0] > 0.4, x[0] - x[1], x[1])
-        same = value
+        same, before, whole = value, copy.copy(value), copy.deepcopy([value])
         value[np.asarray(value < 0.3)] += 1.0
         value[...] *= 2.0
         other = np.select([x[2] > 0.0], [x[2]])
         other[()] = other**2
-        return value + same * other
+        return value + same * other + before * whole[0]
 
     for x in (VECTOR, OTHER):
         recording = record(function, [x], check=True, decides=True)

@@ -168,22 +168,8 @@ class AnyArray(Traced, NDArrayOperatorsMixin):
 # methods that call NumPy's function with the array as first argument
 for _name in (
     *("all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress", "cumprod", "cumsum"),
-    *(
-        "diagonal",
-        "dot",
-        "max",
-        "mean",
-        "min",
-        "nonzero",
-        "prod",
-        "ptp",
-        "put",
-        "ravel",
-        "repeat",
-        "round",
-        "searchsorted",
-    ),
-    *("squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
+    *("diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ptp", "put", "ravel", "repeat", "round"),
+    *("searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 ):
     setattr(AnyArray, _name, method_of(_name))
 

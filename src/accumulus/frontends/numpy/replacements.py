@@ -110,14 +110,10 @@ def _make(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords:
 
 def _make_empty(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Return an empty array, whose entries are NaN until they are set."""
-    result = (_record if original is np.empty_like else _call)(tape, original, *arguments, **keywords)
+    result = _record(tape, original, *arguments, **keywords)
     if type(result) is np.ndarray and result.dtype.kind in "fc":
         result.fill(np.nan)
     return as_constant(tape, result)
-
-
-def _call(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    return original(*arguments, **keywords)
 
 
 def _make_full(tape: Tape, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

@@ -183,10 +183,10 @@ class Number(Traced):
         raise TypeError(f"argument of type '{self.__class__.__module__}.{self.__class__.__name__}' is not iterable")
 
     def __copy__(self) -> Any:
-        return self
+        return self.as_array()[()]
 
     def __deepcopy__(self, memory: Any) -> Any:
-        return self
+        return self.__copy__()
 
 
 class _Scalar(Number):

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Set
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
-from accumulus.frontends.location import RECORDED, is_foreign, names_in
+from accumulus.frontends.location import RECORDED, codes_in, is_foreign, names_in
 
 #: Prefix of the names of replacements, which are builtins of their own. No name in a program begins with it.
 _PREFIX: Final = "@"
@@ -31,7 +31,7 @@ _CALLING: Final = ("map",)
 _TO_NULL: Final = 1 if sys.version_info >= (3, 13) else -1
 #: Flags of `from __future__ import …` in code objects.
 FUTURE: Final = 0x1FF0000
-#: Changed code → the original; with the file, since equal code objects may be of two files.
+#: Changed code of functions → the original; with the file, since equal code objects may be of two files.
 _ORIGINALS: Final[dict[tuple[CodeType, str], CodeType]] = {}
 
 
@@ -68,7 +68,7 @@ def _running(name: str) -> Callable[..., Any]:
 
 def is_convertible(code: CodeType, *scopes: Any) -> bool:
     """Return True if code calls a name that can be replaced where it runs."""
-    return (code, code.co_filename) not in _ORIGINALS and converted_calls(code, *scopes) is not code
+    return converted_calls(code, *scopes) is not code
 
 
 def functions_like(frame: FrameType) -> Iterator[tuple[FunctionType, CodeType]]:
@@ -89,8 +89,10 @@ def functions_like(frame: FrameType) -> Iterator[tuple[FunctionType, CodeType]]:
         gc.freeze()
     for function in functions:
         code, scope = function.__code__, function.__globals__
-        if code.co_filename in files and is_convertible(code, scope):
-            yield function, converted_calls(code, scope)
+        if code.co_filename in files and (changed := converted_calls(code, scope)) is not code:
+            pairs = zip(codes_in(changed), codes_in(code), strict=True)  # with those of functions that it makes
+            _ORIGINALS.update({(new, new.co_filename): old for new, old in pairs})
+            yield function, changed
 
 
 def converted_calls(code: CodeType, *scopes: Any) -> CodeType:
@@ -130,9 +132,7 @@ def _converted(code: CodeType, called: Set[str]) -> CodeType:
             instructions[each.offset + 1] = argument
     if names == list(code.co_names) and all(a is b for a, b in zip(constants, code.co_consts, strict=True)):
         return code
-    changed = code.replace(co_consts=constants, co_names=tuple(names), co_code=bytes(instructions))
-    _ORIGINALS[changed, changed.co_filename] = code
-    return changed
+    return code.replace(co_consts=constants, co_names=tuple(names), co_code=bytes(instructions))
 
 
 def _calls(code: CodeType, own: Set[str]) -> Iterator[int]:
