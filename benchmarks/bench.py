@@ -148,6 +148,8 @@ GROUPS_HELP = f"of {', '.join(GROUPS)}, which are the default; of {', '.join(SEA
 
 EXAMPLE_HELP = "only this function of examples/ or benchmarks/suite/; may be repeated"
 
+CASE_HELP = "of cliffs, only the cases with this text in their names; may be repeated"
+
 WIDTH = 120
 MEASURED = Path(__file__).resolve().parent / "measured"
 
@@ -161,7 +163,9 @@ def main(arguments: list[str] | None = None) -> int:
     examples, functions = all_examples(), [*all_examples(), *suite()]
     if options.example:
         examples = functions = [function for function in functions if function.name in options.example]
-    settings = Settings(tuple(examples), tuple(functions), options.points, options.turns, options.seed)
+    settings = Settings(
+        tuple(examples), tuple(functions), options.points, options.turns, options.seed, tuple(options.case or ())
+    )
     console.print(f"{machine()['processor']}, Python {platform.python_version()}, NumPy {np.__version__}", style="dim")
 
     tables = []
@@ -211,6 +215,7 @@ def _parse(arguments: list[str] | None) -> Any:
     parser.add_argument("groups", nargs="*", metavar="group", help=GROUPS_HELP)
     parser.add_argument("--store", action="store_true", help="write what is measured to benchmarks/measured/")
     parser.add_argument("--example", action="append", metavar="NAME", help=EXAMPLE_HELP)
+    parser.add_argument("--case", action="append", metavar="TEXT", help=CASE_HELP)
     parser.add_argument("--points", type=int, default=2000, help="points in a batch (default 2000)")
     parser.add_argument("--turns", type=int, default=21, help="repetitions of each timing (default 21)")
     parser.add_argument("--seed", type=int, default=0, help="of the random points (default 0)")
@@ -221,8 +226,8 @@ def _parse(arguments: list[str] | None) -> Any:
         unknown = sorted(set(given) - set(known))
         if unknown:
             parser.error(f"unknown {', '.join(unknown)}; known: {', '.join(known)}")
-    if options.store and options.example:
-        parser.error("--store needs all functions, without --example")
+    if options.store and (options.example or options.case):
+        parser.error("--store needs all functions, without --example and --case")
     if options.points < 1 or options.turns < 1:
         parser.error("--points and --turns must be at least 1")
     return options

@@ -9,20 +9,21 @@ import sys
 from pathlib import Path
 
 import accumulus as acc
-from groups import cliffs
+from cases import models
+from groups.cliffs import in_numpy
 
-#: Functions of `groups/cliffs.py` with their sizes. Larger ones take longer to search, and the file to read.
+#: Functions of `cases/models.py` with their sizes. Larger ones take longer to search, and the file to read.
 PROBLEMS = {
-    "gmm": (cliffs.mixture, (2, 2, 5)),
-    "kmeans": (cliffs.kmeans, (3, "gradient", 3)),
-    "lstm": (cliffs.lstm, (1, 2)),
-    "llsq": (cliffs.least_squares, (8,)),
-    "lse": (cliffs.log_sum_exp, (20,)),
-    "det": (cliffs.minors, (4,)),
-    "ode": (cliffs.chain, (6, 4)),
-    "saddle": (cliffs.saddle, ()),
-    "ht": (cliffs.hand_tracking, (1, 1)),
-    "ba": (cliffs.bundle_adjustment, (4,)),
+    "gmm": (models.mixture, (2, 2, 5)),
+    "kmeans": (models.kmeans, (3, "gradient", 3)),
+    "lstm": (models.lstm, (1, 2)),
+    "llsq": (models.least_squares, (8,)),
+    "lse": (models.log_sum_exp, (20,)),
+    "det": (models.minors, (4,)),
+    "ode": (models.chain, (6, 4)),
+    "saddle": (models.saddle, ()),
+    "ht": (models.hand_tracking, (1, 1)),
+    "ba": (models.bundle_adjustment, (4,)),
 }
 
 
@@ -30,7 +31,7 @@ def graph(name: str) -> acc.DifferentiationGraph:
     """The graph of a problem's function by its first argument."""
     make, sizes = PROBLEMS[name]
     case = make(*sizes)
-    read = acc.trace(cliffs.in_numpy(case), *case.arguments[: None if name == "ba" else 1]).linearize(0)
+    read = acc.trace(in_numpy(case), *case.arguments[: None if name == "ba" else 1]).linearize(0)
     read.name = name
     return read
 

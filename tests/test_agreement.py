@@ -90,6 +90,7 @@ def entries(linearization: Linearization, accumulation: Accumulation, jacobian: 
     return [jacobian[row][column] for row, column in positions]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", methods())
 @settings(max_examples=EXAMPLES)
 @given(program=programs(), point=POINTS)

@@ -129,6 +129,7 @@ def leaves(value):
     return [value] if not isinstance(value, tuple | list) else [leaf for each in value for leaf in leaves(each)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("options", [{}, {"effort": "thorough", "time_limit": 0.3}, {"exact_order": True}], ids=str)
 def test_kinds_agree_with_the_plain_program(name, options):

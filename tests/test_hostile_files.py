@@ -185,6 +185,7 @@ def named(name):
     return DifferentiationGraph(edges, name=name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_names_are_text(name, tmp_path):
     graph = named(name)

@@ -68,7 +68,7 @@ def jumping(seed, most):
     return read
 
 
-@pytest.mark.sampled(3, each="effort name")
+@pytest.mark.sampled(6, each="effort name")
 @pytest.mark.parametrize(("effort", "name"), ALL)
 def test_clocks_that_jump_change_nothing(effort, name, usual, monkeypatch):
     expected, limit = usual(effort, name), EFFORTS.get(effort, EFFORTS["fast"])["time_limit"]

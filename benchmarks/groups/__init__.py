@@ -17,6 +17,7 @@ class Settings:
         points: in a batch.
         turns: how often each contender is timed; medians are taken over the turns.
         seed: of the random points.
+        cases: parts of names; of the functions of `cases/`, only those with one of them in their names.
     """
 
     examples: tuple[Example, ...]
@@ -24,3 +25,4 @@ class Settings:
     points: int = 2000
     turns: int = 21
     seed: int = 0
+    cases: tuple[str, ...] = ()

@@ -50,6 +50,7 @@ def test_a_right_function_passes_all_comparisons():
     assert all(finding.compared and not finding.where for finding in report.findings)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("f", "arguments", "options"),
     [

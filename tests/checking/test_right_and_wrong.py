@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::accumulus.errors.NaNWarning")
 NOT_FOUND = {("fast oscillation", "one entry"), ("cancellation", "missing term")}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "first", "rest", "point"), SUMS, ids=[name for name, *_ in SUMS])
 def test_wrong_derivatives_are_found(name, first, rest, point):
     missed = []

@@ -166,6 +166,7 @@ CASES = {
 REPLACED = ("defaults", "redefined helper")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_changes_trigger_a_new_recording(case):
     f, set_to = CASES[case]()

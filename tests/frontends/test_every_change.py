@@ -1392,7 +1392,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_every_change_is_seen_or_said(name, kind, monkeypatch, recwarn):
     if zlib.crc32(f"{name} {kind}".encode()) % 2:  # as if there were many variables

@@ -101,7 +101,7 @@ def roles(thing, expression):
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("kind", HELD)
 def test_arithmetic_with_captured_values(kind, name):
@@ -360,6 +360,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("length", [3, 3000])
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_in_place_are_detected_or_reported(name, length):

@@ -17,6 +17,7 @@ OUTSIDE = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WAYS)
 def test_changes_are_seen_or_said(name, monkeypatch, tmp_path):
     with restored(monkeypatch, tmp_path):

@@ -58,6 +58,7 @@ USES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", USES)
 def test_values_of_another_recording_raise(kind, name):

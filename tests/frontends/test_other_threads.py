@@ -55,7 +55,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("name", WAYS)
 def test_changes_by_other_threads_are_not_those_of_the_function(name, moment, thread, monkeypatch, tmp_path):
@@ -171,6 +171,7 @@ def of_calls(f):
 CALLED = {"call": of_calls, "dict": in_a_dict, "out": with_buffers, "batch": in_a_batch, "nonzeros": of_nonzeros}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("called", CALLED)
 @pytest.mark.parametrize("name", BY_THREAD)
 def test_each_thread_and_context_has_its_own_values(name, called, thread, monkeypatch):

@@ -150,6 +150,7 @@ POINTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("f", OF_PATHS)
 def test_the_derivative_of_a_path_is_said(f):
     with pytest.warns(IterationWarning, match=r"path that its iteration takes.*acc\.implicit") as caught:

@@ -178,6 +178,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_plain_conversions_of_traced_values(name):
     function = FUNCTIONS[name]
@@ -267,6 +268,7 @@ class Number:
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SHADOWED)
 def test_names_of_builtins_with_other_meanings(name):
     scope = {"__name__": "shadowed"}

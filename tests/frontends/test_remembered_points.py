@@ -124,6 +124,7 @@ def expected(name, x):
     return total * x[1] * np.ones(2), np.tile(inner.sum(axis=0) + total * np.array([0.0, 1.0]), (2, 1))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("before", ["here", "elsewhere", "never", "twice"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_are_of_what_is_computed(name, before):

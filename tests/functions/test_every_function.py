@@ -38,7 +38,7 @@ def test_references_are_of_the_points(table, case):
     assert not np.isnan(references.derivatives).any()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("table", "case", "target"), TENTH, ids=lambda given: getattr(given, "name", given))
 def test_all_derivatives(table, case, target):
     result = check(table, case, target)

@@ -28,7 +28,7 @@ def test_references_are_of_the_points(case):
     assert values.shape == scales.shape
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("case", "target"), TENTH, ids=lambda given: getattr(given, "name", given))
 def test_all_derivatives(case, target):
     _, wrong, _ = check_structured(case, target)

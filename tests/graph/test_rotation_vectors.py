@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+import scipy.linalg
 from contexts import verify, within
 from exact import exact_jacobian, mpf
 from hypothesis import given, settings
@@ -148,6 +151,7 @@ def errors(found, exact):
     return np.array([[abs(mpf(float(a)) - b) for a, b in zip(*both, strict=True)] for both in rows], float)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::accumulus.errors.RewritingWarning")  # of half a vector, which is used as before
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("options", [{}, {"effort": "thorough", "time_limit": 1.0}], ids=["balanced", "thorough"])
@@ -462,3 +466,17 @@ class TestLoops:
         gradient, step = acc.gradient(f, cache=False), 1e-5
         difference = (gradient(w + step) - gradient(w - step)) / (2.0 * step)
         np.testing.assert_allclose(found, difference, rtol=1e-6, atol=1e-6 * np.abs(difference).max())
+
+
+def test_lengths_that_are_zero_warn_of_nothing():
+    rows = np.random.default_rng(0).normal(size=(9, 2))
+
+    def f(p):
+        squares = np.sum((rows[:, None, :] / p - rows[None, :, :] / p) ** 2, axis=2)
+        factor = np.linalg.cholesky(np.exp(-squares) + 0.1 * np.eye(9))
+        return np.sum(scipy.linalg.solve_triangular(factor, rows[:, 0], lower=True))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gradient = acc.gradient(f, cache=False)(np.ones(2))
+    np.testing.assert_allclose(gradient, [0.86636012, 0.99657519], rtol=1e-7)

@@ -34,6 +34,7 @@ def contents(blocks):
     return columns, blocks.constants.tolist(), blocks.outputs.tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", [*test_rolled_loops.FUNCTIONS, *test_recurrences.FUNCTIONS])
 def test_machine_code_agrees_with_python(function):
     tape = record(function, [test_rolled_loops.X]).scalars

@@ -239,7 +239,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sparse", [None, "csr"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_recurrences_equal_the_written_out_program(function, sparse):

@@ -96,6 +96,7 @@ def program_of(name, way=None, **options):
     return acc.value_and_jacobian(f, cache=False, **options).compile(example.point), example
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_other_ways_to_write_a_function_are_rewritten_as_well(name, way):

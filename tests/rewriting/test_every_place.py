@@ -191,6 +191,7 @@ def arguments(x0: float, effort: str, seed: int) -> np.ndarray:
     return drawn
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FINDERS)
 def test_what_a_finder_finds_is_proved(name, monkeypatch):
     patched, effort = FINDERS[name]

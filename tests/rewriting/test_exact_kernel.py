@@ -679,6 +679,7 @@ def test_positive_numbers(before, after):
         assert refused(before, after, seed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("before", "after"), DIFFERENT)
 def test_what_is_no_law(before, after):
     for seed in range(50):
@@ -1087,7 +1088,7 @@ def test_the_kernel_itself_passes():
             check_everything()
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_mistakes_are_caught(name):
     with running(changed(SOURCES, *MUTANTS[name])), pytest.raises((AssertionError, VerificationError, ValueError)):

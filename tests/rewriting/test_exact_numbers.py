@@ -249,6 +249,32 @@ def test_noted_folding():
     assert math.isinf(made.folding.of(math.inf))
 
 
+SIZES = st.one_of(st.floats(1e-6, 1e6), st.integers(1, 40).map(lambda n: n / 10), st.sampled_from([1.0, 2.0, 64.0]))
+
+
+@given(st.sets(SIZES, min_size=2, max_size=30), st.data())
+def test_noted_folding_finds_what_all_pairs_find(sizes, data):
+    """Any number that two constants are folded to, or 1 and one of them, times a power of two, has that fraction."""
+    operands = sorted(sizes)
+    exactly = [Fraction(size) for size in operands]
+    left, right = data.draw(st.sampled_from(exactly)), data.draw(st.sampled_from(exactly))
+    ways = {"1/": 1 / left, "*": left * right, "/": left / right, "+": left + right, "-": abs(left - right)}
+    number = float(ways[data.draw(st.sampled_from(sorted(ways)))] * Fraction(2) ** data.draw(st.integers(-3, 3)))
+    assume(number and number not in sizes)
+    tape = with_folding(Tape(1))
+    tape.folding = Folding(operands)
+    for size in operands:
+        tape.constant(size)
+    made = tape.copy()
+    made.outputs.append(made.constant(number))
+    found = with_noted_folding(made, tape).folding.of(number)
+    all_pairs = [1 / a for a in exactly]
+    all_pairs += [c for a in exactly for b in exactly for c in (a * b, a / b, a + b, a - b)]
+    powers = [math.frexp(number)[1] - math.frexp(float(each))[1] for each in all_pairs]
+    assert float(found) == number
+    assert found in [each * Fraction(2) ** power for each, power in zip(all_pairs, powers, strict=True)]
+
+
 @given(st.fractions(), st.fractions(), st.lists(st.floats(0.1, 10.0), max_size=3))
 def test_fractions_keep_their_doubles_apart(one, other, given_numbers):
     """Different fractions have different doubles, whatever was given, and no given double stands for another."""

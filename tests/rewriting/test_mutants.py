@@ -411,7 +411,7 @@ def test_texts_of_mistakes_are_in_the_kernel():
         assert sum(source.count(text) for source in SOURCES.values()) == 1, name
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", MUTANTS)
 def test_caught(name):
     text, replacement, *programs = MUTANTS[name]

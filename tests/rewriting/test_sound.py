@@ -351,7 +351,7 @@ def results_in(way, f, first, points, plain, folder):
     return {"arrays": tables(values[:, : len(X)].T, parts)}
 
 
-@pytest.mark.sampled(3, each="name way")
+@pytest.mark.sampled(6, each="name way")
 @pytest.mark.parametrize(
     ("name", "way"),
     [pytest.param(*pair, marks=LESS_ACCURATE if pair[1] in FAILS.get(pair[0], "").split() else ()) for pair in PAIRS],

@@ -85,7 +85,7 @@ class Clock:
             self()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", tuple(methods()))
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 def test_methods_look_at_the_clock_and_stop(graph, name):

@@ -187,6 +187,7 @@ def test_definite_systems_are_shorter_with_right_derivatives(system, monkeypatch
     assert program.operations <= factor * acc.value_and_jacobian(solving(system), cache=False).compile(x).operations
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("system", OTHERS)
 def test_other_systems_keep_their_exchanges(system):
     x = OTHERS[system]

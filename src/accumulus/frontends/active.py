@@ -249,7 +249,8 @@ def no_number(kind: str = "float") -> TraceError:
             f"{library} {needs} "
             + (
                 recorded
-                or "Only NumPy's functions are recorded, and they take arrays, np.array([…]), rather than lists of "
+                or "Recorded are most functions of NumPy and SciPy that are called by their names or through their "
+                "modules, not through another object or a table, and with arrays, np.array([…]), rather than lists of "
                 "traced values: write the formula with those."
             )
         )

@@ -155,10 +155,11 @@ def with_rotations(tape: Tape, results: int | None = None) -> list[Tape]:
     is_square = np.array(tape.first) == np.array(tape.second)
     if np.count_nonzero(is_square & (np.frombuffer(tape.codes, np.uint8) == MULTIPLY)) < least:  # the usual case
         return []
-    search = _Search(tape, tape.outputs[:results])
-    turned = list(search.turned(least))
-    has_factors = any(max(each.before) >= 0 for each in turned)
-    return [_attached(search, turned, by_matrix) for by_matrix in (False, True)[: 1 + has_factors] if turned]
+    with np.errstate(all="ignore"):  # lengths may be zero at the points
+        search = _Search(tape, tape.outputs[:results])
+        turned = list(search.turned(least))
+        has_factors = any(max(each.before) >= 0 for each in turned)
+        return [_attached(search, turned, by_matrix) for by_matrix in (False, True)[: 1 + has_factors] if turned]
 
 
 # Search --------------------------------------------------------------------------------------------------------------

@@ -247,9 +247,10 @@ def points_of(
         off = rng.normal(size=(AT_RANDOM, points.shape[1]))
         around = points[rng.integers(len(points), size=AT_RANDOM)]
         sizes = np.abs(around).max(axis=1, keepdims=True, initial=0.0)
-        around = np.concatenate(
-            [around * (1 + 0.1 * off), around + 1e-2 * sizes * off, around * 2.0 ** np.clip(off, -1, 1)]
-        )
+        with np.errstate(all="ignore"):  # a user's point may be infinite
+            around = np.concatenate(
+                [around * (1 + 0.1 * off), around + 1e-2 * sizes * off, around * 2.0 ** np.clip(off, -1, 1)]
+            )
         parts = [
             (around, "inside common generic"),
             (_near_zeros(tape, around, span, rng), "inside generic"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,16 +22,10 @@ if TYPE_CHECKING:
     from accumulus.tape.tape import Tape
 
 #: Largest number of constants among which operands of a folded one are sought, and of these folded at once: the time
-#: grows with the square of the first, and in proportion to the second. Of longer tapes, constants that folding has
-#: rounded count as exact, so that rewriting may be refused.
+#: is in proportion to both. Of longer tapes, constants that folding has rounded count as exact, so that rewriting may
+#: be refused.
 OPERANDS: Final = 512
 FOLDED: Final = 256
-_WAYS: Final = (
-    (np.multiply, operator.mul),
-    (np.divide, operator.truediv),
-    (np.add, operator.add),
-    (np.subtract, operator.sub),
-)
 
 
 class Folding:
@@ -96,29 +91,64 @@ class Folding:
         new = {abs(number) for number in made.constants if math.isfinite(number)} - known - self.fractions.keys()
         if not new:
             return
-        operands = np.array(sorted(number for number in known if math.isfinite(number) and number)[:OPERANDS])
-        for number in sorted(new)[:FOLDED] if len(operands) else ():
-            fraction = self._folded(number, operands)
-            if fraction is not None:
-                self.note(number, fraction)
+        operands = _Operands(sorted(number for number in known if math.isfinite(number) and number)[:OPERANDS])
+        for number in sorted(new)[:FOLDED]:
+            found = operands.of(number)
+            if found is not None:
+                combine, left, right, exponent = found
+                exact: Any = combine(self.of(left), self.of(right))
+                self.note(number, exact * self.of(2.0) ** exponent)
         self.given |= new - self.fractions.keys()
 
-    def _folded(self, number: float, operands: NDArray[np.float64]) -> Fraction | None:
-        """Return the exact value of a number that two of the operands are folded to, or 1 and one of them.
 
-        It may also be such a number times a power of two, which rounds nothing.
+class _Operands:
+    """Constants that others may be folded from, sorted so that of each one the partner is found that makes a number."""
+
+    def __init__(self, operands: Sequence[float]) -> None:
+        self._sizes = np.array(operands)
+        self._digits, self._exponents = np.frexp(self._sizes)
+        self._distinct, self._by_digits = np.unique(self._digits, return_index=True)
+
+    def of(self, number: float) -> tuple[Any, float, float, int] | None:
+        """Return an operation, two operands (or 1 and one of them) and a power of two whose product is the number.
+
+        The power of two rounds nothing.
         """
-        digits, exponent = np.frexp(number)
+        sizes, digits = self._sizes, self._digits
+        if not len(sizes):
+            return None
+        goal, power = np.frexp(number)
+        whole = int(goal * 2.0**53)
+        lost = (whole & -whole).bit_length() + 2  # what a difference loses in front is zero behind
         with np.errstate(all="ignore"):
-            for ones, of_all, combine in ((np.ones(1), *_WAYS[1]), *((operands, *way) for way in _WAYS)):
-                folded, exponents = np.frexp(of_all.outer(ones, operands))
-                rows, columns = np.nonzero(folded == digits)
+            scaled = np.ldexp(goal, self._exponents[:, None] - np.arange(-1, lost))
+            tries = (
+                (np.divide, operator.truediv, np.ones(1), self._like(1.0 / np.array([[goal]]))),
+                (np.multiply, operator.mul, sizes, self._like(goal / digits[:, None])),
+                (np.divide, operator.truediv, sizes, self._like(digits[:, None] / goal)),
+                (np.add, operator.add, sizes, self._next_to(scaled[:, :2] - sizes[:, None])),
+                (np.subtract, operator.sub, sizes, self._next_to(sizes[:, None] - scaled)),
+            )
+            for compute, combine, lefts, partners in tries:
+                folded, exponents = np.frexp(compute(lefts[:, None], sizes[partners]))
+                rows, columns = np.nonzero(folded == goal)
                 if len(rows):
                     at = rows[0], columns[0]
-                    exact: Any = combine(self.of(float(ones[at[0]])), self.of(float(operands[at[1]])))
-                    scaled: Fraction = exact * self.of(2.0) ** int(exponent - exponents[at])
-                    return scaled
+                    partner = float(sizes[partners[at]])
+                    return combine, float(lefts[at[0]]), partner, int(power - exponents[at])
         return None
+
+    def _like(self, quotients: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return operands whose digits are those of quotients, or next to them, for each row of quotients."""
+        found = np.searchsorted(self._distinct, np.frexp(quotients)[0][:, 0])
+        around = (found[:, None] + np.arange(-2, 2)) % len(self._distinct)
+        return np.take(self._by_digits, around)
+
+    def _next_to(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return operands that are equal to numbers, or next to them, for each row of numbers."""
+        found = np.searchsorted(self._sizes, numbers)
+        around = (found[..., None] + np.arange(-2, 2)) % len(self._sizes)
+        return around.reshape(len(numbers), -1)
 
 
 def with_folding(tape: Tape) -> Tape:

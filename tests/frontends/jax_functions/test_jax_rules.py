@@ -129,7 +129,7 @@ def test_rules_that_are_not_linear_are_refused(name, by):
         acc.gradient(lambda x: jnp.sum(function(x)), **FAST)(X)
 
 
-@pytest.mark.sampled(2, each="name")
+@pytest.mark.sampled(4, each="name")
 @pytest.mark.parametrize("by", [by_vjp, by_jvp])
 @pytest.mark.parametrize("name", LINEAR)
 def test_rules_that_are_linear_are_those_of_jax_at_first_and_second_order(name, by):
@@ -251,7 +251,7 @@ TOGETHER = {
 THIRD_REFUSED = ("in its own rule", "of each other", "static arguments", "mapped", "in a branch")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TOGETHER)
 def test_rules_are_differentiated_as_jax_does(name):
     f = TOGETHER[name]

@@ -204,6 +204,7 @@ def test_derivatives_of_expressions_are_jaxs(source, sixteenths):
     np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=1e-8 * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ANALYTIC)
 def test_derivatives_of_functions_are_those_of_numpys_differences(name):
     ufunc = getattr(np, name)

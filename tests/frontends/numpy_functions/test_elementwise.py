@@ -55,7 +55,7 @@ def call(ufunc: np.ufunc, row: Elementwise):
     return ufunc
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @each_row
 @settings(max_examples=max(2, settings.default.max_examples // 16))
 @given(data=st.data())

@@ -41,6 +41,7 @@ def test_every_function_has_a_case():
     assert {name for name in supported() if name.startswith("np.")} - elsewhere == set(CASES)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", SOURCES)
 @settings(max_examples=max(1, settings.default.max_examples // 25))
 @given(points=st.lists(st.tuples(array(3), array(3, 3), array(2, 4), ENTRIES), min_size=3, max_size=3))
@@ -48,6 +49,7 @@ def test_agrees_with_numpy(source, points):
     assert_agrees(program(source), *points)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_are_those_of_differences(name):
     cases = [program(source) for source in CASES[name]]

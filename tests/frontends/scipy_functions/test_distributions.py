@@ -19,7 +19,7 @@ BY_QUADRATURE = ("gamma", "chi2", "beta", "f", "t")
 METHODS = [(name, method) for name, functions in DISTRIBUTIONS.items() for method in {**functions, "pdf": None}]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "method"), METHODS)
 @pytest.mark.parametrize("target", ["llvm", "numpy"])
 def test_values_and_derivatives(name, method, target):

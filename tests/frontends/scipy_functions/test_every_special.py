@@ -140,7 +140,7 @@ def along(name, k):
 CASES = [(name, k) for name in UFUNCS if name not in REFUSED for k in range(getattr(special, name).nin)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "k"), CASES, ids=lambda given: str(given))
 def test_derivatives(name, k):
@@ -197,6 +197,7 @@ CALLS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_that_are_not_universal(name):
     function = CALLS[name]

@@ -49,6 +49,7 @@ def slopes(function, points, step=1e-6):
     return (-3 * function(points) + 4 * function(points + step) - function(points + 2 * step)) / (2 * step)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SPLINES)
 @pytest.mark.parametrize("target", ["llvm", "numpy"])
 def test_splines(name, target):

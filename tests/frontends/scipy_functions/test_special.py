@@ -68,6 +68,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_derivatives(name):
     function, exact, points = CASES[name]
