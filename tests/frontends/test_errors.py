@@ -127,7 +127,7 @@ RETURNS = {
     "np.where(x > 0)": r"shape.*np\.where\(condition, a, b\)",
     "np.linalg.eig(np.outer(x, x))": r"complex.*np\.linalg\.eigh",
     "np.linalg.norm(np.ones((9, 3)) @ np.outer(x, np.ones(9)), 2)": "at most 8 rows or 8 columns",
-    "scipy.linalg.ldl(np.outer(x, x))": r"scipy\.linalg.*NumPy's functions",
+    "scipy.linalg.ldl(np.outer(x, x))": r"scipy\.linalg.*functions of NumPy and SciPy",
     "scipy.linalg.schur(np.outer(x, x))": r"scipy\.linalg\.schur.*complex.*eigh",
     "scipy.linalg.orth(np.outer(x, x))": "a rank, which depends on values",
     "OUTSIDE.dot(x)": r"np\.dot\(array",
