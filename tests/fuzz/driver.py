@@ -155,7 +155,7 @@ def _suites(options: argparse.Namespace) -> int:
     root = Path(__file__).resolve().parents[2]
     paths = [f"--{name}={path}" for name in ("scipy", "s2mpj") if (path := getattr(options, name)) is not None]
     command = [root / "build/suites/bin/python", Path(__file__).with_name("suites.py"), *options.suites, *paths]
-    command += [f"--jobs={options.jobs}", f"--show={options.show}"]
+    command += [f"--jobs={options.jobs}", f"--show={options.show}", f"--one-in={options.one_in}"]
     return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(root / "src")}, check=False).returncode
 
 
@@ -417,6 +417,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--suites", nargs="*", metavar="NAME", help="functions of other people's packages alone")
     parser.add_argument("--scipy", type=Path, metavar="PATH", help="checkout of SciPy, with the functions it minimises")
     parser.add_argument("--s2mpj", type=Path, metavar="PATH", help="checkout of S2MPJ, CUTEst's problems in Python")
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="of these suites, one function in N")
     parser.add_argument("--functions", nargs="*", metavar="NAME", help="derivatives of functions alone, all or these")
     parser.add_argument(
         "--derivatives", action=argparse.BooleanOptionalAction, default=True, help="of all functions, too"
