@@ -361,3 +361,13 @@ def test_long_functions_alone_are_rewritten_once(monkeypatch):
     assert not rewritten
     acc.jacobian(f, cache=False).compile(np.ones(4))
     assert rewritten
+
+
+def test_entries_at_the_end_of_a_long_loop_are_not_followed():
+    """Each step's covariance depends on all before: following them would take time, and Python's stack."""
+    tape = Tape(3)
+    one, other = 0, 1
+    for _ in range(5_000):
+        one = tape.add(tape.divide(one, tape.add(one, 2)), tape.multiply(other, other))
+        other = tape.multiply(one, other)
+    assert not is_semidefinite(tape, [[one, other], [other, one]])

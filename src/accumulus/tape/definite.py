@@ -26,6 +26,9 @@ from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
 #: Largest number of terms of an entry. More take time in products of sums, fewer leave sums of more squares unproved.
 TERMS: Final = 128
+#: Largest number of operations on each other in an entry: more take time at each step of a loop that hands matrices on,
+#: and Python's stack; fewer leave longer sums of squares unproved.
+DEEPEST: Final = 160
 _COS, _EXP = BY_NAME["cos"].code, BY_NAME["exp"].code
 _NONNEGATIVE: Final = frozenset(BY_NAME[name].code for name in ("exp", "exp2", "cosh", "sqrt", "abs"))
 
@@ -58,7 +61,7 @@ def is_semidefinite(tape: Tape, a: Sequence[Sequence[int]]) -> bool:
         if any(entries[i][j] != entries[j][i] for i, j in combinations(range(len(a)), 2)):
             return False
         return _is_sum(expansions, _without_correlations(expansions, entries))
-    except _UnprovedError:
+    except (_UnprovedError, RecursionError):  # the stack may be nearly full already
         return False
 
 
@@ -73,11 +76,16 @@ class _Expansions:
     def __init__(self, tape: Tape, *, keeping: bool = False) -> None:
         self.tape, self._keeping = tape, keeping
         self._known: dict[int, Polynomial] = {}
+        self._depth = 0
 
     def of(self, reference: int) -> Polynomial:
         """Return the polynomial of a value."""
         if reference not in self._known:
+            self._depth += 1
+            if self._depth > DEEPEST:
+                raise _UnprovedError
             self._known[reference] = made = {m: c for m, c in self._made(reference).items() if c}
+            self._depth -= 1
             if len(made) > TERMS:
                 raise _UnprovedError
         return self._known[reference]
