@@ -194,6 +194,12 @@ def _one_minus_cosine(x):
     return 1.0 - np.cos(x)
 
 
+def _weierstrass(x):
+    """Oscillations down to wavelengths of 1e-9, as far as CEC's benchmarks add them up."""
+    powers = np.arange(20)
+    return np.sum(0.5**powers * np.cos(2.0 * np.pi * 3.0**powers * (x + 0.5)))
+
+
 #: Functions of one number: not smooth, rounded, of one side only, of fast oscillations, or at huge and tiny numbers.
 #: Some are analytic for real numbers, but not as NumPy evaluates them for complex ones.
 DIFFICULT: dict[str, tuple[Function, float]] = {
@@ -235,6 +241,9 @@ DIFFICULT: dict[str, tuple[Function, float]] = {
     "fast oscillation": (lambda x: np.sin(1e6 * x), 0.8),
     "very fast oscillation": (lambda x: np.sin(1e12 * x), 0.8),
     "small fast oscillation": (lambda x: x + 1e-9 * np.sin(1e9 * x), 0.8),
+    "short waves beneath rounding": (lambda x: 1e5 + x**2 + 1e-6 * _weierstrass(x), 0.8),
+    "short waves of a large function": (lambda x: 1e9 + x**2 + 1e-5 * _weierstrass(x), 0.8),
+    "short waves on one side": (lambda x: 1e7 + x + 1e-6 * _weierstrass(np.maximum(x, 0.3)), 0.4),
     "oscillation at its essential singularity": (lambda x: x**2 * np.sin(1.0 / x), 1e-4),
     "beats": (lambda x: np.sin(1000.0 * x) * np.sin(1001.0 * x), 2.0),
     "period of the steps": (lambda x: np.sin(2.0**12 * np.pi * x) + x, 1.0),

@@ -55,6 +55,11 @@ NOTHING: Final = 1e-100
 #: Relative bound on rounding above which a number has lost most of its digits. A larger one compares numbers that
 #: differ by rounding, a smaller one leaves numbers uncompared.
 LOST: Final = 1e-6
+#: Distances relative to an argument over which its derivative is averaged where differences disagree with it, and the
+#: factor on what averages differ by. Wider ones take a smooth derivative's curvature for oscillations, narrower ones
+#: miss oscillations; a larger factor accepts wrong derivatives, a smaller one misses their largest.
+NEARBY: Final = (1.7e-10, 2.9e-9, 3.1e-8, 2.3e-7, 1.9e-6, 2.1e-5, 1.3e-4, 1.1e-3)
+OSCILLATING: Final = 4.0
 
 
 # A function and a program ---------------------------------------------------------------------------------------------
@@ -234,6 +239,8 @@ def compare_slopes(problem: FlatProblem, points: Sequence[Point]) -> Iterator[Fi
             slopes = central_differences(*_along(problem, point, column))
             if not _agree(derivatives, slopes, slack).all():
                 slopes = settled_differences(*_along(problem, point, column), noise[:, k])
+                if not _agree(derivatives, slopes, slack).all():
+                    slack = slack + _oscillations(problem, point, column, derivatives)
             allowed = _allowed(slopes, slack)
 
             def where(row: int, point: Point = point, column: int = column) -> str:
@@ -274,6 +281,23 @@ def _agree(derivatives: Floats, slopes: ResultSlopes, slack: Floats) -> NDArray[
     with np.errstate(invalid="ignore"):
         apart = np.abs(derivatives - slopes.expected(derivatives))
         return ~(apart > _allowed(slopes, slack))
+
+
+def _oscillations(problem: FlatProblem, point: Point, column: int, derivatives: Floats) -> Floats:
+    """Return by how much derivatives differ from means over short intervals around a point, as differences compute.
+
+    Sums of oscillations have such derivatives, as Weierstrass's function has, whose wavelengths are below the distance
+    at which rounding hides differences. A smooth function's are as its means are, up to curvature.
+    """
+    found = np.zeros(problem.rows)
+    x, scale = _place(problem, point, column)
+    for share in NEARBY:
+        sides = [problem.moved(point, column, x + sign * share * scale) for sign in (1.0, -1.0)]
+        if where_it_holds(problem.recording, problem.inputs(sides)).all():
+            above, below = (problem.jacobian(flat(problem.program(*side)))[:, column] for side in sides)
+            with np.errstate(invalid="ignore"):
+                found = np.fmax(found, np.abs(0.5 * (above + below) - derivatives))
+    return OSCILLATING * found
 
 
 def _along(problem: FlatProblem, point: Point, column: int) -> tuple[Callable[[float], Floats], float, float]:
