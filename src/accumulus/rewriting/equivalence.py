@@ -82,11 +82,11 @@ DRAWN: Final = 12
 #: leaves the same bits. More take time, fewer take values that are rounded otherwise for the same.
 SAMPLES: Final = 24
 #: Number of points with random outcomes of comparisons, at which those are found that have to be 0 or 1; largest number
-#: of comparisons, also times the operations of the program; and largest number of points for all their combinations.
-#: More take time, fewer leave programs as they were in which many selects have been joined.
+#: of comparisons; number of values that are computed for all outputs; and largest number of points for all combinations
+#: of outcomes. More take time, fewer leave programs as they were in which many selects have been joined.
 DECIDED: Final = 64
 MOST_COMPARED: Final = 60
-MOST_DECIDED: Final = 100_000
+MOST_DECIDED: Final = 1 << 22
 MOST_POINTS: Final = 4096
 #: Number of random primes in turn: more take time for residues of constants; with one, it may divide a difference.
 PRIMES: Final = 2
@@ -759,14 +759,18 @@ class Verification:
             output = self._tape.outputs[k]
             alike.setdefault(bytes(output >= 0 and bool(reached[r][output]) for r in comparisons), []).append(k)
         different, unknown = list[int](), list[int]()
-        for mask, group in alike.items():
+        most, left = (MOST_POINTS // self.points).bit_length() - 1, MOST_DECIDED
+        for mask, group in sorted(alike.items(), key=lambda each: sum(each[0])):  # the cheapest first
             decided = [r for r, is_reached in zip(comparisons, mask, strict=True) if is_reached]
-            most = (MOST_POINTS // self.points).bit_length() - 1
-            if most < len(decided) <= min(MOST_COMPARED, MOST_DECIDED // len(self._tape)):
-                decided = self._needed_outcomes(other, group, decided)
-            if len(decided) > most:
+            rounds = DECIDED * len(decided) * len(self._tape)
+            if most < len(decided) <= MOST_COMPARED and rounds <= left:
+                decided, left = self._needed_outcomes(other, group, decided), left - rounds
+            exhaustive = (self.points << len(decided)) * len(self._tape)
+            if len(decided) > most or exhaustive > left:
                 unknown += group
-            elif not decided or not self._are_equal_with(other, group, decided, exhaustive=True):
+                continue
+            left -= exhaustive
+            if not decided or not self._are_equal_with(other, group, decided, exhaustive=True):
                 different += group
         return different, unknown
 
