@@ -245,6 +245,20 @@ def test_a_backward_run_that_differs_is_not_used(monkeypatch):
     assert not has_calls(derivative, *ARGUMENTS)
 
 
+def test_kinks_within_the_steps_of_differences_keep_loops():
+    """Differences across kinks disagree with derivatives; a run in the other direction agrees with them."""
+
+    def path_with_kinks(np, u, k):
+        for _ in range(STEPS):
+            u = step(np, u, k, 0.0) + 1e-8 * np.abs(np.sin(1e7 * u))
+        return np.sum(u * u)
+
+    u, k, _ = ARGUMENTS
+    derivative = acc.gradient(lambda u, k: path_with_kinks(np, u, k), (0, 1), cache=False)
+    agree(derivative(u, k), jax.grad(lambda u, k: path_with_kinks(jnp, u, k), (0, 1))(u, k), 1e-6)
+    assert has_calls(derivative, u, k)
+
+
 @pytest.mark.parametrize("way", [iterated.Backward, iterated.Forward])
 def test_wrong_products_of_an_iteration_are_noticed(monkeypatch, way):
     right = way.run

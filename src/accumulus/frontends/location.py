@@ -263,12 +263,21 @@ def _is_between(frame: FrameType) -> bool:
     return in_library(frame) or (module in sys.stdlib_module_names and module != "__main__")
 
 
+#: Code of libraries by its identity: every operation that is recorded passes some ten frames of it.
+_LIBRARY_CODE: Final[dict[int, CodeType]] = {}
+
+
 def user_line() -> frozenset[tuple[str, int]]:
     """Return the file and line of the innermost user frame, quickly, as a set of one pair; empty if there is none."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_library_code(frame.f_code, frame.f_globals):
+    while frame is not None:
+        code = frame.f_code
+        if _LIBRARY_CODE.get(id(code)) is not code:
+            if not is_library_code(code, frame.f_globals):
+                return frozenset({(code.co_filename, frame.f_lineno)})
+            _LIBRARY_CODE[id(code)] = code
         frame = frame.f_back
-    return frozenset() if frame is None else frozenset({(frame.f_code.co_filename, frame.f_lineno)})
+    return frozenset()
 
 
 def user_traceback(traceback: TracebackType | None) -> TracebackType | None:

@@ -50,6 +50,9 @@ MOST_FACTORS: Final = 16
 #: wrong products, smaller ones write out iterations whose products are right.
 STEPS: Final = (1e-5, 1e-7)
 TRUNCATION, ROUNDING = 1e-4, 1e-12
+#: Relative tolerance for products by runs forward and backward, to the terms that are added: a larger one accepts wrong
+#: products, a smaller one writes out iterations whose rounding grows.
+BOTH_WAYS: Final = 1e-7
 #: Relative tolerance for the equality of values: a larger one accepts other values, a smaller one writes out iterations
 #: that differ by rounding alone.
 CLOSE: Final = 1e-9
@@ -449,7 +452,11 @@ class LoopProducts(_Called):
         return rows
 
     def agrees(self, arguments: Floats) -> bool:
-        """Return True if the products agree with differences of the loop's results, at these arguments."""
+        """Return True if the products agree with differences of the loop's results, or with products the other way.
+
+        Differences across kinks, or of values that vary within their steps, disagree with derivatives. Runs forward and
+        backward share the recorded iteration and nothing else.
+        """
         with np.errstate(all="ignore"):  # where values are not finite, the products do not agree
             return self._agrees(arguments)
 
@@ -469,8 +476,17 @@ class LoopProducts(_Called):
             differences = (weights * (ahead - behind)).sum(axis=1) / (2.0 * step)
             bound = TRUNCATION * np.abs(products).sum(axis=1) + ROUNDING / step * scale
             agree |= np.abs(differences - products.sum(axis=1)) <= bound
+        if np.isfinite(products).all() and not agree.all():
+            other = self.other_way.contracted(arguments, weights, directions[:, self.by])
+            size = np.abs(products).sum(axis=1) + np.abs(other).sum(axis=1)
+            agree = np.abs(other.sum(axis=1) - products.sum(axis=1)) <= BOTH_WAYS * size
         loop.forget()
         return bool(np.isfinite(products).all() and agree.all())
+
+    @property
+    def other_way(self) -> LoopProducts:
+        """The products of the same arguments with directions for these with weights, and the reverse."""
+        raise NotImplementedError
 
     def contracted(self, arguments: Floats, weights: Floats, directions: Floats) -> Floats:
         """Return terms whose sums are weights times the Jacobian times directions, row by row."""
@@ -597,6 +613,11 @@ class Backward(LoopProducts):
             products.append(whole[self.by])
         return np.concatenate(products)
 
+    @property
+    def other_way(self) -> LoopProducts:
+        """The products with directions."""
+        return Forward(self.loop, tuple(self.by.tolist()), self.count)
+
     def contracted(self, arguments: Floats, weights: Floats, directions: Floats) -> Floats:
         """Return the products with weights, times directions."""
         return self.computed(np.concatenate([arguments, weights.reshape(-1)])).reshape(self.count, -1) * directions
@@ -646,6 +667,11 @@ class Forward(LoopProducts):
             directions = slopes, along_varying[k], along_common
             slopes, used[k] = self.replayed(made, np.concatenate([inputs[k], *(directions[k] for k in self.taken)]))
         return loop.gathered(used)
+
+    @property
+    def other_way(self) -> LoopProducts:
+        """The products with weights."""
+        return Backward(self.loop, tuple(self.by.tolist()), self.count)
 
     def contracted(self, arguments: Floats, weights: Floats, directions: Floats) -> Floats:
         """Return the products with directions, times weights."""

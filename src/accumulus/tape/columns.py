@@ -18,6 +18,10 @@ _OWN: Final = 2**62
 #: Number of references that are examined at once: more take memory beside the references and look further than the
 #: first difference, fewer make more calls of NumPy.
 CHUNK: Final = 1 << 16
+#: Number of references up to which a column is its own key: longer keys take memory, shorter ones time to add up.
+_SHORT: Final = 256
+_COUNTED: Final = np.arange(CHUNK, dtype=np.int64)
+_COUNTED.flags.writeable = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Range:
     @property
     def references(self) -> References:
         """The references as an array."""
+        if self.step == 1:
+            return np.arange(self.start, self.start + self.count, dtype=np.int64)
         return self.start + self.step * np.arange(self.count, dtype=np.int64)
 
     @property
@@ -56,17 +62,20 @@ def column(references: References) -> Column:
     """Return a column of operands, as a range if possible; the array must not change afterwards."""
     flat = references.reshape(-1)
     count = len(flat)
-    start = int(flat[0]) if count else 0
+    start = flat.item(0) if count else 0
     if count < 2:
         return Range(start, 0, count)
-    step = int(flat[1]) - start
-    if step in (-1, 0, 1) and int(flat[-1]) == start + step * (count - 1) and _has_step(flat, step):
+    step = flat.item(1) - start
+    if -1 <= step <= 1 and flat.item(count - 1) == start + step * (count - 1) and _has_step(flat, step):
         return Range(start, step, count)
     return np.ascontiguousarray(flat)
 
 
 def _has_step(references: References, step: int) -> bool:
     """Return True if each reference is the previous one plus the step."""
+    count = len(references)
+    if step == 1 and count <= CHUNK:  # the quickest comparison, since each operation that is recorded makes one
+        return references.tobytes() == (_COUNTED[:count] + references.item(0)).tobytes()
     parts = (references[first : first + CHUNK + 1] for first in range(0, len(references) - 1, CHUNK))
     return all((chunk[1:] - chunk[:-1] == step).all() for chunk in parts)
 
@@ -80,6 +89,19 @@ def unshared(references: References) -> Column:
     """Return a column that does not share memory with the array, which users may fill item by item."""
     compact = column(references)
     return compact if isinstance(compact, Range) else compact.copy()
+
+
+def spread(references: References | int, shape: tuple[int, ...], count: int) -> Column:
+    """Return references that are broadcast to a shape of so many entries as a column, which shares no memory."""
+    if isinstance(references, int):
+        return Range(references, 0, count)
+    if references.shape == shape:
+        return unshared(references)
+    if references.size == 1:
+        return Range(int(references.reshape(())), 0, count)
+    copied = np.empty(shape, np.int64)
+    copied[...] = references
+    return column(copied)
 
 
 def owners_in(starts: References, operands: Column) -> list[int]:
@@ -107,8 +129,10 @@ def owners_in(starts: References, operands: Column) -> list[int]:
 def fingerprint(operands: Column) -> Hashable:
     """Return a key that equal columns share; different columns may share it, too."""
     if isinstance(operands, Range):
-        return operands
+        return operands.start, operands.step, operands.count
     count = len(operands)
+    if count <= _SHORT:
+        return operands.tobytes()
     return (count, int(operands[0]), int(operands[-1]), int(operands.sum()), int(operands[:: 1 + count // 64].sum()))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from itertools import compress, islice
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Any, Final, overload
 
 import numpy as np
@@ -357,6 +357,12 @@ def resume(program: Program, domain: Domain, initial: Any, first: int = 0, memor
 # Domains -------------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> CodeType:
+    """Return the code of a text; those of a loop's iterations are equal."""
+    return compile(text, "<operations>", "exec")
+
+
 class _Numbers(Domain):
     """NumPy's double precision, elementwise: numbers, or arrays of points."""
 
@@ -387,7 +393,7 @@ class _Numbers(Domain):
             from scipy import special
 
             scope["special"] = special
-        exec(text, scope)  # the text comes from the table alone
+        exec(_compiled(text), scope)  # the text comes from the table alone
         return scope["function"]  # type: ignore[no-any-return]
 
     def sums(self, terms: Any, offsets: Integers) -> Any:

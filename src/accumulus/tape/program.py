@@ -45,6 +45,7 @@ from accumulus.tape.columns import (
     owners_in,
     references_in,
     relative,
+    spread,
     unshared,
 )
 from accumulus.tape.factorisations import FACTORISATIONS
@@ -86,6 +87,10 @@ LONG_SEGMENT: Final = 8
 LONG_SUM: Final = 16
 #: Converts a number to bytes, the key of a constant.
 _BYTES: Final = struct.Struct("=d").pack
+
+
+def _bytes_of(value: float | None) -> bytes | None:
+    return None if value is None else _BYTES(value)  # zeros of either sign differ
 
 
 def _range(start: int, count: int) -> Range:
@@ -306,6 +311,8 @@ class Program(MatrixOperations):
         self._starts: NDArray[np.int64] = np.empty(0, np.int64)
         #: Columns by their identity, and the blocks that they refer to.
         self._owners: dict[int, tuple[Column, list[int]]] = {}
+        #: Formulas by their identity and the constants among their operands, and the operations that they write.
+        self._bodies: dict[Hashable, tuple[object, Tape]] = {}
 
     @classmethod
     def of(cls, tape: Tape) -> Program:
@@ -332,7 +339,7 @@ class Program(MatrixOperations):
 
     def __getstate__(self) -> dict[str, Any]:
         self._close()
-        return vars(self).copy()
+        return vars(self) | {"_bodies": {}}  # their keys are the identities of formulas
 
     @property
     def outputs(self) -> References:
@@ -669,17 +676,19 @@ class Program(MatrixOperations):
                 f"an operation on arrays of shape {' × '.join(map(str, shape))} that is recorded",
                 "expected smaller arrays, or sums that are written as products of matrices",
             )
-        columns = [unshared(np.broadcast_to(np.asarray(operand, np.int64), shape)) for operand in operands]
+        columns = [spread(operand, shape, count) for operand in operands]
         return references_in(self.compute(build, columns)).reshape(shape)
 
     def compute(self, build: Callable[[Tape], Callable[..., int]], operands: Sequence[Column]) -> Column:
         """Record the operations that `build` writes for columns of shape (n,), and return the column of results."""
+        values = tuple([self.uniform(operand) for operand in operands])
+        key = id(build), self.signed_zeros, *map(_bytes_of, values)
+        if key in self._bodies:
+            return self.extend(self._bodies[key][1], operands)[0]
         body = Tape(len(operands), signed_zeros=self.signed_zeros)
-        arguments = [
-            k if (value := self.uniform(operand)) is None else body.constant(value)
-            for k, operand in enumerate(operands)
-        ]
+        arguments = [k if value is None else body.constant(value) for k, value in enumerate(values)]
         body.outputs = [build(body)(*arguments)]
+        self._bodies[key] = build, body  # the formula lives on, so that no other has its identity
         return self.extend(body, operands)[0]
 
     def uniform(self, operands: Column) -> float | None:
@@ -691,6 +700,9 @@ class Program(MatrixOperations):
     def extend(self, body: Tape, operands: Sequence[Column]) -> list[Column]:
         """Add a block for each operation of a tape, whose inputs are the operands; return columns of its outputs."""
         count = len(operands[0])
+        if len(body) == len(operands) + 1 == body.outputs[0] + 1 and len(body.outputs) == 1 and not body.constants:
+            arguments = [operands[a] for a in body.arguments(len(operands))]  # one operation, as most are
+            return [self._append(body.codes[-1], tuple(arguments), count, None)]
         columns: list[Column] = list(operands)
 
         def at(reference: int) -> Column:
@@ -699,7 +711,8 @@ class Program(MatrixOperations):
             return columns[reference]
 
         for reference in range(body.inputs, len(body)):
-            columns.append(self.apply_code(body.codes[reference], [at(a) for a in body.arguments(reference)]))
+            arguments = [columns[a] if a >= 0 else at(a) for a in body.arguments(reference)]
+            columns.append(self._append(body.codes[reference], tuple(arguments), count, None))
         return [at(output) for output in body.outputs]
 
     def _append(
@@ -713,7 +726,8 @@ class Program(MatrixOperations):
         shape: tuple[int, int, int] | None = None,
         opaque: Opaque | SparseSystem | SparseMatrix | None = None,
     ) -> Range:
-        self.begin_loops()
+        if self.scalars is not None:
+            self.begin_loops()
         if self._segment is not None:
             self._close()
         if not count:  # no instances
@@ -723,10 +737,14 @@ class Program(MatrixOperations):
         block = Block(code, self._size, count, operands, offsets, body, steps, shape, opaque)
         every = _compared(block)
         key = (code, shape, opaque, *map(fingerprint, every), None if body is None else to_bytes(body))
-        for earlier in self._blocks_by_key.setdefault(key, []):
-            if self._joins and all(map(are_equal, every, _compared(earlier))):
-                return earlier.results
-        self._blocks_by_key[key].append(block)
+        alike = self._blocks_by_key.get(key)
+        if alike is None:
+            self._blocks_by_key[key] = [block]
+        else:
+            for earlier in alike:
+                if self._joins and all(map(are_equal, every, _compared(earlier))):
+                    return earlier.results
+            alike.append(block)
         self._blocks.append(block)
         self._lines.append(NOWHERE if self.locate is None else self.locate())
         self._size += block.size

@@ -62,12 +62,20 @@ class ArrayFunction:
         """Signature of the original, if arguments are passed by name; else None."""
         return inspect.signature(self.function) if self.record in _BY_NAME else None
 
+    @functools.cached_property
+    def _known(self) -> set[tuple[Any, ...]]:
+        """Numbers of positional arguments, and names of others, of calls that were recorded as they are."""
+        return set()
+
     def __call__(self, tape: Tape, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Record a call.
 
         Raises:
             TraceError: for arguments that cannot be recorded.
         """
+        form = len(arguments), *keywords
+        if form in self._known:
+            return self.record(tape, *arguments, **keywords)
         name = function_name(self.function)
         try:
             if self.original is None:
@@ -85,6 +93,8 @@ class ArrayFunction:
             raise refuse(f"{name}(…, out=…) is not recorded: assign the result, out[...] = ….")
         if not self.constants:
             check_dtype(bound.get("dtype"), name)
+        if self.original is None and not bound.keys() & {"out", "dtype"}:
+            self._known.add(form)
         return self.record(tape, *arguments, **keywords)
 
 

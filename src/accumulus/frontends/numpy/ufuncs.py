@@ -21,11 +21,13 @@ from accumulus.frontends.numpy.arrays import TracedArray, as_array, as_constant,
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE, PARTS, SEVERAL, Elementwise, apply, complex_rows, row_of
 from accumulus.frontends.numpy.lookups import add, is_lookup
 from accumulus.frontends.numpy.operands import (
+    Entries,
     Operand,
     concrete,
     depends,
     entries_of,
     holds_complex,
+    map_references,
     of_kind,
     references_of,
 )
@@ -45,6 +47,10 @@ ROWS: Final = {
 def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if not keywords and (references := _scalars(tape, inputs)) is not None and (row := ROWS.get(ufunc)) is not None:
         return make_scalar(tape, row.bind(tape)(*references), row.gives_boolean)
+    if not keywords and ufunc not in FUNCTIONS and (row := ROWS.get(ufunc)) is not None:
+        entries = _reals(tape, inputs)
+        if entries is not None:
+            return make(tape, map_references(tape, row.bind, entries), row.gives_boolean)
     out, where = keywords.pop("out", None), keywords.pop("where", True)
     if where is not True:
         return _call_where(ufunc, inputs, keywords, out, where)
@@ -108,6 +114,28 @@ def _scalars(tape: Tape, inputs: tuple[Any, ...]) -> list[int] | None:
         else:
             return None
     return references
+
+
+def _reals(tape: Tape, inputs: tuple[Any, ...]) -> list[Entries] | None:
+    """Return the entries of inputs that are real arrays and numbers of the tape, one of them no constant; else None."""
+    entries: list[Entries] = []
+    depends_on_inputs = False
+    for value in inputs:
+        kind = type(value)
+        if kind is TracedArray:
+            references = value.references
+            if value.tape is not tape or value.boolean or not references.size:
+                return None
+            depends_on_inputs |= references.item(0) >= 0  # of those that do, nearly all do with the first entry
+            entries.append(references)
+        elif kind is TracedScalar and value.tape is tape:
+            depends_on_inputs |= value.reference >= 0
+            entries.append(value.reference)
+        elif kind is float or kind is int:
+            entries.append(tape.constant(value))
+        else:
+            return None
+    return entries if depends_on_inputs else None
 
 
 def _row(ufunc: np.ufunc, keywords: dict[str, Any]) -> Elementwise:
