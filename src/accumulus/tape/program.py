@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, overload
 
 import numpy as np
@@ -311,6 +312,8 @@ class Program(MatrixOperations):
         self._starts: NDArray[np.int64] = np.empty(0, np.int64)
         #: Columns by their identity, and the blocks that they refer to.
         self._owners: dict[int, tuple[Column, list[int]]] = {}
+        #: Number of blocks whose ranges are among these.
+        self._noted = 0
         #: Formulas by their identity and the constants among their operands, and the operations that they write.
         self._bodies: dict[Hashable, tuple[object, Tape]] = {}
 
@@ -850,23 +853,29 @@ class Program(MatrixOperations):
 
         `through` limits the codes to follow.
         """
-        is_reached = np.zeros(len(self.blocks) + 1, bool)  # the last entry is for inputs and constants
+        blocks = self.blocks
+        self._note_owners()
+        is_reached = bytearray(len(blocks) + 1)  # the last entry is for inputs and constants
         for operands in required:
-            is_reached[owners_in(self.starts, operands)] = True
-        for position in reversed(range(len(self.blocks))):
-            if is_reached[position] and (through is None or self.blocks[position].code in through):
-                for operands in self.blocks[position].operands:
-                    is_reached[self.owners(operands)] = True
-        return is_reached[:-1]
+            for owner in owners_in(self.starts, operands):
+                is_reached[owner] = 1
+        for position in reversed(range(len(blocks))):
+            if is_reached[position] and (through is None or blocks[position].code in through):
+                for operands in blocks[position].operands:
+                    for owner in self.owners(operands):
+                        is_reached[owner] = 1
+        return np.frombuffer(is_reached, np.bool_)[:-1].copy()
 
     def sensitive(self) -> NDArray[np.bool_]:
         """Return the mask of blocks that reach a jump or depend on signs of zeros; they are computed as recorded.
 
         Arguments of opaque functions, which may have either, and indices are included.
         """
-        is_sensitive = np.zeros(len(self.blocks) + 1, bool)  # the last entry is for inputs and constants
-        for position in reversed(range(len(self.blocks))):
-            block = self.blocks[position]
+        blocks = self.blocks
+        self._note_owners()
+        is_sensitive = np.zeros(len(blocks) + 1, bool)  # the last entry is for inputs and constants
+        for position in reversed(range(len(blocks))):
+            block = blocks[position]
             rows = [OPERATIONS[code] for code in block.codes]
             sees = (block.opaque is not None and block.code != SPARSE_PRODUCT) or any(
                 row.jumps or row.zero_signs == "seen" for row in rows
@@ -877,6 +886,21 @@ class Program(MatrixOperations):
             if block.code in (GATHER, SCATTER):
                 is_sensitive[self.owners(block.operands[1])] = True
         return is_sensitive[:-1]
+
+    def _note_owners(self) -> None:
+        """Find the owners of all ranges of new blocks at once."""
+        new, starts = self.blocks[self._noted :], self.starts
+        self._noted += len(new)
+        ranges = [each for block in new for each in block.operands if isinstance(each, Range) and each.count]
+        if not ranges:
+            return
+        first, step, count = (
+            np.fromiter(map(attrgetter(name), ranges), np.int64, len(ranges)) for name in ("start", "step", "count")
+        )
+        ends = np.sort([first, first + step * (count - 1)], axis=0)
+        lows, highs = (starts.searchsorted(ends, "right") - 1).tolist()
+        for operands, low, high in zip(ranges, lows, highs, strict=True):
+            self._owners[id(operands)] = operands, [low] if low == high else list(range(low, high + 1))
 
     def owners(self, operands: Column) -> list[int]:
         """Return the blocks to which an operand of shape (n,) refers; -1 for inputs and constants."""
