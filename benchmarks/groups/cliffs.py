@@ -180,7 +180,7 @@ def _row(name: str) -> Row:
     if others:
         cells["other indices (s)"] = ", ".join(f"{seconds:.3f}" for seconds in others)
     if jax_call is not None:
-        cells |= {"JAX call (ms)": round(1e3 * jax_call, 3), "call / JAX": round(call / jax_call, 2)}
+        cells |= {"JAX call (ms)": round(1e3 * jax_call, 3), "call / JAX": round(call / jax_call, 4)}
     wrong = ""
     if expected is not None:
         error = float(numpy.max(numpy.abs(found - expected)) / max(numpy.max(numpy.abs(expected)), 1e-300))

@@ -668,3 +668,22 @@ def test_reports_of_many_loops_list_the_first_and_the_last():
     assert f"… {len(report.bodies) - 30} more" in text
     assert f"\n{len(report.bodies)} " in text
     assert "\n25 " not in text
+
+
+def test_loops_over_small_matrices_are_recorded_as_loops():
+    """A filter's matrices are short, but its operations on them are many: written out, they would take long."""
+    turn = np.eye(6) + np.diag(np.full(5, 0.1), 1)
+
+    def traces(p):
+        covariance, total = np.eye(6), 0.0
+        for _ in range(40):
+            covariance = turn @ covariance @ turn.T * np.exp(-p[0]) + p[1] * np.eye(6)
+            total = total + np.trace(covariance)
+        return total
+
+    derivative, p = acc.gradient(traces, effort="fast", cache=False), np.array([0.2, 0.3])
+    step = 1e-6
+    differences = [(traces(p + step * e) - traces(p - step * e)) / (2.0 * step) for e in np.eye(2)]
+    np.testing.assert_allclose(derivative(p), differences, rtol=1e-7)
+    assert record(traces, [p], arrays=True).loops is not None
+    assert record(traces, [p], arrays=False).loops is None

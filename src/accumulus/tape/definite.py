@@ -29,6 +29,9 @@ TERMS: Final = 128
 #: Largest number of operations on each other in an entry: more take time at each step of a loop that hands matrices on,
 #: and Python's stack; fewer leave longer sums of squares unproved.
 DEEPEST: Final = 160
+#: Largest number of products of terms for a matrix: more take time at each step of such a loop, fewer leave products of
+#: several matrices unproved.
+MOST_PRODUCTS: Final = 3_000
 _COS, _EXP = BY_NAME["cos"].code, BY_NAME["exp"].code
 _NONNEGATIVE: Final = frozenset(BY_NAME[name].code for name in ("exp", "exp2", "cosh", "sqrt", "abs"))
 
@@ -76,7 +79,7 @@ class _Expansions:
     def __init__(self, tape: Tape, *, keeping: bool = False) -> None:
         self.tape, self._keeping = tape, keeping
         self._known: dict[int, Polynomial] = {}
-        self._depth = 0
+        self._depth = self._products = 0
 
     def of(self, reference: int) -> Polynomial:
         """Return the polynomial of a value."""
@@ -110,15 +113,27 @@ class _Expansions:
                 total[monomial] += c if code == ADD else -c  # type: ignore[assignment]
             return dict(total)  # type: ignore[arg-type]
         if code == MULTIPLY:
-            return _times(self.of(arguments[0]), self.of(arguments[1]))
+            return self._times(self.of(arguments[0]), self.of(arguments[1]))
         if code == DIVIDE:
             below = self.of(arguments[1])
             if below.keys() == {_ONE}:
                 return {m: c / below[_ONE] for m, c in self.of(arguments[0]).items()}
-            return _times(self.of(arguments[0]), {frozenset([(("/", arguments[1]), 1)]): Fraction(1)})
+            return self._times(self.of(arguments[0]), {frozenset([(("/", arguments[1]), 1)]): Fraction(1)})
         if code in (_COS, _EXP) and not self._keeping and not self.of(arguments[0]):
             return {_ONE: Fraction(1)}  # the correlation of a value with itself
         return {frozenset([(r, 1)]): Fraction(1)}
+
+    def _times(self, one: Polynomial, two: Polynomial) -> Polynomial:
+        """Return the product of two polynomials."""
+        self._products += len(one) * len(two)
+        if self._products > MOST_PRODUCTS:
+            raise _UnprovedError
+        made: Polynomial = {}
+        for m, c in one.items():
+            for n, d in two.items():
+                product = _product(m, n)
+                made[product] = made.get(product, Fraction(0)) + c * d
+        return made
 
     def is_nonnegative(self, monomial: Monomial) -> bool:
         """Return True if a product of atoms is proved not to be negative."""
@@ -128,18 +143,6 @@ class _Expansions:
         if isinstance(atom, int):
             return self.tape.operation(atom).code in _NONNEGATIVE
         return all(c > 0 and self.is_nonnegative(m) for m, c in self.of(atom[1]).items())
-
-
-def _times(one: Polynomial, two: Polynomial) -> Polynomial:
-    """Return the product of two polynomials."""
-    if len(one) * len(two) > TERMS**2:
-        raise _UnprovedError
-    made: Polynomial = {}
-    for m, c in one.items():
-        for n, d in two.items():
-            product = _product(m, n)
-            made[product] = made.get(product, Fraction(0)) + c * d
-    return made
 
 
 # Sums of squares -----------------------------------------------------------------------------------------------------

@@ -70,6 +70,10 @@ LONG: Final = 64
 #: Maximum number of operations on array entries for which a program is written out: more take too long to prepare; with
 #: fewer, derivatives of short programs pass values through memory.
 MOST_UNROLLED: Final = 20_000
+#: Least number of entries of short arrays, in the mean over operations, for which they are recorded as loops if their
+#: operations are too many to be written out. Fewer leave blocks of few instances, each of which takes as much time to
+#: prepare as this number of operations on entries; more write out long loops over small matrices.
+SHORT: Final = 24
 #: Maximum number of operations of a recurrence that is written out; recurrences lose little as loops. More take longer
 #: to prepare, as one long chain; with fewer, short recurrences lose simplifications between steps.
 MOST_UNROLLED_STEPS: Final = 200
@@ -104,6 +108,13 @@ class OpenIndicesError(Exception):
 
 class ManyBlocksError(SizeError):
     """Error for a program over arrays that exceeds its limit of blocks."""
+
+
+class ShortArraysError(BaseException):
+    """Signal that operations on short arrays are too many to be recorded entry by entry.
+
+    It is not an `Exception`, so that the user's code does not catch it.
+    """
 
 
 class _Segment(Tape):
@@ -299,6 +310,8 @@ class Program(MatrixOperations):
         self.scalars: Tape | None = Tape(inputs, signed_zeros=signed_zeros, literal=literal) if scalar else None
         self.unrolled, self.is_long, self.is_mixed = 0, not scalar, False
         self._size = inputs
+        #: Number of operations on short arrays that were written out, and of their entries.
+        self._short_operations = self._short_entries = 0
         self._blocks: list[Block] = []
         self._lines: list[Lines] = []
         #: The last scalar operations, which are not blocks yet.
@@ -388,6 +401,14 @@ class Program(MatrixOperations):
         self.is_long |= self.unrolled > MOST_UNROLLED or steps > MOST_UNROLLED_STEPS
         if self.scalars is not None and (entries >= LONG or steps > MOST_UNROLLED_STEPS):
             self.begin_loops()
+        elif self.scalars is not None and entries > 1:
+            self._short_operations, self._short_entries = (
+                self._short_operations + 1,
+                self._short_entries + max(entries, work // 4),
+            )
+            if self._short_entries > max(MOST_UNROLLED, SHORT * self._short_operations):
+                self._short_operations = len(self.scalars)  # if the user's code catches it, nothing is signalled again
+                raise ShortArraysError
         return self.scalars is None
 
     def begin_loops(self) -> None:
