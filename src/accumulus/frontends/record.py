@@ -145,6 +145,8 @@ def record(
             try:
                 return run(tape, point=at, opens_indices=opens_indices)
             except ShortArraysError:
+                if captured is not None:
+                    captured.put_back()
                 return run(Program(count, signed_zeros=keeps), point=at, opens_indices=opens_indices)
         finally:
             if captured is not None:
