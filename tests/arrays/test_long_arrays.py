@@ -687,3 +687,21 @@ def test_loops_over_small_matrices_are_recorded_as_loops():
     np.testing.assert_allclose(derivative(p), differences, rtol=1e-7)
     assert record(traces, [p], arrays=True).loops is not None
     assert record(traces, [p], arrays=False).loops is None
+
+
+def test_a_function_that_catches_everything_is_recorded_as_it_computes():
+    """Beginning anew must not be an error that the function could take for one of its own."""
+    turn = np.eye(6) + np.diag(np.full(5, 0.1), 1)
+
+    def guarded(p):
+        covariance = np.eye(6)
+        for _ in range(40):
+            try:
+                covariance = turn @ covariance @ turn.T * np.exp(-p[0]) + p[1] * np.eye(6)
+            except BaseException:
+                covariance = covariance * 1.0
+        return np.trace(covariance)
+
+    p, step = np.array([0.2, 0.3]), 1e-6
+    differences = [(guarded(p + step * e) - guarded(p - step * e)) / (2.0 * step) for e in np.eye(2)]
+    np.testing.assert_allclose(acc.gradient(guarded, effort="fast", cache=False)(p), differences, rtol=1e-7)

@@ -60,7 +60,7 @@ from accumulus.repetition.iterations import iterations_of
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
-from accumulus.tape.program import MANY_BLOCKS, Program, ShortArraysError
+from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.tape import SELECT
 
 T = TypeVar("T")
@@ -140,14 +140,8 @@ def record(
     opened = partial(Program, count, scalar=not (arrays and at_once), loops=arrays)
 
     def recorded(tape: Program, at: NDArray[np.float64] | None = point) -> tuple[Recording, TraceError | None]:
-        keeps = tape.signed_zeros
         try:
-            try:
-                return run(tape, point=at, opens_indices=opens_indices)
-            except ShortArraysError:
-                if captured is not None:
-                    captured.put_back()
-                return run(Program(count, signed_zeros=keeps), point=at, opens_indices=opens_indices)
+            return run(tape, point=at, opens_indices=opens_indices)
         finally:
             if captured is not None:
                 captured.put_back()

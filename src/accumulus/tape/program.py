@@ -110,13 +110,6 @@ class ManyBlocksError(SizeError):
     """Error for a program over arrays that exceeds its limit of blocks."""
 
 
-class ShortArraysError(BaseException):
-    """Signal that operations on short arrays are too many to be recorded entry by entry.
-
-    It is not an `Exception`, so that the user's code does not catch it.
-    """
-
-
 class _Segment(Tape):
     """Consecutive scalar operations, while a program over arrays is recorded.
 
@@ -402,13 +395,11 @@ class Program(MatrixOperations):
         if self.scalars is not None and (entries >= LONG or steps > MOST_UNROLLED_STEPS):
             self.begin_loops()
         elif self.scalars is not None and entries > 1:
-            self._short_operations, self._short_entries = (
-                self._short_operations + 1,
-                self._short_entries + max(entries, work // 4),
-            )
+            self._short_operations += 1
+            self._short_entries += max(entries, work // 4)  # of products, which count more
             if self._short_entries > max(MOST_UNROLLED, SHORT * self._short_operations):
-                self._short_operations = len(self.scalars)  # if the user's code catches it, nothing is signalled again
-                raise ShortArraysError
+                self.is_long = self.is_mixed = True  # so that they are recorded anew
+                self.begin_loops()
         return self.scalars is None
 
     def begin_loops(self) -> None:
