@@ -41,6 +41,8 @@ class _Active(threading.local):
     trying: int = 0
     #: True while an opaque function runs, whose code is not watched.
     is_opaque: bool = False
+    #: The loop of Python that runs, if it may be recorded as one; see `accumulus.frontends.numpy.python_loops`.
+    loop: Any = None
     #: Programs of derivatives that a function requests while its recording is compared with it; None outside.
     prepared: Any = None
 
@@ -72,7 +74,7 @@ def recording_on(
     if (in_body or nested) and ACTIVE.inner is not None:
         ACTIVE.inner.append(tape)
     if not (in_body or nested):
-        vars(ACTIVE).update(decisions=decisions, merging=0, trying=0, console=sys.stdout, is_opaque=False)
+        vars(ACTIVE).update(decisions=decisions, merging=0, trying=0, console=sys.stdout, is_opaque=False, loop=None)
     try:
         yield
     finally:
@@ -100,6 +102,13 @@ def in_opaque() -> Iterator[None]:
     with recording_on(None):
         ACTIVE.is_opaque = True
         yield
+
+
+class LoopFactError(BaseException):
+    """Signal that iterations of a loop of Python differ in a known way, so that the function is recorded anew.
+
+    It is not an `Exception`, so that the user's code does not catch it.
+    """
 
 
 def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends import written_out
-from accumulus.frontends.active import ACTIVE, ending, recording_on, swallowed
+from accumulus.frontends.active import ACTIVE, LoopFactError, ending, recording_on, swallowed
 from accumulus.frontends.agreement import (
     holds_nearby,
     iteration_of,
@@ -57,6 +57,7 @@ from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, warn_written_out
 from accumulus.repetition.instances import by_instance
 from accumulus.repetition.iterations import iterations_of
+from accumulus.repetition.recorded_loops import with_recurrences
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
@@ -139,12 +140,21 @@ def record(
     run = ending(partial(_recorded, recorder_of(function), function, arguments, shapes, tuple(slices)))
     opened = partial(Program, count, scalar=not (arrays and at_once), loops=arrays)
 
-    def recorded(tape: Program, at: NDArray[np.float64] | None = point) -> tuple[Recording, TraceError | None]:
-        try:
-            return run(tape, point=at, opens_indices=opens_indices)
-        finally:
-            if captured is not None:
-                captured.put_back()
+    facts: dict[Any, Any] = {}
+
+    def recorded(
+        opened: Callable[[], Program], at: NDArray[np.float64] | None = point
+    ) -> tuple[Recording, TraceError | None]:
+        while True:
+            tape = opened()
+            tape.loop_facts = facts
+            try:
+                return run(tape, point=at, opens_indices=opens_indices)
+            except LoopFactError:
+                pass
+            finally:
+                if captured is not None:
+                    captured.put_back()
 
     def verified(recording: Recording, refusal: TraceError | None) -> bool:
         return check and verify_recording(function, arguments, recording, refusal, captured)
@@ -162,7 +172,7 @@ def record(
         recording = make()  # the check ran it near them
     line = iteration_of(recording) if check else None
     if line is not None and point is not None:
-        tell_of_iteration(name_of(function), recording, line, point, lambda at: recorded(opened(), at)[0])
+        tell_of_iteration(name_of(function), recording, line, point, lambda at: recorded(opened, at)[0])
     return recording
 
 
@@ -173,7 +183,7 @@ def _has_selects(recording: Recording) -> bool:
 
 def _checked(
     function: Callable[..., Any],
-    recorded: Callable[[Program], tuple[Recording, TraceError | None]],
+    recorded: Callable[[Callable[[], Program]], tuple[Recording, TraceError | None]],
     verified: Callable[[Recording, TraceError | None], bool],
     opened: Callable[..., Program],
     *,
@@ -186,7 +196,7 @@ def _checked(
 
     Args:
         function: the function.
-        recorded: records it on an empty program.
+        recorded: records it on an empty program, which a function makes.
         verified: compares a recording with it, given a refusal that it caught; True if all was compared.
         opened: makes an empty program.
         arrays: as for `record`.
@@ -194,13 +204,13 @@ def _checked(
         check: as for `record`.
         tells: as for `record`.
     """
-    recording, refusal = recorded(opened())
+    recording, refusal = recorded(opened)
     if recording.loops is not None and recording.loops.is_long and recording.loops.is_mixed:
         opened = partial(opened, scalar=False, loops=True)
-        recording, refusal = recorded(opened())
+        recording, refusal = recorded(opened)
     if recording.program.sees_zero_signs or recording.program.folded_zero_signs:
         with suppress(TraceError):
-            signed, caught = recorded(opened(signed_zeros=True))
+            signed, caught = recorded(partial(opened, signed_zeros=True))
             if caught is None or refusal is not None:
                 recording, refusal = signed, caught
     if recording.loops is not None:
@@ -213,7 +223,7 @@ def _checked(
         if loops is None and plain and is_long_and_simplified(recording.scalars):
             # simplification shortens steps that read 0 or 1 from a table; unsimplified, all steps are alike
             with suppress(TraceError):
-                literal, _ = recorded(opened(scalar=True, loops=False, literal=True))
+                literal, _ = recorded(partial(opened, scalar=True, loops=False, literal=True))
                 loops = rolled(literal.scalars)
         if loops is not None:
             recording = replace(recording, program=loops, other=recording.program, unrolled=0)
@@ -229,7 +239,9 @@ def _checked(
         raise refusal.with_traceback(user_traceback(refusal.__traceback__))
     loop = busiest.busiest
     if loop is not None:
-        recording = replace(recording, why_written=explained(recorded, partial(opened, loops=False), *loop))
+        recording = replace(
+            recording, why_written=explained(lambda tape: recorded(lambda: tape), partial(opened, loops=False), *loop)
+        )
     if is_long:
         warn_written_out(name_of(function), recording.program, loop, recording.why_written)
     return recording
@@ -323,6 +335,7 @@ def _recorded(
     program.folded_zero_signs |= tape.folded_zero_signs
     program.has_linear_algebra |= tape.has_linear_algebra
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
+    program = with_recurrences(program)
     remaining = tuple(guards.values())
     return Recording(program, shapes, slices, result_shapes, structure, guards=remaining), caught
 

@@ -334,9 +334,10 @@ def resume(program: Program, domain: Domain, initial: Any, first: int = 0, memor
         first: number of the first block to compute.
         memory: class of the store of values.
     """
+    blocks = program.blocks[first:]  # before the memory is made, since this may end a loop that is recorded
     held = memory(program, domain, initial)
     rules: dict[int, Rule] = {}
-    for block in program.blocks[first:]:
+    for block in blocks:
         if block.body is not None:
             held.run_steps(block, domain)
             continue

@@ -250,6 +250,7 @@ class Program(MatrixOperations):
     >>> product = int(y[0])
     >>> tape.operation(product).name, tape.arguments(product), tape.name(product), tape.is_boolean(product)
     ('multiply', (0, 2), 't3', False)
+    >>> tape.settle()
     >>> tape.needed().tolist(), tape.sensitive().tolist(), tape.owners(column(y)), tape.lines_of([0])
     ([True, True], [False, False], [0], frozenset())
     >>> tape.reached([column(y)]).tolist(), tape.in_loops(3), tape.uniform(Range(tape.constant(0.5), 0, 3))
@@ -309,6 +310,10 @@ class Program(MatrixOperations):
         self._lines: list[Lines] = []
         #: The last scalar operations, which are not blocks yet.
         self._segment: _Segment | None = None
+        #: Loop whose values have references in advance, from `base` on; it ends before anything else is recorded.
+        self.promised: Any = None
+        #: What is known of loops of Python, by their position in the source, see `promised`.
+        self.loop_facts: dict[Any, Any] = {}
         self._values: list[NDArray[np.float64]] = []
         self._constant_count = 0
         self._constants: NDArray[np.float64] | None = None
@@ -365,7 +370,7 @@ class Program(MatrixOperations):
     @property
     def blocks(self) -> list[Block]:
         """All blocks so far."""
-        self.begin_loops()
+        self.settle()
         if self._segment is not None:
             self._close()
         return self._blocks
@@ -373,7 +378,7 @@ class Program(MatrixOperations):
     @property
     def lines(self) -> list[Lines]:
         """Source lines of each block."""
-        self.begin_loops()
+        self.settle()
         if self._segment is not None:
             self._close()
         return self._lines
@@ -416,6 +421,13 @@ class Program(MatrixOperations):
             self._segment = _Segment.of(self, scalars)
         # freeze the old tape: recording on it would give references that other values have now
         scalars.codes, scalars.constants = bytes(scalars.codes), ()  # type: ignore[assignment]
+
+    def settle(self) -> None:
+        """End what is recorded in other ways than as blocks, but for the last scalar operations."""
+        if self.scalars is not None:
+            self.begin_loops()
+        if self.promised is not None:
+            self.promised.close()
 
     @property
     def open(self) -> Any:
@@ -625,7 +637,7 @@ class Program(MatrixOperations):
         >>> print(evaluate(tape, np.array([1.0, 2.0, 5.0])))
         [1. 3. 8.]
         """
-        self.begin_loops()
+        self.settle()
         offsets = np.unique(np.asarray(steps, np.int64))
         count, outputs = int(offsets[-1]), len(body.outputs)
         listed = operands([_range(self._size + k * count, count) for k in range(outputs)])
@@ -741,8 +753,7 @@ class Program(MatrixOperations):
         shape: tuple[int, int, int] | None = None,
         opaque: Opaque | SparseSystem | SparseMatrix | None = None,
     ) -> Range:
-        if self.scalars is not None:
-            self.begin_loops()
+        self.settle()
         if self._segment is not None:
             self._close()
         if not count:  # no instances
@@ -780,6 +791,8 @@ class Program(MatrixOperations):
         """Return the reference of the value that a builder of `Tape` makes from operands."""
         if self.scalars is not None:
             return int(getattr(self.scalars, builder)(*before, *operands))
+        if self.promised is not None:
+            self.promised.close()
         segment = self._segment
         if segment is None:
             segment = self._segment = _Segment(self)
@@ -826,6 +839,9 @@ class Program(MatrixOperations):
             return None
         if self.scalars is not None:
             return self.scalars.codes[reference], self.scalars.arguments(reference)
+        if self.promised is not None and reference >= self.promised.base:
+            made: tuple[int, tuple[int, ...]] | None = self.promised.maker(reference)
+            return made
         segment = self._segment
         if segment is not None and reference in segment.here:
             here = segment.here[reference]

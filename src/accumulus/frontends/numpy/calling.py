@@ -31,6 +31,7 @@ from accumulus.frontends.numpy.complex_numbers import make_complex
 from accumulus.frontends.numpy.journal import RecordedAnewError, Site, is_fresh, made, note
 from accumulus.frontends.numpy.merging import MISSING, begin_merge, either, mergeable, outside, truth_of
 from accumulus.frontends.numpy.operands import depends, holds_complex, references_of
+from accumulus.frontends.numpy.python_loops import decided, iterations, while_loop
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
 from accumulus.frontends.numpy.ufuncs import vectorized
@@ -633,6 +634,7 @@ def _trying() -> Iterator[None]:
 #: Functions that transformed code calls (`accumulus.frontends.source.syntax`).
 NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@call": called,  # the function to call in place of another
+    "@decided": decided,  # a condition within a `for` statement
     "@plain": truth_of,  # plain truth of a value, or the traced value
     "@begin": begin_merge,  # an `if` on a traced value begins or continues
     "@choose": _choose,  # a conditional expression
@@ -646,6 +648,8 @@ NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@owner": _owner,  # an object before an attribute is set
     "@new": _new,  # a new list, dict or set
     "@over": _over,  # the iterable of a loop
+    "@iterations": iterations,  # the iterable of a `for` statement
+    "@while": while_loop,  # a `while` statement that begins
     "@loop": RunningLoop,  # a loop with an early exit
     "@trying": _trying,  # context of the body of a `try` that catches errors
     "@outside": outside,  # before a global variable is set, or all exceptions are caught

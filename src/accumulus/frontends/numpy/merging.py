@@ -201,7 +201,8 @@ class Joiner:
 
 def _is_number(value: Any) -> bool:
     if isinstance(value, Traced | np.ndarray):
-        return not np.shape(value)  # type: ignore[arg-type]
+        shape: tuple[int, ...] = value.shape  # type: ignore[union-attr]  # which all traced values have
+        return not shape
     return isinstance(value, bool | int | float | np.bool_ | np.floating | np.integer)
 
 
@@ -415,11 +416,13 @@ class Merge:
         values: values of its variables for the next run of the `if`, or after it.
         finished: True if the values are final.
         answer: answer to a condition that is not evaluated again.
+        decided: traced truth values of conditions on data, by their position, see
+            `accumulus.frontends.numpy.python_loops.decided`.
     """
 
     __slots__ = (
         *("_before", "_branches", "_first", "_guards", "_is_new", "_names", "_site"),
-        *("answer", "finished", "values"),
+        *("answer", "decided", "finished", "values"),
     )
 
     def __init__(self, site: Site, variables: dict[str, Any]) -> None:
@@ -433,6 +436,7 @@ class Merge:
         self.values = self._before
         self.finished = False
         self.answer = False
+        self.decided: dict[Site, Any] = {}
         if not self._guards:
             self._branches = Branches(site)
 

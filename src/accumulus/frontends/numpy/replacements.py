@@ -481,7 +481,10 @@ def _function(original: Callable[..., Any], record: Callable[..., Any]) -> Calla
             if type(result) in _NUMBERS:
                 return result
         if depends(arguments) or depends(keywords):
-            return row(tape, arguments, keywords)
+            loop = ACTIVE.loop
+            if loop is None or record in CALLING:
+                return row(tape, arguments, keywords)
+            return loop.recorded(tape, row, arguments, keywords)
         if record in CALLING and (recorded := row(tape, arguments, keywords)) is not NotImplemented:
             return recorded
         result = original(*map(concrete, arguments), **concrete(keywords))

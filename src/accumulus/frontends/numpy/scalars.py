@@ -280,7 +280,8 @@ class TracedScalar(_Scalar):
     __class__: Any = property(lambda self: np.float64)
 
     def __neg__(self) -> TracedScalar:
-        return TracedScalar(self.tape, self.tape.negative(self.reference))
+        loop = ACTIVE.loop
+        return _negative(self.tape, self) if loop is None else loop.recorded(self.tape, _negative, self)
 
     def is_integer(self) -> Any:
         """Return a traced truth value: the number has no fraction."""
@@ -300,6 +301,10 @@ class TracedScalar(_Scalar):
     def __round__(self, digits: int | None = None) -> Any:
         rounded: Any = np.round
         return rounded(self, 0) + 0.0 if digits is None else rounded(self, digits)
+
+
+def _negative(tape: Tape, number: TracedScalar) -> TracedScalar:
+    return TracedScalar(tape, tape.negative(number.reference))
 
 
 Binary = Callable[[Any, Any], Any]
@@ -327,7 +332,7 @@ def _operator(ufunc: np.ufunc) -> tuple[Binary, Binary]:
 def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> tuple[Binary, Binary]:
     """Return the operators of `TracedScalar`, which call the tape directly for numbers."""
 
-    def forward(self: TracedScalar, other: Any, _: None = None) -> Any:
+    def apply(self: TracedScalar, other: Any) -> Any:
         tape = self.tape
         if type(other) is TracedScalar:
             if other.tape is tape:
@@ -337,11 +342,25 @@ def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> t
             return result(tape, build(writer, self.reference, writer.constant(other)))
         return ufunc(self, other) if _is_operand(other) else NotImplemented
 
-    def reflected(self: TracedScalar, other: Any) -> Any:
+    def apply_reflected(self: TracedScalar, other: Any) -> Any:
         if isinstance(other, (float, int)):
             tape, writer = self.tape, self.tape.open
             return result(tape, build(writer, writer.constant(other), self.reference))
         return ufunc(other, self) if _is_operand(other) else NotImplemented
+
+    def record(tape: Any, self: Any, other: Any) -> Any:
+        return apply(self, other)
+
+    def record_reflected(tape: Any, self: Any, other: Any) -> Any:
+        return apply(other, self) if type(other) is TracedScalar else apply_reflected(self, other)
+
+    def forward(self: TracedScalar, other: Any, _: None = None) -> Any:
+        loop = ACTIVE.loop
+        return apply(self, other) if loop is None else loop.recorded(self.tape, record, self, other)
+
+    def reflected(self: TracedScalar, other: Any) -> Any:
+        loop = ACTIVE.loop
+        return apply_reflected(self, other) if loop is None else loop.recorded(self.tape, record_reflected, self, other)
 
     return forward, reflected
 

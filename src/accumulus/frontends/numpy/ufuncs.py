@@ -45,6 +45,15 @@ ROWS: Final = {
 
 
 def _call(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    loop = ACTIVE.loop
+    if loop is None:
+        return _applied(tape, ufunc, inputs, keywords)
+    out = keywords.pop("out", None) if "where" not in keywords else None
+    result = loop.recorded(tape, _applied, ufunc, inputs, keywords)
+    return result if out is None else _store(result, out)
+
+
+def _applied(tape: Tape, ufunc: np.ufunc, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if not keywords and (references := _scalars(tape, inputs)) is not None and (row := ROWS.get(ufunc)) is not None:
         return make_scalar(tape, row.bind(tape)(*references), row.gives_boolean)
     if not keywords and ufunc not in FUNCTIONS and (row := ROWS.get(ufunc)) is not None:
@@ -569,6 +578,13 @@ def _call_function(tape: Tape, function: Callable[..., Any], arguments: Any, key
     Raises:
         TraceError: for a function without a row.
     """
+    loop, row = ACTIVE.loop, FUNCTIONS.get(function)
+    if loop is None or (row is not None and row.constants):  # which may change arguments, or return views
+        return _applied_function(tape, function, arguments, keywords)
+    return loop.recorded(tape, _applied_function, function, arguments, keywords)
+
+
+def _applied_function(tape: Tape, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
     if arguments and isinstance(arguments[0], Operand) and arguments[0].is_open:
         result = PROTOCOLS["without deciding"](tape, function, arguments, keywords)
         if result is not NotImplemented:

@@ -61,6 +61,7 @@ from accumulus.frontends.source.nodes import (
     is_bound_to_scope,
     is_none,
     is_truth,
+    iterations_of,
     located,
     method_call,
     postponed,
@@ -100,6 +101,8 @@ class Transformer(ast.NodeTransformer):
         self.file = file
         self._count = 0
         self._depth = 0
+        #: Number of loops around the current statement in its function; and whether that function yields.
+        self._loops, self._yields = 0, False
         #: Names that the current function declares global or nonlocal.
         self._outside: frozenset[str] = frozenset()
         #: Identities of return statements that become assignments of the result.
@@ -138,13 +141,10 @@ class Transformer(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         plain = self.is_plain(node.test) or is_bound_to_scope(node)
         self.generic_visit(node)
-        return (
-            node
-            if plain
-            else located(
-                call_of("@choose", self._site(node), node.test, postponed(node.body), postponed(node.orelse)), node
-            )
-        )
+        if plain:
+            return node
+        test = self._decided(node.test, self._site(node))
+        return located(call_of("@choose", self._site(node), test, postponed(node.body), postponed(node.orelse)), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         plain = self.is_plain(node) or is_bound_to_scope(node)
@@ -175,6 +175,10 @@ class Transformer(ast.NodeTransformer):
             parts += [ast.Constant(type(op).__name__), postponed(right)]
         return located(call_of("@compare", *parts), node)
 
+    def _decided(self, test: ast.expr, site: ast.expr, *merge: ast.expr) -> ast.expr:
+        """Return a condition that an iteration of a loop may decide in another way than the one before."""
+        return call_of("@decided", site, test, *merge) if self._loops else test
+
     def _site(self, node: ast.expr) -> ast.expr:
         return constant_tuple((self.file, node.lineno, node.col_offset))
 
@@ -204,15 +208,16 @@ class Transformer(ast.NodeTransformer):
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
             return node
-        before = self._depth, self._outside, self._results
-        self._depth, self._results = 0, set()
+        before = self._depth, self._outside, self._results, self._loops, self._yields
+        self._depth, self._results, self._loops = 0, set(), 0
         nodes = list(in_scope(node.body))
         self._outside = frozenset(n for d in nodes if isinstance(d, ast.Global | ast.Nonlocal) for n in d.names)
-        if not any(isinstance(n, ast.Yield | ast.YieldFrom) for n in nodes):
+        self._yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in nodes)
+        if not self._yields:
             body = node.body if self._outside else with_flags(node.body, self.file)
             node.body = moved_into_branches(body, ast.Return)
         node.body = self.block(node.body, at_end=True)
-        self._depth, self._outside, self._results = before
+        self._depth, self._outside, self._results, self._loops, self._yields = before
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -241,7 +246,10 @@ class Transformer(ast.NodeTransformer):
                 transformed += self._if(statement, exits_at_end([statement], ast.Return) if last else set())
             else:
                 transformed += self._announced(statement)
-                transformed.append(self.visit(statement))
+                if isinstance(statement, ast.While):
+                    transformed += self._while(statement)
+                else:
+                    transformed.append(self.visit(statement))
         return transformed
 
     def _announced(self, statement: ast.stmt) -> list[ast.stmt]:
@@ -273,13 +281,27 @@ class Transformer(ast.NodeTransformer):
         if self._sets_outside(ast.Assign([node.target], ast.Constant(None))):
             node.body.insert(0, located(ast.Expr(call_of("@outside")), node))
         node.body = without_exits(moved_into_branches(node.body, ast.Continue))
+        self._loops += 1
         self.generic_visit(node)
+        self._loops -= 1
         node.iter = run_over(node.iter)
+        if not self._yields:  # else the loop that takes what is yielded has its iterations
+            node.iter = iterations_of(node.iter, constant_tuple((self.file, node.lineno, node.col_offset)))
         return node
 
-    def visit_While(self, node: ast.While) -> ast.AST:
+    def _while(self, node: ast.While) -> list[ast.stmt]:
+        """Return a ``while`` statement, between calls that announce its begin and its end."""
         node.body = without_exits(moved_into_branches(node.body, ast.Continue))
-        return self.generic_visit(node)
+        self._loops += 1
+        self.generic_visit(node)
+        self._loops -= 1
+        if self._yields:
+            return [node]
+        self._count += 1
+        loop = f"@{self._count}"
+        begun = assigned(loop, call_of("@while", constant_tuple((self.file, node.lineno, node.col_offset))))
+        node.body.insert(0, located(ast.Expr(method_call(loop, "turn")), node.body[0]))
+        return [located(begun, node), node, located(ast.Expr(method_call(loop, "end")), node)]
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
         self._depth += 1
@@ -377,7 +399,11 @@ class Transformer(ast.NodeTransformer):
 
     def _truth(self, test: ast.expr, merge: str, index: int, site: tuple[str | int, ...]) -> ast.expr:
         """Return the condition of an ``if``: its plain truth, or the answer of the merge."""
-        tested = ast.NamedExpr(ast.Name("@truth", ast.Store()), self.visit(test))
+        decided = self.visit(test)
+        if not any(isinstance(name, str) and name.startswith("@stop") for name in site):
+            place = constant_tuple((*site, index))
+            decided = self._decided(decided, place, constant_tuple(site), variable(merge))
+        tested = ast.NamedExpr(ast.Name("@truth", ast.Store()), decided)
         answered = ast.NamedExpr(ast.Name("@truth", ast.Store()), call_of("@plain", variable("@truth")))
         begun = call_of("@begin", variable(merge), constant_tuple(site), call_of("@locals"))
         answer = ast.IfExp(

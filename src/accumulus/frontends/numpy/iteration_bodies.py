@@ -1,0 +1,635 @@
+"""Iterations of a loop of Python as events, and as one body.
+
+Every call that records operations is an event. Two iterations with equal events give a body: the events of the second
+are recorded again on a tape of its own. Its inputs are the values from earlier iterations and from outside, and all
+numbers that differ between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
+from math import copysign, isnan
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from accumulus.frontends.active import ACTIVE, recording_on
+from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.location import user_line
+from accumulus.frontends.numpy.arrays import TracedArray
+from accumulus.frontends.numpy.complex_numbers import ComplexArray, ComplexScalar, make_complex
+from accumulus.frontends.numpy.operands import Operand
+from accumulus.frontends.numpy.scalars import TracedBoolean, TracedScalar
+from accumulus.tape.columns import Range
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.program import LONG, Program
+
+#: Largest number of operations of an iteration, and of one that has a loop of its own: longer bodies take longer to
+#: prepare than operations on arrays, or than loops that are found in what is written out.
+MOST_IN_BODY: Final = 1_000
+MOST_AROUND_LOOPS: Final = 400
+#: Largest number of entries of an array of numbers that iterations take: longer ones take time to compare.
+MOST_NUMBERS: Final = 1_000
+
+#: Types of numbers, of other constants, of traced values, and of single operands.
+NUMBERS: Final = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
+_CONSTANTS: Final = frozenset((str, bytes, bool, np.bool_, type(None), type(Ellipsis)))
+_TRACED: Final = frozenset((TracedArray, TracedScalar, TracedBoolean, ComplexArray, ComplexScalar))
+_SINGLE: Final = NUMBERS | {TracedScalar, TracedBoolean}
+#: Types of arguments that are the same whenever they are the same object.
+_FIXED: Final = (np.ufunc, np.dtype, type, type(np.sum), BuiltinFunctionType, range)
+
+Site = tuple[Any, ...]
+#: An operand of an event, by their positions.
+Leaf = tuple[int, int]
+
+
+class UnfitError(Exception):
+    """Signal that iterations are recorded one by one."""
+
+
+# Arguments and results as leaves --------------------------------------------------------------------------------------
+
+
+def flatten(tape: Program, value: Any, form: list[Any], leaves: list[Any]) -> None:
+    """Append the form of a value, and its leaves: references, numbers as floats, and arrays of either.
+
+    Raises:
+        UnfitError: for a value that may change, that is too long, or that belongs to another recording.
+    """
+    kind = type(value)
+    if kind is TracedScalar or kind is TracedBoolean or kind is TracedArray:
+        if value.tape is not tape:
+            raise UnfitError
+        if kind is not TracedArray:
+            form.append(kind)
+        elif value.references.size < LONG:
+            form.append((kind, value.boolean, value.references.shape))
+        else:
+            raise UnfitError
+        leaves.append(value.entries)
+    elif kind in NUMBERS:
+        form.append(kind)
+        leaves.append(float(value))
+    elif kind in _CONSTANTS:
+        form.append((kind, value))
+    elif kind is np.ndarray and value.dtype.kind in "fiu" and value.size <= MOST_NUMBERS:
+        form.append((kind, value.dtype, value.shape))
+        leaves.append(np.array(value, np.float64))
+    elif (parts := _parts(value)) is not None:
+        form.append((kind, *value) if kind is dict else (kind, len(parts)))
+        for part in parts:
+            flatten(tape, part, form, leaves)
+    elif isinstance(value, _FIXED) or (kind is FunctionType and value.__module__.startswith("numpy")):
+        form.append((kind, id(value)))  # the event keeps it alive
+    else:
+        raise UnfitError
+
+
+def _parts(value: Any) -> Sequence[Any] | None:
+    """Return the parts of a container, a complex number or a slice; None for any other value."""
+    kind = type(value)
+    if kind is tuple or kind is list or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        return [*value]
+    if kind is dict:
+        return list(value.values())
+    if kind in (ComplexScalar, ComplexArray, complex, np.complex128):
+        return value.real, value.imag
+    if kind is np.ndarray and value.dtype == np.complex128:
+        return value.real, value.imag
+    return (value.start, value.stop, value.step) if kind is slice else None
+
+
+def rebuilt(value: Any, leaves: Iterator[Any], make: Callable[[Any, Any], Any]) -> Any:
+    """Return a value of the same form with other leaves, which `make` makes from the original ones and these."""
+    kind = type(value)
+    if kind in NUMBERS or kind in (TracedScalar, TracedBoolean, TracedArray):
+        return make(value, next(leaves))
+    if kind is np.ndarray and value.dtype.kind in "fiu":
+        return make(value, next(leaves))
+    original = _parts(value)
+    if original is None:
+        return value
+    parts = [rebuilt(part, leaves, make) for part in original]
+    if kind is dict:
+        return dict(zip(value, parts, strict=True))
+    if kind is tuple or kind is list:
+        return kind(parts)
+    if kind is slice or isinstance(value, tuple):
+        return kind(*parts)
+    traced = next((part for part in parts if isinstance(part, Operand)), None)
+    return parts[0] + 1j * parts[1] if traced is None else make_complex(traced.tape, *parts)
+
+
+def is_number(leaf: Any) -> bool:
+    """Return True for a number or an array of numbers, False for references."""
+    return type(leaf) is float or (type(leaf) is np.ndarray and leaf.dtype == np.float64)
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Return True for the same numbers, where NaN equals NaN and zeros of either sign differ."""
+    if type(one) is float:
+        is_same = one == other and (one != 0.0 or copysign(1.0, one) == copysign(1.0, other))
+        return is_same or (isnan(one) and isnan(other))
+    return bool(np.array_equal(one, other, equal_nan=True) and (np.signbit(one) == np.signbit(other)).all())
+
+
+def entries_of(leaf: Any) -> list[Any]:
+    """Return the references or numbers of a leaf, in C order; none for None."""
+    return [] if leaf is None else np.ravel(leaf).tolist()
+
+
+def kept(leaf: Any) -> Any:
+    """Return a copy of a leaf that may change: users fill arrays in place."""
+    return leaf.copy() if type(leaf) is np.ndarray else leaf
+
+
+def is_silent(result: Any, leaves: Sequence[Any]) -> bool:
+    """Return True for the result of a call that recorded nothing and need not be an event.
+
+    It is no traced value, or a view of an argument, which has to see changes of the argument.
+    """
+    if type(result) not in _TRACED or type(result) is ComplexArray:
+        return True
+    if type(result) is not TracedArray:
+        return False
+    return any(type(leaf) is np.ndarray and np.may_share_memory(leaf, result.references) for leaf in leaves)
+
+
+def _operands(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the operands among the arguments: of a function of NumPy, a tuple and keywords, those in the tuple."""
+    if len(arguments) == 3 and type(arguments[1]) is tuple and type(arguments[2]) is dict and not arguments[2]:
+        return arguments[1]
+    return arguments
+
+
+class Event:
+    """A call that was recorded: what recorded it, its arguments and results, and their leaves at the time of the call.
+
+    Args:
+        record: function that recorded the call.
+        arguments: its arguments after the tape.
+        form, leaves: form and leaves of the arguments before the call.
+        tape: program that was recorded on.
+        result: the result.
+
+    Raises:
+        UnfitError: for a result that may change.
+    """
+
+    __slots__ = ("arguments", "form", "kinds", "leaves", "line", "record", "result", "result_form", "result_leaves")
+
+    def __init__(
+        self, record: Callable[..., Any], arguments: Any, form: list[Any], leaves: list[Any], tape: Program, result: Any
+    ) -> None:
+        self.record, self.arguments, self.form, self.leaves = record, arguments, form, leaves
+        self.result, self.line = result, user_line()
+        self.result_form: list[Any] = []
+        self.result_leaves: list[Any] = []
+        flatten(tape, result, self.result_form, self.result_leaves)
+        self.result_leaves = [*map(kept, self.result_leaves)]
+        #: Types of the operands if all are single numbers, as for most calls; else None.
+        kinds = tuple(map(type, _operands(arguments)))
+        self.kinds = kinds if _SINGLE.issuperset(kinds) else None
+
+    def leaves_of(self, tape: Program, arguments: tuple[Any, ...]) -> list[Any] | None:
+        """Return the leaves of the arguments of a call; None if these are of another form."""
+        leaves: list[Any] = []
+        if self.kinds is None:
+            form: list[Any] = []
+            try:
+                flatten(tape, arguments, form, leaves)
+            except UnfitError:
+                return None
+            return leaves if form == self.form else None
+        operands = _operands(arguments)
+        if len(operands) != len(self.kinds) or (operands is not arguments and arguments[0] is not self.arguments[0]):
+            return None
+        for operand, kind in zip(operands, self.kinds, strict=True):
+            if type(operand) is not kind:
+                return None
+            value: Any = operand
+            if kind is TracedScalar or kind is TracedBoolean:
+                if value.tape is not tape:
+                    return None
+                leaves.append(value.reference)
+            else:
+                leaves.append(float(value))
+        return leaves
+
+    def is_like(self, other: Event) -> bool:
+        """Return True if both are the same call but for the values."""
+        return self.record == other.record and self.form == other.form and self.result_form == other.result_form
+
+
+class Place(NamedTuple):
+    """Place of a value among the results of an iteration, all by position."""
+
+    event: int
+    leaf: int
+    entry: int
+
+
+class Iteration:
+    """The events of an iteration that was recorded.
+
+    Args:
+        start: length of the program before it.
+
+    Attributes:
+        events: the events.
+        is_fit: False if other operations were recorded, too.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.events: list[Event] = []
+        self.is_fit = True
+
+    def is_like(self, other: Iteration) -> bool:
+        """Return True if both have the same events but for the values, and one at least."""
+        if not self.events or len(self.events) != len(other.events):
+            return False
+        return all(one.is_like(another) for one, another in zip(self.events, other.events, strict=True))
+
+    def places(self) -> dict[int, Place]:
+        """Return the last place of each reference among the results."""
+        places = {}
+        for event, each in enumerate(self.events):
+            for leaf, references in enumerate(each.result_leaves):
+                if not is_number(references):
+                    for entry, reference in enumerate(entries_of(references)):
+                        places[reference] = Place(event, leaf, entry)
+        return places
+
+
+def decision(tape: Any, refuted: Any) -> TracedBoolean:
+    """Record a decision on numbers: a truth value that is false if `refuted` is 1, and true if it is 0."""
+    if isinstance(refuted, TracedScalar):
+        return TracedBoolean(tape, tape.apply("equal", refuted.reference, tape.constant(0.0)))
+    tape.begin_loops()
+    # a constant of its own, since equal conditions would imply each other
+    apart = Range(tape.constant_apart(refuted), 0, 1)
+    return TracedBoolean(tape, tape.apply_code(BY_NAME["logical_not"].code, (apart,)).start)
+
+
+# Iterations as a body -------------------------------------------------------------------------------------------------
+
+
+class Facts:
+    """What is known of a loop.
+
+    Attributes:
+        known: what a body did not expect: for numbers, True if they vary after they were the same for a while; for
+            references, the sources of those that were thought to have others, since two results are one value.
+        undecided: positions of the decisions that iterations decide in different ways.
+        recordings: number of recordings that were begun anew because of new facts.
+        has_loops: True if iterations have loops of many iterations.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[Leaf, Any] = {}
+        self.undecided: set[Site] = set()
+        self.recordings, self.has_loops = 0, False
+
+
+class Kind(Enum):
+    """Kinds of inputs of a body."""
+
+    NUMBER = auto()  # numbers that vary
+    REFERENCE = auto()  # references that vary
+    CARRIED = auto()  # a value of the previous iteration
+    COMMON = auto()  # a value from outside that is always the same
+
+
+class Input(NamedTuple):
+    """An input of a body.
+
+    Attributes:
+        kind: its kind.
+        place: place of the value in the previous iteration.
+        reference: reference of the value from outside; of a carried value, in the last iteration that was recorded.
+        slot: position of a carried value among the values that an iteration computes.
+    """
+
+    kind: Kind
+    place: Place | None = None
+    reference: int = 0
+    slot: int = 0
+
+
+class _Constant(NamedTuple):
+    """A constant operand."""
+
+    value: float
+
+
+class _Taken(NamedTuple):
+    """An operand that is an input, by position."""
+
+    position: int
+
+
+#: Where an entry of an operand comes from; places are of the same iteration.
+_Source = _Constant | Place | _Taken
+
+
+class Expected:
+    """What a leaf of an event is in each iteration.
+
+    Attributes:
+        first: its references in the first iteration; the numbers, if they do not vary.
+        start, step: its references are ``start + k * step`` in each further iteration `k`.
+        varies: mask of the entries that vary; True or False for a single one.
+        has_varying: True if an entry varies.
+    """
+
+    __slots__ = ("first", "has_varying", "start", "step", "varies")
+
+    def __init__(self, first: Any, start: Any, step: Any, varies: Any = False) -> None:
+        self.first, self.start, self.step, self.varies = first, start, step, varies
+        self.has_varying = bool(np.any(varies))
+
+    def at(self, k: int) -> Any:
+        """Return the references in iteration `k`."""
+        return self.start + k * self.step if k else self.first
+
+
+class Body:
+    """One iteration as a body.
+
+    Args:
+        program: program with the loop.
+        before: an iteration.
+        last: the next iteration, which is like it.
+        facts: what is known of the loop.
+
+    Attributes:
+        tape: the body.
+        events: events of an iteration.
+        recorded: the iterations before that the loop computes again, so that what was recorded is not needed.
+        base: reference of the first value of the next iteration, in advance; values of those before precede it.
+        slots: references on the tape of the values that are results of events, with their positions among those.
+        operations: these references in order.
+        size: number of these values.
+        inputs: inputs of the tape.
+        results: what the leaves of the results of each event are; None for numbers.
+        expected: what the leaves of the arguments of each event are.
+
+    Raises:
+        UnfitError: if iterations differ in another way than in numbers and values.
+    """
+
+    def __init__(self, program: Program, before: Iteration, last: Iteration, facts: Facts) -> None:
+        self._program, self._last, self.events = program, last, last.events
+        self._places_before, self._places = before.places(), last.places()
+        self._most = MOST_AROUND_LOOPS if facts.has_loops else MOST_IN_BODY
+        self._positions: dict[Input, int] = {}
+        self.inputs: list[Input] = []
+        sources = self._sources(before, facts.known)
+        self.tape = InnerTape(len(self.inputs), program)
+        recorded = self._recorded(sources)
+        self.slots: dict[int, int] = {}
+        self._slot_places: list[Place] = []
+        for event, leaves in enumerate(recorded):
+            for leaf, references in enumerate(leaves):
+                for entry, reference in enumerate(entries_of(references)):
+                    if reference >= self.tape.inputs and reference not in self.slots:
+                        self.slots[reference] = len(self.slots)
+                        self._slot_places.append(Place(event, leaf, entry))
+        self.size, self.operations = len(self.slots), list(self.slots)
+        self._occurrences: list[list[Place]] = [[] for _ in self.inputs]
+        self._own: list[tuple[Place, Place]] = []
+        self._note_places(sources)
+        self.recorded = [each for each in (before, last) if self._is_alike(each)]
+        self.recorded = self.recorded if last in self.recorded else []
+        self.base = len(program) + len(self.recorded) * self.size
+        self.inputs = [self._resolved(each, recorded) for each in self.inputs]
+        self.results = [[self._in_advance(leaf) for leaf in leaves] for leaves in recorded]
+        self.expected = [
+            [self._expected(leaf, entries) for leaf, entries in zip(event.leaves, each, strict=True)]
+            for event, each in zip(self.events, sources, strict=True)
+        ]
+
+    # Where operands come from -----------------------------------------------------------------------------------------
+
+    def _sources(self, before: Iteration, known: dict[Leaf, Any]) -> list[list[list[_Source]]]:
+        """Return the source of each entry of each leaf of each event."""
+        sources = []
+        own: dict[int, Place] = {}
+        for k, (one, other) in enumerate(zip(before.events, self.events, strict=True)):
+            pairs = zip(one.leaves, other.leaves, strict=True)
+            varies = other.record is decision or None
+            sources.append(
+                [self._of_leaf(*pair, own, varies or known.get((k, leaf))) for leaf, pair in enumerate(pairs)]
+            )
+            for leaf, (first, second) in enumerate(zip(one.result_leaves, other.result_leaves, strict=True)):
+                if is_number(second):
+                    if not self._is_same_constant(first, second):
+                        raise UnfitError
+                else:
+                    own |= {each: Place(k, leaf, entry) for entry, each in enumerate(entries_of(second))}
+        return sources
+
+    def _of_leaf(self, one: Any, other: Any, own: dict[int, Place], known: Any) -> list[_Source]:
+        """Return the sources of the entries of a leaf, from the two iterations and what is known."""
+        if is_number(one) != is_number(other):
+            raise UnfitError
+        pairs = [*zip(entries_of(one), entries_of(other), strict=True)]
+        if is_number(one):
+            return [
+                _Constant(b) if not known and are_equal(a, b) else self._input(Input(Kind.NUMBER)) for a, b in pairs
+            ]
+        listed = known if isinstance(known, list) and len(known) == len(pairs) else [None] * len(pairs)
+        return [
+            self._of_reference(*pair, own) if each is None else each if isinstance(each, Place) else self._input(each)
+            for pair, each in zip(pairs, listed, strict=True)
+        ]
+
+    def _of_reference(self, one: int, other: int, own: dict[int, Place]) -> _Source:
+        if other >= self._program.inputs and other in own:
+            return own[other]
+        if one == other:
+            return _Constant(self._program.value_of(one)) if one < 0 else self._input(Input(Kind.COMMON, None, one))
+        if other >= self._program.inputs and other in self._places_before:
+            return self._input(Input(Kind.CARRIED, self._places_before[other]))
+        return self._input(Input(Kind.REFERENCE))
+
+    def _input(self, made: Input) -> _Taken:
+        """Return an operand that is an input; those that vary are inputs of their own, in the order of the events."""
+        if made.kind in (Kind.NUMBER, Kind.REFERENCE):
+            self.inputs.append(made)
+            return _Taken(len(self.inputs) - 1)
+        position = self._positions.setdefault(made, len(self.inputs))
+        if position == len(self.inputs):
+            self.inputs.append(made)
+        return _Taken(position)
+
+    def _is_same_constant(self, one: Any, other: Any) -> bool:
+        """Return True for equal constants; zeros of either sign differ if the program keeps signs."""
+        is_signed = self._program.signed_zeros
+        return are_equal(one, other) if is_signed else bool(np.array_equal(one, other, equal_nan=True))
+
+    def _note_places(self, sources: list[list[list[_Source]]]) -> None:
+        """Note all operands that are inputs, and those that are earlier results of the same iteration."""
+        for event, leaves in enumerate(sources):
+            for leaf, entries in enumerate(leaves):
+                for entry, source in enumerate(entries):
+                    if isinstance(source, _Taken):
+                        self._occurrences[source.position].append(Place(event, leaf, entry))
+                    elif isinstance(source, Place):
+                        self._own.append((Place(event, leaf, entry), source))
+
+    def _is_alike(self, iteration: Iteration) -> bool:
+        """Return True if each input of an iteration has one value, and operands are the results that they should be."""
+        arguments = [[*map(entries_of, event.leaves)] for event in iteration.events]
+        results = [[*map(entries_of, event.result_leaves)] for event in iteration.events]
+        for places in self._occurrences:
+            if len({arguments[event][leaf][entry] for event, leaf, entry in places}) > 1:
+                return False
+        return all(
+            arguments[a][b][c] == results[source.event][source.leaf][source.entry] for (a, b, c), source in self._own
+        )
+
+    def row_of(self, iteration: Iteration) -> list[int]:
+        """Return the references of the inputs of an iteration that was recorded."""
+        row: list[int] = []
+        for (event, leaf, entry), *_ in self._occurrences:
+            value = entries_of(iteration.events[event].leaves[leaf])[entry]
+            row.append(self._program.constant(value) if isinstance(value, float) else value)
+        return row
+
+    def computed_by(self, iteration: Iteration) -> dict[int, int]:
+        """Return the slots of the values that an iteration has recorded, by their references."""
+        found: dict[int, int] = {}
+        for slot, (event, leaf, entry) in enumerate(self._slot_places):
+            reference = entries_of(iteration.events[event].result_leaves[leaf])[entry]
+            if reference >= iteration.start:
+                found.setdefault(reference, slot)
+        return found
+
+    def source_at(self, reference: int, k: int) -> Place | Input:
+        """Return the source of a reference that iteration `k` takes: a place in the same iteration, or an input."""
+        if reference < self.base:
+            place = None if k or reference < self._program.inputs else self._places.get(reference)
+            return Input(Kind.REFERENCE) if place is None else Input(Kind.CARRIED, place)
+        turn, slot = divmod(reference - self.base, self.size)
+        if turn == k:
+            return self._slot_places[slot]
+        return Input(Kind.CARRIED, self._slot_places[slot]) if turn == k - 1 else Input(Kind.REFERENCE)
+
+    # Recording --------------------------------------------------------------------------------------------------------
+
+    def _recorded(self, sources: list[list[list[_Source]]]) -> list[list[Any]]:
+        """Record the events on the tape; return the references of the leaves of their results, None for numbers."""
+        results: list[list[Any]] = []
+        tape, truths = self.tape, dict[int, int]()
+
+        def at(source: _Source, boolean: bool) -> int:
+            if isinstance(source, _Constant):
+                return int(tape.constant(source.value))
+            if isinstance(source, Place):
+                return int(np.ravel(results[source.event][source.leaf])[source.entry])
+            if boolean and source.position not in truths:  # a body takes truth values as numbers
+                truths[source.position] = tape.apply("not_equal", source.position, tape.constant(0.0))
+            return truths[source.position] if boolean else source.position
+
+        def make(like: Any, pair: tuple[Any, list[_Source]]) -> Any:
+            leaf, entries = pair
+            if is_number(leaf) and all(isinstance(each, _Constant) for each in entries):
+                return leaf.astype(like.dtype) if type(leaf) is np.ndarray else like
+            boolean = bool(getattr(like, "boolean", False))
+            references = np.array([at(each, boolean) for each in entries], np.int64)
+            if type(leaf) is np.ndarray:
+                return TracedArray(tape, references.reshape(leaf.shape), boolean=boolean)
+            return (TracedBoolean if boolean else TracedScalar)(tape, int(references[0]))
+
+        with recording_on(tape, ACTIVE.position, in_body=True):
+            for event, entries in zip(self.events, sources, strict=True):
+                arguments = rebuilt(event.arguments, zip(event.leaves, entries, strict=True), make)
+                result = event.record(tape, *arguments)
+                form: list[Any] = []
+                leaves: list[Any] = []
+                flatten(tape, result, form, leaves)  # type: ignore[arg-type]  # values of the body
+                if form != event.result_form or tape.operations > self._most or ACTIVE.refusal is not None:
+                    raise UnfitError
+                for leaf, before in zip(leaves, event.result_leaves, strict=True):
+                    if is_number(leaf) and not self._is_same_constant(leaf, before):
+                        raise UnfitError
+                results.append([None if is_number(leaf) else kept(leaf) for leaf in leaves])
+        self._program.folded_zero_signs |= tape.folded_zero_signs
+        self._program.has_linear_algebra |= tape.has_linear_algebra
+        return results
+
+    # References in advance --------------------------------------------------------------------------------------------
+
+    def _resolved(self, made: Input, recorded: list[list[Any]]) -> Input:
+        """Return an input with the slot of a carried value, and its reference in the last iteration.
+
+        Raises:
+            UnfitError: if it is carried, but not computed by iterations.
+        """
+        if made.place is None:
+            return made
+        event, leaf, entry = made.place
+        slot = self.slots.get(entries_of(recorded[event][leaf])[entry])
+        if slot is None:
+            raise UnfitError
+        return made._replace(slot=slot, reference=entries_of(self.events[event].result_leaves[leaf])[entry])
+
+    def _advance(self, reference: int) -> tuple[int, int, int]:
+        """Return what a value of the body is: `first`, `start` and `step` of `Expected`.
+
+        Raises:
+            UnfitError: for an input that varies.
+        """
+        if reference < 0:
+            constant = self._program.constant(self.tape.value_of(reference))
+            return constant, constant, 0
+        if reference >= self.tape.inputs:
+            start = self.base + self.slots[reference]
+            return start, start, self.size
+        taken = self.inputs[reference]
+        if taken.kind is Kind.COMMON:
+            return taken.reference, taken.reference, 0
+        if taken.kind is Kind.CARRIED:
+            return taken.reference, self.base - self.size + taken.slot, self.size
+        raise UnfitError
+
+    def _in_advance(self, leaf: Any) -> Expected | None:
+        """Return what the references of a result are."""
+        if leaf is None:
+            return None
+        return _table([(*self._advance(each), False) for each in entries_of(leaf)], leaf)
+
+    def _expected(self, leaf: Any, sources: list[_Source]) -> Expected:
+        """Return what an operand is."""
+        if is_number(leaf):
+            varies = np.array([not isinstance(each, _Constant) for each in sources]).reshape(np.shape(leaf))
+            return Expected(leaf, leaf, 0, varies)
+        rows: list[tuple[int, int, int, bool]] = []
+        for source, reference in zip(sources, entries_of(leaf), strict=True):
+            if isinstance(source, _Constant):
+                rows.append((reference, reference, 0, False))
+            elif isinstance(source, Place):
+                made = self.results[source.event][source.leaf]
+                assert made is not None
+                parts = (np.ravel(each)[source.entry] for each in (made.first, made.start, made.step))
+                first, start, step = map(int, parts)
+                rows.append((first, start, step, False))
+            elif self.inputs[source.position].kind is Kind.REFERENCE:
+                rows.append((0, 0, 0, True))
+            else:
+                rows.append((*self._advance(source.position), False))
+        return _table(rows, leaf)
+
+
+def _table(rows: list[tuple[int, int, int, bool]], leaf: Any) -> Expected:
+    """Return what a leaf is, from a row for each entry."""
+    if type(leaf) is int:
+        return Expected(*rows[0])
+    columns = np.array(rows, np.int64).reshape(-1, 4).T
+    first, start, step, varies = (each.reshape(np.shape(leaf)) for each in columns)
+    return Expected(first, start, step, varies.astype(bool))
