@@ -7,6 +7,7 @@ import textwrap
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -249,6 +250,25 @@ def until_a_break(p):
     return state
 
 
+def root_of(p, start):
+    x = start
+    while True:
+        x = x - 0.2 * (x + np.sin(x * p[0]) - p[1])
+        if x != start:
+            start = start + 0.01
+        if start > 0.7:
+            return x
+
+
+def returned_from_a_loop(p):
+    state, end = p[0], 0.0
+    for k in range(STEPS):
+        if k % 7 == 3:
+            end = end + root_of(p, 0.1)
+        state = state * p[2] + np.sin(end + DATA[k])
+    return root_of(p, 0.1) + state
+
+
 def sums(p):
     squares, likelihood, count = p[2], 0.0, 0.0
     for a, b in zip(DATA[:-1], RAIN[1:], strict=True):
@@ -307,7 +327,17 @@ FUNCTIONS = [
     *(recurrence, outputs_in_a_list, in_an_array, in_place, matrices, branches_on_values, branches_on_data),
     *(branches_of_three, conditional_expressions, branches_that_leave_other_types, data_that_begin_to_vary),
     *(values_that_are_one_value_at_first, zeros_of_either_sign, one_iteration_differs, left_early),
-    *(one_after_the_other, in_each_other, complex_numbers, history, objects, a_while_loop, until_a_break, sums),
+    *(
+        one_after_the_other,
+        in_each_other,
+        returned_from_a_loop,
+        complex_numbers,
+        history,
+        objects,
+        a_while_loop,
+        until_a_break,
+        sums,
+    ),
     *(sums_that_are_read, a_generator, caught_errors, running_maximum, values_from_long_before, controls),
 ]
 
@@ -465,6 +495,142 @@ def test_loops_may_change_what_others_read(short_loops):
         return state
 
     np.testing.assert_allclose(flat(acc.jacobian(changing, cache=False)(P)), written_out(changing, P), rtol=1e-12)
+
+
+# Loops over arrays ----------------------------------------------------------------------------------------------------
+
+CELLS = 70
+NODES = np.linspace(0.1, 2.0, CELLS)
+
+
+def rod(p):
+    u, total = p[0] * NODES, 0.0
+    for k in range(STEPS):
+        u = u + 0.07 * (np.roll(u, 1) - 2.0 * u + np.roll(u, -1)) - 0.01 * p[1] * u**3
+        u[0] = 0.1 * DATA[k]
+        total = total + u[3] * np.sum(u)
+    return np.append(u[:5], total)
+
+
+def forward_algorithm(p):
+    transitions = np.outer(np.arange(12.0), p[0] * np.arange(12.0)) * 0.01
+    alpha = p[1] * np.arange(12.0)
+    for y in DATA:
+        alpha = scipy.special.logsumexp(alpha[:, None] + transitions, axis=0) - 0.5 * (y - p[2] * np.arange(12.0)) ** 2
+    return scipy.special.logsumexp(alpha)
+
+
+def independent_options(p):
+    total = 0.0
+    for k in range(STEPS):
+        phi = np.exp(-p[0] * NODES * (1.0 + RAIN[k]) + 1j * NODES * p[1])
+        value = np.sum(np.real(phi / (1.0 + 1j * NODES)) * np.cos(p[2] * NODES))
+        total = total + (value - DATA[k]) ** 2
+    return total
+
+
+def rows_in_a_list(p):
+    rows = []
+    for k in range(STEPS):
+        rows.append(np.tanh(p[0] * NODES * k) * np.sum(p[1] * NODES))
+    return np.sum(np.array(rows) ** 2), rows[3][5]
+
+
+def sums_that_are_read_among_arrays(p):
+    total, read = 0.0, 0.0
+    for k in range(STEPS):
+        total = total + np.sum(np.tanh(p[0] * NODES * k))
+        read = read + np.sin(total) * p[1]
+    return total * read
+
+
+def values_from_two_steps_before(p):
+    first, second = p[0] * NODES, p[1] * NODES
+    for k in range(STEPS):
+        first, second = second, 0.5 * np.sin(second) - 0.3 * first + 0.01 * DATA[k]
+    return np.sum(second * first)
+
+
+def large_matrices(p):
+    A = p[0] * np.eye(9) + np.outer(NODES[:9], NODES[:9])
+    x = p[1] * NODES[:9]
+    for k in range(20):
+        x = np.linalg.solve(A + p[2] * np.diag(x), NODES[:9]) + 0.01 * DATA[k] * (A @ x)
+    return x
+
+
+def one_array_differs(p):
+    u = p[0] * NODES
+    for k in range(STEPS):
+        u = np.sin(u) * p[1] + 0.1
+        if k == 30:
+            u = u[::-1] * np.cos(u)
+    return np.sum(u)
+
+
+ARRAYS = [
+    *(rod, forward_algorithm, independent_options, rows_in_a_list, sums_that_are_read_among_arrays),
+    values_from_two_steps_before,
+]
+
+
+@pytest.fixture
+def called_loops(short_loops, monkeypatch):
+    """Call loops over arrays of few blocks, too."""
+    monkeypatch.setattr(recorded_loops, "FEWEST_BLOCKS", 1)
+    monkeypatch.setattr(recorded_loops, "FEWEST_WITH_CALLS", 1)
+
+
+@pytest.mark.parametrize("function", [*ARRAYS, one_array_differs])
+@pytest.mark.parametrize("fewest", [1, 10**9])
+def test_loops_over_arrays(function, fewest, short_loops, monkeypatch):
+    monkeypatch.setattr(recorded_loops, "FEWEST_BLOCKS", fewest)
+    monkeypatch.setattr(recorded_loops, "FEWEST_WITH_CALLS", fewest)
+    expected = written_out(function, P)
+    found = flat(acc.jacobian(function, cache=False)(P))
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10 * np.abs(expected).max())
+
+
+def test_iterations_of_arrays_are_one_call(called_loops):
+    for function, steps in ((rod, STEPS), (forward_algorithm, STEPS), (large_matrices, 20)):
+        program = record(function, [P], check=True, arrays=True, decides=True).program
+        assert [each.count for each in program.calls] == [steps - 1]
+
+
+def test_loops_over_systems_of_equations(called_loops):
+    def number(p):
+        return np.sum(large_matrices(p))
+
+    step = 1e-5 * np.eye(3)
+    differences = [(number(P + each) - number(P - each)) / 2e-5 for each in step]
+    np.testing.assert_allclose(acc.gradient(number, cache=False)(P), differences, rtol=1e-6, atol=1e-9)
+
+
+def test_independent_iterations_of_arrays_are_instances(called_loops):
+    for function in (independent_options, rows_in_a_list):
+        program = record(function, [P], check=True, arrays=True, decides=True).program
+        assert not program.calls
+        assert max(block.count for block in program.blocks) >= (STEPS - 2) * CELLS
+
+
+def test_every_kind_of_derivative_of_loops_over_arrays(called_loops):
+    def number(p):
+        return rod(p)[-1]
+
+    jacobian, ones = written_out(rod, P).reshape(6, 3), np.ones(3)
+    found = [
+        (acc.compile(rod, cache=False)(P), rod(P)),
+        (acc.gradient(number, cache=False)(P), jacobian[-1]),
+        (acc.jvp(rod, cache=False)((P,), (ones,))[1], jacobian @ ones),
+        (acc.vjp(rod, cache=False)((P,), np.ones(6))[1][0], np.ones(6) @ jacobian),
+        (acc.jacobian(rod, sparse="csr", cache=False)(P).toarray(), jacobian),
+        (acc.gradient(number, target="numpy", cache=False)(P), jacobian[-1]),
+        (acc.gradient(number, cache=False).batch(np.stack([P, P]))[1], jacobian[-1]),
+        (acc.linear_operator(rod, cache=False)(P) @ ones, jacobian @ ones),
+        (acc.hvp(number, cache=False)((P,), (ones,))[0], acc.hessian(number, cache=False)(P) @ ones),
+    ]
+    for one, other in found:
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9 * np.abs(other).max())
 
 
 # Programs of random statements ----------------------------------------------------------------------------------------

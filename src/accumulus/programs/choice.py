@@ -30,7 +30,7 @@ from accumulus.programs.graphs import (
     shorter_recording,
     starts_of,
 )
-from accumulus.programs.iterated import gradient_by_loops, with_loops
+from accumulus.programs.iterated import gradient_by_loops, suits, with_loops, without_repeated
 from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
@@ -94,6 +94,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     """
     recording, kind, selection, preparation, points = recorded
     preparation.points = np.stack([*points, *preparation.others])
+    if kind.first is None and not suits(recording, kind, selection, preparation.options):
+        recording = without_repeated(recording)
     if recording.loops is not None:
         recording = _as_loops(recording, preparation)
     if kind.factored:
@@ -171,7 +173,7 @@ def _of_loops(recording: Recording, kind: DerivativeKind, selection: Selection, 
             derivation = loop_nest(calling, kind, selection, preparation)
             cut_short = [stage for each in derivation.code.tape.calls if (stage := getattr(each, "cut_short", ""))]
             return replace(derivation, cut_short=derivation.cut_short or next(iter(cut_short), ""))
-    return loop_nest(recording, kind, selection, preparation)
+    return loop_nest(without_repeated(recording), kind, selection, preparation)
 
 
 def _as_loops(recording: Recording, preparation: Preparation) -> Recording:
@@ -315,13 +317,14 @@ def _of_blocks(
 ) -> CompiledProgram | None:
     """Return loops for a gradient's derivatives; None if they are too many, or values have attached derivatives."""
     try:
-        separable = loops_of_sums(recording, kind, selection, preparation)
-        if separable is not None:
-            return CompiledProgram.of(separable, preparation)
         with suppress(SizeError):
             gradient = gradient_by_loops(recording, kind, first, selection, preparation)
             if gradient is not None:
                 return CompiledProgram.of(loop_nest(gradient, kind, selection, preparation), preparation)
+        recording = without_repeated(recording)
+        separable = loops_of_sums(recording, kind, selection, preparation)
+        if separable is not None:
+            return CompiledProgram.of(separable, preparation)
         gradient = derived_as_loops(recording, first, selection.whole, preparation)
         return (
             None

@@ -37,6 +37,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.rewritten import alternatives_for, primal_operations, rewritten, without_dead
 from accumulus.programs.selection import Selection
 from accumulus.programs.sparse import Nonzeros
+from accumulus.repetition.iterations import Repeated
 from accumulus.resubstitution.optimise import BRIEF, ROTATIONS, ByValue, has_results_of, is_by_value
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Rounds
@@ -472,5 +473,6 @@ def _fixed(tape: Program, references: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def has_attached(tape: Program) -> bool:
-    """Return True if the program has values with attached derivatives."""
-    return any(_ATTACH in block.codes for block in tape.blocks)
+    """Return True if the program, or a loop that it calls, has values with attached derivatives."""
+    loops = [each.body for each in tape.calls if isinstance(each, Repeated)]
+    return any(_ATTACH in block.codes for block in tape.blocks) or any(map(has_attached, loops))

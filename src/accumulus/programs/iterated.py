@@ -67,23 +67,56 @@ def with_loops(
     differences.
     """
     program, points = recording.loops, preparation.points
-    if program is None or points is None or not _suits(recording, kind, selection, preparation.options):
+    if program is None or points is None or not suits(recording, kind, selection, preparation.options):
         return None
+    is_backward = _is_backward(recording, kind, selection)
     with preparation.stage("trace"):
-        repeated = iterations.iterations_of(program)
-        if repeated is None:
-            return None
-        loop = LoopCall.of(repeated, preparation.options, _is_backward(recording, kind, selection))
-        made = iterations.with_call(program, repeated, loop)
+        if has_repeated(program):
+            made, loops = _with_calls(program, preparation.options, is_backward)
+        else:
+            repeated = iterations.iterations_of(program)
+            if repeated is None:
+                return None
+            loops = [LoopCall.of(repeated, preparation.options, is_backward)]
+            made = iterations.with_call(program, repeated, loops[0])
     with preparation.stage("plan"):
         one, other = (outputs_at(each, points) for each in (made, program))
         size = np.abs(other[np.isfinite(other)]).max(initial=0.0)
         if not np.allclose(one, other, rtol=CLOSE, atol=CLOSE * size, equal_nan=True):
             return None
-        example = loop.forget()
-        assert example is not None
-        loop.example = example
+        for loop in loops:
+            example = loop.forget()
+            assert example is not None
+            loop.example = example
     return replace(recording, program=made)
+
+
+def has_repeated(program: Program) -> bool:
+    """Return True if a program calls loops that are interpreted, as they are recorded."""
+    return any(type(each) is iterations.Repeated for each in program.calls)
+
+
+def without_repeated(recording: Recording) -> Recording:
+    """Return a recording with the iterations of recorded loops as blocks."""
+    if recording.loops is None or not has_repeated(recording.loops):
+        return recording
+    return replace(recording, program=expanded(recording.loops))
+
+
+def _with_calls(program: Program, options: Options, is_backward: bool) -> tuple[Program, list[LoopCall]]:
+    """Return a program with compiled loops in place of those that are interpreted, and the loops."""
+    blocks, loops = [], []
+    for block in program.blocks:
+        loop = block.opaque
+        if type(loop) is iterations.Repeated:
+            used = loop.every, loop.final
+            loops.append(LoopCall(loop.body, loop.count, loop.sizes, used, options, is_backward))
+            blocks.append(replace(block, opaque=loops[-1]))
+        else:
+            blocks.append(block)
+    made = Program.of_blocks(program.inputs, program, blocks, program.lines)
+    made.outputs = program.outputs
+    return made, loops
 
 
 def gradient_by_loops(
@@ -105,7 +138,7 @@ def gradient_by_loops(
     return None if gradient is None else replace(gradient, program=expanded(gradient.program, "reopen"))
 
 
-def _suits(recording: Recording, kind: DerivativeKind, selection: Selection, options: Options) -> bool:
+def suits(recording: Recording, kind: DerivativeKind, selection: Selection, options: Options) -> bool:
     """Return True if derivatives of this kind need few products with the Jacobian."""
     if options.target != "llvm" or options.dtype != "float64" or options.exact_order or kind.first is not None:
         return False
@@ -190,8 +223,8 @@ class RunMemory:
         return cls(*(np.empty((loop.count + more, size)) for more, size in 2 * [(1, carry), (0, used)]))
 
 
-class LoopCall(_Called):
-    """Iterations of a loop, as a function of the first carry, the varying and the common values.
+class LoopCall(iterations.Repeated, _Called):
+    """Iterations of a loop that are compiled, as a function of the first carry, the varying and the common values.
 
     Args:
         body: program of an iteration, see `accumulus.repetition.iterations.Iterations`.
@@ -202,6 +235,9 @@ class LoopCall(_Called):
         is_backward: True if its products are with weights, False if they are with directions.
     """
 
+    accuracy = 0.0
+    at_points: Any = None  # it runs at one point after the other
+
     def __init__(
         self,
         body: Program,
@@ -211,14 +247,11 @@ class LoopCall(_Called):
         options: Options,
         is_backward: bool = False,
     ) -> None:
-        self.body, self.count, self.sizes, (self.every, self.final) = body, count, sizes, used
+        super().__init__(body, count, sizes, used)
         self.is_backward = is_backward
         self.options = replace(
             options.alone, progress=False, check=False, watch=False, sparse=None, check_finite=False, threads=1
         )
-        self.name, self.title = f"a loop of {self.count:,} iterations", f"{self.count:,} iterations"
-        self.argument_count = sizes[0] + count * sizes[1] + sizes[2]
-        self.result_count = count * self.every + self.final
         self._products: dict[tuple[tuple[int, ...], int], LoopProducts] = {}
         self._matrices: dict[tuple[int, ...], Matrix] = {}
         #: Arguments at which backward runs are compared with differences.
@@ -236,17 +269,21 @@ class LoopCall(_Called):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
+        return super().__getstate__() | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
+
+    def __call__(self, numbers: Floats) -> Floats:
+        """Return the results if the condition, the first number, holds; else NaN."""
+        return _Called.__call__(self, numbers)
+
+    @property
+    def derivative(self) -> Opaque:
+        """The whole Jacobian, see `derivative_by`."""
+        return self.derivative_by(tuple(range(self.argument_count)))
 
     @property
     def returned(self) -> tuple[int, int]:
         """Numbers of entries of the next carry, and of the values used outside."""
         return self.sizes[0], self.every + self.final
-
-    @property
-    def operations(self) -> int:
-        """Number of operations of all iterations."""
-        return self.count * self.body.operations
 
     @property
     def cut_short(self) -> str:
@@ -258,22 +295,12 @@ class LoopCall(_Called):
         """The compiled program of an iteration: the next carry, and the values used outside."""
         return _compiled(self.body, self.sizes, self.returned, COMPILED, Selection.of(()), self.options, self.name)
 
-    def split(self, x: NDArray[Any]) -> tuple[Any, Any, Any]:
-        """Return the first carry, the varying values (iterations, values) and the common values (1, values)."""
-        carry, varying, _ = self.sizes
-        end = carry + self.count * varying
-        return x[:carry], x[carry:end].reshape(self.count, varying), x[np.newaxis, end:]
-
     def computed(self, numbers: Floats) -> Floats:
         """Run all iterations, and return the values that are used outside."""
         self.forget()
         memory = self._ran(numbers)
         self._last.append((numbers.copy(), memory))
         return self.gathered(memory.used)
-
-    def gathered(self, used: NDArray[T]) -> NDArray[T]:
-        """Return the results from the values of all iterations that are used outside, (iterations, values)."""
-        return np.concatenate([used[:, : self.every].reshape(-1), used[-1, self.every :]])
 
     def spread(self, results: NDArray[Any], used: NDArray[Any], zero: float) -> None:
         """Store numbers for all results in the rows of the iterations; `zero` for values that are no results."""
@@ -339,15 +366,6 @@ class LoopCall(_Called):
             return super().derivative_by(columns)
         return self._matrices.setdefault(columns, Matrix(products))
 
-    def replay(self, made: Program, numbers: Integers) -> Integers:
-        """Write all iterations as blocks, and return the references of the results.
-
-        Args:
-            made: program to write to.
-            numbers: references of a condition, which is not written, and of the arguments.
-        """
-        return self.replayed(made, numbers[1:])[1]
-
     @cached_property
     def with_carries(self) -> LoopCall:
         """The loop that also returns the next carry of each iteration, before its own results."""
@@ -369,16 +387,6 @@ class LoopCall(_Called):
         every = results[: self.count * (carry + self.every)].reshape(self.count, -1)
         carries = np.concatenate([numbers[np.newaxis, 1 : 1 + carry], every[:, :carry]])
         return carries, np.concatenate([every[:, carry:].reshape(-1), results[every.size :]])
-
-    def replayed(self, made: Program, arguments: Integers) -> tuple[list[Integers], Integers]:
-        """Write all iterations as blocks; return the references of all carries, and of the results."""
-        carry, varying, (common,) = self.split(arguments)
-        carries, rows = [carry], []
-        for values in varying:
-            outputs = replayed_blocks(self.body, made, np.concatenate([carries[-1], values, common]))
-            carries.append(outputs[: self.sizes[0]])
-            rows.append(outputs[self.sizes[0] :])
-        return carries, self.gathered(np.stack(rows))
 
 
 class LoopProducts(_Called):

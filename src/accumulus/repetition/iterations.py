@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accumulus.errors import SizeError
 from accumulus.repetition.cones import periods
 from accumulus.tape.blocks import MATMUL, Block, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
-from accumulus.tape.moving import Moving
+from accumulus.tape.interpreter import evaluate
+from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.program import Program
 from accumulus.tape.tape import to_bytes
 
@@ -34,6 +36,8 @@ FEWEST_BLOCKS: Final = 400
 FEWEST_WITH_CALLS: Final = 2_000
 #: Largest number of periods that are tried: more take preparation time, fewer may miss the period of the loop.
 MOST_PERIODS: Final = 4
+#: Largest number of results of a loop that are kept: a recording is evaluated at three points, and at few more.
+MOST_RESULTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +77,91 @@ class Iterations:
         return np.concatenate([self.every.reshape(-1), self.final])
 
 
+class Repeated:
+    """A loop as a function that programs call, see `accumulus.tape.blocks.Opaque`; its iterations are interpreted.
+
+    Its arguments are those of `Iterations`, its results the values that are used outside.
+
+    Args:
+        body: program of an iteration, see `Iterations`.
+        count: number of iterations.
+        sizes: sizes of the carry, of the varying values of an iteration, and of the common values.
+        used: number of values of each iteration that are results, and of further ones of the last iteration.
+    """
+
+    #: Relative error of results: rounding adds up over iterations.
+    accuracy = 1e-9
+
+    def __init__(self, body: Program, count: int, sizes: tuple[int, int, int], used: tuple[int, int]) -> None:
+        self.body, self.count, self.sizes, (self.every, self.final) = body, count, sizes, used
+        self.name, self.title = f"a loop of {self.count:,} iterations", f"{self.count:,} iterations"
+        self.argument_count = sizes[0] + count * sizes[1] + sizes[2]
+        self.result_count = count * self.every + self.final
+        #: Arguments and results of the last calls: a recording is compared with the function, and a program with both.
+        self._results: dict[bytes, NDArray[np.float64]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_results": {}}
+
+    @property
+    def operations(self) -> int:
+        """Number of operations of all iterations."""
+        return self.count * self.body.operations
+
+    @property
+    def derivative(self) -> Opaque:
+        """Raise an error: loops with derivatives are compiled, or written out."""
+        raise SizeError(f"{self.name} is interpreted; expected one that is compiled or written out")
+
+    def __call__(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the results; the first number is the condition of calls."""
+        return self.at_points(numbers[:, np.newaxis])[:, 0]
+
+    def at_points(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the results for arguments of shape (1 + arguments, points), as (results, points)."""
+        keys = [each.tobytes() for each in np.ascontiguousarray(numbers.T)]
+        new = [k for k, key in enumerate(keys) if key not in self._results]
+        if new:
+            if len(self._results) + len(new) > MOST_RESULTS:
+                self._results = {key: self._results[key] for key in keys if key in self._results}
+            carry, varying, common = self.split(numbers[1:, new])
+            used = np.empty((self.count, self.every + self.final, len(new)))
+            for k, values in enumerate(varying):
+                outputs: Any = evaluate(self.body, np.concatenate([carry, values, common[0]]))
+                carry, used[k] = outputs[: self.sizes[0]], outputs[self.sizes[0] :]
+            self._results |= dict(zip([keys[k] for k in new], self.gathered(used).T, strict=True))
+        return np.stack([self._results[key] for key in keys], axis=1)
+
+    def split(self, x: NDArray[Any]) -> tuple[Any, Any, Any]:
+        """Return the first carry, the varying values (iterations, values) and the common values (1, values)."""
+        carry, varying, _ = self.sizes
+        end = carry + self.count * varying
+        return x[:carry], x[carry:end].reshape(self.count, varying, *x.shape[1:]), x[np.newaxis, end:]
+
+    def gathered(self, used: NDArray[Any]) -> NDArray[Any]:
+        """Return the results from the values of all iterations that are used outside, (iterations, values)."""
+        return np.concatenate([used[:, : self.every].reshape(-1, *used.shape[2:]), used[-1, self.every :]])
+
+    def replay(self, made: Program, numbers: Integers) -> Integers:
+        """Write all iterations as blocks, and return the references of the results.
+
+        Args:
+            made: program to write to.
+            numbers: references of a condition, which is not written, and of the arguments.
+        """
+        return self.replayed(made, numbers[1:])[1]
+
+    def replayed(self, made: Program, arguments: Integers) -> tuple[list[Integers], Integers]:
+        """Write all iterations as blocks; return the references of all carries, and of the results."""
+        carry, varying, (common,) = self.split(arguments)
+        carries, rows = [carry], []
+        for values in varying:
+            outputs = replayed_blocks(self.body, made, np.concatenate([carries[-1], values, common]))
+            carries.append(outputs[: self.sizes[0]])
+            rows.append(outputs[self.sizes[0] :])
+        return carries, self.gathered(np.stack(rows))
+
+
 def iterations_of(program: Program) -> Iterations | None:
     """Return the longest loop of a program over arrays; None if there is none.
 
@@ -98,7 +187,7 @@ def iterations_of(program: Program) -> Iterations | None:
         if (last - first) // period < FEWEST + 1 or last - first < FEWEST_BLOCKS:
             continue
         first += _offset(program, first, last, period)
-        if last - first < FEWEST_WITH_CALLS and any(map(_is_called, blocks[first : first + period])):
+        if last - first < FEWEST_WITH_CALLS and any(map(is_called, blocks[first : first + period])):
             continue
         loop = _Finding(program, first, period, (last - first) // period).loop()
         if loop is not None:
@@ -106,7 +195,7 @@ def iterations_of(program: Program) -> Iterations | None:
     return None
 
 
-def _is_called(block: Block) -> bool:
+def is_called(block: Block) -> bool:
     """Return True for operations on matrices other than products, which machine code calls."""
     return block.shape is not None and block.code != MATMUL
 

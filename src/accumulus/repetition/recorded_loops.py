@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
+from accumulus.repetition.iterations import FEWEST_BLOCKS, FEWEST_WITH_CALLS, Repeated, is_called
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Copy, copied, outputs_at
-from accumulus.tape.moving import Moving
+from accumulus.tape.moving import Moving, replayed_blocks
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -33,6 +35,8 @@ FEWEST: Final = 16
 FEWEST_APART: Final = 8
 #: Least number of operations of all loops of a program: fewer are quicker as straight-line code.
 FEWEST_OPERATIONS: Final = 5_000
+#: Largest number of references of the values of all iterations: more take memory, fewer leave more loops to be called.
+MOST_REFERENCES: Final = 50_000_000
 #: Reference of results that are not written.
 UNWRITTEN: Final = np.iinfo(np.int64).min
 
@@ -41,13 +45,13 @@ class RecordedLoop:
     """A loop as a function of all values from outside that its iterations take, iteration after iteration.
 
     Args:
-        body: one iteration; its outputs are different operations.
+        body: one iteration, as operations on numbers or on arrays; its outputs are different operations.
         own: for each iteration and input of the body, the position of an earlier result of the loop (results of each
             iteration are consecutive), or -1 for a value from outside, (iterations, inputs).
         again: references of values that were recorded before the loop, with the positions of the same results.
     """
 
-    def __init__(self, body: Tape, own: Integers, again: Mapping[int, int]) -> None:
+    def __init__(self, body: Tape | Program, own: Integers, again: Mapping[int, int]) -> None:
         self.body, self.own, self.again = body, own, again
         self.count, self.size = len(own), len(body.outputs)
         self.name = f"a loop of {self.count:,} iterations"
@@ -79,31 +83,33 @@ class RecordedLoop:
             is_used: mask of the results that are used outside, (iterations, results).
             is_short: True to write operation by operation.
         """
-        results = np.full((self.count, self.size), UNWRITTEN)
-        chosen = self._computed(np.flatnonzero(is_used.any(axis=0)).tolist())
-        outputs = [self.body.outputs[slot] for slot in chosen]
+        if isinstance(self.body, Program):
+            return _with_arrays(self, self.body, made, outside, is_used)
+        results, body = np.full((self.count, self.size), UNWRITTEN), self.body
+        chosen = self._computed(body, np.flatnonzero(is_used.any(axis=0)).tolist())
+        outputs = [body.outputs[slot] for slot in chosen]
         if is_short or self.count < FEWEST:
-            taken, part = _part(self.body, outputs, ())
+            taken, part = _part(body, outputs, ())
             for k in range(self.count):
                 own = self.own[k, taken]
                 inputs = np.where(own < 0, outside[k, taken], results.reshape(-1)[own])
                 results[k, chosen] = copied(part, made, inputs.tolist())
             return results.reshape(-1)
-        parts = _Parts(self, made, outside, chosen, is_used)
+        parts = _Parts(self, body, made, outside, chosen, is_used)
         parts.write()
         for slot, output in zip(chosen, outputs, strict=True):
             if output in parts.values:
                 results[:, slot] = parts.values[output]
         for output, total in parts.totals.items():
-            results[-1, self.body.outputs.index(output)] = total
+            results[-1, body.outputs.index(output)] = total
         return results.reshape(-1)
 
-    def _computed(self, slots: list[int]) -> list[int]:
+    def _computed(self, body: Tape, slots: list[int]) -> list[int]:
         """Return the results of an iteration that some results need, in all iterations, in order."""
         chosen: set[int] = set()
         while chosen != {*chosen, *slots}:
             chosen |= {*slots}
-            taken, _ = _part(self.body, [self.body.outputs[slot] for slot in sorted(chosen)], ())
+            taken, _ = _part(body, [body.outputs[slot] for slot in sorted(chosen)], ())
             own = self.own[:, taken]
             slots = np.unique(own[own >= 0] % self.size).tolist()
         return sorted(chosen)
@@ -129,10 +135,10 @@ def _part(body: Tape, outputs: Sequence[int], known: Collection[int]) -> tuple[l
             waiting += body.arguments(reference)
     inputs = sorted(taken)
     part = Tape(len(inputs), signed_zeros=body.signed_zeros)
-    copy = Copy(body, part, {reference: k for k, reference in enumerate(inputs)})
+    writing = Copy(body, part, {reference: k for k, reference in enumerate(inputs)})
     for reference in sorted(needed):
-        copy.record(reference)
-    part.outputs = [copy[output] for output in outputs]
+        writing.record(reference)
+    part.outputs = [writing[output] for output in outputs]
     return inputs, part
 
 
@@ -141,6 +147,7 @@ class _Parts:
 
     Args:
         loop: the loop.
+        body: its body.
         made: program to write to.
         outside: references of the values from outside, in the places of ``loop.own``.
         chosen: positions of the results to write.
@@ -152,9 +159,15 @@ class _Parts:
     """
 
     def __init__(
-        self, loop: RecordedLoop, made: Program, outside: Integers, chosen: Sequence[int], is_used: NDArray[np.bool_]
+        self,
+        loop: RecordedLoop,
+        body: Tape,
+        made: Program,
+        outside: Integers,
+        chosen: Sequence[int],
+        is_used: NDArray[np.bool_],
     ) -> None:
-        self.loop, self.made, self.body, self.count = loop, made, loop.body, loop.count
+        self.loop, self.made, self.body, self.count = loop, made, body, loop.count
         self.own, self.outside, self.chosen, self.is_used = loop.own, outside, chosen, is_used
         self.taken, _ = _part(self.body, [self.body.outputs[slot] for slot in chosen], ())
         self.carried = [k for k in self.taken if (self.own[:, k] >= 0).any()]
@@ -290,6 +303,141 @@ class _Parts:
         self.values |= {k: earlier(k) for k in recurrent}
 
 
+def _with_arrays(
+    loop: RecordedLoop, body: Program, made: Program, outside: Integers, is_used: NDArray[np.bool_]
+) -> Integers:
+    """Write a loop over arrays as a call, or its iterations one after the other; see `RecordedLoop.write`."""
+    results, count, size = np.full((loop.count, loop.size), UNWRITTEN), loop.count, loop.size
+    chosen, taken = _computed_by_arrays(loop, body, is_used)
+    totals = _totals_of_arrays(loop, body, taken, is_used)
+    if totals is not None and count * len(body) <= MOST_REFERENCES:
+        ends = [int(body.outputs[slot]) for slot in chosen if slot not in totals]
+        values = _instances_of_arrays(body, made, [*ends, *(term for _, term in totals.values())], outside)
+        if values is not None:
+            results[:, [slot for slot in chosen if slot not in totals]] = values[:, : len(ends)]
+            for k, (slot, (begin, _)) in enumerate(totals.items(), len(ends)):
+                added = np.append(outside[0, begin], values[:, k])
+                results[-1, slot] = made.sums(added, [0, len(added)])[0]
+            return results.reshape(-1)
+    own, outside = loop.own[:, taken], outside[:, taken]
+    slots = own[-1] % size
+    before = np.arange(-1, count - 1)[:, np.newaxis] * size + slots
+    is_carried = (own >= 0).any(axis=0)
+    is_regular = ((own == np.where(before < 0, -1, before)) | ~is_carried).all()
+    fewest = FEWEST_WITH_CALLS if any(map(is_called, body.blocks)) else FEWEST_BLOCKS
+    if not is_regular or count * len(body.blocks) < fewest:
+        reduced = copy(body)
+        reduced.outputs = body.outputs[chosen]
+        inputs = np.full(body.inputs, made.constant(0.0))
+        for k in range(count):
+            inputs[taken] = np.where(own[k] < 0, outside[k], results.reshape(-1)[own[k]])
+            results[k, chosen] = replayed_blocks(reduced, made, inputs)
+        return results.reshape(-1)
+    varies = ~is_carried & (outside != outside[0]).any(axis=0)
+    parts = [np.flatnonzero(each) for each in (is_carried, varies, ~is_carried & ~varies)]
+    carry, varying, common = parts
+    every = np.flatnonzero(is_used[:-1].any(axis=0))
+    final = np.setdiff1d(np.flatnonzero(is_used[-1]), every)
+    whole = Program(len(taken))
+    inputs = np.full(body.inputs, whole.constant(0.0))
+    inputs[taken[np.concatenate(parts)]] = np.arange(len(taken))
+    reduced = copy(body)
+    reduced.outputs = body.outputs[np.concatenate([slots[carry], every, final])]
+    whole.outputs = replayed_blocks(reduced, whole, inputs)
+    sizes = len(carry), len(varying), len(common)
+    repeated = Repeated(whole, count, sizes, (len(every), len(final)))
+    arguments = [[made.constant(1.0)], outside[0, carry], outside[:, varying].reshape(-1), outside[0, common]]
+    produced = made.call(repeated, np.concatenate(arguments))
+    results[:, every] = produced[: count * len(every)].reshape(count, -1)
+    results[-1, final] = produced[count * len(every) :]
+    return results.reshape(-1)
+
+
+def _totals_of_arrays(
+    loop: RecordedLoop, body: Program, taken: Integers, is_used: NDArray[np.bool_]
+) -> dict[int, tuple[int, int]] | None:
+    """Return results that are sums over the iterations so far: result → input with the last sum, and the term.
+
+    None if iterations take other values of earlier ones.
+    """
+    uses: Counter[int] = Counter()
+    for block in body.blocks:
+        if block.body is None or block.count > 1:
+            uses.update(reference for each in block.operands for reference in references_in(each).tolist())
+        else:  # scalar operations, which take inputs and each other within the body
+            places = [int(references_in(each)[0]) for each in block.operands]
+            outputs = {output: block.start + k for k, output in enumerate(block.body.outputs)}
+            for k in range(block.body.inputs, len(block.body)):
+                taken_here = [a for a in block.body.arguments(k) if a >= 0]
+                uses.update(places[a] if a < block.body.inputs else outputs.get(a, -1) for a in taken_here)
+    totals, before = {}, np.arange(-1, loop.count - 1) * loop.size
+    for k in taken.tolist():
+        own = loop.own[:, k]
+        if (own < 0).all():
+            continue
+        slot = int(own[-1] % loop.size)
+        total = int(body.outputs[slot])
+        terms = [*body.arguments(total)]
+        is_sum = body.operation(total).name == "add" and terms.count(k) == 1 and uses[k] == 1 and not uses[total]
+        if not is_sum or is_used[:-1, slot].any() or (own != np.where(before < 0, -1, before + slot)).any():
+            return None
+        terms.remove(k)
+        totals[slot] = k, terms[0]
+    return totals
+
+
+def _instances_of_arrays(body: Program, made: Program, ends: Sequence[int], outside: Integers) -> Integers | None:
+    """Write the blocks of a program once for all iterations, and return the references of values, (iterations, values).
+
+    What is the same in all iterations is computed once. None for programs with recurrences or matrices.
+    """
+    reduced = copy(body)
+    reduced.outputs = np.array(ends, np.int64)
+    needed = [block for block, is_needed in zip(body.blocks, reduced.needed(), strict=True) if is_needed]
+    if any(block.shape is not None or (block.steps is not None and len(block.steps) > 2) for block in needed):
+        return None
+    count, constants = len(outside), made.constant_array(body.constants[::-1])
+    table = np.empty((count, len(body)), np.int64)
+    table[:, : body.inputs] = outside
+
+    def at(operands: Column) -> Integers:
+        references = references_in(operands)
+        return np.where(references < 0, constants[np.minimum(references, -1)], table[:, references])
+
+    for block in needed:
+        operands = [at(each) for each in block.operands]
+        if all((each == each[:1]).all() for each in operands):
+            operands = [each[:1] for each in operands]
+        columns, times = [column(np.ascontiguousarray(each).reshape(-1)) for each in operands], len(operands[0])
+        if block.body is not None:
+            produced = [references_in(each) for each in made.loop(block.body, columns, times * block.count)]
+            rows = np.concatenate([each.reshape(times, -1) for each in produced], axis=1)
+        elif block.offsets is not None:
+            shifts = np.arange(times)[:, np.newaxis] * block.offsets[-1]
+            offsets = np.append((shifts + block.offsets[:-1]).reshape(-1), times * block.offsets[-1])
+            rows = made.sums(references_in(columns[0]), offsets).reshape(times, -1)
+        else:
+            rows = made.apply_code(block.code, columns).references.reshape(times, -1)
+        table[:, block.start : block.start + block.size] = rows
+    return at(np.array(ends, np.int64))
+
+
+def _computed_by_arrays(loop: RecordedLoop, body: Program, is_used: NDArray[np.bool_]) -> tuple[Integers, Integers]:
+    """Return the results of an iteration that some results need, in all iterations, and the inputs that these take."""
+    reduced, chosen = copy(body), np.flatnonzero(is_used.any(axis=0))
+    while True:
+        reduced.outputs = body.outputs[chosen]
+        needed = [block for block, is_needed in zip(body.blocks, reduced.needed(), strict=True) if is_needed]
+        columns = [np.empty(0, np.int64), *(references_in(each) for block in needed for each in block.operands)]
+        taken = np.unique(np.concatenate(columns))
+        taken = taken[(taken >= 0) & (taken < body.inputs)]
+        own = loop.own[:, taken]
+        more = np.union1d(chosen, own[own >= 0] % loop.size)
+        if len(more) == len(chosen):
+            return chosen, taken
+        chosen = more
+
+
 def _used(program: Program) -> NDArray[np.bool_]:
     """Return the mask of the values that outputs need, where loops compute again what was recorded before them."""
     is_used = np.zeros(len(program), bool)
@@ -317,7 +465,8 @@ def with_recurrences(program: Program) -> Program:
     is_used = _used(program)
     made = Program(program.inputs, signed_zeros=program.signed_zeros)
     moving = Moving(program, made, np.arange(program.inputs))
-    operations = sum(each.operations for each in program.calls if isinstance(each, RecordedLoop))
+    loops = [each for each in program.calls if isinstance(each, RecordedLoop)]
+    operations = sum(each.operations for each in loops)
     for block, lines in zip(program.blocks, program.lines, strict=True):
         used = is_used[block.start : block.start + block.size]
         loop = block.opaque

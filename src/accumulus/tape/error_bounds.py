@@ -20,7 +20,7 @@ from accumulus.tape.blocks import Opaque
 from accumulus.tape.columns import in_shapes
 from accumulus.tape.factorisations import Factorisation
 from accumulus.tape.interpreter import NUMBERS, Domain, outputs_at, run
-from accumulus.tape.moving import narrowed
+from accumulus.tape.moving import expanded, narrowed
 from accumulus.tape.operations import BY_NAME, Operation
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
@@ -369,6 +369,8 @@ class Agreement:
 
 def _bounds_of(tape: Tape | Program, columns: list[NDArray[np.float64]], requested: NDArray[np.bool_]) -> Any:
     """Return bounds of all outputs; for programs over long arrays, only of requested ones, and 0 for the others."""
+    if isinstance(tape, Program):
+        tape = expanded(tape)  # the rounding of loops adds up
     if not isinstance(tape, Program) or tape.scalars is not None or len(tape) <= PART:
         return evaluate_with_bounds(tape, columns)[1]
     restricted = copy(tape)

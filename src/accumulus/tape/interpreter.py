@@ -494,6 +494,8 @@ class _Numbers(Domain):
         """Call an opaque function, one point after the other."""
         if numbers.ndim == 1:
             return opaque(numbers)
+        if (at_points := getattr(opaque, "at_points", None)) is not None:
+            return at_points(numbers)
         results = [opaque(point) for point in numbers.reshape(len(numbers), -1).T]
         return np.array(results).reshape(-1, shape[2]).T.reshape(shape[2], *numbers.shape[1:])
 
@@ -591,7 +593,8 @@ def outputs_at(tape: Tape | Program, inputs: NDArray[np.float64]) -> NDArray[np.
     if tape.scalars is not None:
         for row, value in zip(values, evaluate(tape.scalars, list(np.ascontiguousarray(inputs.T))), strict=True):
             row[:] = value
-    elif any(block.steps is not None for block in tape.blocks):  # step by step, for all points at once
+    elif any(block.steps is not None or getattr(block.opaque, "at_points", None) for block in tape.blocks):
+        # step by step, for all points at once
         values[:] = evaluate(tape, inputs.T)
     else:
         for k, point in enumerate(inputs):

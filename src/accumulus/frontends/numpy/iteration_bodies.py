@@ -8,7 +8,10 @@ numbers that differ between the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
 from enum import Enum, auto
+from functools import partial
 from math import copysign, isnan
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, NamedTuple
@@ -16,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from accumulus.frontends.active import ACTIVE, recording_on
-from accumulus.frontends.inner import InnerTape
+from accumulus.frontends.inner import InnerTape, LongBodyError
 from accumulus.frontends.location import user_line
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.complex_numbers import ComplexArray, ComplexScalar, make_complex
@@ -24,14 +27,21 @@ from accumulus.frontends.numpy.operands import Operand
 from accumulus.frontends.numpy.scalars import TracedBoolean, TracedScalar
 from accumulus.tape.columns import Range
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import LONG, Program
+from accumulus.tape.program import LONG, Lines, Program
+from accumulus.tape.tape import Tape
 
 #: Largest number of operations of an iteration, and of one that has a loop of its own: longer bodies take longer to
 #: prepare than operations on arrays, or than loops that are found in what is written out.
 MOST_IN_BODY: Final = 1_000
 MOST_AROUND_LOOPS: Final = 400
-#: Largest number of entries of an array of numbers that iterations take: longer ones take time to compare.
+#: Largest number of blocks of an iteration over arrays: more are written out, fewer leave more to be written out.
+MOST_BLOCKS: Final = 2_000
+#: Least number of operations for each of these blocks: fewer are loops over numbers, which have too many blocks.
+FEWEST_ENTRIES: Final = 4
+#: Largest number of entries of an array that iterations take, and of all arrays of one: more take time to compare.
 MOST_NUMBERS: Final = 1_000
+MOST_ENTRIES: Final = 5_000
+MOST_IN_ALL: Final = 50_000
 
 #: Types of numbers, of other constants, of traced values, and of single operands.
 NUMBERS: Final = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
@@ -50,10 +60,14 @@ class UnfitError(Exception):
     """Signal that iterations are recorded one by one."""
 
 
+class _LongError(Exception):
+    """Signal that a body has too many operations on numbers."""
+
+
 # Arguments and results as leaves --------------------------------------------------------------------------------------
 
 
-def flatten(tape: Program, value: Any, form: list[Any], leaves: list[Any]) -> None:
+def append_leaves(tape: Program, value: Any, form: list[Any], leaves: list[Any]) -> None:
     """Append the form of a value, and its leaves: references, numbers as floats, and arrays of either.
 
     Raises:
@@ -65,7 +79,7 @@ def flatten(tape: Program, value: Any, form: list[Any], leaves: list[Any]) -> No
             raise UnfitError
         if kind is not TracedArray:
             form.append(kind)
-        elif value.references.size < LONG:
+        elif value.references.size <= MOST_ENTRIES:
             form.append((kind, value.boolean, value.references.shape))
         else:
             raise UnfitError
@@ -81,7 +95,7 @@ def flatten(tape: Program, value: Any, form: list[Any], leaves: list[Any]) -> No
     elif (parts := _parts(value)) is not None:
         form.append((kind, *value) if kind is dict else (kind, len(parts)))
         for part in parts:
-            flatten(tape, part, form, leaves)
+            append_leaves(tape, part, form, leaves)
     elif isinstance(value, _FIXED) or (kind is FunctionType and value.__module__.startswith("numpy")):
         form.append((kind, id(value)))  # the event keeps it alive
     else:
@@ -128,7 +142,7 @@ def is_number(leaf: Any) -> bool:
     return type(leaf) is float or (type(leaf) is np.ndarray and leaf.dtype == np.float64)
 
 
-def are_equal(one: Any, other: Any) -> bool:
+def are_same_numbers(one: Any, other: Any) -> bool:
     """Return True for the same numbers, where NaN equals NaN and zeros of either sign differ."""
     if type(one) is float:
         is_same = one == other and (one != 0.0 or copysign(1.0, one) == copysign(1.0, other))
@@ -136,7 +150,7 @@ def are_equal(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other, equal_nan=True) and (np.signbit(one) == np.signbit(other)).all())
 
 
-def entries_of(leaf: Any) -> list[Any]:
+def listed_entries(leaf: Any) -> list[Any]:
     """Return the references or numbers of a leaf, in C order; none for None."""
     return [] if leaf is None else np.ravel(leaf).tolist()
 
@@ -151,11 +165,12 @@ def is_silent(result: Any, leaves: Sequence[Any]) -> bool:
 
     It is no traced value, or a view of an argument, which has to see changes of the argument.
     """
-    if type(result) not in _TRACED or type(result) is ComplexArray:
+    if type(result) not in _TRACED:
         return True
-    if type(result) is not TracedArray:
-        return False
-    return any(type(leaf) is np.ndarray and np.may_share_memory(leaf, result.references) for leaf in leaves)
+    arrays = [result.real, result.imag] if type(result) is ComplexArray else [result]
+    references = [each.references for each in arrays if type(each) is TracedArray]
+    taken = [leaf for leaf in leaves if type(leaf) is np.ndarray]
+    return any(np.may_share_memory(one, other) for one in references for other in taken)
 
 
 def _operands(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -165,7 +180,7 @@ def _operands(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return arguments
 
 
-class Event:
+class RecordedCall:
     """A call that was recorded: what recorded it, its arguments and results, and their leaves at the time of the call.
 
     Args:
@@ -188,7 +203,7 @@ class Event:
         self.result, self.line = result, user_line()
         self.result_form: list[Any] = []
         self.result_leaves: list[Any] = []
-        flatten(tape, result, self.result_form, self.result_leaves)
+        append_leaves(tape, result, self.result_form, self.result_leaves)
         self.result_leaves = [*map(kept, self.result_leaves)]
         #: Types of the operands if all are single numbers, as for most calls; else None.
         kinds = tuple(map(type, _operands(arguments)))
@@ -200,7 +215,7 @@ class Event:
         if self.kinds is None:
             form: list[Any] = []
             try:
-                flatten(tape, arguments, form, leaves)
+                append_leaves(tape, arguments, form, leaves)
             except UnfitError:
                 return None
             return leaves if form == self.form else None
@@ -219,12 +234,24 @@ class Event:
                 leaves.append(float(value))
         return leaves
 
-    def is_like(self, other: Event) -> bool:
+    def positions_of(self, number: float) -> list[int]:
+        """Return the positions of leaves that are this number and come from arrays, by their type."""
+        kinds: list[type] = []
+
+        def note(like: Any, leaf: Any) -> Any:
+            kinds.append(type(like))
+            return leaf
+
+        rebuilt(self.arguments, iter(self.leaves), note)
+        pairs = enumerate(zip(kinds, self.leaves, strict=True))
+        return [k for k, (kind, leaf) in pairs if kind is np.float64 and are_same_numbers(leaf, number)]
+
+    def is_like(self, other: RecordedCall) -> bool:
         """Return True if both are the same call but for the values."""
         return self.record == other.record and self.form == other.form and self.result_form == other.result_form
 
 
-class Place(NamedTuple):
+class ResultPlace(NamedTuple):
     """Place of a value among the results of an iteration, all by position."""
 
     event: int
@@ -245,7 +272,7 @@ class Iteration:
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.events: list[Event] = []
+        self.events: list[RecordedCall] = []
         self.is_fit = True
 
     def is_like(self, other: Iteration) -> bool:
@@ -254,14 +281,14 @@ class Iteration:
             return False
         return all(one.is_like(another) for one, another in zip(self.events, other.events, strict=True))
 
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, ResultPlace]:
         """Return the last place of each reference among the results."""
         places = {}
         for event, each in enumerate(self.events):
             for leaf, references in enumerate(each.result_leaves):
                 if not is_number(references):
-                    for entry, reference in enumerate(entries_of(references)):
-                        places[reference] = Place(event, leaf, entry)
+                    for entry, reference in enumerate(listed_entries(references)):
+                        places[reference] = ResultPlace(event, leaf, entry)
         return places
 
 
@@ -278,7 +305,7 @@ def decision(tape: Any, refuted: Any) -> TracedBoolean:
 # Iterations as a body -------------------------------------------------------------------------------------------------
 
 
-class Facts:
+class LoopFacts:
     """What is known of a loop.
 
     Attributes:
@@ -295,7 +322,7 @@ class Facts:
         self.recordings, self.has_loops = 0, False
 
 
-class Kind(Enum):
+class InputKind(Enum):
     """Kinds of inputs of a body."""
 
     NUMBER = auto()  # numbers that vary
@@ -304,7 +331,7 @@ class Kind(Enum):
     COMMON = auto()  # a value from outside that is always the same
 
 
-class Input(NamedTuple):
+class BodyInput(NamedTuple):
     """An input of a body.
 
     Attributes:
@@ -314,8 +341,8 @@ class Input(NamedTuple):
         slot: position of a carried value among the values that an iteration computes.
     """
 
-    kind: Kind
-    place: Place | None = None
+    kind: InputKind
+    place: ResultPlace | None = None
     reference: int = 0
     slot: int = 0
 
@@ -333,7 +360,7 @@ class _Taken(NamedTuple):
 
 
 #: Where an entry of an operand comes from; places are of the same iteration.
-_Source = _Constant | Place | _Taken
+_Source = _Constant | ResultPlace | _Taken
 
 
 class Expected:
@@ -357,7 +384,7 @@ class Expected:
         return self.start + k * self.step if k else self.first
 
 
-class Body:
+class IterationBody:
     """One iteration as a body.
 
     Args:
@@ -382,29 +409,29 @@ class Body:
         UnfitError: if iterations differ in another way than in numbers and values.
     """
 
-    def __init__(self, program: Program, before: Iteration, last: Iteration, facts: Facts) -> None:
+    def __init__(self, program: Program, before: Iteration, last: Iteration, facts: LoopFacts) -> None:
         self._program, self._last, self.events = program, last, last.events
         self._places_before, self._places = before.places(), last.places()
         self._most = MOST_AROUND_LOOPS if facts.has_loops else MOST_IN_BODY
-        self._positions: dict[Input, int] = {}
-        self.inputs: list[Input] = []
+        self._positions: dict[BodyInput, int] = {}
+        self.inputs: list[BodyInput] = []
         sources = self._sources(before, facts.known)
-        self.tape = InnerTape(len(self.inputs), program)
-        recorded = self._recorded(sources)
+        self.tape, recorded = self._on_some_tape(sources)
         self.slots: dict[int, int] = {}
-        self._slot_places: list[Place] = []
+        self._slot_places: list[ResultPlace] = []
         for event, leaves in enumerate(recorded):
             for leaf, references in enumerate(leaves):
-                for entry, reference in enumerate(entries_of(references)):
+                for entry, reference in enumerate(listed_entries(references)):
                     if reference >= self.tape.inputs and reference not in self.slots:
                         self.slots[reference] = len(self.slots)
-                        self._slot_places.append(Place(event, leaf, entry))
+                        self._slot_places.append(ResultPlace(event, leaf, entry))
         self.size, self.operations = len(self.slots), list(self.slots)
-        self._occurrences: list[list[Place]] = [[] for _ in self.inputs]
-        self._own: list[tuple[Place, Place]] = []
+        self._occurrences: list[list[ResultPlace]] = [[] for _ in self.inputs]
+        self._own: list[tuple[ResultPlace, ResultPlace]] = []
         self._note_places(sources)
-        self.recorded = [each for each in (before, last) if self._is_alike(each)]
-        self.recorded = self.recorded if last in self.recorded else []
+        self.recorded = [last] if self._is_alike(last) else []
+        if self.recorded and self._is_alike(before) and self._hands_on(before):
+            self.recorded.insert(0, before)
         self.base = len(program) + len(self.recorded) * self.size
         self.inputs = [self._resolved(each, recorded) for each in self.inputs]
         self.results = [[self._in_advance(leaf) for leaf in leaves] for leaves in recorded]
@@ -418,7 +445,7 @@ class Body:
     def _sources(self, before: Iteration, known: dict[Leaf, Any]) -> list[list[list[_Source]]]:
         """Return the source of each entry of each leaf of each event."""
         sources = []
-        own: dict[int, Place] = {}
+        own: dict[int, ResultPlace] = {}
         for k, (one, other) in enumerate(zip(before.events, self.events, strict=True)):
             pairs = zip(one.leaves, other.leaves, strict=True)
             varies = other.record is decision or None
@@ -430,36 +457,45 @@ class Body:
                     if not self._is_same_constant(first, second):
                         raise UnfitError
                 else:
-                    own |= {each: Place(k, leaf, entry) for entry, each in enumerate(entries_of(second))}
+                    own |= {each: ResultPlace(k, leaf, entry) for entry, each in enumerate(listed_entries(second))}
         return sources
 
-    def _of_leaf(self, one: Any, other: Any, own: dict[int, Place], known: Any) -> list[_Source]:
+    def _of_leaf(self, one: Any, other: Any, own: dict[int, ResultPlace], known: Any) -> list[_Source]:
         """Return the sources of the entries of a leaf, from the two iterations and what is known."""
         if is_number(one) != is_number(other):
             raise UnfitError
-        pairs = [*zip(entries_of(one), entries_of(other), strict=True)]
+        pairs = [*zip(listed_entries(one), listed_entries(other), strict=True)]
         if is_number(one):
             return [
-                _Constant(b) if not known and are_equal(a, b) else self._input(Input(Kind.NUMBER)) for a, b in pairs
+                _Constant(b) if not known and are_same_numbers(a, b) else self._input(BodyInput(InputKind.NUMBER))
+                for a, b in pairs
             ]
         listed = known if isinstance(known, list) and len(known) == len(pairs) else [None] * len(pairs)
         return [
-            self._of_reference(*pair, own) if each is None else each if isinstance(each, Place) else self._input(each)
+            self._of_reference(*pair, own)
+            if each is None
+            else each
+            if isinstance(each, ResultPlace)
+            else self._input(each)
             for pair, each in zip(pairs, listed, strict=True)
         ]
 
-    def _of_reference(self, one: int, other: int, own: dict[int, Place]) -> _Source:
+    def _of_reference(self, one: int, other: int, own: dict[int, ResultPlace]) -> _Source:
         if other >= self._program.inputs and other in own:
             return own[other]
         if one == other:
-            return _Constant(self._program.value_of(one)) if one < 0 else self._input(Input(Kind.COMMON, None, one))
+            return (
+                _Constant(self._program.value_of(one))
+                if one < 0
+                else self._input(BodyInput(InputKind.COMMON, None, one))
+            )
         if other >= self._program.inputs and other in self._places_before:
-            return self._input(Input(Kind.CARRIED, self._places_before[other]))
-        return self._input(Input(Kind.REFERENCE))
+            return self._input(BodyInput(InputKind.CARRIED, self._places_before[other]))
+        return self._input(BodyInput(InputKind.REFERENCE))
 
-    def _input(self, made: Input) -> _Taken:
+    def _input(self, made: BodyInput) -> _Taken:
         """Return an operand that is an input; those that vary are inputs of their own, in the order of the events."""
-        if made.kind in (Kind.NUMBER, Kind.REFERENCE):
+        if made.kind in (InputKind.NUMBER, InputKind.REFERENCE):
             self.inputs.append(made)
             return _Taken(len(self.inputs) - 1)
         position = self._positions.setdefault(made, len(self.inputs))
@@ -470,7 +506,7 @@ class Body:
     def _is_same_constant(self, one: Any, other: Any) -> bool:
         """Return True for equal constants; zeros of either sign differ if the program keeps signs."""
         is_signed = self._program.signed_zeros
-        return are_equal(one, other) if is_signed else bool(np.array_equal(one, other, equal_nan=True))
+        return are_same_numbers(one, other) if is_signed else bool(np.array_equal(one, other, equal_nan=True))
 
     def _note_places(self, sources: list[list[list[_Source]]]) -> None:
         """Note all operands that are inputs, and those that are earlier results of the same iteration."""
@@ -478,14 +514,14 @@ class Body:
             for leaf, entries in enumerate(leaves):
                 for entry, source in enumerate(entries):
                     if isinstance(source, _Taken):
-                        self._occurrences[source.position].append(Place(event, leaf, entry))
-                    elif isinstance(source, Place):
-                        self._own.append((Place(event, leaf, entry), source))
+                        self._occurrences[source.position].append(ResultPlace(event, leaf, entry))
+                    elif isinstance(source, ResultPlace):
+                        self._own.append((ResultPlace(event, leaf, entry), source))
 
     def _is_alike(self, iteration: Iteration) -> bool:
         """Return True if each input of an iteration has one value, and operands are the results that they should be."""
-        arguments = [[*map(entries_of, event.leaves)] for event in iteration.events]
-        results = [[*map(entries_of, event.result_leaves)] for event in iteration.events]
+        arguments = [[*map(listed_entries, event.leaves)] for event in iteration.events]
+        results = [[*map(listed_entries, event.result_leaves)] for event in iteration.events]
         for places in self._occurrences:
             if len({arguments[event][leaf][entry] for event, leaf, entry in places}) > 1:
                 return False
@@ -493,11 +529,20 @@ class Body:
             arguments[a][b][c] == results[source.event][source.leaf][source.entry] for (a, b, c), source in self._own
         )
 
+    def _hands_on(self, before: Iteration) -> bool:
+        """Return True if the last iteration takes the values of the one before that all others take."""
+        for taken, reference in zip(self.inputs, self.row_of(self._last), strict=True):
+            if taken.place is not None:
+                event, leaf, entry = taken.place
+                if listed_entries(before.events[event].result_leaves[leaf])[entry] != reference:
+                    return False
+        return True
+
     def row_of(self, iteration: Iteration) -> list[int]:
         """Return the references of the inputs of an iteration that was recorded."""
         row: list[int] = []
         for (event, leaf, entry), *_ in self._occurrences:
-            value = entries_of(iteration.events[event].leaves[leaf])[entry]
+            value = listed_entries(iteration.events[event].leaves[leaf])[entry]
             row.append(self._program.constant(value) if isinstance(value, float) else value)
         return row
 
@@ -505,32 +550,61 @@ class Body:
         """Return the slots of the values that an iteration has recorded, by their references."""
         found: dict[int, int] = {}
         for slot, (event, leaf, entry) in enumerate(self._slot_places):
-            reference = entries_of(iteration.events[event].result_leaves[leaf])[entry]
+            reference = listed_entries(iteration.events[event].result_leaves[leaf])[entry]
             if reference >= iteration.start:
                 found.setdefault(reference, slot)
         return found
 
-    def source_at(self, reference: int, k: int) -> Place | Input:
+    def source_at(self, reference: int, k: int) -> ResultPlace | BodyInput:
         """Return the source of a reference that iteration `k` takes: a place in the same iteration, or an input."""
         if reference < self.base:
             place = None if k or reference < self._program.inputs else self._places.get(reference)
-            return Input(Kind.REFERENCE) if place is None else Input(Kind.CARRIED, place)
+            return BodyInput(InputKind.REFERENCE) if place is None else BodyInput(InputKind.CARRIED, place)
         turn, slot = divmod(reference - self.base, self.size)
         if turn == k:
             return self._slot_places[slot]
-        return Input(Kind.CARRIED, self._slot_places[slot]) if turn == k - 1 else Input(Kind.REFERENCE)
+        return (
+            BodyInput(InputKind.CARRIED, self._slot_places[slot]) if turn == k - 1 else BodyInput(InputKind.REFERENCE)
+        )
 
     # Recording --------------------------------------------------------------------------------------------------------
 
-    def _recorded(self, sources: list[list[list[_Source]]]) -> list[list[Any]]:
-        """Record the events on the tape; return the references of the leaves of their results, None for numbers."""
+    def _on_some_tape(self, sources: list[list[list[_Source]]]) -> tuple[Any, list[list[Any]]]:
+        """Return a tape with the events, and the references of the leaves of their results, None for numbers.
+
+        It is one of operations on numbers; if these are too many, or on long arrays, one of operations on arrays.
+        """
+        leaves = [leaf for event in self.events for leaf in (*event.leaves, *event.result_leaves)]
+        if sum(np.size(leaf) for leaf in leaves) > MOST_IN_ALL:
+            raise UnfitError
+        if max((np.size(leaf) for leaf in leaves if not is_number(leaf)), default=0) < LONG:
+            inner = InnerTape(len(self.inputs), self._program)
+            with suppress(LongBodyError, _LongError):
+                return inner, self._recorded(inner, sources)
+        arrays: Any = Program(len(self.inputs), signed_zeros=self._program.signed_zeros)
+        recorded = self._recorded(arrays, sources)
+        blocks = len(arrays.blocks)
+        if blocks > MOST_BLOCKS or arrays.operations < FEWEST_ENTRIES * blocks:
+            raise UnfitError
+        return arrays, recorded
+
+    def finished(self) -> Any:
+        """Return the tape with all values that are results of events as outputs."""
+        tape: Any = self.tape.copy() if isinstance(self.tape, InnerTape) else copy(self.tape)
+        if isinstance(self.tape, InnerTape):
+            tape.__class__ = Tape  # of no recording
+        tape.outputs = self.operations if isinstance(self.tape, InnerTape) else np.array(self.operations, np.int64)
+        return tape
+
+    def _recorded(self, tape: Any, sources: list[list[list[_Source]]]) -> list[list[Any]]:
+        """Record the events on a tape; return the references of the leaves of their results, None for numbers."""
         results: list[list[Any]] = []
-        tape, truths = self.tape, dict[int, int]()
+        truths = dict[int, int]()
 
         def at(source: _Source, boolean: bool) -> int:
             if isinstance(source, _Constant):
                 return int(tape.constant(source.value))
-            if isinstance(source, Place):
+            if isinstance(source, ResultPlace):
                 return int(np.ravel(results[source.event][source.leaf])[source.entry])
             if boolean and source.position not in truths:  # a body takes truth values as numbers
                 truths[source.position] = tape.apply("not_equal", source.position, tape.constant(0.0))
@@ -548,12 +622,16 @@ class Body:
 
         with recording_on(tape, ACTIVE.position, in_body=True):
             for event, entries in zip(self.events, sources, strict=True):
+                if isinstance(tape, Program):
+                    tape.locate = partial(_line_of, event)
                 arguments = rebuilt(event.arguments, zip(event.leaves, entries, strict=True), make)
                 result = event.record(tape, *arguments)
                 form: list[Any] = []
                 leaves: list[Any] = []
-                flatten(tape, result, form, leaves)  # type: ignore[arg-type]  # values of the body
-                if form != event.result_form or tape.operations > self._most or ACTIVE.refusal is not None:
+                append_leaves(tape, result, form, leaves)
+                if isinstance(tape, InnerTape) and tape.operations > self._most:
+                    raise _LongError
+                if form != event.result_form or ACTIVE.refusal is not None:
                     raise UnfitError
                 for leaf, before in zip(leaves, event.result_leaves, strict=True):
                     if is_number(leaf) and not self._is_same_constant(leaf, before):
@@ -565,7 +643,7 @@ class Body:
 
     # References in advance --------------------------------------------------------------------------------------------
 
-    def _resolved(self, made: Input, recorded: list[list[Any]]) -> Input:
+    def _resolved(self, made: BodyInput, recorded: list[list[Any]]) -> BodyInput:
         """Return an input with the slot of a carried value, and its reference in the last iteration.
 
         Raises:
@@ -574,10 +652,10 @@ class Body:
         if made.place is None:
             return made
         event, leaf, entry = made.place
-        slot = self.slots.get(entries_of(recorded[event][leaf])[entry])
+        slot = self.slots.get(listed_entries(recorded[event][leaf])[entry])
         if slot is None:
             raise UnfitError
-        return made._replace(slot=slot, reference=entries_of(self.events[event].result_leaves[leaf])[entry])
+        return made._replace(slot=slot, reference=listed_entries(self.events[event].result_leaves[leaf])[entry])
 
     def _advance(self, reference: int) -> tuple[int, int, int]:
         """Return what a value of the body is: `first`, `start` and `step` of `Expected`.
@@ -592,9 +670,9 @@ class Body:
             start = self.base + self.slots[reference]
             return start, start, self.size
         taken = self.inputs[reference]
-        if taken.kind is Kind.COMMON:
+        if taken.kind is InputKind.COMMON:
             return taken.reference, taken.reference, 0
-        if taken.kind is Kind.CARRIED:
+        if taken.kind is InputKind.CARRIED:
             return taken.reference, self.base - self.size + taken.slot, self.size
         raise UnfitError
 
@@ -602,7 +680,7 @@ class Body:
         """Return what the references of a result are."""
         if leaf is None:
             return None
-        return _table([(*self._advance(each), False) for each in entries_of(leaf)], leaf)
+        return _table([(*self._advance(each), False) for each in listed_entries(leaf)], leaf)
 
     def _expected(self, leaf: Any, sources: list[_Source]) -> Expected:
         """Return what an operand is."""
@@ -610,20 +688,24 @@ class Body:
             varies = np.array([not isinstance(each, _Constant) for each in sources]).reshape(np.shape(leaf))
             return Expected(leaf, leaf, 0, varies)
         rows: list[tuple[int, int, int, bool]] = []
-        for source, reference in zip(sources, entries_of(leaf), strict=True):
+        for source, reference in zip(sources, listed_entries(leaf), strict=True):
             if isinstance(source, _Constant):
                 rows.append((reference, reference, 0, False))
-            elif isinstance(source, Place):
+            elif isinstance(source, ResultPlace):
                 made = self.results[source.event][source.leaf]
                 assert made is not None
                 parts = (np.ravel(each)[source.entry] for each in (made.first, made.start, made.step))
                 first, start, step = map(int, parts)
                 rows.append((first, start, step, False))
-            elif self.inputs[source.position].kind is Kind.REFERENCE:
+            elif self.inputs[source.position].kind is InputKind.REFERENCE:
                 rows.append((0, 0, 0, True))
             else:
                 rows.append((*self._advance(source.position), False))
         return _table(rows, leaf)
+
+
+def _line_of(event: RecordedCall) -> Lines:
+    return event.line
 
 
 def _table(rows: list[tuple[int, int, int, bool]], leaf: Any) -> Expected:

@@ -28,21 +28,21 @@ from accumulus.frontends.inner import LongBodyError
 from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.iteration_bodies import (
     NUMBERS,
-    Body,
-    Event,
     Expected,
-    Facts,
+    InputKind,
     Iteration,
-    Kind,
+    IterationBody,
+    LoopFacts,
+    RecordedCall,
     Site,
     UnfitError,
-    are_equal,
+    append_leaves,
+    are_same_numbers,
     decision,
-    entries_of,
-    flatten,
     is_number,
     is_silent,
     kept,
+    listed_entries,
     rebuilt,
 )
 from accumulus.frontends.numpy.journal import STATE
@@ -50,7 +50,6 @@ from accumulus.frontends.numpy.merging import Merge, mergeable
 from accumulus.frontends.numpy.scalars import TracedBoolean, TracedScalar
 from accumulus.repetition.recorded_loops import RecordedLoop
 from accumulus.tape.program import Program
-from accumulus.tape.tape import Tape
 
 #: Least number of iterations, and of operations in all of them, from which on a loop is recorded as one. Fewer leave
 #: recurrences that take longer than straight-line code, more write out long loops.
@@ -80,7 +79,7 @@ class PythonLoop:
         facts: what is known of it from an earlier recording, or another run.
     """
 
-    def __init__(self, program: Program, length: int | None, facts: Facts) -> None:
+    def __init__(self, program: Program, length: int | None, facts: LoopFacts) -> None:
         self.program, self.length, self.facts = program, length, facts
         self._around = ACTIVE.loop
         self._turns = self._endings = 0
@@ -95,7 +94,7 @@ class PythonLoop:
         self._is_inside = False  # of an event
         # while iterations are expected: the body, the number of complete iterations, the position of the next event,
         # and numbers and references that vary, a row for each iteration
-        self._body: Body | None = None
+        self._body: IterationBody | None = None
         self._count = self._position = 0
         self._numbers: list[list[float]] = []
         self._references: list[list[int]] = []
@@ -138,7 +137,7 @@ class PythonLoop:
             return False
         refusal, ACTIVE.loop = ACTIVE.refusal, None
         try:
-            self._body = Body(self.program, self._complete[0], self._complete[1], self.facts)
+            self._body = IterationBody(self.program, self._complete[0], self._complete[1], self.facts)
         except (LongBodyError, Exception):  # recorders raise what they like where numbers have become values
             self._endings = MOST_ENDINGS
             ACTIVE.loop = self._around
@@ -211,7 +210,7 @@ class PythonLoop:
         leaves: list[Any] = []
         iteration.is_fit = len(tape) == self._end
         try:
-            flatten(tape, arguments, form, leaves)
+            append_leaves(tape, arguments, form, leaves)
         except UnfitError:
             form.clear()
         before = [*map(kept, leaves)]
@@ -225,12 +224,12 @@ class PythonLoop:
             try:
                 if not form:
                     raise UnfitError
-                iteration.events.append(Event(record, arguments, form, before, tape, result))
+                iteration.events.append(RecordedCall(record, arguments, form, before, tape, result))
             except UnfitError:
                 iteration.is_fit = False
         return result
 
-    def _expected(self, body: Body, record: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def _expected(self, body: IterationBody, record: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Return the result of an event that was expected; None for any other call."""
         position, k = self._position, self._count
         tape: Any = self.program
@@ -282,14 +281,14 @@ class PythonLoop:
             return self._is_earlier(leaf)
         if kind is float:
             if not expected.has_varying:
-                return are_equal(leaf, expected.first)
+                return are_same_numbers(leaf, expected.first)
             numbers.append(leaf)
             return True
         fixed = ~expected.varies if expected.has_varying else ...
         if is_number(leaf):
             if expected.has_varying:
                 numbers += leaf[expected.varies].tolist()
-            return are_equal(leaf[fixed], expected.first[fixed])
+            return are_same_numbers(leaf[fixed], expected.first[fixed])
         wanted = expected.at(self._count)
         if expected.has_varying:
             taken = leaf[expected.varies]
@@ -318,15 +317,19 @@ class PythonLoop:
         assert body is not None
         known: Any = True
         if not is_number(leaf):
-            references = entries_of(leaf)
+            references = listed_entries(leaf)
             listed = self.facts.known.get(at) or [None] * len(references)
-            wanted = entries_of(body.expected[self._position][place].at(self._count))
+            wanted = listed_entries(body.expected[self._position][place].at(self._count))
             known = [
                 before if one == other else body.source_at(one, self._count)
                 for before, one, other in zip(listed, references, wanted, strict=True)
             ]
         if self.facts.known.get(at) != known and len(self.facts.known) < MOST_KNOWN:
             self.facts.known[at] = known
+            if type(leaf) is float:  # what was the same number until now is likely to vary with it
+                number = body.expected[self._position][place].first
+                for k, event in enumerate(body.events):
+                    self.facts.known |= {(k, other): True for other in event.positions_of(number)}
             self._begin_anew()
 
     # The end of the loop ----------------------------------------------------------------------------------------------
@@ -346,18 +349,12 @@ class PythonLoop:
             self._write(body, count, 1)
         self._start = len(self.program)
 
-    def _write(self, body: Body, first: int, count: int) -> None:
+    def _write(self, body: IterationBody, first: int, count: int) -> None:
         """Write some iterations as a call; values that the last one has not reached are not used."""
         program = self.program
-        outside = np.concatenate(
-            [
-                np.array([*map(body.row_of, body.recorded)], np.int64).reshape(-1, len(body.inputs))[
-                    first and len(body.recorded) :
-                ],
-                self._table(body, first, count),
-            ]
-        )
         before = 0 if first else len(body.recorded)
+        rows = np.array([*map(body.row_of, body.recorded[:before])], np.int64).reshape(before, len(body.inputs))
+        outside = np.concatenate([rows, self._table(body, first, count)])
         start = body.base + (first - before) * body.size
         # values of the iterations that were recorded are computed again
         again: dict[int, int] = {}
@@ -365,42 +362,38 @@ class PythonLoop:
             again |= {reference: k * body.size + slot for reference, slot in body.computed_by(iteration).items()}
         own = np.where(outside >= start, outside - start, -1)
         for place, each in enumerate(body.inputs):
-            if each.kind is Kind.CARRIED and before:
+            if each.kind is InputKind.CARRIED and before:
                 turns = np.arange(1, len(outside))
                 own[1:, place] = (turns - 1) * body.size + each.slot
-            elif each.kind is Kind.REFERENCE:
-                own[:, place] = [
-                    again.get(r, k) for r, k in zip(outside[:, place].tolist(), own[:, place].tolist(), strict=True)
-                ]
-        tape = body.tape.copy()
-        tape.__class__ = Tape  # of no recording
-        tape.outputs = [*body.operations]
+            elif each.kind is InputKind.REFERENCE:
+                taken = zip(outside[:, place].tolist(), own[:, place].tolist(), strict=True)
+                own[:, place] = [again.get(reference, position) for reference, position in taken]
         condition, is_long = program.constant(1.0), program.is_long
         with program.located(frozenset().union(*(event.line for event in body.events))):
-            loop = RecordedLoop(tape, own, again)
+            loop = RecordedLoop(body.finished(), own, again)
             results = program.call(loop, np.append(condition, np.where(own < 0, outside, condition).reshape(-1)))
         program.is_long = is_long  # which depends on the operations of all loops
         assert results[0] == start
 
-    def _table(self, body: Body, first: int, count: int) -> Integers:
+    def _table(self, body: IterationBody, first: int, count: int) -> Integers:
         """Return the references of the inputs of some iterations."""
         turns = np.arange(first, first + count)
         outside = np.empty((count, len(body.inputs)), np.int64)
-        varying: list[tuple[Kind, Sequence[Sequence[float]]]] = [
-            (Kind.NUMBER, self._numbers),
-            (Kind.REFERENCE, self._references),
+        varying: list[tuple[InputKind, Sequence[Sequence[float]]]] = [
+            (InputKind.NUMBER, self._numbers),
+            (InputKind.REFERENCE, self._references),
         ]
         for kind, rows in varying:
             places = [k for k, each in enumerate(body.inputs) if each.kind is kind]
-            table = np.zeros((count, len(places)), float if kind is Kind.NUMBER else np.int64)
+            table = np.zeros((count, len(places)), float if kind is InputKind.NUMBER else np.int64)
             for k, row in enumerate(rows[first : first + count]):
                 table[k, : len(row)] = row
             for place, values in zip(places, np.ascontiguousarray(table.T), strict=True):
-                outside[:, place] = self.program.constant_array(values) if kind is Kind.NUMBER else values
+                outside[:, place] = self.program.constant_array(values) if kind is InputKind.NUMBER else values
         for place, each in enumerate(body.inputs):
-            if each.kind is Kind.COMMON:
+            if each.kind is InputKind.COMMON:
                 outside[:, place] = each.reference
-            elif each.kind is Kind.CARRIED:
+            elif each.kind is InputKind.CARRIED:
                 before = body.base + (turns - 1) * body.size + each.slot
                 outside[:, place] = np.where(turns == 0, each.reference, before)
         return outside
@@ -423,11 +416,11 @@ class PythonLoop:
         k, slot = divmod(reference - body.base, body.size)
         made = body.operations[slot]
         arguments = [self._reference_of(body, argument, k) for argument in body.tape.arguments(made)]
-        if None in arguments:
+        if not arguments or None in arguments:
             return None
-        return body.tape.codes[made], tuple([each for each in arguments if each is not None])
+        return body.tape.operation(made).code, tuple([each for each in arguments if each is not None])
 
-    def _reference_of(self, body: Body, reference: int, k: int) -> int | None:
+    def _reference_of(self, body: IterationBody, reference: int, k: int) -> int | None:
         """Return the reference in the program of a value of the body in iteration `k`; None if it has none."""
         if reference < 0:
             return self.program.constant(body.tape.value_of(reference))
@@ -435,9 +428,9 @@ class PythonLoop:
             slot = body.slots.get(reference)
             return None if slot is None else body.base + k * body.size + slot
         taken = body.inputs[reference]
-        if taken.kind is Kind.CARRIED and k:
+        if taken.kind is InputKind.CARRIED and k:
             return body.base + (k - 1) * body.size + taken.slot
-        return taken.reference if taken.kind in (Kind.CARRIED, Kind.COMMON) else None
+        return taken.reference if taken.kind in (InputKind.CARRIED, InputKind.COMMON) else None
 
 
 # Calls in transformed code --------------------------------------------------------------------------------------------
@@ -499,7 +492,7 @@ def _may_be_one() -> bool:
 def _begun(site: Site, length: int | None) -> PythonLoop:
     if ACTIVE.loop is not None:
         ACTIVE.loop.facts.has_loops = True
-    return PythonLoop(ACTIVE.tape, length, ACTIVE.tape.loop_facts.setdefault(site, Facts()))
+    return PythonLoop(ACTIVE.tape, length, ACTIVE.tape.loop_facts.setdefault(site, LoopFacts()))
 
 
 def length_of(iterable: Any) -> int | None:

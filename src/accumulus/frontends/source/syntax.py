@@ -293,7 +293,9 @@ class Transformer(ast.NodeTransformer):
         """Return a ``while`` statement, between calls that announce its begin and its end."""
         node.body = without_exits(moved_into_branches(node.body, ast.Continue))
         self._loops += 1
+        self._depth += 1  # of the `try`
         self.generic_visit(node)
+        self._depth -= 1
         self._loops -= 1
         if self._yields:
             return [node]
@@ -301,7 +303,8 @@ class Transformer(ast.NodeTransformer):
         loop = f"@{self._count}"
         begun = assigned(loop, call_of("@while", constant_tuple((self.file, node.lineno, node.col_offset))))
         node.body.insert(0, located(ast.Expr(method_call(loop, "turn")), node.body[0]))
-        return [located(begun, node), node, located(ast.Expr(method_call(loop, "end")), node)]
+        end = located(ast.Expr(method_call(loop, "end")), node)
+        return [located(begun, node), located(ast.Try([node], [], [], [end]), node)]
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
         self._depth += 1
