@@ -36,7 +36,8 @@ MOST_IN_BODY: Final = 1_000
 MOST_AROUND_LOOPS: Final = 400
 #: Largest number of blocks of an iteration over arrays: more are written out, fewer leave more to be written out.
 MOST_BLOCKS: Final = 2_000
-#: Least number of operations for each of these blocks: fewer are loops over numbers, which have too many blocks.
+#: Least number of operations for each of these blocks, and of entries of a result, in the mean: fewer are loops over
+#: numbers, which have too many blocks.
 FEWEST_ENTRIES: Final = 4
 #: Largest number of entries of an array that iterations take, and of all arrays of one: more take time to compare.
 MOST_NUMBERS: Final = 1_000
@@ -581,6 +582,9 @@ class IterationBody:
             inner = InnerTape(len(self.inputs), self._program)
             with suppress(LongBodyError, _LongError):
                 return inner, self._recorded(inner, sources)
+        made = [np.size(leaf) for event in self.events for leaf in event.result_leaves]
+        if sum(made) < FEWEST_ENTRIES * len(made):
+            raise UnfitError
         arrays: Any = Program(len(self.inputs), signed_zeros=self._program.signed_zeros)
         recorded = self._recorded(arrays, sources)
         blocks = len(arrays.blocks)
