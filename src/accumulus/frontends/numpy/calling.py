@@ -31,7 +31,7 @@ from accumulus.frontends.numpy.complex_numbers import make_complex
 from accumulus.frontends.numpy.journal import RecordedAnewError, Site, is_fresh, made, note
 from accumulus.frontends.numpy.merging import MISSING, begin_merge, either, mergeable, outside, truth_of
 from accumulus.frontends.numpy.operands import depends, holds_complex, references_of
-from accumulus.frontends.numpy.python_loops import decided, iterations, while_loop
+from accumulus.frontends.numpy.python_loops import decided_here, iterations, while_loop
 from accumulus.frontends.numpy.scalars import Traced
 from accumulus.frontends.numpy.table import CALLED
 from accumulus.frontends.numpy.ufuncs import vectorized
@@ -634,7 +634,7 @@ def _trying() -> Iterator[None]:
 #: Functions that transformed code calls (`accumulus.frontends.source.syntax`).
 NAMES: Final[dict[str, Callable[..., Any] | Any]] = {
     "@call": called,  # the function to call in place of another
-    "@decided": decided,  # a condition within a `for` statement
+    "@decided": decided_here,  # a condition within a `for` statement
     "@plain": truth_of,  # plain truth of a value, or the traced value
     "@begin": begin_merge,  # an `if` on a traced value begins or continues
     "@choose": _choose,  # a conditional expression

@@ -306,7 +306,7 @@ def decision(tape: Any, refuted: Any) -> TracedBoolean:
 # Iterations as a body -------------------------------------------------------------------------------------------------
 
 
-class LoopFacts:
+class FactsOfLoop:
     """What is known of a loop.
 
     Attributes:
@@ -410,7 +410,7 @@ class IterationBody:
         UnfitError: if iterations differ in another way than in numbers and values.
     """
 
-    def __init__(self, program: Program, before: Iteration, last: Iteration, facts: LoopFacts) -> None:
+    def __init__(self, program: Program, before: Iteration, last: Iteration, facts: FactsOfLoop) -> None:
         self._program, self._last, self.events = program, last, last.events
         self._places_before, self._places = before.places(), last.places()
         self._most = MOST_AROUND_LOOPS if facts.has_loops else MOST_IN_BODY

@@ -417,7 +417,7 @@ class Merge:
         finished: True if the values are final.
         answer: answer to a condition that is not evaluated again.
         decided: traced truth values of conditions on data, by their position, see
-            `accumulus.frontends.numpy.python_loops.decided`.
+            `accumulus.frontends.numpy.python_loops.decided_here`.
     """
 
     __slots__ = (

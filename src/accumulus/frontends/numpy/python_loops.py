@@ -29,10 +29,10 @@ from accumulus.frontends.numpy.arrays import TracedArray
 from accumulus.frontends.numpy.iteration_bodies import (
     NUMBERS,
     Expected,
+    FactsOfLoop,
     InputKind,
     Iteration,
     IterationBody,
-    LoopFacts,
     RecordedCall,
     Site,
     UnfitError,
@@ -79,7 +79,7 @@ class PythonLoop:
         facts: what is known of it from an earlier recording, or another run.
     """
 
-    def __init__(self, program: Program, length: int | None, facts: LoopFacts) -> None:
+    def __init__(self, program: Program, length: int | None, facts: FactsOfLoop) -> None:
         self.program, self.length, self.facts = program, length, facts
         self._around = ACTIVE.loop
         self._turns = self._endings = 0
@@ -449,7 +449,7 @@ class _PlainLoop:
 _PLAIN: Final = _PlainLoop()
 
 
-def decided(site: Site, condition: Any, merged: Site | None = None, merge: Merge | None = None) -> Any:
+def decided_here(site: Site, condition: Any, merged: Site | None = None, merge: Merge | None = None) -> Any:
     """Return a condition within a loop; as a traced truth value if iterations decide it in different ways.
 
     Args:
@@ -492,7 +492,7 @@ def _may_be_one() -> bool:
 def _begun(site: Site, length: int | None) -> PythonLoop:
     if ACTIVE.loop is not None:
         ACTIVE.loop.facts.has_loops = True
-    return PythonLoop(ACTIVE.tape, length, ACTIVE.tape.loop_facts.setdefault(site, LoopFacts()))
+    return PythonLoop(ACTIVE.tape, length, ACTIVE.tape.loop_facts.setdefault(site, FactsOfLoop()))
 
 
 def length_of(iterable: Any) -> int | None:

@@ -126,7 +126,7 @@ def run_over(iterable: ast.expr) -> ast.expr:
     return iterable
 
 
-def iterations_of(iterable: ast.expr, site: ast.expr) -> ast.expr:
+def over_iterations(iterable: ast.expr, site: ast.expr) -> ast.expr:
     """Return the iterable of a ``for`` statement, wrapped in ``@iterations`` with the position of the statement."""
     return located(call_of("@iterations", site, iterable), iterable)
 

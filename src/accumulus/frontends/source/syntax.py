@@ -61,9 +61,9 @@ from accumulus.frontends.source.nodes import (
     is_bound_to_scope,
     is_none,
     is_truth,
-    iterations_of,
     located,
     method_call,
+    over_iterations,
     postponed,
     run_over,
     variable,
@@ -286,7 +286,7 @@ class Transformer(ast.NodeTransformer):
         self._loops -= 1
         node.iter = run_over(node.iter)
         if not self._yields:  # else the loop that takes what is yielded has its iterations
-            node.iter = iterations_of(node.iter, constant_tuple((self.file, node.lineno, node.col_offset)))
+            node.iter = over_iterations(node.iter, constant_tuple((self.file, node.lineno, node.col_offset)))
         return node
 
     def _while(self, node: ast.While) -> list[ast.stmt]:
