@@ -223,7 +223,7 @@ class RunMemory:
         return cls(*(np.empty((loop.count + more, size)) for more, size in 2 * [(1, carry), (0, used)]))
 
 
-class LoopCall(iterations.Repeated, _Called):
+class LoopCall(_Called, iterations.Repeated):
     """Iterations of a loop that are compiled, as a function of the first carry, the varying and the common values.
 
     Args:
@@ -270,15 +270,6 @@ class LoopCall(iterations.Repeated, _Called):
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
-
-    def __call__(self, numbers: Floats) -> Floats:
-        """Return the results if the condition, the first number, holds; else NaN."""
-        return _Called.__call__(self, numbers)
-
-    @property
-    def derivative(self) -> Opaque:
-        """The whole Jacobian, see `derivative_by`."""
-        return self.derivative_by(tuple(range(self.argument_count)))
 
     @property
     def returned(self) -> tuple[int, int]:

@@ -97,7 +97,7 @@ def append_leaves(tape: Program, value: Any, form: list[Any], leaves: list[Any])
         form.append((kind, *value) if kind is dict else (kind, len(parts)))
         for part in parts:
             append_leaves(tape, part, form, leaves)
-    elif isinstance(value, _FIXED) or (kind is FunctionType and value.__module__.startswith("numpy")):
+    elif isinstance(value, _FIXED) or (kind is FunctionType and str(value.__module__).startswith("numpy")):
         form.append((kind, id(value)))  # the event keeps it alive
     else:
         raise UnfitError
