@@ -484,6 +484,25 @@ def test_what_the_function_has_changed_is_put_back_before_it_is_recorded_anew(sh
     np.testing.assert_allclose(acc.gradient(counting, cache=False)(P), written_out(counting, P), rtol=1e-12)
 
 
+def test_functions_among_the_arguments_of_a_call(short_loops):
+    """A function may have no module, and compute something else in each iteration."""
+    step = [0.0]
+
+    def scaled(x):
+        return x * step[0]
+
+    scaled.__module__ = None
+
+    def calling(p):
+        state = p
+        for k in range(STEPS):
+            step[0] = 0.01 * k
+            state = 0.5 * np.apply_along_axis(scaled, 0, state) + p[1]
+        return state
+
+    np.testing.assert_allclose(flat(acc.jacobian(calling, cache=False)(P)), written_out(calling, P), rtol=1e-12)
+
+
 def test_loops_may_change_what_others_read(short_loops):
     """Arguments that are changed in place after the call have their values of the time of the call."""
 
