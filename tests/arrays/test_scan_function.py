@@ -10,6 +10,7 @@ import accumulus as acc
 from accumulus.arrays.scans import Recurrence
 from accumulus.frontends.record import record
 from accumulus.tape.blocks import SCAN
+from accumulus.tape.interpreter import evaluate, values_near
 from accumulus.targets.target import LoopNest
 
 
@@ -396,3 +397,12 @@ def test_any_recurrence(seed, carries, steps, reverse):
         return last, results[0], np.sum(results[1] * x[2])
 
     both(f, rng.uniform(-1.0, 1.0, max(steps, 4)))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_values_near_are_those_of_the_interpreter(function):
+    program = record(function, [X], arrays=True, at_once=True).program
+    for at in (X, np.zeros_like(X), -X, np.full_like(X, 1e300)):
+        with np.errstate(all="ignore"):
+            expected = evaluate(program, at)
+        np.testing.assert_allclose(values_near(program, at), expected, rtol=1e-10, equal_nan=True)

@@ -503,6 +503,24 @@ def test_functions_among_the_arguments_of_a_call(short_loops):
     np.testing.assert_allclose(flat(acc.jacobian(calling, cache=False)(P)), written_out(calling, P), rtol=1e-12)
 
 
+def test_a_loop_that_sees_the_signs_of_zeros_runs_once_in_full(short_loops):
+    """It begins anew as soon as one of its operations depends on them."""
+    runs = []
+
+    def winding(p):
+        state = p[0] + 0j
+        runs.append(0)
+        for k in range(STEPS):
+            state = np.sqrt(state * (p[1] + 1j * p[2]) - DATA[k])
+            runs[-1] = k + 1
+        return np.abs(state)
+
+    recording = record(winding, [P], arrays=True, decides=True)
+    assert recording.program.sees_zero_signs
+    assert runs.count(STEPS) == 1
+    np.testing.assert_allclose(acc.gradient(winding, cache=False)(P), written_out(winding, P), rtol=1e-12)
+
+
 def test_loops_may_change_what_others_read(short_loops):
     """Arguments that are changed in place after the call have their values of the time of the call."""
 

@@ -217,6 +217,8 @@ class _Accumulating:
         #: Recurrences (results depend on earlier results of the same block), and the ways through them found so far.
         self.recurrences: dict[int, Recurrence] = {}
         self._ways: dict[int, Way] = {}
+        #: Arrays next to which one was eliminated since a way through them was looked for.
+        self._outdated: set[int] = set()
         #: Cost of each elimination, and the limit on products of the last search for a way through each recurrence.
         self._costs: dict[int, tuple[float, int]] = {}
         self._tried: dict[int, int] = {}
@@ -731,7 +733,9 @@ class _Accumulating:
         """Return the array whose elimination costs least, and its number of products.
 
         The search for a way through an expensive recurrence takes long, so it is limited to the products that could
-        still be the fewest.
+        still be the fewest. After a neighbour has changed, a way is looked for again only if the former one is the
+        cheapest, or if there was none within a smaller limit (M. Minoux, Accelerated greedy algorithms, 1978):
+        eliminations next to a recurrence rarely make it cheaper.
         """
         recurrent = {v for v in vertices if v in self.recurrences and all(self._edges_at(v))}
         for vertex in vertices - recurrent - self._costs.keys():
@@ -740,21 +744,35 @@ class _Accumulating:
         limit = min([MOST, *(int(cost) for cost, _ in costs.values())]) if costs else min(FIRST, MOST)
         while True:
             for vertex in recurrent - self._ways.keys():
-                if self._tried.get(vertex, -1) < limit:
-                    above, below = map(self._entries_of, self._edges_at(vertex))
-                    way = self.recurrences[vertex].cheapest(above, below, limit)
-                    self._tried[vertex] = limit
-                    if way is not None:
-                        self._ways[vertex] = way
+                self._find_way(vertex, limit)
             ways = {vertex: self._ways[vertex].products for vertex in recurrent & self._ways.keys()}
-            costs.update({vertex: (products, products) for vertex, products in ways.items()})
-            if costs or limit == MOST:
-                break
-            limit = min(8 * limit, MOST)
-        if not costs:
-            return min(recurrent), MOST + 1
-        vertex = min(costs, key=lambda v: (costs[v][0], -v))
-        return vertex, costs[vertex][1]
+            candidates = costs | {vertex: (products, products) for vertex, products in ways.items()}
+            chosen = min(candidates, key=lambda v: (candidates[v][0], -v), default=None)
+            if chosen in self._ways and chosen in self._outdated:
+                del self._ways[chosen], self._tried[chosen]
+                others = [int(cost) for vertex, (cost, _) in candidates.items() if vertex != chosen]
+                self._find_way(chosen, min([*others, MOST]))
+            elif chosen is not None:
+                return chosen, candidates[chosen][1]
+            elif limit < MOST:
+                limit = min(8 * limit, MOST)
+            elif self._outdated.isdisjoint(recurrent):
+                return min(recurrent), MOST + 1
+            else:
+                for vertex in recurrent & self._outdated:
+                    self._tried.pop(vertex, None)
+
+    def _find_way(self, vertex: int, limit: int) -> None:
+        """Find the cheapest way through a recurrence of at most so many products, unless there is known to be none."""
+        tried = self._tried.get(vertex, -1)
+        if tried < limit:
+            self._outdated.discard(vertex)
+            limit = min(max(limit, 8 * tried), MOST)  # since it is likely to grow again
+            above, below = map(self._entries_of, self._edges_at(vertex))
+            way = self.recurrences[vertex].cheapest(above, below, limit)
+            self._tried[vertex] = limit
+            if way is not None:
+                self._ways[vertex] = way
 
     def _edges_at(self, vertex: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         above = [(head, vertex) for head in sorted(self._heads_of.get(vertex, ()))]
@@ -814,8 +832,8 @@ class _Accumulating:
             self._look_up(head, tail, self.lookups.pop((head, tail)), going_back=vertex == head)
         above, below = self._edges_at(vertex)
         for neighbour in {vertex for ends in (*above, *below) for vertex in ends}:
-            for cache in (self._ways, self._tried, self._costs):
-                cache.pop(neighbour, None)
+            self._costs.pop(neighbour, None)
+            self._outdated.add(neighbour)
         for head, _ in above:
             for _, tail in below:
                 made, (first, size) = list(self.edges.get((head, tail), [])), self._place(vertex)

@@ -104,11 +104,19 @@ def in_opaque() -> Iterator[None]:
         yield
 
 
-class LoopFactError(BaseException):
-    """Signal that iterations of a loop of Python differ in a known way, so that the function is recorded anew.
+class RecordAnewError(BaseException):
+    """Signal that a function is recorded anew, with what is known of it now.
 
     It is not an `Exception`, so that the user's code does not catch it.
     """
+
+
+class LoopFactError(RecordAnewError):
+    """Signal that iterations of a loop of Python differ in a known way."""
+
+
+class ZeroSignsError(RecordAnewError):
+    """Signal that an operation depends on the signs of zeros, which the program does not keep."""
 
 
 def refuse(message: str, kind: type[TraceError] = TraceError) -> TraceError:

@@ -2,7 +2,8 @@
 
 One run is enough, with two exceptions. First, arctan2 is π or -π depending on the sign of a zero. A function that calls
 it runs again on a tape that keeps the signs of zeros; operations that do not reach arctan2 are simplified afterwards.
-If the second run is refused, because these zeros would hide constants, the first recording is used. Second,
+The first run ends at the first such operation in a loop. If the second run is refused, because these zeros would hide
+constants, a recording without them is used. Second,
 simplification by zeros and ones from a table makes the steps of a long Python loop differ. If no repetition is found,
 the function runs again on a tape that does not simplify by the values of constants.
 
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import AccumulusError, ArgumentError, EndlessRecordingError, SizeError, TraceError
 from accumulus.frontends import written_out
-from accumulus.frontends.active import ACTIVE, LoopFactError, ending, recording_on, swallowed
+from accumulus.frontends.active import ACTIVE, LoopFactError, ZeroSignsError, ending, recording_on, swallowed
 from accumulus.frontends.agreement import (
     holds_nearby,
     iteration_of,
@@ -204,15 +205,7 @@ def _checked(
         check: as for `record`.
         tells: as for `record`.
     """
-    recording, refusal = recorded(opened)
-    if recording.loops is not None and recording.loops.is_long and recording.loops.is_mixed:
-        opened = partial(opened, scalar=False, loops=True)
-        recording, refusal = recorded(opened)
-    if recording.program.sees_zero_signs or recording.program.folded_zero_signs:
-        with suppress(TraceError):
-            signed, caught = recorded(partial(opened, signed_zeros=True))
-            if caught is None or refusal is not None:
-                recording, refusal = signed, caught
+    recording, refusal, opened = _with_zero_signs(recorded, opened)
     if recording.loops is not None:
         recording = _chosen(recording, recording.loops, at_once)
     elif recording.scalars.signed_zeros:
@@ -245,6 +238,48 @@ def _checked(
     if is_long:
         warn_written_out(name_of(function), recording.program, loop, recording.why_written)
     return recording
+
+
+def _with_zero_signs(
+    recorded: Callable[[Callable[[], Program]], tuple[Recording, TraceError | None]], opened: Callable[..., Program]
+) -> tuple[Recording, TraceError | None, Callable[..., Program]]:
+    """Record a function on a program that keeps the signs of zeros, if an operation depends on them.
+
+    Returns:
+        The recording, the refusal that the function caught, and what makes an empty program for another one.
+    """
+
+    def watched() -> Program:
+        program = opened()
+        program.tell_zero_signs = _begin_anew
+        return program
+
+    signed: tuple[Recording, TraceError | None] | None = None
+    plain: tuple[Recording, TraceError | None] | None = None
+    with suppress(ZeroSignsError):
+        plain = recorded(watched)
+        if plain[0].loops is not None and plain[0].loops.is_long and plain[0].loops.is_mixed:
+            opened, plain = partial(opened, scalar=False, loops=True), None
+            plain = recorded(watched)
+    if plain is not None and not (plain[0].program.sees_zero_signs or plain[0].program.folded_zero_signs):
+        return *plain, opened
+    with suppress(TraceError):
+        signed = recorded(partial(opened, signed_zeros=True))
+        if signed[1] is None:
+            return *signed, opened
+    if plain is None:
+        plain = recorded(opened)
+    return *(plain if signed is None or plain[1] is None else signed), opened
+
+
+def _begin_anew() -> None:
+    """Begin a recording anew, with the signs of zeros.
+
+    Raises:
+        ZeroSignsError: to do so.
+    """
+    if not ACTIVE.trying:
+        raise ZeroSignsError
 
 
 def _recorded(

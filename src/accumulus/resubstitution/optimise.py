@@ -40,7 +40,7 @@ from accumulus.rewriting.polynomials import multiplied_out
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.tape.columns import references_in
 from accumulus.tape.folding import with_folding, with_noted_folding
-from accumulus.tape.interpreter import outputs_at
+from accumulus.tape.interpreter import values_near
 from accumulus.tape.live import with_used_constants
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import OPERATIONS
@@ -464,6 +464,9 @@ def resubstitute_once(tape: Tape, context: Context, original: Original) -> Tape:
 #: Number of instances of a body at whose operands rounding is judged: more take time for each body, fewer miss
 #: instances that are unlike the others.
 INSTANCES: Final = 8
+#: Number of operations of a program up to which it runs as it is for these operands, rather than the part of it that
+#: they need. A larger one runs more operations for nothing, a smaller one takes time to find this part.
+MOST_RUN: Final = 20_000_000
 
 
 def optimise_bodies(
@@ -487,7 +490,7 @@ def optimise_bodies(
         operands = {}
         # functions that are called back may take long
         if program is not None and points is not None and len(points) and bodies and not program.calls:
-            operands = _operands(program, [alike[0] for alike in bodies.values()], points[:1])
+            operands = _operands(program, [alike[0] for alike in bodies.values()], points[0])
     for alike in bodies.values():
         first = alike[0]
         made = rewrite(first.body, context, kept_outputs=first.sensitive, points=operands.get(id(first)))
@@ -505,8 +508,7 @@ def _operands(program: Program, maps: Sequence[Map], point: NDArray[np.float64])
     outputs = program.outputs
     try:
         program.outputs = np.concatenate([each.reshape(-1) for each in references])
-        with np.errstate(all="ignore"):
-            values = outputs_at(narrowed(program), point)[:, 0]
+        values = values_near(narrowed(program) if program.operations > MOST_RUN else program, point)
     finally:
         program.outputs = outputs
     ends = np.cumsum([each.size for each in references])[:-1]

@@ -46,8 +46,9 @@ ROUNDING: Final = {
 #: Relative error of one operation in double precision.
 UNIT: Final = ROUNDING["float64"].unit
 
-#: Relative difference up to which no bound is computed: a larger one accepts small mistakes, a smaller one computes
-#: bounds, which take longer, for differences in the last digits.
+#: Relative difference up to which no bound is computed, times the root of the number of operations in programs with
+#: loops: errors of rounding that do not depend on each other grow as this root. A larger one accepts small mistakes, a
+#: smaller one computes bounds, which take longer, for differences in the last digits.
 CLOSE: Final = 8.0 * 2.0**-53
 #: Number of rows that are compared at once: more take memory for temporary arrays, fewer make more calls of NumPy.
 PART: Final = 1 << 15
@@ -399,7 +400,8 @@ def compare(
     results = len(expected)
     values = outputs_at(tape, inputs)[:results]
     with np.errstate(all="ignore"):
-        allowed = CLOSE * np.abs(expected)
+        close = CLOSE * np.sqrt(tape.operations) if isinstance(tape, Program) and tape.scalars is None else CLOSE
+        allowed = close * np.abs(expected)
         allowed += rounding
         agrees = np.empty(expected.shape, bool)
         for first in range(0, len(values), PART):  # arrays may be long

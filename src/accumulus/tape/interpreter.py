@@ -8,6 +8,7 @@ recurrences step by step. `NUMBERS`, NumPy's arithmetic, is the slow reference f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -300,7 +301,7 @@ class Memory:
         assert block.body is not None
         assert block.steps is not None
         compute, steps, count = domain.routine(block.body), block.steps, block.count
-        columns = [self._first + references_in(operands) for operands in block.operands]
+        columns: list[Integers] = [self._first + references_in(operands) for operands in block.operands]
         start = self._first + block.start
         tables = [
             component[start : start + block.size].reshape(-1, count, *component.shape[1:]) for component in self.parts
@@ -313,6 +314,9 @@ class Memory:
         else:
             spans = [slice(*ends) for ends in zip(steps[:-1].tolist(), steps[1:].tolist(), strict=True)]
             taken = (tuple(places[span] for places in columns) for span in spans)
+        if isinstance(domain, _Floats) and isinstance(spans, range):
+            tables[0][:] = domain.steps(self.parts[0], columns, start, block)
+            return
         for span, places in zip(spans, taken, strict=True):
             results = compute(*map(read, places))
             if is_one:
@@ -377,6 +381,10 @@ class _Numbers(Domain):
 
     def routine(self, body: Tape) -> Callable[..., Sequence[Any]]:
         """Return a function compiled from Python source, which is faster than going through tables."""
+        return self._compiled(body, np)
+
+    def _compiled(self, body: Tape, functions: Any) -> Callable[..., Sequence[Any]]:
+        """Return the function that computes a body's outputs by functions with NumPy's names."""
         names = {f"c{k}": np.float64(value) for k, value in enumerate(body.constants)}
 
         def name(reference: int) -> str:
@@ -387,7 +395,7 @@ class _Numbers(Domain):
             formula = body.operation(reference).numpy.format(*map(name, body.arguments(reference)))
             lines.append(f"    t{reference} = {formula}")
         lines.append(f"    return ({''.join(f'{name(output)}, ' for output in body.outputs)})")
-        scope: dict[str, Any] = {"__name__": __name__, "np": np, **names}
+        scope: dict[str, Any] = {"__name__": __name__, "np": functions, **names}
         text = "\n".join(lines)
         text = "\n".join([*helpers(text), text])
         if "special." in text:
@@ -518,6 +526,84 @@ def _first(matrices: Any) -> Any:
 
 
 NUMBERS: Final = _Numbers()
+
+
+class _Mathematics:
+    """Functions of Python's floats, by NumPy's names: the module `math` where it has them, else NumPy."""
+
+    sqrt, exp, log, log1p, expm1, hypot = math.sqrt, math.exp, math.log, math.log1p, math.expm1, math.hypot
+    sin, cos, tan, sinh, cosh, tanh = math.sin, math.cos, math.tan, math.sinh, math.cosh, math.tanh
+    arcsin, arccos, arctan, arctan2, abs = math.asin, math.acos, math.atan, math.atan2, abs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def where(condition: float, x: float, y: float) -> float:
+        return x if condition else y
+
+    @staticmethod
+    def power(x: float, y: float) -> float:
+        return x**y if x > 0.0 else float(np.power(x, y))
+
+    @staticmethod
+    def minimum(x: float, y: float) -> float:
+        return x if x < y or math.isnan(x) else y
+
+    @staticmethod
+    def maximum(x: float, y: float) -> float:
+        return x if x > y or math.isnan(x) else y
+
+
+class _Floats(_Numbers):
+    """Numbers at one point, with recurrences step by step in Python's floats, ten times as fast as NumPy's numbers.
+
+    Their functions may differ from NumPy's in the last digits.
+    """
+
+    def steps(
+        self, rows: NDArray[np.float64], columns: Sequence[Integers], start: int, block: Block
+    ) -> NDArray[np.float64]:
+        """Return the results of a recurrence of one instance a step, (outputs, instances).
+
+        Args:
+            rows: all values so far, by row.
+            columns: rows of the operands, for each input of the body.
+            start: row of the first result.
+            block: the recurrence.
+        """
+        assert block.body is not None
+        count, size = block.count, block.size
+        at = np.array(columns, np.int64).reshape(len(columns), count)
+        own = (at >= start) & (at < start + size)
+        outside, positions = np.unique(at[~own], return_inverse=True)
+        at[own] -= start
+        at[~own] = size + positions
+        taken, known = at.T.tolist(), rows[outside]
+
+        def run_on(values: Any, compute: Callable[..., Sequence[Any]]) -> NDArray[np.float64]:
+            value_at, places = values.__getitem__, range(0, size, count)
+            for k, operands in enumerate(taken):
+                for place, value in zip(places, compute(*map(value_at, operands)), strict=True):
+                    values[place + k] = value
+            return np.array(values[:size], np.float64).reshape(-1, count)
+
+        try:
+            return run_on([0.0] * size + known.tolist(), self._compiled(block.body, _Mathematics()))
+        except (ArithmeticError, ValueError, TypeError):  # where IEEE 754 gives infinity or NaN
+            return run_on(np.concatenate([np.zeros(size), known]), self.routine(block.body))
+
+
+def values_near(program: Program, point: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the outputs of a program over arrays at one point, up to the last digits.
+
+    >>> tape = Program(inputs=3)
+    >>> tape.outputs = tape.sums(tape.apply("exp", np.arange(3)), [0, 3])
+    >>> print(values_near(tape, np.zeros(3)))
+    [3.]
+    """
+    with np.errstate(all="ignore"):
+        return run(program, _Floats(), point)  # type: ignore[no-any-return]
 
 
 class _OnPath(_Numbers):

@@ -121,6 +121,11 @@ def seeing_zero_signs(tape: Tape) -> Integers:
     return references[np.frombuffer(needed(tape), bool)[references]] if len(references) else references
 
 
+def sees_zero_signs(tape: Tape) -> bool:
+    """Return True if an operation depends on signs of zeros, needed or not."""
+    return bool(_SEES_ZERO_SIGNS[np.frombuffer(tape.codes, np.uint8)].any())
+
+
 def signed_zeros(tape: Tape) -> NDArray[np.bool_]:
     """Return True for operations that depend on signs of zeros, or pass them on to these; inputs are undefined."""
     marks = np.zeros(len(tape), bool)

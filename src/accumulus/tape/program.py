@@ -50,7 +50,7 @@ from accumulus.tape.columns import (
     unshared,
 )
 from accumulus.tape.factorisations import FACTORISATIONS
-from accumulus.tape.live import seeing_zero_signs
+from accumulus.tape.live import seeing_zero_signs, sees_zero_signs
 from accumulus.tape.matrices import MatrixOperations
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.passes import USED, moved, rows_of
@@ -90,6 +90,7 @@ LONG_SEGMENT: Final = 8
 #: Number of scalar terms from which on a sum becomes a separate block: shorter sums cost more as blocks than as
 #: additions, longer ones make as many additions to differentiate one by one.
 LONG_SUM: Final = 16
+_SEES_ZERO_SIGNS: Final = frozenset(code for code, row in enumerate(OPERATIONS) if row.zero_signs == "seen")
 #: Converts a number to bytes, the key of a constant.
 _BYTES: Final = struct.Struct("=d").pack
 
@@ -314,6 +315,8 @@ class Program(MatrixOperations):
         self.promised: Any = None
         #: What is known of loops of Python, by their position in the source, see `promised`.
         self.loop_facts: dict[Any, Any] = {}
+        #: Function that is called when an operation of a loop depends on the signs of zeros, if any.
+        self.tell_zero_signs: Callable[[], None] | None = None
         self._values: list[NDArray[np.float64]] = []
         self._constant_count = 0
         self._constants: NDArray[np.float64] | None = None
@@ -486,7 +489,7 @@ class Program(MatrixOperations):
         """Return True if an operation depends on the signs of zeros."""
         if self.scalars is not None:
             return len(seeing_zero_signs(self.scalars)) > 0
-        return any(OPERATIONS[code].zero_signs == "seen" for block in self.blocks for code in block.codes)
+        return any(code in _SEES_ZERO_SIGNS for block in self.blocks for code in block.codes)
 
     @property
     def operations(self) -> int:
@@ -760,6 +763,8 @@ class Program(MatrixOperations):
             return _range(self._size, 0)
         if self._most is not None and len(self._blocks) >= self._most:
             raise ManyBlocksError(f"a program over arrays has more than {self._most:,} blocks; expected fewer")
+        if self.tell_zero_signs is not None and (code in _SEES_ZERO_SIGNS if body is None else sees_zero_signs(body)):
+            self.tell_zero_signs()
         block = Block(code, self._size, count, operands, offsets, body, steps, shape, opaque)
         every = _compared(block)
         key = (code, shape, opaque, *map(fingerprint, every), None if body is None else to_bytes(body))

@@ -258,7 +258,9 @@ def parts_of(tape: Tape, value: Any) -> Pair:
 
 def make_complex(tape: Tape, re: Any, im: Any) -> Any:
     """Return the complex value of two parts, which are broadcast: a scalar or an array, a constant if both are."""
-    if not np.ndim(re) and not np.ndim(im) and not isinstance(re, TracedArray) and not isinstance(im, TracedArray):
+    if type(re) is type(im) is TracedArray and re.shape == im.shape and not (re.boolean or im.boolean):
+        return ComplexArray(tape, re, im)
+    if _is_single(re) and _is_single(im):
         if depends(re) or depends(im):
             return ComplexScalar(tape, _scalar(tape, re), _scalar(tape, im))
         return np.complex128(complex(float(concrete(re)), float(concrete(im))))
@@ -270,6 +272,11 @@ def make_complex(tape: Tape, re: Any, im: Any) -> Any:
             for part in parts
         ]
     return ComplexArray(tape, *parts)
+
+
+def _is_single(part: Any) -> bool:
+    kind = type(part)
+    return kind is TracedScalar or kind is float or (kind is not TracedArray and not np.ndim(part))
 
 
 def _scalar(tape: Tape, part: Any) -> Any:

@@ -26,6 +26,7 @@ from accumulus.frontends.numpy.complex_numbers import ComplexArray, ComplexScala
 from accumulus.frontends.numpy.operands import Operand
 from accumulus.frontends.numpy.scalars import TracedBoolean, TracedScalar
 from accumulus.tape.columns import Range
+from accumulus.tape.live import sees_zero_signs
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import LONG, Lines, Program
 from accumulus.tape.tape import Tape
@@ -87,7 +88,10 @@ def append_leaves(tape: Program, value: Any, form: list[Any], leaves: list[Any])
         leaves.append(value.entries)
     elif kind in NUMBERS:
         form.append(kind)
-        leaves.append(float(value))
+        try:
+            leaves.append(float(value))
+        except OverflowError:
+            raise UnfitError from None
     elif kind in _CONSTANTS:
         form.append((kind, value))
     elif kind is np.ndarray and value.dtype.kind in "fiu" and value.size <= MOST_NUMBERS:
@@ -135,6 +139,8 @@ def rebuilt(value: Any, leaves: Iterator[Any], make: Callable[[Any, Any], Any]) 
     if kind is slice or isinstance(value, tuple):
         return kind(*parts)
     traced = next((part for part in parts if isinstance(part, Operand)), None)
+    if kind is ComplexArray and traced is not None:
+        return kind(traced.tape, *parts)
     return parts[0] + 1j * parts[1] if traced is None else make_complex(traced.tape, *parts)
 
 
@@ -195,7 +201,10 @@ class RecordedCall:
         UnfitError: for a result that may change.
     """
 
-    __slots__ = ("arguments", "form", "kinds", "leaves", "line", "record", "result", "result_form", "result_leaves")
+    __slots__ = (
+        *("arguments", "form", "in_tuple", "kinds", "leaves", "line", "record"),
+        *("result", "result_form", "result_leaves"),
+    )
 
     def __init__(
         self, record: Callable[..., Any], arguments: Any, form: list[Any], leaves: list[Any], tape: Program, result: Any
@@ -207,33 +216,19 @@ class RecordedCall:
         append_leaves(tape, result, self.result_form, self.result_leaves)
         self.result_leaves = [*map(kept, self.result_leaves)]
         #: Types of the operands if all are single numbers, as for most calls; else None.
-        kinds = tuple(map(type, _operands(arguments)))
+        operands = _operands(arguments)
+        kinds, self.in_tuple = tuple(map(type, operands)), operands is not arguments
         self.kinds = kinds if _SINGLE.issuperset(kinds) else None
 
     def leaves_of(self, tape: Program, arguments: tuple[Any, ...]) -> list[Any] | None:
         """Return the leaves of the arguments of a call; None if these are of another form."""
+        form: list[Any] = []
         leaves: list[Any] = []
-        if self.kinds is None:
-            form: list[Any] = []
-            try:
-                append_leaves(tape, arguments, form, leaves)
-            except UnfitError:
-                return None
-            return leaves if form == self.form else None
-        operands = _operands(arguments)
-        if len(operands) != len(self.kinds) or (operands is not arguments and arguments[0] is not self.arguments[0]):
+        try:
+            append_leaves(tape, arguments, form, leaves)
+        except UnfitError:
             return None
-        for operand, kind in zip(operands, self.kinds, strict=True):
-            if type(operand) is not kind:
-                return None
-            value: Any = operand
-            if kind is TracedScalar or kind is TracedBoolean:
-                if value.tape is not tape:
-                    return None
-                leaves.append(value.reference)
-            else:
-                leaves.append(float(value))
-        return leaves
+        return leaves if form == self.form else None
 
     def positions_of(self, number: float) -> list[int]:
         """Return the positions of leaves that are this number and come from arrays, by their type."""
@@ -385,6 +380,17 @@ class Expected:
         return self.start + k * self.step if k else self.first
 
 
+class SingleOperand(NamedTuple):
+    """A single operand of an event, and what is expected of it in each iteration, see `Expected`."""
+
+    kind: type[Any]  # of the operand
+    is_traced: bool  # True for a reference, False for a number
+    varies: bool
+    first: Any
+    start: int
+    step: int
+
+
 class IterationBody:
     """One iteration as a body.
 
@@ -405,6 +411,7 @@ class IterationBody:
         inputs: inputs of the tape.
         results: what the leaves of the results of each event are; None for numbers.
         expected: what the leaves of the arguments of each event are.
+        single: the operands of each event with a single result and operands that are all single; None for the others.
 
     Raises:
         UnfitError: if iterations differ in another way than in numbers and values.
@@ -439,6 +446,10 @@ class IterationBody:
         self.expected = [
             [self._expected(leaf, entries) for leaf, entries in zip(event.leaves, each, strict=True)]
             for event, each in zip(self.events, sources, strict=True)
+        ]
+        self.single = [
+            self._single(event, operands, results)
+            for event, operands, results in zip(self.events, self.expected, self.results, strict=True)
         ]
 
     # Where operands come from -----------------------------------------------------------------------------------------
@@ -642,6 +653,10 @@ class IterationBody:
                         raise UnfitError
                 results.append([None if is_number(leaf) else kept(leaf) for leaf in leaves])
         self._program.folded_zero_signs |= tape.folded_zero_signs
+        if self._program.tell_zero_signs is not None:
+            sees = tape.sees_zero_signs if isinstance(tape, Program) else sees_zero_signs(tape)
+            if sees or tape.folded_zero_signs:
+                self._program.tell_zero_signs()
         self._program.has_linear_algebra |= tape.has_linear_algebra
         return results
 
@@ -685,6 +700,17 @@ class IterationBody:
         if leaf is None:
             return None
         return _table([(*self._advance(each), False) for each in listed_entries(leaf)], leaf)
+
+    def _single(
+        self, event: RecordedCall, operands: list[Expected], results: list[Expected | None]
+    ) -> tuple[SingleOperand, ...] | None:
+        """Return the operands of an event that has single operands and one single result; None for any other."""
+        if event.kinds is None or type(event.result) not in (TracedScalar, TracedBoolean) or results[0] is None:
+            return None
+        return tuple(
+            SingleOperand(kind, kind in _TRACED, each.has_varying, each.first, each.start, each.step)
+            for kind, each in zip(event.kinds, operands, strict=True)
+        )
 
     def _expected(self, leaf: Any, sources: list[_Source]) -> Expected:
         """Return what an operand is."""

@@ -34,6 +34,7 @@ from accumulus.frontends.numpy.iteration_bodies import (
     Iteration,
     IterationBody,
     RecordedCall,
+    SingleOperand,
     Site,
     UnfitError,
     append_leaves,
@@ -47,7 +48,6 @@ from accumulus.frontends.numpy.iteration_bodies import (
 )
 from accumulus.frontends.numpy.journal import STATE
 from accumulus.frontends.numpy.merging import Merge, mergeable
-from accumulus.frontends.numpy.scalars import TracedBoolean, TracedScalar
 from accumulus.repetition.recorded_loops import RecordedLoop
 from accumulus.tape.program import Program
 
@@ -65,6 +65,8 @@ MOST_ENDINGS: Final = 8
 #: iterations differ several times, fewer leave loops of several parts.
 MOST_RECORDINGS: Final = 8
 MOST_KNOWN: Final = 100
+#: Largest integer that is taken as a number: others may be beyond the range of doubles.
+LARGEST: Final = 1 << 1000
 
 Integers = NDArray[np.int64]
 _CONDITIONS: Final = NUMBERS | {bool, np.bool_}
@@ -238,6 +240,11 @@ class PythonLoop:
         event = body.events[position]
         if event.record is not record and event.record != record:
             return None
+        single = body.single[position]
+        if single is not None:
+            made = self._single(body, event, single, arguments)
+            if made is not None:
+                return made
         leaves = event.leaves_of(tape, arguments)
         if leaves is None:
             return None
@@ -247,17 +254,8 @@ class PythonLoop:
             if not self._takes(leaf, expected, numbers, references):
                 self._note_known(place, leaf)
                 return None
-        if not position:
-            self._numbers.append([])
-            self._references.append([])
-        self._numbers[-1] += numbers
-        self._references[-1] += references
-        self._position += 1
-        results, kind = body.results[position], type(event.result)
-        if kind is TracedScalar or kind is TracedBoolean:
-            (single,) = results
-            assert single is not None
-            return kind(tape, single.at(k))
+        self._take(numbers, references)
+        results = body.results[position]
 
         def make(like: Any, expected: Expected | None) -> Any:
             if expected is None:
@@ -270,6 +268,55 @@ class PythonLoop:
             )
 
         return rebuilt(event.result, iter(results), make)
+
+    def _single(
+        self, body: IterationBody, event: RecordedCall, single: tuple[SingleOperand, ...], arguments: tuple[Any, ...]
+    ) -> Any:
+        """Return the result of an expected event with single operands, as most are; None if it may be another one."""
+        operands: Sequence[Any] = arguments
+        if event.in_tuple:
+            if arguments[0] is not event.arguments[0] or arguments[2]:
+                return None
+            operands = arguments[1]
+        if len(operands) != len(single):
+            return None
+        tape, k = self.program, self._count
+        numbers: list[float] = []
+        references: list[int] = []
+        operand: Any
+        for operand, (kind, is_traced, varies, first, start, step) in zip(operands, single, strict=True):
+            if type(operand) is not kind:
+                return None
+            if is_traced:
+                if operand.tape is not tape:
+                    return None
+                reference = operand.reference
+                if varies:
+                    if reference >= body.base + k * body.size:
+                        return None
+                    references.append(reference)
+                elif reference != (start + k * step if k else first):
+                    return None
+            elif varies:
+                if kind is int and abs(operand) > LARGEST:
+                    return None
+                numbers.append(float(operand))
+            elif operand != first or not operand:  # zeros have signs
+                return None
+        self._take(numbers, references)
+        (result,) = body.results[self._position - 1]
+        assert result is not None
+        return type(event.result)(tape, result.start + k * result.step if k else result.first)
+
+    def _take(self, numbers: list[float], references: list[int]) -> None:
+        """Keep the numbers and references that vary of an event, and go on to the next one."""
+        if not self._position:
+            self._numbers.append(numbers)
+            self._references.append(references)
+        else:
+            self._numbers[-1] += numbers
+            self._references[-1] += references
+        self._position += 1
 
     def _takes(self, leaf: Any, expected: Expected, numbers: list[float], references: list[int]) -> bool:
         """Return True if a leaf is as expected, and add what varies to the numbers or references."""
@@ -300,7 +347,8 @@ class PythonLoop:
     def _is_earlier(self, references: Any) -> bool:
         """Return True for references of constants, values from outside, and values of earlier iterations."""
         assert self._body is not None
-        return bool(np.all(references < self._body.base + self._count * self._body.size))
+        is_earlier = references < self._body.base + self._count * self._body.size
+        return bool(is_earlier if type(references) is int else is_earlier.all())
 
     def _are_same(self, one: Any, other: Any) -> bool:
         """Return True for equal references, and for those of constants of one value, bit by bit."""
