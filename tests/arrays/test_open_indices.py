@@ -83,6 +83,32 @@ def test_gradients_for_any_indices_are_one_program(target: str) -> None:
     assert len(gradient._compiled_programs()) == 1
 
 
+def test_a_call_runs_compiled_code_once() -> None:
+    """Rows are read and added by machine code, however they lie in memory, and guards are not computed apart."""
+
+    def distance(x: Any, i: Any) -> Any:
+        y = x.reshape(10, 3)
+        return np.sum(np.sum(y[i] * y[i[::-1]], axis=1) ** 2)
+
+    gradient = acc.gradient(distance, cache=False)
+    for _ in range(3):
+        i = indices()
+        gradient(X, i)
+        (cases,) = gradient._programs.values()
+        (program,) = cases.programs
+        kernel, runs = program.kernel, list[int]()
+        program.kernel = lambda *arrays, kernel=kernel, runs=runs: runs.append(0) or kernel(*arrays)
+        by_call = gradient(X, i)
+        program.kernel = kernel
+        assert len(runs) == 1
+        assert not kernel._loops._products
+        y, near = X.reshape(10, 3), X.reshape(10, 3)[i] * X.reshape(10, 3)[i[::-1]]
+        expected, slopes = np.zeros((10, 3)), 2.0 * near.sum(axis=1, keepdims=True)
+        np.add.at(expected, i, slopes * y[i[::-1]])
+        np.add.at(expected, i[::-1], slopes * y[i])
+        np.testing.assert_allclose(by_call, expected.ravel(), rtol=1e-12)
+
+
 def test_all_kinds_of_products_are_one_program() -> None:
     kinds: dict[str, tuple[Any, Any, Any, Any]] = {
         "compile": (acc.compile(energy), lambda i: (X, i), lambda y: y, energy),

@@ -130,6 +130,8 @@ class CompiledProgram:
     is_preliminary: bool = False
     #: Derivation of the results, kept so that programs of several cases can share one layout.
     _derivation: Derivation | None = None
+    #: Arguments of the last call for which guards were checked, and its results, until these are returned.
+    _computed: tuple[Sequence[Any], Sequence[NDArray[Any]]] | None = None
     #: The `in_axes` and `transposed` of the last batch, and the fast path for batches like it.
     _fast_batch: tuple[InAxes, bool, FastPath] | None = None
 
@@ -221,7 +223,7 @@ class CompiledProgram:
         if _share_memory(arguments, arrays):
             raise ArgumentError("out overlaps an argument, or another array of out; expected memory of its own")
         self._check_guards(arguments)
-        made = self.kernel(*self._arguments.point(arguments))
+        made = self._arrays(arguments)
         self.ran.calls += self.is_guarded
         for array, result in zip(arrays, made, strict=False):  # with guards, `made` has one array more
             array[...] = result.reshape(array.shape)
@@ -268,12 +270,19 @@ class CompiledProgram:
 
     def at(self, arguments: Sequence[Any], *, matrices: bool = True) -> Any:
         """Call the program at a point inside its guards, or within rounding of them."""
-        arrays = self.kernel(*self._arguments.point(arguments))
+        arrays = self._arrays(arguments)
         if self.is_guarded:
             arrays = arrays[:-1]
             self.ran.calls += 1
         self._examine(arrays, arguments, "in its first call")
         return self._results.rebuild(arrays, None, matrices=matrices)
+
+    def _arrays(self, arguments: Sequence[Any]) -> Sequence[NDArray[Any]]:
+        """Return all results at a point; they are known if guards have just been checked there."""
+        computed, self._computed = self._computed, None
+        if computed is not None and computed[0] is arguments:
+            return computed[1]
+        return self.kernel(*self._arguments.point(arguments))
 
     def _examine(self, arrays: Sequence[NDArray[Any]], arguments: Sequence[Any], where: str) -> None:
         """Warn of results that are NaN, in the first call on the slow path, and look whether later ones are, too."""
@@ -285,7 +294,12 @@ class CompiledProgram:
 
     def holds(self, arguments: Sequence[Any]) -> bool:
         """Return True if all guards hold at a point."""
-        return not self.is_guarded or bool(self.kernel(*self._arguments.point(arguments))[-1][0] > 0)
+        if not self.is_guarded:
+            return True
+        arrays = self.kernel(*self._arguments.point(arguments))
+        does_hold = bool(arrays[-1][0] > 0)
+        self._computed = (arguments, arrays) if does_hold else None
+        return does_hold
 
     def _check_guards(self, arguments: Sequence[Any]) -> None:
         """Raise a `CaseError` for a point where a guard fails."""

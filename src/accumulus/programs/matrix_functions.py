@@ -89,7 +89,9 @@ class HermitianEigenvalues(Call):
         if not self._has_vectors:
             return lapack.eigvalsh(matrix, self._triangle)
         values, vectors = lapack.eigh(matrix, self._triangle)
-        entry = self._phased(vectors, vectors)
+        is_large = np.abs(vectors) > SMALLEST_ENTRY
+        places = self._n - 1 - is_large[::-1].argmax(axis=0) if self._triangle == "U" else is_large.argmax(axis=0)
+        entry = vectors[places, np.arange(self._n)]  # as `_phased` chooses
         vectors = vectors * (np.conj(entry) / np.abs(entry) * np.where(entry.real < 0.0, -1.0, 1.0))
         return np.concatenate([values, vectors.real.ravel(), vectors.imag.ravel()])
 

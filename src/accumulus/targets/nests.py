@@ -503,18 +503,24 @@ class OfMatrices:
         return run
 
 
-def placed(places: Entries, shape: tuple[int, int]) -> _Operand:
-    """Return shape, first entry, strides and table of a matrix; either the strides or the table are used."""
+def placed(places: Entries, shape: tuple[int, int], *, by_blas: bool = True) -> _Operand:
+    """Return shape, first entry, strides and table of a matrix; either the strides or the table are used.
+
+    Args:
+        places: places of its entries.
+        shape: its shape.
+        by_blas: True for strides that BLAS accepts, False for any.
+    """
     if isinstance(places, tuple):
         start, step = places
         places = (start + step * np.arange(shape[0] * shape[1])).astype(np.int32)
     table = places.reshape(shape)
-    strides = _strides(table)
+    strides = _strides(table, by_blas=by_blas)
     return shape, int(table[0, 0]), strides or (), None if strides else table.astype(np.intp)
 
 
-def _strides(table: NDArray[np.int32]) -> tuple[int, int] | None:
-    """Return the distances between rows and between columns, if BLAS accepts them; else None."""
+def _strides(table: NDArray[np.int32], *, by_blas: bool) -> tuple[int, int] | None:
+    """Return the distances between rows and between columns; None if they vary, or if BLAS does not accept them."""
     rows, columns = table.shape
     down = int(table[1, 0]) - int(table[0, 0]) if rows > 1 else 0
     along = int(table[0, 1]) - int(table[0, 0]) if columns > 1 else 0
@@ -522,7 +528,7 @@ def _strides(table: NDArray[np.int32]) -> tuple[int, int] | None:
         down = max(columns * along, columns)
     if columns == 1:
         along = 1 if down != 1 else rows
-    if not ((along == 1 and down >= columns) or (down == 1 and along >= rows)):
+    if by_blas and not ((along == 1 and down >= columns) or (down == 1 and along >= rows)):
         return None
     expected = table[0, 0] + down * np.arange(rows)[:, np.newaxis] + along * np.arange(columns)
     return (down, along) if np.array_equal(table, expected) else None

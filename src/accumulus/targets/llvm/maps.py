@@ -268,7 +268,7 @@ class LLVMLoops(CompiledLoops):
         assert nest.shape is not None
         shapes = operand_shapes(nest.code, nest.shape, nest.opaque, len(nest.loads))
         (_, matrix, steps, _), (_, indices, apart, _) = (
-            placed(self._operand_entries(each, self._layout.table(each)), shape)
+            placed(self._operand_entries(each, self._layout.table(each)), shape, by_blas=False)
             for each, shape in zip(nest.loads, shapes, strict=True)
         )
         if not (steps and apart):
