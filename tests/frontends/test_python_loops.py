@@ -16,6 +16,7 @@ from accumulus.errors import TraceError
 from accumulus.frontends.numpy import python_loops
 from accumulus.frontends.record import record
 from accumulus.repetition import recorded_loops
+from accumulus.targets.target import LoopNest, StraightLine
 
 STEPS = 60
 DATA = np.random.default_rng(0).normal(size=STEPS)
@@ -323,6 +324,51 @@ def values_from_long_before(p):
     return path[-1]
 
 
+def term(p, y):
+    return p[0] * np.exp(-p[1] * y**2) + np.sin(p[2] * y)
+
+
+def a_list(p):
+    return np.sum(np.array([term(p, y) for y in DATA]) ** 2)
+
+
+def a_generator_expression(p):
+    return sum(term(p, y) ** 2 for y in DATA)
+
+
+def chosen_data(p):
+    return sum([(term(p, y) - k) ** 2 for k, y in enumerate(np.repeat(DATA, 2)) if y > 0.0])
+
+
+def a_dictionary(p):
+    terms = {k: term(p, y) if y > 0.1 else p[1] * y for k, y in enumerate(DATA)}
+    return sum(value**2 for value in terms.values())
+
+
+def lists_in_lists(p):
+    return sum(sum([np.sin(p[0] * a) * np.cos(p[1] * b) for a in DATA[:20]]) for b in DATA[:20])
+
+
+def two_generators(p):
+    first, second = (term(p, y) for y in DATA), (p[0] * y for y in DATA)
+    return sum(a * b for a, b in zip(first, second, strict=True))
+
+
+def truth_values(p):
+    state = p[0]
+    for k in range(STEPS):
+        state = 0.9 * state + (DATA[k] > 0.2) * p[1] - ~(DATA[k] > 0.0) * p[2]
+        state = np.where(DATA[k] < 0.5, state, np.sin(state))
+    return state
+
+
+def arrays_of_truth_values(p):
+    state, masks = p, np.stack([DATA > 0.0, DATA > 0.4, DATA < 0.1], axis=1)
+    for k in range(STEPS):
+        state = np.where(masks[k], 0.9 * state + 0.1 * p, np.sin(state)) + 0.01 * masks[k] * p
+    return state
+
+
 FUNCTIONS = [
     *(recurrence, outputs_in_a_list, in_an_array, in_place, matrices, branches_on_values, branches_on_data),
     *(branches_of_three, conditional_expressions, branches_that_leave_other_types, data_that_begin_to_vary),
@@ -339,6 +385,8 @@ FUNCTIONS = [
         sums,
     ),
     *(sums_that_are_read, a_generator, caught_errors, running_maximum, values_from_long_before, controls),
+    *(a_list, a_generator_expression, chosen_data, a_dictionary, lists_in_lists, two_generators),
+    *(truth_values, arrays_of_truth_values),
 ]
 
 
@@ -352,6 +400,25 @@ def short_loops(monkeypatch):
     monkeypatch.setattr(python_loops, "FEWEST_OPERATIONS", 1)
     monkeypatch.setattr(python_loops, "FEWEST_WITHOUT_END", 1)
     monkeypatch.setattr(recorded_loops, "FEWEST_OPERATIONS", 1)
+
+
+def test_loops_of_medium_length_are_written_out_unless_that_takes_long():
+    """A gradient of the same loop is straight-line code where its Hessian is not, and both are right."""
+
+    def medium(p):
+        state = p[0]
+        for k in range(600):
+            state = 0.9 * state + np.sin(p[1] * DATA[k % STEPS] + state) * p[2]
+        return state
+
+    gradient, hessian = (kind(medium, cache=False) for kind in (acc.gradient, acc.hessian))
+    np.testing.assert_allclose(gradient(P), written_out(medium, P), rtol=1e-10)
+    slope = acc.gradient(medium, cache=False, effort="fast")
+    steps = 1e-6 * np.eye(3)
+    differences = [(slope(P + step) - slope(P - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(hessian(P), differences, rtol=1e-6, atol=1e-8)
+    codes = [each._last[1].code for each in (gradient, hessian)]
+    assert [type(code) for code in codes] == [StraightLine, LoopNest]
 
 
 def written_out(function, point):
@@ -388,7 +455,9 @@ def test_derivatives_are_those_of_what_is_written_out(function, short_loops):
         *((each, STEPS - 8) for each in (values_that_are_one_value_at_first, complex_numbers, objects, a_while_loop)),
         *((each, STEPS - 8) for each in (until_a_break, left_early, a_generator, running_maximum, controls)),
         *((each, STEPS - 8) for each in (outputs_in_a_list, sums, sums_that_are_read, data_that_begin_to_vary)),
-        *((each, STEPS // 2 - 8) for each in (one_iteration_differs,)),
+        *((each, STEPS - 8) for each in (a_list, a_generator_expression, a_dictionary)),
+        *((each, STEPS - 8) for each in (truth_values, arrays_of_truth_values)),
+        *((each, STEPS // 2 - 8) for each in (one_iteration_differs, chosen_data)),
     ],
 )
 def test_nearly_all_iterations_are_one_body(function, least, short_loops):

@@ -24,6 +24,7 @@ from accumulus.programs.graphs import (
     Start,
     along_seeds,
     in_directions,
+    inputs_of,
     jacobian_starts,
     linearize_arguments,
     linearized,
@@ -63,6 +64,14 @@ MOST_WRITTEN_OUT: Final = 20_000
 #: faster, and its first result takes a tenth of the time; a smaller number makes loops of short products, whose calls
 #: take longer.
 MOST_ALONG_SEEDS: Final = 20_000
+#: Estimated number of operations of derivatives of loops in Python up to which these are written out. With more, that
+#: takes longer than a second to prepare, and loops take a tenth; with fewer, calls of short loops take two to five
+#: times as long, and batches up to ten times.
+MOST_OF_LOOPS: Final = 8_000
+#: Operations of first derivatives for each operation of the function, of one result or along one direction, and of
+#: more; and inputs for one more operation of second derivatives. Larger numbers make more of them loops.
+FIRST_ORDER: Final = (2.2, 3.5)
+INPUTS_OF_ONE: Final = 4
 #: Approximate number of operations of second derivatives for each operation of the function. In a straight line they
 #: take seconds from a quarter of the operations on that make a function long. As loops, their first result takes a
 #: tenth of that time, and calls take two to eight times as long. A larger number makes more of them loops.
@@ -101,6 +110,8 @@ def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> Com
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
     if kind.derivatives and not kind.has_seeds and preparation.options.takes_arrays and _is_long(recording):
+        recording = replace(_as_loops(recording, preparation), other=recording.program)
+    if preparation.options.takes_arrays and _has_long_loops(recording, kind, selection):
         recording = replace(_as_loops(recording, preparation), other=recording.program)
     works_on_arrays, planned = recording.works_on_arrays, None
     starts: list[Start] = []
@@ -342,6 +353,21 @@ def _is_long(recording: Recording) -> bool:
     different, recorded = recording.scalars.operations, recording.unrolled
     is_near = recorded <= IN_COMMON * different and different <= OF_INPUT * recording.scalars.inputs
     return different > MOST_IN_LINE and (recorded <= NOTHING_IN_COMMON * different or is_near)
+
+
+def _has_long_loops(recording: Recording, kind: DerivativeKind, selection: Selection) -> bool:
+    """Return True if loops in Python were written out and their derivatives would be many operations."""
+    if recording.loops is not None or recording.other is None or recording.works_on_arrays:
+        return False
+    inputs = len(inputs_of(recording, selection.positions))
+    times = 1.0
+    if kind.first is not None:
+        times = SECOND_ORDER + (2 * selection.seed_count if kind.has_seeds else inputs / INPUTS_OF_ONE)
+    elif kind.has_seeds:
+        times = FIRST_ORDER[0] * max(selection.seed_count, 1)
+    elif kind.derivatives:
+        times = FIRST_ORDER[min(inputs, recording.results) > 1]
+    return times * recording.scalars.operations > MOST_OF_LOOPS
 
 
 def _may_be_long(recording: Recording) -> bool:

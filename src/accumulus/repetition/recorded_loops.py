@@ -458,8 +458,19 @@ def _used(program: Program) -> NDArray[np.bool_]:
     return is_used
 
 
-def with_recurrences(program: Program) -> Program:
-    """Return the program with recurrences in place of its calls of recorded loops."""
+def has_short_loops(program: Program) -> bool:
+    """Return True if a program calls recorded loops, which have few operations together."""
+    loops = [] if program.scalars is not None else [each for each in program.calls if isinstance(each, RecordedLoop)]
+    return 0 < sum(each.operations for each in loops) < FEWEST_OPERATIONS
+
+
+def with_recurrences(program: Program, *, is_short: bool = False) -> Program:
+    """Return the program with recurrences in place of its calls of recorded loops.
+
+    Args:
+        program: the program.
+        is_short: True for all iterations, operation by operation, instead.
+    """
     if program.scalars is not None or not any(isinstance(each, RecordedLoop) for each in program.calls):
         return program
     is_used = _used(program)
@@ -475,7 +486,7 @@ def with_recurrences(program: Program) -> Program:
         with made.located(lines):
             if isinstance(loop, RecordedLoop):
                 outside = moving.at(references_in(block.operands[0]))[1:].reshape(loop.own.shape)
-                results = loop.write(made, outside, used.reshape(loop.count, loop.size), operations < FEWEST_OPERATIONS)
+                results = loop.write(made, outside, used.reshape(loop.count, loop.size), is_short)
                 written = np.flatnonzero(results != UNWRITTEN)
                 moving.note_each(block.start + written, results[written])
                 again = [(one, results[k]) for one, k in loop.again.items() if results[k] != UNWRITTEN]

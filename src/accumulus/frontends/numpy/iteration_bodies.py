@@ -45,9 +45,11 @@ MOST_NUMBERS: Final = 1_000
 MOST_ENTRIES: Final = 5_000
 MOST_IN_ALL: Final = 50_000
 
-#: Types of numbers, of other constants, of traced values, and of single operands.
-NUMBERS: Final = frozenset((float, int, np.float64, np.float32, np.int64, np.int32))
-_CONSTANTS: Final = frozenset((str, bytes, bool, np.bool_, type(None), type(Ellipsis)))
+#: Types of numbers, truth values of NumPy included, of other constants, of traced values, and of single operands.
+NUMBERS: Final = frozenset((float, int, np.float64, np.float32, np.int64, np.int32, np.bool_))
+_CONSTANTS: Final = frozenset((str, bytes, bool, type(None), type(Ellipsis)))
+#: Kinds of arrays of numbers.
+_KINDS: Final = "fiub"
 _TRACED: Final = frozenset((TracedArray, TracedScalar, TracedBoolean, ComplexArray, ComplexScalar))
 _SINGLE: Final = NUMBERS | {TracedScalar, TracedBoolean}
 #: Types of arguments that are the same whenever they are the same object.
@@ -94,7 +96,7 @@ def append_leaves(tape: Program, value: Any, form: list[Any], leaves: list[Any])
             raise UnfitError from None
     elif kind in _CONSTANTS:
         form.append((kind, value))
-    elif kind is np.ndarray and value.dtype.kind in "fiu" and value.size <= MOST_NUMBERS:
+    elif kind is np.ndarray and value.dtype.kind in _KINDS and value.size <= MOST_NUMBERS:
         form.append((kind, value.dtype, value.shape))
         leaves.append(np.array(value, np.float64))
     elif (parts := _parts(value)) is not None:
@@ -126,7 +128,7 @@ def rebuilt(value: Any, leaves: Iterator[Any], make: Callable[[Any, Any], Any]) 
     kind = type(value)
     if kind in NUMBERS or kind in (TracedScalar, TracedBoolean, TracedArray):
         return make(value, next(leaves))
-    if kind is np.ndarray and value.dtype.kind in "fiu":
+    if kind is np.ndarray and value.dtype.kind in _KINDS:
         return make(value, next(leaves))
     original = _parts(value)
     if original is None:
@@ -629,7 +631,7 @@ class IterationBody:
             leaf, entries = pair
             if is_number(leaf) and all(isinstance(each, _Constant) for each in entries):
                 return leaf.astype(like.dtype) if type(leaf) is np.ndarray else like
-            boolean = bool(getattr(like, "boolean", False))
+            boolean = like.boolean if isinstance(like, Operand) else np.asarray(like).dtype.kind == "b"
             references = np.array([at(each, boolean) for each in entries], np.int64)
             if type(leaf) is np.ndarray:
                 return TracedArray(tape, references.reshape(leaf.shape), boolean=boolean)

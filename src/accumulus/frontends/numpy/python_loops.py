@@ -48,13 +48,14 @@ from accumulus.frontends.numpy.iteration_bodies import (
 )
 from accumulus.frontends.numpy.journal import STATE
 from accumulus.frontends.numpy.merging import Merge, mergeable
+from accumulus.frontends.numpy.scalars import TracedScalar
 from accumulus.repetition.recorded_loops import RecordedLoop
 from accumulus.tape.program import Program
 
 #: Least number of iterations, and of operations in all of them, from which on a loop is recorded as one. Fewer leave
 #: recurrences that take longer than straight-line code, more write out long loops.
 FEWEST: Final = 16
-FEWEST_OPERATIONS: Final = 10_000
+FEWEST_OPERATIONS: Final = 1_000
 #: Number of operations of a loop from which on its iterations are expected to go on, if their number is not known. With
 #: fewer, more short loops are found to be short at their end, and written out then; more write out more iterations.
 FEWEST_WITHOUT_END: Final = 1_000
@@ -69,7 +70,8 @@ MOST_KNOWN: Final = 100
 LARGEST: Final = 1 << 1000
 
 Integers = NDArray[np.int64]
-_CONDITIONS: Final = NUMBERS | {bool, np.bool_}
+_CONDITIONS: Final = NUMBERS | {bool}
+_FOLDED: Final = (float, np.float64)
 
 
 class PythonLoop:
@@ -93,6 +95,7 @@ class PythonLoop:
         self._recorded: Iteration | None = None
         self._complete: list[Iteration] = []
         self._start = self._end = len(program)
+        self._grown = 0  # number of operations of the last iteration with any
         self._is_inside = False  # of an event
         # while iterations are expected: the body, the number of complete iterations, the position of the next event,
         # and numbers and references that vary, a row for each iteration
@@ -115,14 +118,19 @@ class PythonLoop:
                 self._count += 1
                 self._position = 0
                 return
+            if not self._position:  # without events, as if it were none
+                return
             self.close()
-        if self._recorded is not None:
+        grown, self._start = len(self.program) - self._start, len(self.program)
+        self._grown = grown or self._grown
+        if self._recorded is None:
+            self._complete = [] if grown else self._complete
+        elif grown or self._recorded.events or not self._recorded.is_fit:
             is_fit = self._recorded.is_fit and len(self.program) == self._end and not ACTIVE.merging
             self._complete = [*self._complete[-1:], self._recorded] if is_fit else []
             self._endings += not is_fit
-            self._recorded = None
-        grown, self._start = len(self.program) - self._start, len(self.program)
-        if self._turns == 1 or self._endings >= MOST_ENDINGS or not self._are_many(grown):
+        self._recorded = None
+        if self._turns == 1 or self._endings >= MOST_ENDINGS or not self._are_many(self._grown):
             ACTIVE.loop = self._around
         elif not self._begins():
             self._recorded, self._end, ACTIVE.loop = Iteration(len(self.program)), len(self.program), self
@@ -221,6 +229,10 @@ class PythonLoop:
             result = record(tape, *arguments)
         finally:
             self._is_inside = False
+        if type(result) in _FOLDED and any(not is_number(leaf) for leaf in leaves):
+            # a constant in this iteration, since data are 0 or 1
+            program: Any = tape
+            result = TracedScalar(program, program.constant(float(result)))
         if len(tape) > self._end or not is_silent(result, leaves):
             self._end = len(tape)
             try:

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from accumulus.frontends.source.exits import (
     LOOPS,
@@ -76,6 +76,8 @@ HARMLESS: Final = frozenset(
         *("staticmethod", "super", "type"),
     )
 )
+#: Builtins that take all items of their argument at once.
+CONSUMERS: Final = frozenset(("dict", "list", "max", "min", "set", "sorted", "sum", "tuple"))
 #: Builtins that inspect the calling frame: code that names them is not transformed.
 FRAMES: Final = frozenset({"locals", "eval", "exec", "vars", "dir"})
 #: Maximum number of nested blocks (Python allows 20), and the number of blocks that a transformed `if` takes.
@@ -86,6 +88,9 @@ BLOCKS: Final = 2
 def is_refused(function: ast.AST) -> bool:
     """Return True if a function is not transformed, since it inspects its own frame."""
     return any(isinstance(node, ast.Name) and node.id in FRAMES for node in ast.walk(function))
+
+
+Displayed = TypeVar("Displayed", ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Transformer(ast.NodeTransformer):
@@ -107,6 +112,8 @@ class Transformer(ast.NodeTransformer):
         self._outside: frozenset[str] = frozenset()
         #: Identities of return statements that become assignments of the result.
         self._results: set[int] = set()
+        #: Identities of generator expressions whose items are taken at once.
+        self._consumed: set[int] = set()
 
     # Expressions --------------------------------------------------------------------------------------------------
     #
@@ -133,6 +140,8 @@ class Transformer(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if is_loop_method_call(node.func):
             return node
+        if isinstance(node.func, ast.Name) and node.func.id in CONSUMERS and self.builtin(node.func.id):
+            self._consumed |= {id(each) for each in node.args if isinstance(each, ast.GeneratorExp)}
         self.generic_visit(node)
         if not (isinstance(node.func, ast.Name) and node.func.id in HARMLESS and self.builtin(node.func.id)):
             node.func = located(call_of("@call", node.func), node.func)
@@ -199,6 +208,30 @@ class Transformer(ast.NodeTransformer):
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
         node.iter = run_over(node.iter)
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        return self._at_once(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        if id(node) in self._consumed:
+            return self._at_once(node)
+        return self.generic_visit(node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        return self._at_once(node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self._at_once(node)
+
+    def _at_once(self, node: Displayed) -> Displayed:
+        """Return a transformed comprehension whose iterations follow each other, as those of a ``for`` statement."""
+        self._loops += 1
+        self.generic_visit(node)
+        self._loops -= 1
+        for each in node.generators:
+            if not each.is_async:
+                each.iter = over_iterations(each.iter, self._site(each.iter))
         return node
 
     # Functions ----------------------------------------------------------------------------------------------------

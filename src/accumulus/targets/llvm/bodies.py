@@ -54,6 +54,9 @@ TABLE: Final = "table"
 #: the time or less: compile time grows faster than the number of lines. A larger number delays first results; a smaller
 #: one hardly helps them, and makes short loops slower.
 LONG: Final = 1000
+#: Number of lines of such a body for each of LLVM's blocks, which it works on one at a time, some of them for a time
+#: that grows with the square of their length: larger blocks and much smaller ones take longer to compile.
+LINES: Final = 300
 #: Kind of a result that each instance stores at a position from a table.
 SCATTERED: Final = "scattered"
 
@@ -141,22 +144,32 @@ def _attributes(body: Vectors) -> str:
     return UNOPTIMISED if is_quick else 'nounwind "prefer-vector-width"="512"'
 
 
+def _in_blocks(lines: list[str], attributes: str) -> list[str]:
+    """Return the lines of a long body without optimisation as several blocks, each with a jump to the next one."""
+    if attributes != UNOPTIMISED or any(line.endswith(":") for line in lines):
+        return lines
+    parted: list[str] = []
+    for first in range(0, len(lines), LINES):
+        parted += [*([f"br label %lines{first}", f"lines{first}:"] if first else []), *lines[first : first + LINES]]
+    return parted
+
+
 def _loop(body: BodyFunction, functions: Functions) -> list[str]:
     """Return a function that computes one vector of instances or more; the last two vectors may overlap."""
     vectors = Vectors(functions.lanes, "float64")
     opening, results = body.written(vectors, _load, functions)
     for k, value in enumerate(results):
         _store(vectors, body.stores[k], k, value)
-    lanes = functions.lanes
+    lanes, attributes = functions.lanes, _attributes(vectors)
     return [
-        f"define void @{body.name}({ARGUMENTS}) {_attributes(vectors)} {{",
+        f"define void @{body.name}({ARGUMENTS}) {attributes} {{",
         "start:",
         *opening,
         f"%last = sub i64 %stop, {lanes}",
         "br label %loop",
         "loop:",
         "%i = phi i64 [ %first, %start ], [ %following, %next ]",
-        *vectors.lines,
+        *_in_blocks(vectors.lines, attributes),
         "br label %next",
         "next:",
         # the last vector ends with the last instance; instances that are computed twice have the same results
