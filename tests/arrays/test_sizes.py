@@ -16,6 +16,7 @@ import accumulus as acc
 from accumulus import memory
 from accumulus.errors import LongProgramWarning, SizeError
 from accumulus.frontends import written_out
+from accumulus.frontends.numpy import python_loops
 from accumulus.programs import preparation
 from accumulus.tape import program as sizes
 
@@ -157,6 +158,7 @@ except acc.errors.SizeError as error:
 def short(monkeypatch):
     monkeypatch.setattr(written_out, "LONG", 1000)
     monkeypatch.setattr(sizes, "MOST_UNROLLED", 100)
+    monkeypatch.setattr(python_loops, "FEWEST_OPERATIONS", 10_000)
 
 
 def tangled(x):

@@ -719,6 +719,18 @@ def test_independent_iterations_of_arrays_are_instances(called_loops):
         assert max(block.count for block in program.blocks) >= (STEPS - 2) * CELLS
 
 
+def test_loops_over_arrays_without_constants(called_loops):
+    table = np.linspace(0.1, 1.0, STEPS * CELLS).reshape(STEPS, CELLS)
+
+    def products(p):
+        scaled = p[0] * NODES
+        return np.array([np.sum(scaled * row) for row in table])
+
+    np.testing.assert_allclose(
+        flat(acc.jacobian(products, cache=False)(P)), written_out(products, P), rtol=1e-12, atol=1e-12
+    )
+
+
 def test_every_kind_of_derivative_of_loops_over_arrays(called_loops):
     def number(p):
         return rod(p)[-1]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
+from accumulus.frontends import turns
 from accumulus.frontends.active import ending
 from accumulus.frontends.record import _recorded
 from accumulus.frontends.recorder import recorder_of
@@ -51,7 +52,7 @@ def no_turns(x: Any) -> Any:
     return x
 
 
-def why(f: Any, text: str) -> str:
+def why(f: Any, text: str, name: str = "") -> str:
     """Return the message about the line of a function that contains a text."""
     import inspect
 
@@ -59,7 +60,7 @@ def why(f: Any, text: str) -> str:
     line = first + next(k for k, each in enumerate(lines) if text in each)
     of_f = partial(_recorded, recorder_of(f), f, [1.5], ((),), (slice(0, 1),))
     record = ending(partial(of_f, point=np.array([1.5]), opens_indices=False))
-    return explained(record, lambda: Program(1, scalar=True, loops=False), __file__, line, f.__name__)
+    return explained(record, lambda: Program(1, scalar=True, loops=False), __file__, line, name or f.__name__)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,12 @@ def test_differing_iterations_and_the_equivalent_scan(f: Any, text: str, expecte
     for line in expected:
         assert line in said
     assert bool(said) == bool(expected)
+
+
+def test_a_busy_comprehension_is_within_the_loop_of_its_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Turns 2 and 3" in why(other_operations, "total = total +", "<listcomp>")
+    monkeypatch.setattr(turns, "MOST_CALLS", 3)
+    assert why(other_operations, "total = total +") == ""
 
 
 def test_a_line_without_a_loop_or_without_source_says_nothing() -> None:

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from programs import NUMPY, RATIONAL, numpy_values, programs, small_fraction
 
 from accumulus.errors import ArgumentError, UnknownNameError
+from accumulus.tape.columns import Range, column, references_in
 from accumulus.tape.interpreter import evaluate
+from accumulus.tape.moving import unroll
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
+from accumulus.tape.program import Program
+from accumulus.tape.tape import Tape, from_bytes, to_bytes
 
 FUNCTIONS = sorted(set(BY_NAME) - {"input", "power"})
 
@@ -225,3 +228,21 @@ def test_unknown_operation(name):
 def test_evaluate_wants_one_value_an_input():
     with pytest.raises(ArgumentError, match="2 inputs, 1 values"):
         evaluate(Tape(2), [1.0])
+
+
+def test_bodies_get_truth_values_from_outside_as_numbers():
+    """What a body does with a number, a tape does with a truth value that it computes: not, negative, products."""
+    body = Tape(2)
+    zero = body.constant(0.0)
+    body.outputs = [
+        *(body.apply("equal", 0, zero), body.apply("not_equal", 0, zero), body.apply("negative", 0)),
+        *(body.multiply(0, 1), body.add(0, body.constant(2.0)), body.apply("equal", 0, 1)),
+    ]
+    program = Program(2)
+    truth = program.apply("less", np.array([0]), np.array([1]))
+    columns = program.scan(body, lambda _: [column(truth), Range(1, 0, 1)], np.array([0, 1]))
+    program.outputs = np.concatenate([references_in(each) for each in columns])
+    tape = unroll(program)
+    assert from_bytes(to_bytes(tape)).outputs == tape.outputs  # which checks the types of operands
+    for point in ([0.0, 3.0], [3.0, 1.0]):
+        np.testing.assert_array_equal(evaluate(tape, point), evaluate(program, np.array(point)))

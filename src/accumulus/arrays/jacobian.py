@@ -711,11 +711,12 @@ class _Accumulating:
         while vertices:
             while ordered[-1] not in vertices:
                 ordered.pop()
-            # derivatives at indices are known once nothing is left on one side of them
-            free = vertices if forward or backward else vertices.difference(*self.lookups)
-            free = {each for each in free if not self._has_mixed_tails(each)}
-            in_order = forward or backward or not free
-            vertex, products = self._cheapest({ordered[-1]} if in_order else free)
+            free = set[int]()
+            if not (forward or backward):
+                # derivatives at indices are known once nothing is left on one side of them
+                mixed = {each for each in self.recurrences.keys() & vertices if self._has_mixed_tails(each)}
+                free = vertices.difference(mixed, *self.lookups)
+            vertex, products = self._cheapest(free or {ordered[-1]})
             if products > MOST:
                 raise SizeError(
                     f"{products:,} products of derivatives between arrays are needed, and at most {MOST:,} are "

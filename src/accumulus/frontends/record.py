@@ -58,10 +58,9 @@ from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, warn_written_out
 from accumulus.repetition.instances import by_instance
 from accumulus.repetition.iterations import iterations_of
-from accumulus.repetition.recorded_loops import has_short_loops, with_recurrences
+from accumulus.repetition.recorded_loops import forms_of
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
-from accumulus.tape.moving import unroll
 from accumulus.tape.passes import moved
 from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.tape import SELECT
@@ -371,11 +370,9 @@ def _recorded(
     program.folded_zero_signs |= tape.folded_zero_signs
     program.has_linear_algebra |= tape.has_linear_algebra
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
-    written = Program.of(unroll(with_recurrences(program, is_short=True))) if has_short_loops(program) else None
-    recording = Recording(
-        with_recurrences(program), shapes, slices, result_shapes, structure, written, guards=tuple(guards.values())
-    )
-    return recording, caught
+    program, *written = forms_of(program)
+    recording = Recording(program, shapes, slices, result_shapes, structure, guards=tuple(guards.values()))
+    return replace(recording, other=written[0] if written else None), caught
 
 
 #: Exceptions, and messages, of Python and NumPy for numbers that are used as arrays.

@@ -28,6 +28,11 @@ TURNS: Final = 4
 MOST_COMPARED: Final = 200_000
 
 
+#: Number of calls of Python functions until these iterations have to be found: more make a message take as long as the
+#: recording, fewer leave long iterations without an explanation.
+MOST_CALLS: Final = 200_000
+
+
 class _EnoughError(BaseException):
     """Signal that enough iterations are recorded; not an `Exception`, so that the user's code does not catch it."""
 
@@ -85,7 +90,9 @@ class _Watching:
     """A trace function that records the number of operations at the begin of each iteration, and their source lines."""
 
     def __init__(self, tape: Tape, loop: Loop, function: str) -> None:
-        self._tape, self._loop, self._function = tape, loop, function
+        # a comprehension within the loop is a function of its own in some versions of Python
+        self._tape, self._loop, self._function = tape, loop, getattr(loop.function, "name", function)
+        self._calls = 0
         self.begins: list[int] = []
         self.made: Tape | None = None
         #: Number of operations before each executed line, and the line.
@@ -95,6 +102,9 @@ class _Watching:
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         """Follow the lines of the user's functions; the trace function for `sys.settrace`."""
         if event == "call":
+            self._calls += 1
+            if self._calls > MOST_CALLS:
+                raise _EnoughError
             return None if in_library(frame) else self
         if event == "line":
             count, location = len(self._tape), (frame.f_code.co_filename, frame.f_lineno)

@@ -68,6 +68,8 @@ MOST_ALONG_SEEDS: Final = 20_000
 #: takes longer than a second to prepare, and loops take a tenth; with fewer, calls of short loops take two to five
 #: times as long, and batches up to ten times.
 MOST_OF_LOOPS: Final = 8_000
+#: Operations of these loops for each one of their text, at least: with less, most of them are in no loop.
+REPEATED: Final = 4
 #: Operations of first derivatives for each operation of the function, of one result or along one direction, and of
 #: more; and inputs for one more operation of second derivatives. Larger numbers make more of them loops.
 FIRST_ORDER: Final = (2.2, 3.5)
@@ -358,6 +360,8 @@ def _is_long(recording: Recording) -> bool:
 def _has_long_loops(recording: Recording, kind: DerivativeKind, selection: Selection) -> bool:
     """Return True if loops in Python were written out and their derivatives would be many operations."""
     if recording.loops is not None or recording.other is None or recording.works_on_arrays:
+        return False
+    if REPEATED * recording.other.text > recording.scalars.operations:
         return False
     inputs = len(inputs_of(recording, selection.positions))
     times = 1.0

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
+from functools import reduce
+from operator import or_
 from typing import Final, NoReturn
 
 import numpy as np
@@ -19,7 +21,7 @@ from accumulus.errors import SizeError
 from accumulus.repetition.iterations import FEWEST_BLOCKS, FEWEST_WITH_CALLS, Repeated, is_called
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Copy, copied, outputs_at
-from accumulus.tape.moving import Moving, replayed_blocks
+from accumulus.tape.moving import Moving, replayed_blocks, unroll
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -35,6 +37,12 @@ FEWEST: Final = 16
 FEWEST_APART: Final = 8
 #: Least number of operations of all loops of a program: fewer are quicker as straight-line code.
 FEWEST_OPERATIONS: Final = 5_000
+#: Derivatives of what an iteration hands on with respect to what it takes, for each of its operations, above which
+#: loops are wide; and largest number of operations of such loops that are written out. With larger numbers,
+#: recurrences of large matrices are prepared although the operations are fewer; with smaller ones, long loops are
+#: written out.
+WIDE: Final = 4
+MOST_WIDE: Final = 40_000
 #: Largest number of references of the values of all iterations: more take memory, fewer leave more loops to be called.
 MOST_REFERENCES: Final = 50_000_000
 #: Reference of results that are not written.
@@ -61,6 +69,20 @@ class RecordedLoop:
     def operations(self) -> int:
         """Number of operations of all iterations."""
         return self.count * self.body.operations
+
+    @property
+    def is_wide(self) -> bool:
+        """Return True if an iteration takes and hands on so many values that a matrix between them is large."""
+        body = self.body
+        if isinstance(body, Program):
+            return False
+        is_own = self.own >= 0
+        bits = [1 << k if taken.any() else 0 for k, taken in enumerate(is_own.T)]
+        for reference in range(body.inputs, len(body)):
+            bits.append(reduce(or_, (bits[a] for a in body.arguments(reference) if a >= 0), 0))
+        handed_on = np.unique(self.own[is_own] % self.size).tolist()
+        nonzeros: int = sum(bits[body.outputs[slot]].bit_count() for slot in handed_on)
+        return nonzeros > WIDE * body.operations
 
     def __call__(self, numbers: Floats) -> Floats:
         """Return all results; the first number is the condition of calls, see `accumulus.tape.blocks.Opaque`."""
@@ -396,7 +418,7 @@ def _instances_of_arrays(body: Program, made: Program, ends: Sequence[int], outs
     needed = [block for block, is_needed in zip(body.blocks, reduced.needed(), strict=True) if is_needed]
     if any(block.shape is not None or (block.steps is not None and len(block.steps) > 2) for block in needed):
         return None
-    count, constants = len(outside), made.constant_array(body.constants[::-1])
+    count, constants = len(outside), made.constant_array(np.append(0.0, body.constants[::-1]))
     table = np.empty((count, len(body)), np.int64)
     table[:, : body.inputs] = outside
 
@@ -458,10 +480,20 @@ def _used(program: Program) -> NDArray[np.bool_]:
     return is_used
 
 
-def has_short_loops(program: Program) -> bool:
-    """Return True if a program calls recorded loops, which have few operations together."""
+def forms_of(program: Program) -> list[Program]:
+    """Return a recorded program with recurrences in place of its loops; and as straight-line code if that may do.
+
+    If loops are wide, straight-line code is the only form up to a larger number of operations.
+    """
     loops = [] if program.scalars is not None else [each for each in program.calls if isinstance(each, RecordedLoop)]
-    return 0 < sum(each.operations for each in loops) < FEWEST_OPERATIONS
+    operations = sum(each.operations for each in loops)
+    is_wide = operations < MOST_WIDE and any(each.is_wide for each in loops)
+    if not is_wide and not 0 < operations < FEWEST_OPERATIONS:
+        return [with_recurrences(program)]
+    written = Program.of(unroll(with_recurrences(program, is_short=True)))
+    written.folded_zero_signs |= program.folded_zero_signs
+    written.has_linear_algebra |= program.has_linear_algebra
+    return [written] if is_wide else [with_recurrences(program), written]
 
 
 def with_recurrences(program: Program, *, is_short: bool = False) -> Program:

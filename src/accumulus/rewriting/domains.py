@@ -50,7 +50,7 @@ NESTED: Final = 32
 MOST_IN_BRANCHES: Final = 40_000
 #: Number of conditions of one program that are looked at, each in all branches that it is needed in, and of those that
 #: all proofs begin with. More take time for programs with many branches, fewer leave outputs as they were.
-MOST_FOLLOWED: Final = 100_000
+MOST_FOLLOWED: Final = 300_000
 MOST_KNOWN: Final = 100_000
 #: Number of bits up to which each is looked at alone.
 FEW_BITS: Final = 200
@@ -783,7 +783,9 @@ class Following:
     def follows(self, bit: int, branches: Branches) -> bool:
         """Return True if a condition follows, given by its bit, in branches and those that it is in."""
         key = bit, branches
-        if key not in self._followed and self._domains.has_left():
+        if not self._domains.has_left():  # looking up what is known takes time, too, for the longest lists
+            return False
+        if key not in self._followed:
             self._followed[key] = False
             condition, within = self._domains.of_bits[bit]
             inside = branches | within
@@ -794,7 +796,7 @@ class Following:
                 or (condition.kind < DEFINED and self._proof(inside).follows(condition))
                 or (self._tries_products and condition.kind == NONZERO and self._is_product(condition, inside))
             )
-        return self._followed.get(key, False)
+        return self._followed[key]
 
     def _is_product(self, condition: Condition, inside: Branches) -> bool:
         return self._proof(inside).is_product(condition.arguments[0])

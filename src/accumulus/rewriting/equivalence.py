@@ -38,7 +38,7 @@ import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -53,7 +53,7 @@ from accumulus.rewriting.compiled.exact_kernel import KNOWN, TRUTH, ExactState, 
 from accumulus.rewriting.compiled.fields import PRIME_BITS, SMALL_PRIME, UNDEFINED
 from accumulus.tape.folding import Folding
 from accumulus.tape.interpreter import copied
-from accumulus.tape.live import depending, needed, signed_zeros
+from accumulus.tape.live import needed, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
@@ -433,6 +433,25 @@ def comparisons_of(tape: Tape) -> list[int]:
     ]
 
 
+def comparisons_before(tape: Tape) -> list[int]:
+    """Return the comparisons that each value depends on, as bits in the order of `comparisons_of`."""
+    bits = [0] * len(tape)
+    own = {r: 1 << k for k, r in enumerate(comparisons_of(tape))}
+    for r in range(tape.inputs, len(tape)):
+        mask = own.get(r, 0)
+        for a in tape.arguments(r):
+            if a >= 0:
+                mask |= bits[a]
+        bits[r] = mask
+    return bits
+
+
+def most_comparisons(tape: Tape) -> int:
+    """Return the largest number of comparisons that an output depends on."""
+    bits = comparisons_before(tape)
+    return max((bits[output].bit_count() for output in tape.outputs if output >= 0), default=0)
+
+
 def _inputs_of(tape: Tape) -> NDArray[np.bool_]:
     """Return True where a reference depends on an input, (references, inputs)."""
     depends = np.zeros((len(tape), tape.inputs), bool)
@@ -753,15 +772,14 @@ class Verification:
         comparisons = comparisons_of(self._tape) if self._matter is not False else []
         if not comparisons:
             return list(outputs), []
-        alike: dict[bytes, list[int]] = {}
-        reached = {r: np.frombuffer(depending(self._tape, [r]), np.bool_) for r in comparisons}
+        alike: dict[int, list[int]] = {}
         for k in outputs:
             output = self._tape.outputs[k]
-            alike.setdefault(bytes(output >= 0 and bool(reached[r][output]) for r in comparisons), []).append(k)
+            alike.setdefault(self._comparisons_before[output] if output >= 0 else 0, []).append(k)
         different, unknown = list[int](), list[int]()
         most, left = (MOST_POINTS // self.points).bit_length() - 1, MOST_DECIDED
-        for mask, group in sorted(alike.items(), key=lambda each: sum(each[0])):  # the cheapest first
-            decided = [r for r, is_reached in zip(comparisons, mask, strict=True) if is_reached]
+        for mask, group in sorted(alike.items(), key=lambda each: each[0].bit_count()):  # the cheapest first
+            decided = [r for k, r in enumerate(comparisons) if mask >> k & 1]
             rounds = DECIDED * len(decided) * len(self._tape)
             if most < len(decided) <= MOST_COMPARED and rounds <= left:
                 decided, left = self._needed_outcomes(other, group, decided), left - rounds
@@ -779,6 +797,10 @@ class Verification:
             ):
                 different += group
         return different, unknown
+
+    @cached_property
+    def _comparisons_before(self) -> list[int]:
+        return comparisons_before(self._tape)
 
     def _needed_outcomes(self, other: Tape, outputs: Sequence[int], comparisons: Sequence[int]) -> list[int]:
         """Return comparisons whose outcomes have to be 0 or 1 for the outputs to be equal; empty if they differ."""

@@ -46,7 +46,7 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     RewriteState,
     TreeEntry,
 )
-from accumulus.rewriting.equivalence import constant_residues, primes
+from accumulus.rewriting.equivalence import MOST_COMPARED, constant_residues, most_comparisons, primes
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
@@ -80,6 +80,12 @@ FEWEST: Final = 256
 #: Number of further searches where no output of a program may be used. More take time for programs in which most rules
 #: lose digits, fewer leave these as they are.
 RETRIES: Final = 1
+#: Number of operations from which on a program is searched only if few comparisons reach each output, and its rewriting
+#: is verified only if it wins this fraction. Verification takes a tenth of a millisecond for each operation, more with
+#: comparisons, and rarely accepts what many of them reach. Larger numbers delay first results, smaller ones give up
+#: operations.
+LONG: Final = 5_000
+GAIN: Final = 0.05
 
 
 class Network:
@@ -405,6 +411,9 @@ def by_rules(
     search = _Search(start, kept_outputs, context)
     if search.best_cost == 0 or search.left <= 0:
         return start
+    is_long = start.operations > LONG and effort != "thorough"
+    if is_long and most_comparisons(start) > MOST_COMPARED:
+        return start
     original = original or Original(start, context, None, kept_outputs)
     rounds = rounds or Rounds()
     tried = 0 if effort == "fast" else rounds.moves * search.size
@@ -423,7 +432,7 @@ def by_rules(
                 break
             search.round(start if turn % 2 else search.best, moves, HOTS[turn % len(HOTS)])
     best = with_scaled_forms(search.best, kept_outputs)
-    if best is start:
+    if best is start or (is_long and best.operations > (1.0 - GAIN) * start.operations):
         return start
     try:
         restored = original.restored(best, start)

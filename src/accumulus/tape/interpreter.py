@@ -27,10 +27,12 @@ from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation, helpers
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
-from accumulus.tape.tape import Tape
+from accumulus.tape.tape import TAKES_TRUTH, Tape
 
 Integers = NDArray[np.int64]
-_NOT_EQUAL: Final = BY_NAME["not_equal"].code
+_EQUAL, _NOT_EQUAL = (BY_NAME[name].code for name in ("equal", "not_equal"))
+#: Positions of the arguments of each operation that are truth values.
+_TRUTHS: Final = [frozenset(np.flatnonzero(taken).tolist()) for taken in TAKES_TRUTH]
 #: Function that computes an operation, and its number of operands; 0 if it takes program, place and operands.
 Rule = tuple[Callable[..., Any], int]
 #: Shape of a product of matrices: (m, k, n), of an m × k matrix and a k × n one.
@@ -770,8 +772,12 @@ def copied(
 
 def applied(tape: Any, code: int, references: Sequence[int]) -> int:
     """Record an operation of a body on an enclosing tape, where truth values are no longer stored as numbers."""
-    if code == _NOT_EQUAL:
-        truth, zero = max(references), min(references)
-        if tape.is_boolean(truth) and zero < 0 and tape.value_of(zero) == 0.0:
-            return truth
-    return int(tape.apply_code(code, references))
+    operands = list(references)
+    for k, reference in enumerate(operands):
+        if reference < 0 or k in _TRUTHS[code] or not tape.is_boolean(reference):
+            continue
+        others = [each for each in references if each != reference]
+        if code in (_EQUAL, _NOT_EQUAL) and others and others[0] < 0 and tape.value_of(others[0]) == 0.0:
+            return reference if code == _NOT_EQUAL else int(tape.logical_not(reference))
+        operands[k] = tape.select(reference, tape.constant(1.0), tape.constant(0.0))
+    return int(tape.apply_code(code, operands))

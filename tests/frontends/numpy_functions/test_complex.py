@@ -98,7 +98,9 @@ np.real(Z); np.imag(Z); Z.real.sum(); Z.imag * z; np.conj(Z); np.abs(Z); np.angl
 np.where(A > 0, Z, 1.0); np.where(A > 0, 1j, A); np.nan_to_num(z); np.round(Z, 1); np.isclose(Z, A)
 np.zeros_like(z) + z
 np.ones_like(Z, dtype=float) * z; np.full_like(z, z[0]); np.full(2, z[0]); np.array([z, 2 * z]); np.array([z[0], 1.0])
-np.array([[z[0], A[0, 0]], [1j, 2]]); np.array(A, complex) + z; A.astype(complex) * 2j; np.asarray(z) * 2; Z.copy()
+np.array([[z[0], A[0, 0]], [1j, 2]]); np.array([[A[0, 0], 1.0], [2.0, 1j]]); np.array([[2.0, 1j], [A[0, 0], 1.0]])
+np.array([[0, A[0, 0], 0], [A[0, 1], 2, z[0]], [0, 3, -1.0]]); np.array([A[0], z]); np.array([[1, 2, 3], z], complex)
+np.vstack([[A[0, 0], 1.0], [2.0, z[0]]]); np.stack([[1.0, 2.0], [z[0], 3.0]]); np.array(A, complex) + z; A.astype(complex) * 2j; np.asarray(z) * 2; Z.copy()
 [v * 2 for v in z]; np.array([v for v in Z]); list(z.flat); z.tolist(); np.linalg.norm(z); np.linalg.norm(Z, axis=0)
 np.linalg.solve(Z + 3 * np.eye(3), z); np.linalg.solve(A + 3j * np.eye(3), Z); np.linalg.inv(Z + 3 * np.eye(3))
 np.linalg.solve(Z[:1, :1], z[:1]); np.linalg.solve(np.kron(np.eye(2), Z + 3 * np.eye(3)), np.tile(z, 2))

@@ -247,7 +247,9 @@ def parts_of(tape: Tape, value: Any) -> Pair:
             if not isinstance(items, list | tuple):
                 return parts_of(tape, items)
             pairs = [parts_of(tape, item) for item in items]
-            re, im = ([pair[k] for pair in pairs] for k in (0, 1))
+            re = [pair.re for pair in pairs]
+            # items that are real lists or arrays have as many imaginary parts, all 0
+            im = [np.broadcast_to(pair.im, np.shape(pair.re)) if np.shape(pair.re) else pair.im for pair in pairs]
             re_array, im_array = as_array(tape, re), as_array(tape, im)
             return Pair(re_array, im_array)
         return Pair(as_array(tape, value), np.float64(0.0))
