@@ -31,13 +31,15 @@ from accumulus.frontends.numpy.table import FUNCTIONS, unsupported
 def test_exchanges_sort(count):
     """Networks that sort all zeros and ones sort everything (Knuth, The Art of Computer Programming 3, 5.3.4)."""
     lines = np.array(list(itertools.product([0, 1], repeat=count)), np.int8)
-    for one, other in exchanges(count):
-        lines[:, [one, other]] = np.sort(lines[:, [one, other]], axis=1)
+    for stage in exchanges(count):
+        assert len(np.unique(np.concatenate(stage))) == 2 * len(stage[0])
+        for one, other in zip(*stage, strict=True):
+            lines[:, [one, other]] = np.sort(lines[:, [one, other]], axis=1)
     assert (np.diff(lines, axis=1) >= 0).all()
 
 
 def test_the_number_of_exchanges_is_batchers():
-    assert [len(exchanges(count)) for count in (2, 4, 8, 16)] == [1, 5, 19, 63]
+    assert [sum(len(one) for one, _ in exchanges(count)) for count in (2, 4, 8, 16)] == [1, 5, 19, 63]
 
 
 @settings(max_examples=max(8, settings.default.max_examples // 8), deadline=None)

@@ -117,7 +117,68 @@ def test_derivatives_of_a_batch_that_crosses_orders():
     assert repr(jac) == "<jacobian(f), 4 compiled>"  # for the place of the largest; few entries are sorted by choices
 
 
-@pytest.mark.parametrize("name", ["sort", "argsort", "argmax", "unique", "nonzero", "mask", "searchsorted", "where"])
+@pytest.mark.parametrize("name", ["argsort", "argmax", "unique", "nonzero", "mask", "searchsorted", "where"])
 def test_refused_on_demand(name):
     with pytest.raises(TraceError, match=r"depends? on the (arguments of the function|function's arguments)"):
         record(VECTORS[name], [np.arange(12.0)])
+
+
+# Long arrays, sorted at every point ----------------------------------------------------------------------------------
+
+LONG = {
+    "quantile": lambda x: np.quantile(x, 0.3) ** 2,
+    "quantiles": lambda x: np.quantile(x, [0.1, 0.55]) @ np.array([1.0, 2.0]),
+    "median": lambda x: np.median(x.reshape(-1, 15), axis=1) @ np.arange(20.0),
+    "sort": lambda x: np.sort(x) @ np.linspace(-1.0, 1.0, 300),
+    "sort of rows": lambda x: np.sum(np.sort(x.reshape(25, 12), axis=1)[:, -3:] ** 2),
+    "sort of columns": lambda x: np.sort(x.reshape(12, 25), axis=0)[2] @ np.sin(x[:25]),
+    "partition": lambda x: np.sum(np.partition(x, 20)[:21] ** 2),
+    "argsort": lambda x: x[np.argsort(x)] @ np.linspace(-1.0, 1.0, 300),
+    "argsort of rows": lambda x: np.sum(
+        np.take_along_axis(x.reshape(25, 12), np.argsort(x.reshape(25, 12), axis=1), 1)[:, 3] ** 3
+    ),
+    "argpartition": lambda x: np.sum(x[np.argpartition(x, 100)[:101]] ** 3),
+    "ranks": lambda x: np.sum(np.exp(x[np.argsort(-x)[:70]])),
+    "argmax": lambda x: np.sum(x.reshape(75, 4)[np.arange(75), np.argmax(x.reshape(75, 4), axis=1)] ** 2),
+    "argmin": lambda x: np.sum(
+        np.take_along_axis(x.reshape(75, 4), np.argmin(x.reshape(75, 4), axis=1, keepdims=True), 1) ** 3
+    ),
+    "distance of distributions": lambda x: np.mean(np.abs(np.sort(x) - np.sort(np.sin(3.0 * x)))),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_arrays_are_sorted_at_every_point(name):
+    """One program for all orders, and the derivatives of the entries that NumPy takes."""
+    f, draw = LONG[name], np.random.default_rng(3)
+    gradient = acc.gradient(f, cache=False)
+    X = draw.normal(size=(6, 300))
+    for x in X[:3]:
+        direction, step = draw.normal(size=300), 1e-7
+        differences = (f(x + step * direction) - f(x - step * direction)) / (2.0 * step)
+        np.testing.assert_allclose(gradient(x) @ direction, differences, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(gradient.batch(X), [gradient(x) for x in X], rtol=1e-12)
+    assert len(gradient._compiled_programs()) == 1
+
+
+def test_equal_entries_and_nan_are_ordered_as_numpys():
+    draw = np.random.default_rng(0)
+    entries = np.concatenate([draw.integers(0, 9, 90).astype(float), [np.nan, np.nan, -0.0, 0.0, np.inf]])
+    weights = np.arange(95.0)
+
+    def f(x):
+        return x[np.argsort(x)] + weights[:95] * 0.0, np.sort(x), np.argsort(x) * 1.0 + 0.0 * x[0]
+
+    for _ in range(3):
+        draw.shuffle(entries)
+        by_order, ordered, places = acc.compile(f, cache=False)(entries)
+        np.testing.assert_array_equal(by_order, entries[np.argsort(entries, kind="stable")])
+        np.testing.assert_array_equal(ordered, np.sort(entries))
+        np.testing.assert_array_equal(places, np.argsort(entries, kind="stable") + 0.0 * entries[0])
+
+
+def test_matrices_keep_their_pattern():
+    """A permutation has one nonzero in each row for each order; by exchanges, it would have all."""
+    jacobian = acc.jacobian(np.sort, cache=False, sparse="csr")
+    x = np.random.default_rng(0).normal(size=100)
+    assert jacobian(x).nnz == 100

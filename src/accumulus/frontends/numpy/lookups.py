@@ -22,10 +22,17 @@ from accumulus.frontends.recorder import References
 from accumulus.tape import program as sizes
 
 
-def is_lookup(tape: Any, index: Any) -> bool:
-    """Return True if an index contains long arrays whose values may stay numbers of the program."""
+def opens_indices(tape: Any, size: int) -> bool:
+    """Return True if arrays of so many indices may stay numbers of the program."""
     decisions = ACTIVE.decisions
     if decisions is None or not decisions.opens_indices or decisions.tape is not tape or not tape.may_loop:
+        return False
+    return size >= sizes.LONG
+
+
+def is_lookup(tape: Any, index: Any) -> bool:
+    """Return True if an index contains long arrays whose values may stay numbers of the program."""
+    if not opens_indices(tape, sizes.LONG):
         return False
     parts = index if isinstance(index, tuple) else (index,)
     return any(_is_open(item) and item.size >= sizes.LONG for item in parts)

@@ -1,15 +1,18 @@
 """Sorting and searching functions, and selections of entries by a traced mask.
 
-Short arrays are sorted at every point: selects compare and exchange pairs of entries. Longer arrays are
-sorted at the given point, and their order is a guard (`accumulus.frontends.decisions`), as are positions. Each call and
-line has one guard, which costs comparisons at every point.
+Arrays are sorted at every point, if their Jacobian is not a matrix: selects compare and exchange pairs of entries, in
+stages of pairs that do not overlap. For matrices, which would be full, longer arrays are sorted at the given point, and
+their order is a guard (`accumulus.frontends.decisions`), as are positions. Each call and line has one guard, which
+costs comparisons at every point.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +22,7 @@ from accumulus.frontends.active import ACTIVE, refuse
 from accumulus.frontends.decisions import apply_each, keep, listed, truth, truths, values_at_point, whole, wholes
 from accumulus.frontends.decisions import sorting_order as find_order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
-from accumulus.frontends.numpy.lookups import is_lookup
+from accumulus.frontends.numpy.lookups import is_lookup, opens_indices
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
 from accumulus.frontends.numpy.table import PROTOCOLS, implements, unsupported
 from accumulus.frontends.recorder import References
@@ -28,48 +31,69 @@ from accumulus.tape.tape import Tape
 # Sorting at every point -----------------------------------------------------------------------------------------------
 
 
-def exchanges(count: int) -> list[tuple[int, int]]:
-    """Return the pairs to compare in order: Batcher's merge exchange, 19 pairs for eight entries.
+#: Largest number of exchanges, of all lines, by which arrays are sorted at every point. More take time and memory in
+#: every call, fewer leave more orders that are cases of their own.
+MOST_EXCHANGES: Final = 1_500_000
+#: Maximum number of entries that are sorted by selects in any case. The selects grow with its square; with fewer
+#: entries, more orders are cases of their own.
+MOST_MERGED: Final = 8
+#: Largest number of entries among which a position is computed at every point, by as many selects for each line.
+MOST_COMPARED: Final = 64
+
+
+def exchanges(count: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return stages of pairs to compare, in order: Batcher's merge exchange, 19 pairs in six stages for eight entries.
 
     References:
         D. Knuth, The Art of Computer Programming 3, algorithm 5.2.2M.
 
-    >>> exchanges(3)
-    [(0, 2), (0, 1), (1, 2)]
+    >>> [list(zip(*map(np.ndarray.tolist, stage))) for stage in exchanges(3)]
+    [[(0, 2)], [(0, 1)], [(1, 2)]]
     """
-    pairs = []
+    stages = []
     top = step = 1 << (count - 1).bit_length() >> 1
     while step:
         reach, remainder, distance = top, 0, step
         while True:
-            pairs += [(k, k + distance) for k in range(count - distance) if k & step == remainder]
+            places = np.arange(count - distance)
+            first = places[places & step == remainder]
+            if len(first):
+                stages.append((first, first + distance))
             if reach == step:
                 break
             distance, remainder, reach = reach - step, step, reach >> 1
         step >>= 1
-    return pairs
+    return stages
 
 
-def exchanged(columns: Sequence[Any], wrong: Callable[[Any, Any], Any]) -> list[Any]:
-    """Return columns sorted entry by entry.
+def exchanged(tables: Sequence[Any], wrong: Callable[..., Any]) -> list[Any]:
+    """Return arrays sorted along the first axis.
 
     Args:
-        columns: columns to sort, compared entry by entry.
-        wrong: function of two entries that returns a traced truth value: they must be exchanged.
+        tables: arrays of equal shapes.
+        wrong: function of the first entries of pairs, array by array, and of the second ones, that returns traced truth
+            values: they must be exchanged.
     """
-    result = list(columns)
-    for one, other in exchanges(len(result)):
-        first, second = result[one], result[other]
-        swap = wrong(first, second)
-        result[one], result[other] = np.where(swap, second, first), np.where(swap, first, second)
+    result = [table.copy() for table in tables]
+    for one, other in exchanges(len(result[0])):
+        first, second = ([table[places] for table in result] for places in (one, other))
+        swap = wrong(*first, *second)
+        for table, before, after in zip(result, first, second, strict=True):
+            table[one], table[other] = np.where(swap, after, before), np.where(swap, before, after)
     return result
 
 
-# Decided functions ----------------------------------------------------------------------------------------------------
+def is_sorted_anywhere(shape: Sequence[int], axis: int = -1, most: int = MOST_MERGED) -> bool:
+    """Return True if lines along an axis are sorted at every point; up to `most` entries are in any case."""
+    count = shape[axis]
+    if count <= most:
+        return True
+    decisions, stages = ACTIVE.decisions, (count - 1).bit_length()
+    in_all = math.prod(shape) * stages * (stages + 1) // 4
+    return in_all <= MOST_EXCHANGES and (decisions is None or decisions.opens_indices)
 
-#: Maximum number of entries that are sorted by selects. The selects grow with its square; with fewer entries, more
-#: orders are cases of their own.
-MOST_MERGED: Final = 8
+
+# Decided functions ----------------------------------------------------------------------------------------------------
 
 
 def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -78,13 +102,22 @@ def _decides(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], C
     def enter(record: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(record)
         def decided(*arguments: Any, **keywords: Any) -> Any:
-            if ACTIVE.decisions is None:
-                raise refuse(unsupported(functions[0]))
+            _check_decides(functions[0])
             return record(*arguments, **keywords)
 
         return implements(*functions)(decided)
 
     return enter
+
+
+def _check_decides(function: Callable[..., Any]) -> None:
+    """Raise an error where decisions are refused.
+
+    Raises:
+        TraceError: there.
+    """
+    if ACTIVE.decisions is None:
+        raise refuse(unsupported(function))
 
 
 def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], Any]) -> NDArray[np.int64]:
@@ -98,45 +131,73 @@ def _along(tape: Tape, a: Any, axis: int | None, find: Callable[[References], An
 # Orders --------------------------------------------------------------------------------------------------------------
 
 
-@_decides(np.sort)
+def _line_of(tape: Tape, a: Any, axis: int | None) -> tuple[Any, int]:
+    """Return an array and the axis along which it is ordered; the flattened array for no axis."""
+    return (as_array(tape, np.ravel(a)), -1) if axis is None else (as_array(tape, a), axis)
+
+
+@implements(np.sort)
 def _sort(tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """Return the entries along an axis in ascending order."""
-    a = np.ravel(a) if axis is None else as_array(tape, a)
-    axis = -1 if axis is None else axis
-    if a.shape[axis] > MOST_MERGED:
-        return np.take_along_axis(a, _argsort(tape, a, axis), axis)
+    a, axis = _line_of(tape, a, axis)
+    if not a.size:
+        return a
+    if not is_sorted_anywhere(a.shape, axis):
+        return np.take_along_axis(a, _order(tape, a, axis), axis)
     # NaN comes last
-    columns = exchanged(list(np.moveaxis(a, axis, 0)), lambda one, other: (other < one) | np.isnan(one))
-    return np.stack(columns, axis=axis) if columns else a
+    (columns,) = exchanged([np.moveaxis(a, axis, 0)], lambda one, other: (other < one) | np.isnan(one))
+    return np.moveaxis(columns, 0, axis)
 
 
-@_decides(np.argsort)
+@implements(np.argsort)
 def _argsort(
     tape: Tape, a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Any:
     """Return the positions of the entries along an axis in ascending order; the sort is stable."""
-    positions = _along(tape, a, axis, lambda line: find_order(tape, line))
-    return positions if axis is None else np.moveaxis(positions, -1, axis)
+    a, axis = _line_of(tape, a, axis)
+    if not (opens_indices(tape, a.size) and is_sorted_anywhere(a.shape, axis)):
+        return _order(tape, a, axis)
+    table = np.moveaxis(a, axis, 0)
+    places = np.broadcast_to(np.arange(len(table)).reshape(-1, *(1,) * (table.ndim - 1)), table.shape)
+
+    def wrong(one: Any, place: Any, other: Any, other_place: Any) -> Any:
+        is_before = (other < one) | (np.isnan(one) & ~np.isnan(other))
+        is_equal = (other == one) | (np.isnan(one) & np.isnan(other))
+        return is_before | (is_equal & (other_place < place))
+
+    return np.moveaxis(exchanged([table, as_array(tape, places.astype(float))], wrong)[1], 0, axis)
 
 
-@_decides(np.partition)
+def _order(tape: Tape, a: Any, axis: int) -> NDArray[np.int64]:
+    """Return the positions at the given point, whose order is kept as a guard."""
+    _check_decides(np.argsort)
+    return np.moveaxis(_along(tape, a, axis, lambda line: find_order(tape, line)), -1, axis)
+
+
+@implements(np.partition)
 def _partition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
-    """Return entries with smaller ones before the kth, and larger ones after it, as in NumPy."""
-    a = np.ravel(a) if axis is None else as_array(tape, a)
-    axis = -1 if axis is None else axis
+    """Return entries with smaller ones before the kth, and larger ones after it; sorted, or in NumPy's order."""
+    a, axis = _line_of(tape, a, axis)
+    if is_sorted_anywhere(a.shape, axis, 1):
+        np.partition(np.zeros(a.shape), kth, axis)  # raises NumPy's error for a wrong place
+        return _sort(tape, a, axis)
     return np.take_along_axis(a, _argpartition(tape, a, kth, axis), axis)
 
 
-@_decides(np.argpartition)
+@implements(np.argpartition)
 def _argpartition(tape: Tape, a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """Return the positions that partition the entries; the order is a guard, since NumPy's choice depends on it."""
+    a, axis = _line_of(tape, a, axis)
+    if opens_indices(tape, a.size) and is_sorted_anywhere(a.shape, axis):
+        np.partition(np.zeros(a.shape), kth, axis)
+        return _argsort(tape, a, axis)
+    _check_decides(np.argpartition)
 
     def find(line: References) -> NDArray[np.intp]:
         find_order(tape, line)
         return np.argpartition(values_at_point(tape, line), kth)
 
-    positions = _along(tape, a, axis, find)
-    return positions if axis is None else np.moveaxis(positions, -1, axis)
+    return np.moveaxis(_along(tape, a, axis, find), -1, axis)
 
 
 @_decides(np.lexsort)
@@ -199,9 +260,26 @@ def _unique(
 # Positions -----------------------------------------------------------------------------------------------------------
 
 
+def _place(a: Any, axis: int, greatest: bool) -> Any:
+    """Return the places of extremes along an axis at every point: of the first NaN, or of the first of equal ones."""
+    best, *others = np.moveaxis(a, axis, 0)
+    place: Any = np.zeros(best.shape)
+    for k, each in enumerate(others, 1):
+        is_better = (each > best if greatest else each < best) | (np.isnan(each) & ~np.isnan(best))
+        best, place = np.where(is_better, each, best), np.where(is_better, float(k), place)
+    return place
+
+
 def _enter_extreme(function: Callable[..., Any], greatest: bool) -> None:
-    @_decides(function)
+    @implements(function)
     def record(tape: Tape, a: Any, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        shape, axis = references_of(tape, a).shape, None if axis is None else index(axis)
+        count = shape[axis] if axis is not None and -len(shape) <= axis < len(shape) else 0
+        if axis is not None and 0 < count <= MOST_COMPARED and opens_indices(tape, math.prod(shape) // count):
+            place = _place(as_array(tape, a), axis, greatest)
+            return np.expand_dims(place, axis) if keepdims else place
+        _check_decides(function)
+
         def find(line: References) -> int:
             values = values_at_point(tape, line)
             position = int(function(values))

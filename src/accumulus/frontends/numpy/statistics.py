@@ -21,7 +21,7 @@ from accumulus.frontends.decisions import sorting_order
 from accumulus.frontends.numpy.arrays import TracedArray, as_array
 from accumulus.frontends.numpy.elementwise import ELEMENTWISE
 from accumulus.frontends.numpy.operands import concrete, depends, references_of
-from accumulus.frontends.numpy.ordering import exchanged
+from accumulus.frontends.numpy.ordering import exchanged, is_sorted_anywhere
 from accumulus.frontends.numpy.table import by_name, implements
 from accumulus.frontends.numpy.ufuncs import accumulate, fold
 from accumulus.tape.tape import Tape
@@ -178,23 +178,21 @@ _enter_nan_extreme(np.nanmin, np.min, np.inf)
 
 # Orders ---------------------------------------------------------------------------------------------------------------
 
-#: Maximum number of entries of a line that is sorted by compare-exchange steps: 8 take 19 steps, 16 take 63. With fewer
-#: entries, more orders are cases of their own.
+#: Maximum number of entries of a line that is sorted by compare-exchange steps in any case: 8 take 19 steps, 16 take
+#: 63. With fewer entries, more orders are cases of their own.
 MOST_EXCHANGED: Final = 16
 
 
 def in_order(tape: Tape, lines: Any) -> Any:
     """Return the entries along the last axis in ascending order; all are NaN if one is, as in medians."""
-    count = lines.shape[-1]
-    if count > MOST_EXCHANGED:
+    if not is_sorted_anywhere(lines.shape, most=MOST_EXCHANGED):
         references = references_of(tape, lines).copy()
         for k in np.ndindex(references.shape[:-1]):
             references[k] = references[k][sorting_order(tape, references[k])]
         ordered: Any = TracedArray(tape, references)
         return np.where(np.isnan(ordered[..., -1:]), np.nan, ordered)
-    columns = exchanged([lines[..., k] for k in range(count)], lambda one, other: other < one)
-    unknown = np.any(np.isnan(lines), axis=-1)
-    return np.stack([np.where(unknown, np.nan, column) for column in columns], axis=-1)
+    (columns,) = exchanged([np.moveaxis(lines, -1, 0)], lambda one, other: other < one)
+    return np.moveaxis(np.where(np.any(np.isnan(lines), axis=-1), np.nan, columns), 0, -1)
 
 
 # Quantiles -----------------------------------------------------------------------------------------------------------
