@@ -1,5 +1,6 @@
 """Loops of Python that are recorded as one body: the same derivatives as written out, iteration by iteration."""
 
+import gc
 import importlib.util
 import itertools
 import sys
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 
 import accumulus as acc
 from accumulus.errors import TraceError
+from accumulus.frontends.active import ACTIVE, recording_on
 from accumulus.frontends.numpy import python_loops
+from accumulus.frontends.numpy.scalars import TracedScalar
 from accumulus.frontends.record import record
 from accumulus.repetition import recorded_loops
+from accumulus.tape.program import Program
 from accumulus.targets.target import LoopNest, StraightLine
 
 STEPS = 60
@@ -513,6 +517,24 @@ def test_errors_name_the_line(short_loops):
 
     with pytest.raises(TraceError, match=r"line \d+, in broken"):
         acc.gradient(broken, cache=False)(P)
+
+
+def test_generators_that_outlive_their_recording_end_quietly(short_loops):
+    """As those do in frames of a recording that has begun anew, until Python collects them."""
+    program = Program(1, scalar=True)
+    with recording_on(program):
+        turns = python_loops.iterations(("file", 1, 0), range(STEPS))
+        state = TracedScalar(program, 0)
+        for _, k in zip(range(STEPS // 2), turns, strict=False):
+            state = state * 0.5 + float(k)
+        assert ACTIVE.loop is not None
+    with recording_on(other := Program(1, scalar=True)):
+        ACTIVE.loop = here = object()
+        del turns
+        gc.collect()
+        assert ACTIVE.loop is here
+        ACTIVE.loop = None
+    assert len(other) == 1
 
 
 def test_exceptions_of_the_function_pass_through(short_loops):

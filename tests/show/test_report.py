@@ -141,3 +141,7 @@ def test_every_operation_has_a_kind():
 def test_kinds_are_sorted_by_number():
     tape = acc.trace(lambda x: x[0] * x[1] * x[2] + np.sin(x[0]), np.zeros(3)).tape
     assert list(operations_by_kind(tape).items()) == [("multiplications", 2), ("additions", 1), ("sin", 1)]
+
+
+def test_reports_on_straight_line_code_have_no_bodies():
+    assert acc.gradient(np.sum, cache=False).compile(np.ones(3)).report().bodies == ()

@@ -622,6 +622,11 @@ class Report(Shown):
     measured: Speed | None = None
     subject: Subject | None = field(default=None, compare=False)
 
+    @property
+    def bodies(self) -> tuple[()]:
+        """Bodies of loops, of which straight-line code has none; as in reports on loops."""
+        return ()
+
     @classmethod
     def of(cls, program: Compiled) -> Report:
         """Return the report on `program`; planning the methods for comparison takes a moment.

@@ -162,6 +162,8 @@ class PythonLoop:
 
     def end(self) -> None:
         """End the loop."""
+        if ACTIVE.tape is not self.program:  # an exception has ended the recording, and Python its generator later
+            return
         if self._body is not None:
             self.close()
         ACTIVE.loop = self._around
