@@ -20,6 +20,7 @@ from accumulus.programs import choice
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.structure import lines_text
 from accumulus.tape import program as sizes
+from accumulus.tape import segments as segment_sizes
 from accumulus.tape.interpreter import evaluate
 from accumulus.targets.target import LoopNest
 
@@ -307,7 +308,7 @@ def test_loops_over_short_arrays_are_written_out_and_rolled_up():
 )
 @pytest.mark.parametrize("long", [2, 10**9])
 def test_scalars_are_written_out_among_loops(function, long, monkeypatch):
-    monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
+    monkeypatch.setattr(segment_sizes, "LONG_SEGMENT", long)
     looped, actual, expected = both(lambda x: [function(x), np.sin(np.roll(x, 1)) * x], X)
     assert isinstance(looped.compile(X).code, LoopNest)
     assert_same(actual, expected)

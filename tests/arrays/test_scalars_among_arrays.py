@@ -16,6 +16,7 @@ from accumulus.errors import CompileError
 from accumulus.frontends.record import record
 from accumulus.frontends.trees import flatten
 from accumulus.tape import program as sizes
+from accumulus.tape import segments as segment_sizes
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate
@@ -55,7 +56,7 @@ def unknown_names(text):
 @pytest.mark.parametrize("long", [2, 10**9])
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_array_function(source, long, monkeypatch):
-    monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
+    monkeypatch.setattr(segment_sizes, "LONG_SEGMENT", long)
     function = program(source)
 
     def f(v, A, M, s):
@@ -99,7 +100,7 @@ def test_every_array_function(source, long, monkeypatch):
     ],
 )
 def test_derivatives(function, long, monkeypatch):
-    monkeypatch.setattr(sizes, "LONG_SEGMENT", long)
+    monkeypatch.setattr(segment_sizes, "LONG_SEGMENT", long)
     x = np.linspace(0.1, 0.9, 12)
     _, actual, expected = both(
         lambda x: [np.sin(np.roll(x, 1)) * x, function(x), np.sum(function(x[::-1])) * np.cos(x)], x
@@ -115,7 +116,7 @@ def test_many_of_them_are_one_block_and_its_derivatives_are_planned(monkeypatch)
         return np.cumsum(x) * total
 
     x = np.linspace(0.1, 0.9, 6)
-    monkeypatch.setattr(sizes, "LONG_SEGMENT", 200)
+    monkeypatch.setattr(segment_sizes, "LONG_SEGMENT", 200)
     with unrolled(0):
         tape = record(f, [x], arrays=True).program
     assert len(tape.blocks) < 10

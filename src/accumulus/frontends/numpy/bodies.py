@@ -21,7 +21,8 @@ from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Writing
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.program import LONG, MOST_UNROLLED, Lines
+from accumulus.tape.program import LONG, MOST_UNROLLED
+from accumulus.tape.segments import Lines
 from accumulus.tape.tape import Tape
 
 #: Shape of a leaf of one instance, and True if it consists of truth values.

@@ -28,7 +28,8 @@ from accumulus.frontends.numpy.scalars import TracedBoolean, TracedScalar
 from accumulus.tape.columns import Range
 from accumulus.tape.live import sees_zero_signs
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.program import LONG, Lines, Program
+from accumulus.tape.program import LONG, Program
+from accumulus.tape.segments import Lines
 from accumulus.tape.tape import Tape
 
 #: Largest number of operations of an iteration, and of one that has a loop of its own: longer bodies take longer to
