@@ -224,3 +224,24 @@ def test_every_function_of_numpy_is_recorded_or_refused_for_a_reason():
 def test_excluded_functions_give_a_reason(source, words):
     with pytest.raises(TraceError, match=reason(words)):
         record(eval(f"lambda x: {source}", globals()), [np.ones(4)])
+
+
+@pytest.mark.parametrize("ends", [{}, {"left": 0.5, "right": -1.0}], ids=["ends", "given ends"])
+def test_interpolation_of_traced_values_at_constant_points_is_a_sum(ends):
+    """Each point takes two values; points and knots are those of a table, of any length."""
+    draw = np.random.default_rng(0)
+    knots, values = np.sort(draw.normal(size=60)), draw.normal(size=60)
+    points = np.concatenate([2.0 * draw.normal(size=100), knots, [np.nan, -9.0, 9.0]])
+    for x in (points, points[:5].tolist(), points[3], knots[-1], knots[0]):
+
+        def f(v, x=x):
+            return np.interp(x, knots, v, **ends)
+
+        np.testing.assert_allclose(acc.compile(f, cache=False)(values), f(values), rtol=1e-13)
+        expected = np.stack([f(column) for column in np.eye(60)], axis=-1) - (
+            f(np.zeros(60)) * np.ones((60, 1))
+        ).T.reshape(*np.shape(x), 60)
+        found = acc.jacobian(f, cache=False)(values)
+        is_number = np.isfinite(expected)
+        np.testing.assert_allclose(found[is_number], expected[is_number], atol=1e-13)
+    assert acc.jacobian(lambda v: np.interp(points, knots, v), cache=False, sparse="csr")(values).nnz <= 2 * len(points)

@@ -395,10 +395,17 @@ def _mask(tape: Tape, a: Any) -> NDArray[np.bool_]:
 
 
 def interpolated(tape: Tape, x: Any, knots: Any, values: Any, left: Any, right: Any) -> Any:
-    """Return piecewise linear interpolation like ``np.interp``; the segment at the given point is kept as a guard."""
+    """Return piecewise linear interpolation like ``np.interp``; the segment at the given point is kept as a guard.
+
+    At constant points between constant knots, there is nothing to be decided.
+    """
     first, last = values[0], values[-1]
     count = len(knots)
-    places = np.asarray(_searchsorted(tape, knots, x, "right"))
+    if depends(x) or depends(knots):
+        places = np.asarray(_searchsorted(tape, knots, x, "right"))
+    else:
+        x, knots = concrete(x), concrete(knots)
+        places = np.asarray(np.searchsorted(knots, x, "right"))
     below = np.clip(places, 1, max(count - 1, 1)) - 1
     above = np.minimum(below + 1, count - 1)
     slope = (values[above] - values[below]) / (knots[above] - knots[below]) if count > 1 else 0.0

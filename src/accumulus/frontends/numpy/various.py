@@ -221,10 +221,11 @@ def _interp(
     """Return piecewise linear interpolation; the values at the knots may be traced.
 
     Between few constant knots, or for many points, one comparison and three selects for each knot find the slope, knot
-    and value of the segment. Otherwise the position among the knots is a decision.
+    and value of the segment. Otherwise the position among the knots is a decision, unless both are constant.
     """
     many = len(xp) > MOST_KNOTS and np.size(x) <= FEW_PLACES
-    if period is None and (depends(xp) or many) and ACTIVE.decisions is not None:
+    is_decision = (depends(xp) or many) and ACTIVE.decisions is not None
+    if period is None and (is_decision or not (depends(x) or depends(xp))):
         return interpolated(tape, as_array(tape, x)[()], as_array(tape, xp), as_array(tape, fp), left, right)
     if depends(xp) or period is not None:
         raise refuse("np.interp is recorded for knots (its second argument) that are constants, without period=.")
