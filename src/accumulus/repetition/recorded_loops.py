@@ -485,10 +485,11 @@ def forms_of(program: Program) -> list[Program]:
 
     If loops are wide, straight-line code is the only form up to a larger number of operations.
     """
-    loops = [] if program.scalars is not None else [each for each in program.calls if isinstance(each, RecordedLoop)]
+    loops = [each for each in program.calls if isinstance(each, RecordedLoop)]
     operations = sum(each.operations for each in loops)
     is_wide = operations < MOST_WIDE and any(each.is_wide for each in loops)
-    if not is_wide and not 0 < operations < FEWEST_OPERATIONS:
+    has_others = program.is_long or program.has_lookups or len(program.calls) > len(loops)
+    if has_others or not (is_wide or 0 < operations < FEWEST_OPERATIONS):
         return [with_recurrences(program)]
     written = Program.of(unroll(with_recurrences(program, is_short=True)))
     written.folded_zero_signs |= program.folded_zero_signs
