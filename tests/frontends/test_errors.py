@@ -121,7 +121,7 @@ RETURNS = {
     "x.astype(int)": r"np\.trunc",
     "np.arange(x[0])": r"np\.linspace",
     "np.zeros(x[0])": "static",
-    "np.sort(x)": r"order of the entries.*np\.maximum",
+    "np.argsort(x)": r"order of the entries.*np\.maximum",
     "x.argmax()": "order of the entries",
     "np.nonzero(x)": r"shape.*np\.where",
     "np.where(x > 0)": r"shape.*np\.where\(condition, a, b\)",
