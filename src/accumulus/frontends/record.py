@@ -62,7 +62,7 @@ from accumulus.repetition.recorded_loops import forms_of
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
-from accumulus.tape.program import MANY_BLOCKS, MOST_UNROLLED, Program
+from accumulus.tape.program import MANY_BLOCKS, Program
 from accumulus.tape.tape import SELECT
 
 T = TypeVar("T")
@@ -72,8 +72,9 @@ T = TypeVar("T")
 LONG_TEXT: Final = 1_000
 SHORT_TEXT: Final = 50
 FEW_INSTANCES: Final = 8
-#: Operations for each one of the text from which on operations that are too many to be written out are loops: more
-#: write out short loops, fewer keep what is in none.
+#: Largest number of operations that are written out to see how many are left, if there are so many for each one of the
+#: text: more take seconds to be written out, fewer keep loops over zeros and ones, and what is in none.
+MOST_WRITTEN: Final = 100_000
 REPEATED: Final = 4
 
 
@@ -456,7 +457,7 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
         return recording
     has_loops = any(block.count > 1 or block.offsets is not None or block.shape is not None for block in loops.blocks)
     has_loops &= len(loops.blocks) <= MANY_BLOCKS or iterations_of(loops) is not None
-    is_repeated = loops.operations > max(MOST_UNROLLED, REPEATED * loops.text)
+    is_repeated = loops.operations > max(MOST_WRITTEN, REPEATED * loops.text)
     if has_loops and (loops.is_long or at_once or is_repeated):
         return recording
     written, results = recording.as_scalars(), recording.results
