@@ -109,6 +109,20 @@ def test_a_call_runs_compiled_code_once() -> None:
         np.testing.assert_allclose(by_call, expected.ravel(), rtol=1e-12)
 
 
+def test_results_are_those_of_the_arguments_after_guards_were_asked_for() -> None:
+    """They are computed with the guards, and arrays of the same arguments may change in between."""
+    gradient = acc.gradient(energy, cache=False)
+    x, i = X.copy(), indices()
+    gradient(x, i)
+    (program,) = gradient._compiled_programs()
+    arguments = x, i
+    assert program.holds(arguments)
+    x += 0.1
+    np.testing.assert_allclose(program.at(arguments), energy_gradient(x, i), rtol=1e-12)
+    x += 0.1
+    np.testing.assert_allclose(program(*arguments), energy_gradient(x, i), rtol=1e-12)
+
+
 def test_all_kinds_of_products_are_one_program() -> None:
     kinds: dict[str, tuple[Any, Any, Any, Any]] = {
         "compile": (acc.compile(energy), lambda i: (X, i), lambda y: y, energy),

@@ -84,7 +84,7 @@ class Cases:
     def at(self, arguments: Sequence[Any]) -> CompiledProgram | None:
         """Return the program that holds at a point; None if there is none."""
         for program in self.recent:
-            if not program.is_guarded or program.holds(arguments):
+            if not program.is_guarded or program.holds(arguments, keeps=True):
                 self.prefer(program)
                 return program
         return None

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from accumulus.elimination.gradient_graph import is_mirrored
 from accumulus.errors import SizeError
+from accumulus.frontends.record import REPEATED
 from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.compiled_program import CompiledProgram
@@ -68,8 +69,6 @@ MOST_ALONG_SEEDS: Final = 20_000
 #: takes longer than a second to prepare, and loops take a tenth; with fewer, calls of short loops take two to five
 #: times as long, and batches up to ten times.
 MOST_OF_LOOPS: Final = 8_000
-#: Operations of these loops for each one of their text, at least: with less, most of them are in no loop.
-REPEATED: Final = 4
 #: Operations of first derivatives for each operation of the function, of one result or along one direction, and of
 #: more; and inputs for one more operation of second derivatives. Larger numbers make more of them loops.
 FIRST_ORDER: Final = (2.2, 3.5)

@@ -292,18 +292,24 @@ class CompiledProgram:
             self.is_examined = True
             warn_of_nan(self, arrays, arguments, where)
 
-    def holds(self, arguments: Sequence[Any]) -> bool:
-        """Return True if all guards hold at a point."""
+    def holds(self, arguments: Sequence[Any], *, keeps: bool = False) -> bool:
+        """Return True if all guards hold at a point.
+
+        Args:
+            arguments: the point.
+            keeps: if True, the results, which are computed with the guards, are kept for a call of `at` with the same
+                sequence, before anything changes its arrays.
+        """
         if not self.is_guarded:
             return True
         arrays = self.kernel(*self._arguments.point(arguments))
         does_hold = bool(arrays[-1][0] > 0)
-        self._computed = (arguments, arrays) if does_hold else None
+        self._computed = (arguments, arrays) if keeps and does_hold else None
         return does_hold
 
     def _check_guards(self, arguments: Sequence[Any]) -> None:
         """Raise a `CaseError` for a point where a guard fails."""
-        if not self.holds(arguments):
+        if not self.holds(arguments, keeps=True):
             raise elsewhere(self.recording, self.name, arguments)
 
     @cached_property

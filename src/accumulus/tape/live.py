@@ -21,7 +21,9 @@ from accumulus.tape.operations import BY_NAME, OPERATIONS, TIME
 from accumulus.tape.passes import extended, moved, rows_of, spread
 from accumulus.tape.tape import Tape
 
-_SEES_ZERO_SIGNS: Final = np.array([operation.zero_signs == "seen" for operation in OPERATIONS])
+#: Codes of the operations that depend on signs of zeros.
+SEES_ZERO_SIGNS: Final = frozenset(code for code, row in enumerate(OPERATIONS) if row.zero_signs == "seen")
+_SEES_ZERO_SIGNS: Final = np.array([code in SEES_ZERO_SIGNS for code in range(len(OPERATIONS))])
 _JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS]) | _SEES_ZERO_SIGNS
 #: Arguments through which the sign of a zero reaches a result.
 _HANDS_ON: Final = np.array(

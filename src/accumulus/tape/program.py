@@ -50,7 +50,7 @@ from accumulus.tape.columns import (
     unshared,
 )
 from accumulus.tape.factorisations import FACTORISATIONS
-from accumulus.tape.live import seeing_zero_signs, sees_zero_signs
+from accumulus.tape.live import SEES_ZERO_SIGNS, seeing_zero_signs, sees_zero_signs
 from accumulus.tape.matrices import MatrixOperations
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
 from accumulus.tape.segments import NOWHERE, Lines, Segment
@@ -84,7 +84,6 @@ MANY_BLOCKS: Final = 20_000
 #: Number of scalar terms from which on a sum becomes a separate block: shorter sums cost more as blocks than as
 #: additions, longer ones make as many additions to differentiate one by one.
 LONG_SUM: Final = 16
-_SEES_ZERO_SIGNS: Final = frozenset(code for code, row in enumerate(OPERATIONS) if row.zero_signs == "seen")
 #: Converts a number to bytes, the key of a constant.
 _BYTES: Final = struct.Struct("=d").pack
 
@@ -373,7 +372,7 @@ class Program(MatrixOperations):
         """Return True if an operation depends on the signs of zeros."""
         if self.scalars is not None:
             return len(seeing_zero_signs(self.scalars)) > 0
-        return any(code in _SEES_ZERO_SIGNS for block in self.blocks for code in block.codes)
+        return any(code in SEES_ZERO_SIGNS for block in self.blocks for code in block.codes)
 
     @property
     def operations(self) -> int:
@@ -647,7 +646,7 @@ class Program(MatrixOperations):
             return _range(self._size, 0)
         if self._most is not None and len(self._blocks) >= self._most:
             raise ManyBlocksError(f"a program over arrays has more than {self._most:,} blocks; expected fewer")
-        if self.tell_zero_signs is not None and (code in _SEES_ZERO_SIGNS if body is None else sees_zero_signs(body)):
+        if self.tell_zero_signs is not None and (code in SEES_ZERO_SIGNS if body is None else sees_zero_signs(body)):
             self.tell_zero_signs()
         block = Block(code, self._size, count, operands, offsets, body, steps, shape, opaque)
         every = _compared(block)

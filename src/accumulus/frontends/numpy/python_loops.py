@@ -66,8 +66,6 @@ MOST_ENDINGS: Final = 8
 #: iterations differ several times, fewer leave loops of several parts.
 MOST_RECORDINGS: Final = 8
 MOST_KNOWN: Final = 100
-#: Largest integer that is taken as a number: others may be beyond the range of doubles.
-LARGEST: Final = 1 << 1000
 
 Integers = NDArray[np.int64]
 _CONDITIONS: Final = NUMBERS | {bool}
@@ -312,9 +310,10 @@ class PythonLoop:
                 elif reference != (start + k * step if k else first):
                     return None
             elif varies:
-                if kind is int and abs(operand) > LARGEST:
+                try:
+                    numbers.append(float(operand))
+                except OverflowError:  # an integer beyond the range of doubles
                     return None
-                numbers.append(float(operand))
             elif operand != first or not operand:  # zeros have signs
                 return None
         self._take(numbers, references)

@@ -1,9 +1,9 @@
 """Reductions and statistics: sums, products, extremes, means, cumulative sums, medians, quantiles and covariances.
 
 Sums are added from left to right; NumPy adds long lines pairwise, which differs only in rounding. Functions that ignore
-NaN do so by selects, at every point. For medians and quantiles, up to `MOST_EXCHANGED` entries are sorted by
-compare-exchange steps of selects, so that the program holds for every order. More entries are taken in their order at
-the given point, which is kept as a guard.
+NaN do so by selects, at every point. Medians and quantiles take entries that are sorted by compare-exchange steps of
+selects, so that the program holds for every order. For Jacobian and Hessian matrices, more than `MOST_EXCHANGED`
+entries are taken in their order at the given point, which is kept as a guard.
 """
 
 from __future__ import annotations
