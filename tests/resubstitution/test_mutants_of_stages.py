@@ -22,8 +22,9 @@ from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.universe import Conditions, Rounding
 from accumulus.rewriting import acceptance, equivalence
 from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.equivalence import Points, comparisons_of
+from accumulus.rewriting.equivalence import Points
 from accumulus.rewriting.rounding import RealPoints
+from accumulus.tape.live import comparisons_of
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import MULTIPLY
 

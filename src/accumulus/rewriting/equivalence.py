@@ -53,7 +53,7 @@ from accumulus.rewriting.compiled.exact_kernel import KNOWN, TRUTH, ExactState, 
 from accumulus.rewriting.compiled.fields import PRIME_BITS, SMALL_PRIME, UNDEFINED
 from accumulus.tape.folding import Folding
 from accumulus.tape.interpreter import copied
-from accumulus.tape.live import needed, signed_zeros
+from accumulus.tape.live import comparisons_before, comparisons_of, signed_zeros
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT, Tape
@@ -423,33 +423,6 @@ def _exact_root(number: float, folding: Folding | None) -> Any:
         return None
     root = Fraction(math.isqrt(exact.numerator), math.isqrt(exact.denominator))
     return root if root * root == exact else None
-
-
-def comparisons_of(tape: Tape) -> list[int]:
-    """Return the references of the comparisons that outputs need."""
-    live = needed(tape)
-    return [
-        r for r in range(tape.inputs, len(tape)) if live[r] and _IS_TRUTH[tape.codes[r]] and tape.codes[r] in _JUMPS
-    ]
-
-
-def comparisons_before(tape: Tape) -> list[int]:
-    """Return the comparisons that each value depends on, as bits in the order of `comparisons_of`."""
-    bits = [0] * len(tape)
-    own = {r: 1 << k for k, r in enumerate(comparisons_of(tape))}
-    for r in range(tape.inputs, len(tape)):
-        mask = own.get(r, 0)
-        for a in tape.arguments(r):
-            if a >= 0:
-                mask |= bits[a]
-        bits[r] = mask
-    return bits
-
-
-def most_comparisons(tape: Tape) -> int:
-    """Return the largest number of comparisons that an output depends on."""
-    bits = comparisons_before(tape)
-    return max((bits[output].bit_count() for output in tape.outputs if output >= 0), default=0)
 
 
 def _inputs_of(tape: Tape) -> NDArray[np.bool_]:

@@ -46,12 +46,12 @@ from accumulus.rewriting.compiled.rewrite_nodes import (
     RewriteState,
     TreeEntry,
 )
-from accumulus.rewriting.equivalence import MOST_COMPARED, constant_residues, most_comparisons, primes
+from accumulus.rewriting.equivalence import MOST_COMPARED, constant_residues, primes
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
 from accumulus.tape.folding import Folding, with_folding
-from accumulus.tape.live import as_written, needed, seeing_zero_signs
+from accumulus.tape.live import as_written, most_comparisons, needed, seeing_zero_signs
 from accumulus.tape.operations import FUSED, IN_SEARCH, OPERATIONS, UNIT
 from accumulus.tape.passes import PROPERTIES, rows_of
 from accumulus.tape.tape import ADD, MULTIPLY, Tape

@@ -24,6 +24,7 @@ from accumulus.tape.tape import Tape
 #: Codes of the operations that depend on signs of zeros.
 SEES_ZERO_SIGNS: Final = frozenset(code for code, row in enumerate(OPERATIONS) if row.zero_signs == "seen")
 _SEES_ZERO_SIGNS: Final = np.array([code in SEES_ZERO_SIGNS for code in range(len(OPERATIONS))])
+_COMPARISONS: Final = frozenset(row.code for row in OPERATIONS if row.jumps and row.result == "boolean")
 _JUMPS: Final = np.array([operation.jumps for operation in OPERATIONS]) | _SEES_ZERO_SIGNS
 #: Arguments through which the sign of a zero reaches a result.
 _HANDS_ON: Final = np.array(
@@ -358,6 +359,31 @@ def depending(tape: Tape, values: Iterable[int]) -> bytearray:
     for k in range(tape.inputs, len(tape)):
         depends[k] |= any(a >= 0 and depends[a] for a in tape.arguments(k))
     return depends
+
+
+def comparisons_of(tape: Tape) -> list[int]:
+    """Return the references of the comparisons that outputs need."""
+    live = needed(tape)
+    return [r for r in range(tape.inputs, len(tape)) if live[r] and tape.codes[r] in _COMPARISONS]
+
+
+def comparisons_before(tape: Tape) -> list[int]:
+    """Return the comparisons that each value depends on, as bits in the order of `comparisons_of`."""
+    bits = [0] * len(tape)
+    own = {r: 1 << k for k, r in enumerate(comparisons_of(tape))}
+    for r in range(tape.inputs, len(tape)):
+        mask = own.get(r, 0)
+        for a in tape.arguments(r):
+            if a >= 0:
+                mask |= bits[a]
+        bits[r] = mask
+    return bits
+
+
+def most_comparisons(tape: Tape) -> int:
+    """Return the largest number of comparisons that an output depends on."""
+    bits = comparisons_before(tape)
+    return max((bits[output].bit_count() for output in tape.outputs if output >= 0), default=0)
 
 
 def of_all_orders(tape: Tape) -> Tape:
