@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
@@ -111,62 +110,78 @@ def test_a_fork_while_another_thread_imports(name, tmp_path):
     assert ran.stdout == "0\n", ran.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
-@pytest.mark.parametrize("is_own", [True, False], ids=["of the thread that forks", "of another thread"])
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_lock_that_is_held_during_a_fork(is_own):
-    lock, held, done = Lock(), threading.Event(), threading.Event()
+HELD = """
+import os, signal, sys, threading
+import accumulus as acc
+from accumulus.forks import Lock
 
-    def hold():
-        with lock:
-            held.set()
-            done.wait()
+signal.alarm(60)
+lock, held, done = Lock(), threading.Event(), threading.Event()
 
-    thread = threading.Thread(target=hold)
-    if is_own:
-        lock.__enter__()
-    else:
-        thread.start()
-        held.wait()
-    child = os.fork()
-    if not child:
-        if is_own:
-            lock.__exit__(None, None, None)
-        free = []
-        other = threading.Thread(target=lambda: free.append(lock.__enter__()), daemon=True)
-        other.start()
-        other.join(20)
-        os._exit(0 if free else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def hold():
+    with lock:
+        held.set()
+        done.wait()
+
+is_own = sys.argv[1] == "own"
+if is_own:
+    lock.__enter__()
+else:
+    threading.Thread(target=hold, daemon=True).start()
+    held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(30)
     if is_own:
         lock.__exit__(None, None, None)
-    else:
-        done.set()
-        thread.join()
+    free = []
+    other = threading.Thread(target=lambda: free.append(lock.__enter__()), daemon=True)
+    other.start()
+    other.join(20)
+    os._exit(0 if free else 1)
+print(os.waitpid(child, 0)[1], flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.parametrize("thread", ["own", "other"])
+def test_a_lock_that_is_held_during_a_fork(thread):
+    command = [sys.executable, "-W", "ignore", "-c", HELD, thread]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.stdout == "0\n", ran.stderr
+
+
+CACHED = """
+import os, signal, threading
+import accumulus as acc
+
+signal.alarm(60)
+lock = vars(acc.DifferentiationGraph)["out_edges"].lock
+taken = threading.Event()
+
+def hold():
+    with lock:
+        taken.set()
+        threading.Event().wait()
+
+threading.Thread(target=hold, daemon=True).start()
+taken.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(0 if acc.DifferentiationGraph([("y", "x")]).out_edges else 1)
+print(os.waitpid(child, 0)[1], flush=True)
+os._exit(0)
+"""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="cached properties have no lock")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_cached_properties_are_free_in_a_child():
-    lock = vars(acc.DifferentiationGraph)["out_edges"].lock
-    taken, done = threading.Event(), threading.Event()
-
-    def hold():
-        with lock:
-            taken.set()
-            done.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    taken.wait(60)
-    child = os.fork()
-    if not child:
-        signal.alarm(20)
-        os._exit(0 if acc.DifferentiationGraph([("y", "x")]).out_edges else 1)
-    done.set()
-    thread.join()
-    assert os.waitpid(child, 0)[1] == 0
+    command = [sys.executable, "-W", "ignore", "-c", CACHED]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.stdout == "0\n", ran.stderr
 
 
 def test_copies_of_a_lock_are_free():
