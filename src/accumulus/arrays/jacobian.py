@@ -797,8 +797,12 @@ class _Accumulating:
                 else:
                     np.add(counts, np.bincount(references_in(places), minlength=size), out=counts)
         single = int(into @ out_of)
-        pairs = [(outer, inner) for outer in above for inner in below]
-        dense = [self.structured.cost(*pair) for pair in pairs if any(isinstance(edge, Dense) for edge in pair)]
+        matrices = [each for each in above if isinstance(each, Dense)]
+        pairs: list[tuple[Edge, Edge]] = [(outer, inner) for outer in matrices for inner in below]
+        if any(isinstance(each, Dense) for each in below):
+            scattered = [each for each in above if not isinstance(each, Dense)]
+            pairs += [(outer, inner) for inner in below if isinstance(inner, Dense) for outer in scattered]
+        dense = [self.structured.cost(*pair) for pair in pairs]
         return single + sum(cost for cost, _ in dense), single + sum(count for _, count in dense)
 
     def _entries_of(self, keys: Sequence[tuple[int, int]]) -> list[Entries]:

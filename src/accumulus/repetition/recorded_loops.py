@@ -223,10 +223,16 @@ class _Parts:
             ends_inside = [end for end in others if end in inside]
             self._write_recurrence(sorted({*handed_on, *crossing, *ends_inside}), recurrent)
         self._write_instances([end for end in ends if end not in self.values])
-        for total, (begin, term) in sums.items():
-            terms = self.values[term] if term >= 0 else np.full(self.count, self.made.constant(body.value_of(term)))
-            added = np.append(self.outside[0, begin], terms)
-            self.totals[total] = int(self.made.sums(added, [0, len(added)])[0])
+        if sums:
+            added = [
+                np.append(
+                    self.outside[0, begin],
+                    self.values[term] if term >= 0 else np.full(self.count, self.made.constant(body.value_of(term))),
+                )
+                for begin, term in sums.values()
+            ]
+            offsets = np.arange(len(sums) + 1) * (self.count + 1)
+            self.totals |= zip(sums, self.made.sums(np.concatenate(added), offsets).tolist(), strict=True)
 
     def _sums(self) -> dict[int, tuple[int, int]]:
         """Return values that are sums over the iterations so far, with the input of the last sum, and the term."""
@@ -337,9 +343,10 @@ def _with_arrays(
         values = _instances_of_arrays(body, made, [*ends, *(term for _, term in totals.values())], outside)
         if values is not None:
             results[:, [slot for slot in chosen if slot not in totals]] = values[:, : len(ends)]
-            for k, (slot, (begin, _)) in enumerate(totals.items(), len(ends)):
-                added = np.append(outside[0, begin], values[:, k])
-                results[-1, slot] = made.sums(added, [0, len(added)])[0]
+            begins = [begin for begin, _ in totals.values()]
+            added = np.concatenate([outside[:1, begins], values[:, len(ends) :]]).T
+            if len(totals):
+                results[-1, [*totals]] = made.sums(added.reshape(-1), np.arange(len(totals) + 1) * (count + 1))
             return results.reshape(-1)
     own, outside = loop.own[:, taken], outside[:, taken]
     slots = own[-1] % size
@@ -353,7 +360,7 @@ def _with_arrays(
         inputs = np.full(body.inputs, made.constant(0.0))
         for k in range(count):
             inputs[taken] = np.where(own[k] < 0, outside[k], results.reshape(-1)[own[k]])
-            results[k, chosen] = replayed_blocks(reduced, made, inputs)
+            results[k, chosen] = replayed_blocks(reduced, made, inputs, joins=True)
         return results.reshape(-1)
     varies = ~is_carried & (outside != outside[0]).any(axis=0)
     parts = [np.flatnonzero(each) for each in (is_carried, varies, ~is_carried & ~varies)]

@@ -465,8 +465,9 @@ def resubstitute_once(tape: Tape, context: Context, original: Original) -> Tape:
 #: instances that are unlike the others.
 INSTANCES: Final = 8
 #: Number of operations of a program up to which it runs as it is for these operands, rather than the part of it that
-#: they need. A larger one runs more operations for nothing, a smaller one takes time to find this part.
-MOST_RUN: Final = 20_000_000
+#: they need; and up to which it runs at all. Larger ones run more operations for nothing, and large matrices for
+#: seconds; smaller ones take time to find this part, and judge rounding at other numbers.
+MOST_RUN, MOST_NARROWED = 20_000_000, 10_000_000_000
 
 
 def optimise_bodies(
@@ -489,7 +490,8 @@ def optimise_bodies(
     with context.paused():
         operands = {}
         # functions that are called back may take long
-        if program is not None and points is not None and len(points) and bodies and not program.calls:
+        may_run = program is not None and program.operations <= MOST_NARROWED and not program.calls
+        if program is not None and may_run and points is not None and len(points) and bodies:
             operands = _operands(program, [alike[0] for alike in bodies.values()], points[0])
     for alike in bodies.values():
         first = alike[0]

@@ -15,7 +15,7 @@ from accumulus.errors import OpaqueError, SizeError
 from accumulus.tape.blocks import CALL, CHOLESKY, FACTORS, GATHER, LOG_DETERMINANT, SCATTER, SOLVE, SPARSE_SOLVE, Block
 from accumulus.tape.columns import Column, Range, References, column, references_in
 from accumulus.tape.factorisations import FACTORISATIONS
-from accumulus.tape.interpreter import Writing, applied
+from accumulus.tape.interpreter import Writing, applied, copied
 from accumulus.tape.live import settled
 from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix
@@ -125,6 +125,16 @@ class Moving:
             columns = [self.column_at(each) for each in block.operands]
             self.note(block.start, made.apply_code(block.code, columns))
 
+    def join(self, block: Block) -> None:
+        """Add a block to `made`; operations on numbers join those before them in one block."""
+        body = block.body
+        if block.count > 1 or block.shape is not None or block.offsets is not None:
+            self.copy(block)
+            return
+        numbers = [int(self.at(references_in(each))[0]) for each in block.operands]
+        produced = [applied(self.made, block.code, numbers)] if body is None else copied(body, self.made, numbers)
+        self.note_each(block.start + np.arange(len(produced)), np.array(produced, np.int64))
+
 
 def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
     """Return True for each of `count` constants that columns refer to, the last constant first."""
@@ -137,13 +147,14 @@ def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
     return is_used
 
 
-def replayed_blocks(program: Program, made: Program, inputs: References) -> References:
+def replayed_blocks(program: Program, made: Program, inputs: References, *, joins: bool = False) -> References:
     """Add a program's blocks to another program, and return the references of its outputs there.
 
     Args:
         program: program over arrays.
         made: program to add its blocks to.
         inputs: references in `made` of the program's inputs.
+        joins: True to join operations on numbers with those before them, see `Moving.join`.
 
     >>> program, made = Program(2), Program(1)
     >>> program.outputs = np.array([program.apply("multiply", 0, 1)])
@@ -157,7 +168,7 @@ def replayed_blocks(program: Program, made: Program, inputs: References) -> Refe
     moving = Moving(program, made, inputs, used)
     for position in chosen:
         with made.located(program.lines[position]):
-            moving.copy(program.blocks[position])
+            (moving.join if joins else moving.copy)(program.blocks[position])
     return moving.at(program.outputs)
 
 
