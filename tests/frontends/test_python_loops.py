@@ -373,7 +373,46 @@ def arrays_of_truth_values(p):
     return state
 
 
+def added_to_nothing(p):
+    total, product = 0.0, 1
+    for k in range(STEPS):
+        product = product * (1.0 + 0.01 * p[1] * DATA[k])
+        total = total + np.sin(p[0] * DATA[k]) * product
+    return total
+
+
+def states_of_numbers_and_values(p):
+    y = np.array([1.0 - p[0], 0.0, p[0], -0.0])
+    for k in range(STEPS):
+        flow = p[1] * y[0] * y[2]
+        y = y + 0.01 * np.array([-flow, flow - p[2] * y[1], p[2] * y[1] - y[2] * DATA[k], 0.1 * (y[0] - y[3])])
+    return y
+
+
+def another_number_at_first(p):
+    state, factor = p[0], 5.0
+    for k in range(STEPS):
+        state, factor = 0.1 * state * factor + p[1] * DATA[k], 3.0
+    return state
+
+
+def another_value_at_first(p):
+    state, factor = p[0], p[2]
+    for k in range(STEPS):
+        state, factor = 0.4 * state * factor + p[1] * DATA[k], p[0]
+    return state
+
+
+def another_result_at_first(p):
+    state, last = p[0], p[1]
+    for k in range(STEPS):
+        state, last = np.sin(state + last) + DATA[k], 0.5 * state if k else state * p[2]
+    return state + last
+
+
 FUNCTIONS = [
+    *(added_to_nothing, states_of_numbers_and_values, another_number_at_first, another_value_at_first),
+    another_result_at_first,
     *(recurrence, outputs_in_a_list, in_an_array, in_place, matrices, branches_on_values, branches_on_data),
     *(branches_of_three, conditional_expressions, branches_that_leave_other_types, data_that_begin_to_vary),
     *(values_that_are_one_value_at_first, zeros_of_either_sign, one_iteration_differs, left_early),
@@ -411,7 +450,7 @@ def test_loops_of_medium_length_are_written_out_unless_that_takes_long():
 
     def medium(p):
         state = p[0]
-        for k in range(600):
+        for k in range(200):
             state = 0.9 * state + np.sin(p[1] * DATA[k % STEPS] + state) * p[2]
         return state
 
@@ -468,10 +507,37 @@ def test_nearly_all_iterations_are_one_body(function, least, short_loops):
     assert max(iterations_of(function, point_of(function)), default=0) >= least
 
 
+@pytest.mark.parametrize(
+    "function", [added_to_nothing, states_of_numbers_and_values, recurrence, another_value_at_first]
+)
+def test_the_first_iteration_is_part_of_the_loop(function, short_loops):
+    """Also where it begins with numbers, and all others with values."""
+    loops = []
+    with pytest.MonkeyPatch.context() as patch:
+        made = recorded_loops.RecordedLoop
+        patch.setattr(python_loops, "RecordedLoop", lambda *facts: loops.append(made(*facts)) or loops[-1])
+        record(function, [P], check=True, arrays=True, decides=True)
+    assert loops[-1].count == STEPS
+
+
 def test_iterations_that_only_add_are_independent(short_loops):
     program = record(sums, [P], check=True, arrays=True, decides=True).program
     (loop,) = (block for block in program.blocks if block.body is not None and block.count > 1)
     assert loop.steps.tolist() == [0, loop.count]
+
+
+def test_sums_over_iterations_are_one_block(called_loops):
+    """Also of an array; derivatives take time for each block."""
+
+    def of_arrays(p):
+        total, grid = 0.0, np.linspace(0.0, 1.0, 200)
+        for k in range(STEPS):
+            total = total + np.sin(p[0] * grid + DATA[k]) * p[1]
+        return total
+
+    program = record(of_arrays, [P], check=True, arrays=True, decides=True).program
+    assert len(program.blocks) <= 20
+    assert max(block.count for block in program.blocks if block.offsets is not None) == 200
 
 
 def test_loops_of_few_operations_are_written_out():
@@ -722,7 +788,7 @@ def test_loops_over_arrays(function, fewest, short_loops, monkeypatch):
 def test_iterations_of_arrays_are_one_call(called_loops):
     for function, steps in ((rod, STEPS), (forward_algorithm, STEPS), (large_matrices, 20)):
         program = record(function, [P], check=True, arrays=True, decides=True).program
-        assert [each.count for each in program.calls] == [steps - 1]
+        assert [each.count for each in program.calls] == [steps]
 
 
 def test_loops_over_systems_of_equations(called_loops):

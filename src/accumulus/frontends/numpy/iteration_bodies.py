@@ -249,6 +249,24 @@ class RecordedCall:
         """Return True if both are the same call but for the values."""
         return self.record == other.record and self.form == other.form and self.result_form == other.result_form
 
+    def begins(self, other: RecordedCall) -> bool:
+        """Return True if both are the same call but for the values, and for numbers here that are values there."""
+        if self.record != other.record or self.result_form != other.result_form or len(self.form) != len(other.form):
+            return False
+        return all(
+            one == another or _shape(one) == _shape(another, True)
+            for one, another in zip(self.form, other.form, strict=True)
+        )
+
+
+def _shape(form: Any, traced: bool = False) -> Any:
+    """Return the shape of numbers, or of traced ones, from their form; None for any other form."""
+    if form in ((TracedScalar,) if traced else NUMBERS):
+        return ()
+    if type(form) is tuple and form[0] is (TracedArray if traced else np.ndarray) and len(form) == 3:
+        return form[2] if not traced or not form[1] else None
+    return None
+
 
 class ResultPlace(NamedTuple):
     """Place of a value among the results of an iteration, all by position."""
@@ -279,6 +297,12 @@ class Iteration:
         if not self.events or len(self.events) != len(other.events):
             return False
         return all(one.is_like(another) for one, another in zip(self.events, other.events, strict=True))
+
+    def begins(self, other: Iteration) -> bool:
+        """Return True if both have the same events but for the values, and for numbers here that are values there."""
+        if not self.is_fit or len(self.events) != len(other.events):
+            return False
+        return all(one.begins(another) for one, another in zip(self.events, other.events, strict=True))
 
     def places(self) -> dict[int, ResultPlace]:
         """Return the last place of each reference among the results."""
@@ -402,6 +426,7 @@ class IterationBody:
         before: an iteration.
         last: the next iteration, which is like it.
         facts: what is known of the loop.
+        first: the iteration before them, if it is the first one and was recorded.
 
     Attributes:
         tape: the body.
@@ -420,7 +445,14 @@ class IterationBody:
         UnfitError: if iterations differ in another way than in numbers and values.
     """
 
-    def __init__(self, program: Program, before: Iteration, last: Iteration, facts: FactsOfLoop) -> None:
+    def __init__(
+        self,
+        program: Program,
+        before: Iteration,
+        last: Iteration,
+        facts: FactsOfLoop,
+        first: Iteration | None = None,
+    ) -> None:
         self._program, self._last, self.events = program, last, last.events
         self._places_before, self._places = before.places(), last.places()
         self._most = MOST_AROUND_LOOPS if facts.has_loops else MOST_IN_BODY
@@ -439,10 +471,13 @@ class IterationBody:
         self.size, self.operations = len(self.slots), list(self.slots)
         self._occurrences: list[list[ResultPlace]] = [[] for _ in self.inputs]
         self._own: list[tuple[ResultPlace, ResultPlace]] = []
+        self._fixed: list[tuple[ResultPlace, float]] = []
         self._note_places(sources)
         self.recorded = [last] if self._is_alike(last) else []
-        if self.recorded and self._is_alike(before) and self._hands_on(before):
+        if self.recorded and self._is_alike(before) and self._hands_on(before, last):
             self.recorded.insert(0, before)
+            if first is not None and self._may_begin(first) and self._hands_on(first, before):
+                self.recorded.insert(0, first)
         self.base = len(program) + len(self.recorded) * self.size
         self.inputs = [self._resolved(each, recorded) for each in self.inputs]
         self.results = [[self._in_advance(leaf) for leaf in leaves] for leaves in recorded]
@@ -532,21 +567,45 @@ class IterationBody:
                         self._occurrences[source.position].append(ResultPlace(event, leaf, entry))
                     elif isinstance(source, ResultPlace):
                         self._own.append((ResultPlace(event, leaf, entry), source))
+                    else:
+                        self._fixed.append((ResultPlace(event, leaf, entry), source.value))
+
+    def _may_begin(self, first: Iteration) -> bool:
+        """Return True if the first iteration is like all others but for the values that it begins with."""
+        if not first.begins(self._last) or not self._is_alike(first):
+            return False
+        for event, other in zip(first.events, self.events, strict=True):
+            for one, another in zip(event.result_leaves, other.result_leaves, strict=True):
+                if is_number(another) and not self._is_same_constant(one, another):
+                    return False
+        for place, value in self._fixed:
+            given = listed_entries(first.events[place.event].leaves[place.leaf])[place.entry]
+            if not isinstance(given, float):
+                if given >= 0:
+                    return False
+                given = float(self._program.value_of(given))
+            if not are_same_numbers(given, value):
+                return False
+        return True
 
     def _is_alike(self, iteration: Iteration) -> bool:
         """Return True if each input of an iteration has one value, and operands are the results that they should be."""
         arguments = [[*map(listed_entries, event.leaves)] for event in iteration.events]
         results = [[*map(listed_entries, event.result_leaves)] for event in iteration.events]
         for places in self._occurrences:
-            if len({arguments[event][leaf][entry] for event, leaf, entry in places}) > 1:
+            if len({self._reference_of(arguments[event][leaf][entry]) for event, leaf, entry in places}) > 1:
                 return False
         return all(
             arguments[a][b][c] == results[source.event][source.leaf][source.entry] for (a, b, c), source in self._own
         )
 
-    def _hands_on(self, before: Iteration) -> bool:
-        """Return True if the last iteration takes the values of the one before that all others take."""
-        for taken, reference in zip(self.inputs, self.row_of(self._last), strict=True):
+    def _reference_of(self, value: Any) -> int:
+        """Return the reference of an entry of a leaf: of a constant, if it is a number."""
+        return self._program.constant(value) if isinstance(value, float) else value
+
+    def _hands_on(self, before: Iteration, after: Iteration) -> bool:
+        """Return True if an iteration takes the values of the one before that all others take."""
+        for taken, reference in zip(self.inputs, self.row_of(after), strict=True):
             if taken.place is not None:
                 event, leaf, entry = taken.place
                 if listed_entries(before.events[event].result_leaves[leaf])[entry] != reference:
@@ -557,8 +616,7 @@ class IterationBody:
         """Return the references of the inputs of an iteration that was recorded."""
         row: list[int] = []
         for (event, leaf, entry), *_ in self._occurrences:
-            value = listed_entries(iteration.events[event].leaves[leaf])[entry]
-            row.append(self._program.constant(value) if isinstance(value, float) else value)
+            row.append(self._reference_of(listed_entries(iteration.events[event].leaves[leaf])[entry]))
         return row
 
     def computed_by(self, iteration: Iteration) -> dict[int, int]:

@@ -88,10 +88,11 @@ class PythonLoop:
         #: Decisions of the present iteration and of the last one, by their position in the source.
         self._answers: dict[Site, list[bool]] = {}
         self._before: dict[Site, list[bool]] = {}
-        #: The iteration whose events are kept, if any; the last complete ones; and the length of the program before the
-        #: iteration, and after the last event.
+        #: The iteration whose events are kept, if any; the last complete ones; the first one, if its events were kept;
+        #: and the length of the program before the iteration, and after the last event.
         self._recorded: Iteration | None = None
         self._complete: list[Iteration] = []
+        self._first: Iteration | None = None
         self._start = self._end = len(program)
         self._grown = 0  # number of operations of the last iteration with any
         self._is_inside = False  # of an event
@@ -127,8 +128,10 @@ class PythonLoop:
             is_fit = self._recorded.is_fit and len(self.program) == self._end and not ACTIVE.merging
             self._complete = [*self._complete[-1:], self._recorded] if is_fit else []
             self._endings += not is_fit
+            self._first = self._recorded if is_fit and self._turns == 2 else self._first
         self._recorded = None
-        if self._turns == 1 or self._endings >= MOST_ENDINGS or not self._are_many(self._grown):
+        is_first = self._turns == 1 and self._around is None and self.length is not None
+        if self._endings >= MOST_ENDINGS or not (is_first or (self._turns > 1 and self._are_many(self._grown))):
             ACTIVE.loop = self._around
         elif not self._begins():
             self._recorded, self._end, ACTIVE.loop = Iteration(len(self.program)), len(self.program), self
@@ -145,8 +148,12 @@ class PythonLoop:
             return False
         refusal, ACTIVE.loop = ACTIVE.refusal, None
         try:
-            self._body = IterationBody(self.program, self._complete[0], self._complete[1], self.facts)
+            first = self._first if self._turns == 4 else None
+            self._body = IterationBody(self.program, self._complete[0], self._complete[1], self.facts, first)
         except (LongBodyError, Exception):  # recorders raise what they like where numbers have become values
+            if self._complete[0] is self._first:  # which may differ from all others
+                del self._complete[0]
+                return False
             self._endings = MOST_ENDINGS
             ACTIVE.loop = self._around
             return True

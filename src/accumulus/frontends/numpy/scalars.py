@@ -348,11 +348,9 @@ def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> t
             return result(tape, build(writer, writer.constant(other), self.reference))
         return ufunc(other, self) if _is_operand(other) else NotImplemented
 
-    def record(tape: Any, self: Any, other: Any) -> Any:
-        return apply(self, other)
-
-    def record_reflected(tape: Any, self: Any, other: Any) -> Any:
-        return apply(other, self) if type(other) is TracedScalar else apply_reflected(self, other)
+    # one function for both, since a number in the first iteration of a loop may be a value in all others
+    def record(tape: Any, left: Any, right: Any) -> Any:
+        return apply(left, right) if type(left) is TracedScalar else apply_reflected(right, left)
 
     def forward(self: TracedScalar, other: Any, _: None = None) -> Any:
         loop = ACTIVE.loop
@@ -360,7 +358,7 @@ def _quick_operator(ufunc: np.ufunc, build: Builder, result: type[_Scalar]) -> t
 
     def reflected(self: TracedScalar, other: Any) -> Any:
         loop = ACTIVE.loop
-        return apply_reflected(self, other) if loop is None else loop.recorded(self.tape, record_reflected, self, other)
+        return apply_reflected(self, other) if loop is None else loop.recorded(self.tape, record, other, self)
 
     return forward, reflected
 
