@@ -306,6 +306,26 @@ def structure() -> str:
     return written(["function", *columns], rows, group.measured())
 
 
+def lowering() -> str:
+    """What the first kind of derivative of each function costs written out and as loops."""
+    group, rows, seen = Group.of("lowering"), [], set[str]()
+    for row in group.rows:
+        if "written s" in row and row["function"] not in seen:
+            seen.add(row["function"])
+            cells = [
+                f"{rounded(row[f'{form} s'], 2)} s, {rounded(row[f'{form} µs'])} µs" for form in ("written", "loops")
+            ]
+            rows.append([row["function"], row["kind"], *cells, f"{row['reached']:.2f}"])
+    columns = [
+        "function, entries or steps",
+        "kind",
+        "written out",
+        "as loops",
+        "the chosen one, against the better one",
+    ]
+    return written(columns, rows, group.measured(), texts=2)
+
+
 def _first(row: Cells, peer: str = "") -> str:
     seconds = row[f"{peer}first (s)"]
     return f"{rounded(seconds, 1 if seconds >= 1.0 else 2)} s"
@@ -519,6 +539,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "beyond": beyond,
     "counts": counts,
     "structure": structure,
+    "lowering": lowering,
     "means": means,
     "operations": some,
     "resubstitution": rewritten,

@@ -16,7 +16,7 @@ from looped import assert_same, both, unrolled
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
 from accumulus.frontends.record import record
-from accumulus.programs import choice
+from accumulus.programs import estimates, lowering
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.structure import lines_text
 from accumulus.tape import program as sizes
@@ -373,31 +373,25 @@ def fitted(x):
 
 @pytest.mark.sampled(2, each="function kind")
 @pytest.mark.parametrize("kind", ["gradient", "value_and_gradient", "hessian"])
-@pytest.mark.parametrize(
-    ("function", "size", "in_loops"),
-    [(alone, 300, True), (fitted, 3, True), (in_pairs, 24, False), (attracted, 30, False)],
-)
-def test_derivatives_of_many_entries_are_loops_unless_these_share_operations(
-    kind, function, size, in_loops, monkeypatch
-):
+@pytest.mark.parametrize(("function", "size"), [(alone, 300), (fitted, 3), (in_pairs, 24), (attracted, 30)])
+def test_both_forms_have_the_same_derivatives(kind, function, size, monkeypatch):
     x = np.random.default_rng(3).normal(size=size)
     derivative = getattr(acc, kind)
+    monkeypatch.setattr(estimates, "POINTS", 10**9)
     expected = derivative(function, cache=False)
     assert not isinstance(expected.compile(x).code, LoopNest)
-    monkeypatch.setattr(choice, "MOST_IN_LINE", 1000)
-    assert record(function, [x], arrays=True).scalars.operations > 1000
-    many = derivative(function, cache=False)
-    assert isinstance(many.compile(x).code, LoopNest) == in_loops
+    monkeypatch.setattr(estimates, "POINTS", 1)
+    few = derivative(function, cache=False)
+    assert isinstance(few.compile(x).code, LoopNest)
 
     def refused(*_):
         raise acc.errors.SizeError("too many products")
 
-    monkeypatch.setattr(choice, "_of_loops", refused)
-    monkeypatch.setattr(choice, "loop_nest", refused)
-    monkeypatch.setattr(choice, "loops_of_sums", refused)
+    for name in ("_first_as_loops", "loop_nest", "loops_of_sums"):
+        monkeypatch.setattr(lowering, name, refused)
     written = derivative(function, cache=False)
     assert not isinstance(written.compile(x).code, LoopNest)
-    for other in (many, written):
+    for other in (few, written):
         for one, another in zip(arrays_of(other(x)), arrays_of(expected(x)), strict=True):
             np.testing.assert_allclose(one, another, rtol=1e-12, atol=1e-12)
 
@@ -415,8 +409,9 @@ def test_loops_have_the_guards_of_what_was_written_out(monkeypatch):
         return factor * np.sum(np.exp(-(x[:-1] ** 2)) + size[1:] * x[:-1])
 
     X = np.random.default_rng(4).normal(size=(6, 200))
+    monkeypatch.setattr(estimates, "POINTS", 10**9)
     expected = acc.gradient(f, cache=False).batch(X)
-    monkeypatch.setattr(choice, "MOST_IN_LINE", 1000)
+    monkeypatch.setattr(estimates, "POINTS", 1)
     gradient = acc.gradient(f, cache=False)
     for x, one in zip(X, expected, strict=True):
         np.testing.assert_allclose(gradient(x), one, rtol=1e-12, atol=1e-12)

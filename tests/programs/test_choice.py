@@ -335,13 +335,13 @@ def test_results_that_are_no_matrix_have_no_rows():
 
 
 class TestProductsOfLongArrays:
-    """Products with directions and weights are loops where a call of them takes no more time."""
+    """Products with directions and weights are loops where these cost less."""
 
     @staticmethod
     def waves(u):
         return np.sin(u) * np.roll(u, 1) + np.exp(-u)
 
-    @pytest.mark.parametrize(("count", "several", "loops"), [(1900, None, False), (2100, None, True), (1100, 3, True)])
+    @pytest.mark.parametrize(("count", "several", "loops"), [(100, None, False), (2100, None, True), (1100, 3, True)])
     def test_of_about_as_many_operations(self, count, several, loops):
         x = np.linspace(0.1, 1.0, count)
         seeds = np.random.default_rng(3).normal(size=(count,) if several is None else (several, count))
@@ -361,7 +361,7 @@ class TestProductsOfLongArrays:
             tape = made.compile(*((x,), (seeds,)) if made is pushed else ((x,), seeds)).tape
             assert isinstance(tape, Program) == loops
 
-    @pytest.mark.parametrize(("count", "several", "loops"), [(900, None, False), (2900, None, True), (1500, 3, True)])
+    @pytest.mark.parametrize(("count", "several", "loops"), [(100, None, False), (2900, None, True), (1500, 3, True)])
     def test_of_hessians(self, count, several, loops):
         x = np.linspace(-1.0, 1.0, count)
         seeds = np.random.default_rng(3).normal(size=(count,) if several is None else (several, count))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from unittest import mock
 
 import mpmath
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accumulus as acc
-from accumulus.programs import choice, graphs
+from accumulus.programs import graphs
 from accumulus.programs.graphs import cheapest
 from accumulus.tape.tape import Tape
 
@@ -172,19 +171,6 @@ class TestLongJacobians:
         assert len(graph.sources) < len(before.sources)
         for one, other in zip(result(x), plain(x), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
-
-    def test_functions_of_arrays_whose_products_were_counted_are_rewritten_too(self):
-        def f(x):
-            y = x
-            for k in range(3):
-                y = np.sin(y) * x[k] + np.roll(y, 1) * x[0] + (y[0] * x[1] + y[0] * x[2])
-            return y
-
-        x = np.linspace(0.1, 1.0, 100)
-        with mock.patch.object(choice, "jacobian_starts", wraps=choice.jacobian_starts) as start:
-            program = acc.jacobian(f, cache=False).compile(x)
-        ((*_, counted),) = (call.args for call in start.call_args_list)
-        assert len(program.facts.linearization.graph.sources) < len(counted.graph.sources)
 
     def test_their_pattern_stays_where_dependences_cancel(self):
         def f(x):

@@ -12,7 +12,7 @@ from looped import unrolled
 from rolling import iterating
 
 import accumulus as acc
-from accumulus.programs import choice, iterated
+from accumulus.programs import iterated, lowering
 
 SIZE, STEPS = 7, 12
 DRAW = np.random.default_rng(0)
@@ -125,8 +125,8 @@ def curved(u):
 
 def test_products_with_hessians(monkeypatch):
     calls = []
-    again = choice.gradient_by_loops
-    monkeypatch.setattr(choice, "gradient_by_loops", lambda *arguments: calls.append(again(*arguments)) or calls[-1])
+    again = lowering.gradient_by_loops
+    monkeypatch.setattr(lowering, "gradient_by_loops", lambda *arguments: calls.append(again(*arguments)) or calls[-1])
     for argnums in (0, 1, 2):
 
         def f(x, argnums=argnums):
@@ -143,8 +143,8 @@ def test_products_with_hessians(monkeypatch):
 
 def test_products_with_hessians_where_zeros_have_no_value(monkeypatch):
     gradients = []
-    again = choice.gradient_by_loops
-    monkeypatch.setattr(choice, "gradient_by_loops", lambda *x: gradients.append(again(*x)) or gradients[-1])
+    again = lowering.gradient_by_loops
+    monkeypatch.setattr(lowering, "gradient_by_loops", lambda *x: gradients.append(again(*x)) or gradients[-1])
 
     def f(u, k):
         total = 0.0

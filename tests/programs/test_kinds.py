@@ -13,7 +13,7 @@ import accumulus as acc
 import accumulus.sympy
 from accumulus.errors import ArgumentError, SizeError
 from accumulus.frontends.trees import flatten
-from accumulus.programs import choice
+from accumulus.programs import lowering
 
 QUICK = {"effort": "fast", "time_limit": 0.0}
 
@@ -215,8 +215,8 @@ class TestSecondDerivatives:
         x, v = np.array([0.3, -1.2, 0.8, 2.1]), np.array([1.0, 0.5, -2.0, 0.3])
         expected = jax.jit(jax.hessian(lambda x: f(x, jnp)))(x) @ v
         operations = []
-        for use in (choice._with_mirror, lambda *args: None):
-            monkeypatch.setattr(choice, "_with_mirror", use)
+        for use in (lowering._with_mirror, lambda *args: None):
+            monkeypatch.setattr(lowering, "_with_mirror", use)
             product = acc.hvp(f, **QUICK, cache=False)
             agree(product((x,), (v,))[0], expected, 1e-11)
             agree(product((x,), (np.stack([v, 2.0 * v]),))[0], np.stack([expected, 2.0 * expected]), 1e-11)

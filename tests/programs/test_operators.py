@@ -17,7 +17,7 @@ from scipy.sparse.linalg import LinearOperator, cg, gmres, lsqr, svds
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, SizeError, UnknownNameError
-from accumulus.programs import choice
+from accumulus.programs import lowering
 
 QUICK = {"effort": "fast", "cache": False}
 POINT = np.linspace(0.2, 1.1, 12)
@@ -192,7 +192,7 @@ def test_long_arrays_of_dense_jacobians_are_written_out(monkeypatch):
     operator = acc.linear_operator(f, **QUICK)(x)
     assert operator.multiplications <= 3 * 600
     np.testing.assert_allclose(operator @ np.ones(600), np.full(600, x @ x) + 2.0 * x * np.sum(x), rtol=1e-12)
-    monkeypatch.setattr(choice, "MOST_WRITTEN_OUT", 100)
+    monkeypatch.setattr(lowering, "PATIENCE", 0.0)
     with pytest.raises(SizeError, match="products of derivatives between arrays"):
         acc.linear_operator(f, **QUICK)(np.ones(200_000))
 

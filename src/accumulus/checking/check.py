@@ -26,10 +26,10 @@ from accumulus.frontends.location import name_of
 from accumulus.frontends.record import record
 from accumulus.frontends.recorder import Recording
 from accumulus.options import OF_PLANS, OptionKeywords, Options, refuse_assumptions, refuses, shows_options
-from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.forms import Forms, settled_function
 from accumulus.programs.kinds import VALUE_AND_JACOBIAN
+from accumulus.programs.lowering import Recorded, program_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import static_positions
 from accumulus.search.find import plan

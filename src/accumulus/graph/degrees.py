@@ -30,10 +30,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import unknown_name
 from accumulus.graph.graph import UNIT, DifferentiationGraph, derive, vertex_numbers
-from accumulus.tape.passes import spread_sets
-
-#: Roots or terminals per pass: their sets are the bits of one int64.
-_BITS: Final = 62
+from accumulus.tape.passes import counts_of_sets
 
 
 def incoming(graph: DifferentiationGraph, vertices: int | Iterable[int]) -> tuple[int, ...]:
@@ -157,24 +154,13 @@ def terminals_of(graph: DifferentiationGraph, vertex: int) -> tuple[int, ...]:
 def root_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
     """Return the number of roots with a path to each vertex, (vertices,); in the notes the r-degree D_r⁻."""
     sources, targets = graph.edges_in_order
-    return _counted(len(graph.vertices), graph.roots, sources[::-1], targets[::-1])
+    return counts_of_sets(len(graph.vertices), graph.roots, sources[::-1], targets[::-1])
 
 
 def terminal_degrees(graph: DifferentiationGraph) -> NDArray[np.int64]:
     """Return the number of terminals with a path from each vertex, (vertices,); in the notes the t-degree D_t⁺."""
     sources, targets = graph.edges_in_order
-    return _counted(len(graph.vertices), graph.terminals, targets, sources)
-
-
-def _counted(count: int, ends: Sequence[int], start: NDArray[np.int32], to: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the number of roots or terminals that reach each vertex; the edges are in topological order."""
-    counts = np.zeros(count, np.int64)
-    for k in range(0, len(ends), _BITS):
-        some = list(ends[k : k + _BITS])
-        marks = np.zeros(count, np.int64)
-        marks[some] = 1 << np.arange(len(some))
-        counts += np.bitwise_count(spread_sets(marks, start, to))
-    return counts
+    return counts_of_sets(len(graph.vertices), graph.terminals, targets, sources)
 
 
 # Levels --------------------------------------------------------------------------------------------------------------

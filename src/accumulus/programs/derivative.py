@@ -36,13 +36,13 @@ from accumulus.programs.batches import (
 )
 from accumulus.programs.calls import BatchPoints, FastPath, beside_constants, no_fast_path
 from accumulus.programs.cases import Cases, GrownError
-from accumulus.programs.choice import Recorded, program_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derived import check_number, points_around
 from accumulus.programs.directions import Directed, seeded_signature, settled_seeds
 from accumulus.programs.forms import FormedProgram, Forms, axes_by_position, axes_of_numbers
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import DerivativeKind
+from accumulus.programs.lowering import Recorded, program_of
 from accumulus.programs.preparation import Preparation, check_size
 from accumulus.programs.selection import Selection, SelectionRequest, checked_argnums, key_of_examples, static_positions
 from accumulus.programs.watched import Watched, always

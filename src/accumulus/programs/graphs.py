@@ -313,11 +313,7 @@ def shorter_recording(
 
 
 def jacobian_starts(
-    recording: Recording,
-    kind: DerivativeKind,
-    selection: Selection,
-    preparation: Preparation,
-    linearization: Linearization | None,
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation
 ) -> list[Start]:
     """Return the graphs of a function or its Jacobian to choose from; a long Jacobian is of the shortened function.
 
@@ -328,10 +324,9 @@ def jacobian_starts(
         kind: kind of the derivatives, without seeds.
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
-        linearization: graph of the recording, if it exists already.
     """
     with preparation.stage("linearize"):
-        linearization = linearization or linearized(recording, kind, selection, preparation.name)
+        linearization = linearized(recording, kind, selection, preparation.name)
     is_long = kind.derivatives and counts_of(linearization)[0] >= LONG
     if is_long:
         short = shorter_recording(recording, preparation, BEFORE[1], sums_of_angles=True)

@@ -12,12 +12,12 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
-from accumulus.programs.choice import Recorded, graph_of
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import differentiated, straight_line
 from accumulus.programs.derived import derived_as_loops
 from accumulus.programs.graphs import connected, inputs_of
 from accumulus.programs.kinds import DerivativeKind
+from accumulus.programs.lowering import Recorded, graph_of
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.results import Results
 from accumulus.programs.selection import Selection

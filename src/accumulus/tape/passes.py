@@ -6,6 +6,7 @@ nanoseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +35,8 @@ from accumulus.tape.tape import Tape
 #: Commands or edges of one kernel call, about ten milliseconds; Ctrl-C is handled between calls: more delay it, fewer
 #: make more calls.
 CHUNK: Final = 1 << 17
+#: Bits of the sets that are spread at once.
+_BITS: Final = 62
 #: Words of a row: code and three arguments.
 WIDTH: Final = len(Row.fields)
 
@@ -192,6 +195,17 @@ def spread_sets(marks: Integers, start: NDArray[Any], to: NDArray[Any]) -> Integ
         state.count = len(state.start)
         _perform(state, SPREAD)
     return state.marks
+
+
+def counts_of_sets(count: int, ends: Sequence[int], start: NDArray[Any], to: NDArray[Any]) -> Integers:
+    """Return the number of `ends` that reach each vertex, (count,); edges as for `spread`."""
+    counts = np.zeros(count, np.int64)
+    for k in range(0, len(ends), _BITS):
+        some = list(ends[k : k + _BITS])
+        marks = np.zeros(count, np.int64)
+        marks[some] = 1 << np.arange(len(some))
+        counts += np.bitwise_count(spread_sets(marks, start, to))
+    return counts
 
 
 def topological(vertices: int, start: NDArray[Any], to: NDArray[Any]) -> Integers:

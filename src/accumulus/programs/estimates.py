@@ -1,0 +1,166 @@
+"""What a derivative costs written out and as loops, before it is made: by counts of its recording and one table.
+
+A cost has two parts: seconds to prepare the program, and seconds at a point. Written out, entries share the operations
+that they have in common, calls begin at once, and batches have a point in every lane; each operation is planned,
+rewritten and compiled. As loops, only one instance of each is, and long arrays fill the lanes at a single point; but a
+call begins later, and values between loops pass through memory.
+
+The table was fitted to measurements of 60 functions in both forms. `make bench ARGS=lowering` measures them again, and
+a test holds the estimates against what it stored.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accumulus.programs.kinds import DerivativeKind, Seeds
+from accumulus.tape.blocks import MATMUL
+from accumulus.tape.live import time_of
+from accumulus.tape.operations import BY_NAME
+from accumulus.tape.passes import USED, counts_of_sets, rows_of, spread
+from accumulus.tape.program import Program
+from accumulus.tape.tape import Tape
+
+#: Points for which a derivative is prepared, half of them in calls of their own and half in batches: preparing may take
+#: as long as these save. More points write out longer programs, whose first results come later; fewer make loops of
+#: shorter ones, whose calls take longer.
+POINTS: Final = 150_000
+#: Codes of operations without second derivatives.
+_LINEAR: Final = [BY_NAME[name].code for name in ("add", "subtract", "negative", "select", "attach")]
+_BILINEAR: Final = [BY_NAME[name].code for name in ("multiply", "divide")]
+
+
+class Cost(NamedTuple):
+    """Seconds to prepare a program, and seconds at a point: the mean of a call and of a point in a batch."""
+
+    prepare: float
+    point: float
+
+    @property
+    def total(self) -> float:
+        """Seconds for all points, preparing included."""
+        return self.prepare + POINTS * self.point
+
+
+class Prices(NamedTuple):
+    """Seconds of one form of a program.
+
+    Attributes:
+        fixed: to prepare any program.
+        operation: to prepare each operation of the text, up to `LONG`.
+        beyond: to prepare each further one.
+        call: at a point, besides the operations.
+        number: for each operation at a point.
+        waiting: the same for operations of recurrences, each of which waits for the one before.
+    """
+
+    fixed: float
+    operation: float
+    beyond: float
+    call: float
+    number: float
+    waiting: float
+
+    def cost(self, text: float, operations: float, recurrent: float = 0.0, more: float = 0.0) -> Cost:
+        """Return the cost of a program.
+
+        Args:
+            text: operations of the text.
+            operations: operations at a point.
+            recurrent: fraction of these in recurrences.
+            more: further seconds at a point.
+        """
+        number = self.number + recurrent * (self.waiting - self.number)
+        return Cost(
+            self.fixed + self.operation * min(text, LONG) + self.beyond * max(text - LONG, 0),
+            self.call + more + number * operations,
+        )
+
+
+#: Number of operations from which on programs are rewritten more briefly.
+LONG: Final = 10_000
+WRITTEN: Final = Prices(0.05, 1e-4, 4e-5, 2.5e-7, 6.5e-11, 1.6e-10)
+LOOPS: Final = Prices(0.09, 1e-3, 1e-3, 2.5e-6, 1.2e-10, 3.1e-10)
+#: Further seconds at a point of loops: for directions, weights and second derivatives; and with calls of BLAS, which
+#: batches make point by point.
+MORE, ALONE = 7e-7, 2e-6
+
+
+class Work(NamedTuple):
+    """Counts of a derivative of straight-line code.
+
+    Attributes:
+        operations: operations of the function.
+        time: time of these at a point, in additions, see `accumulus.tape.live.time_of`.
+        products: products of the derivatives, by the better one of two sweeps through the function.
+    """
+
+    operations: int
+    time: int
+    products: int
+
+    @classmethod
+    def of(cls, tape: Tape, kind: DerivativeKind, inputs: NDArray[np.int64], results: int, seeds: int) -> Work:
+        """Count the derivative of a tape.
+
+        Args:
+            tape: the function.
+            kind: kind of the derivative.
+            inputs: differentiated inputs.
+            results: number of outputs that are the function's results.
+            seeds: number of directions or weights, or order of a series.
+        """
+        products = 0
+        if kind.seeds is Seeds.SERIES:
+            products = tape.operations * seeds * (seeds + 3)
+        elif kind.derivatives:
+            products = _products(tape, kind, inputs, np.array(tape.outputs[:results], np.int64), seeds)
+        return cls(tape.operations, time_of(tape), products)
+
+    def costs(self, kind: DerivativeKind, program: Program) -> tuple[Cost, Cost]:
+        """Return the cost of a straight line, of which rewriting leaves half of the products, and of loops.
+
+        Args:
+            kind: kind of the derivative.
+            program: the function with loops.
+        """
+        operations = max(program.operations, 1)
+        recurrent = sum(block.operations for block in program.blocks if block.steps is not None) / operations
+        more = kind.has_seeds or kind.first is not None
+        alone = ALONE if any(block.code == MATMUL for block in program.blocks) else 0.0
+        return (
+            WRITTEN.cost(self.operations + self.products / 2, self.time + self.products, recurrent),
+            LOOPS.cost(program.text, operations + self.products, recurrent, more * MORE + alone),
+        )
+
+
+def _products(
+    tape: Tape, kind: DerivativeKind, inputs: NDArray[np.int64], outputs: NDArray[np.int64], seeds: int
+) -> int:
+    """Return the number of products of derivatives of a kind, without those with local derivatives of inputs."""
+    rows, count = rows_of(tape), len(tape)
+    codes, operands = rows[:, 0], rows[:, 1:]
+    used = USED[codes] & (operands >= 0)
+    used[: tape.inputs] = False
+    results, places = np.nonzero(used)
+    to, start = results.astype(np.int32), operands[results, places].astype(np.int32)
+    ends = np.unique(outputs[outputs >= 0])
+    below = counts_of_sets(count, inputs.tolist(), start, to)
+    above = counts_of_sets(count, ends.tolist(), to[::-1], start[::-1])
+    active = (below[start] > 0) & (above[to] > 0)
+    to, start = to[active], start[active]
+    is_end = np.zeros(count, bool)
+    is_end[ends] = True
+    backward = int(above[to][~is_end[to]].sum())
+    if kind.first is None:
+        if kind.has_seeds:
+            return len(to) * seeds
+        return min(int(below[start][start >= tape.inputs].sum()), backward)
+    # tangents of what leads to second derivatives, and of their adjoints; sums of many terms need none
+    curved = ~np.isin(codes, _LINEAR) & (~np.isin(codes, _BILINEAR) | used[:, :2].all(axis=1))
+    leads = spread(curved, to[::-1], start[::-1])
+    tangents = np.full(len(to), seeds) if kind.has_seeds else below[start]
+    return backward + 2 * int(tangents[leads[to]].sum())
