@@ -223,7 +223,7 @@ def _checked(
                 literal, _ = recorded(partial(opened, scalar=True, loops=False, literal=True))
                 loops = rolled(literal.scalars)
         if loops is not None:
-            recording = replace(recording, program=loops, other=recording.program, unrolled=0)
+            recording = replace(recording, program=loops, other=recording.program)
     is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
     repeats_not = recording.loops is None and arrays and are_many(recording.scalars.operations)
     with BusiestLine(repeats_not and check) as busiest:
@@ -462,7 +462,7 @@ def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
         return recording
     written, results = recording.as_scalars(), recording.results
     if has_loops:
-        written = replace(written, other=loops, unrolled=loops.unrolled)
+        written = replace(written, other=loops)
     tape = written.scalars
     conditions = [condition_of(tape, holds) for holds in tape.outputs[results:]]
     simpler = without_decided(tape, conditions) if conditions else None

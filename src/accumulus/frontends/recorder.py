@@ -50,7 +50,7 @@ class Recording:
     in order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` are
     the ranges of inputs of the arguments. `result_shapes` has one shape for each leaf of the result. `other` is the
     same program in another form, if there is one: without the loops over repetition that was detected, or with the
-    loops that were written out because they were short; `unrolled` is their number of operations on entries of arrays.
+    loops that were written out because they were short.
     `why_written` explains why a long loop in Python has no repeating body, and shows the code to write instead.
     `follows_rules` is True for derivatives of values with rules (`accumulus.tape.live.Rules`): those of a gradient need
     not be symmetric.
@@ -65,7 +65,6 @@ class Recording:
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
     other: Program | None = None
-    unrolled: int = 0
     guards: tuple[Guard, ...] = ()
     why_written: str = ""
     follows_rules: bool = False
@@ -82,9 +81,14 @@ class Recording:
         return self.program if self.program.scalars is None else None
 
     @property
+    def unrolled(self) -> int:
+        """Number of operations on entries of long arrays that were written out."""
+        return 0 if self.loops is not None or self.other is None else self.other.unrolled
+
+    @property
     def works_on_arrays(self) -> bool:
         """Return True if many operations that were written out are on entries of long arrays."""
-        return self.loops is None and 0 < self.unrolled and 4 * self.unrolled >= self.scalars.operations
+        return 0 < self.unrolled and 4 * self.unrolled >= self.scalars.operations
 
     @property
     def uses_indices(self) -> bool:
@@ -96,13 +100,13 @@ class Recording:
         if self.loops is None:
             return self
         made = self.other if self.other is not None else Program.of(unroll(self.program))
-        return replace(self, program=made, other=None, unrolled=0)
+        return replace(self, program=made, other=None)
 
     def as_loops(self) -> Recording:
         """Return the recording with operations on long arrays as loops, if such a program exists."""
         if self.loops is not None or self.other is None:
             return self
-        return replace(self, program=self.other, other=None, unrolled=0)
+        return replace(self, program=self.other, other=None)
 
     def computing(self, tape: Tape) -> Recording:
         """Return the recording with equivalent straight-line code."""
@@ -110,7 +114,7 @@ class Recording:
 
     def returning(self, program: Program, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
         """Return a recording of the same arguments and guards with the results of another program."""
-        return replace(self, program=program, result_shapes=tuple(shapes), structure=structure, other=None, unrolled=0)
+        return replace(self, program=program, result_shapes=tuple(shapes), structure=structure, other=None)
 
     def weighted_with(self, other: Recording) -> Recording | None:
         """Return a recording of sigma times this number plus the weighted sum of another function's results.

@@ -112,7 +112,7 @@ def _lowered(recording: Recording, kind: DerivativeKind, selection: Selection, p
     written, in_loops = work.costs(kind, loops.loops)
     if written.total <= in_loops.total:
         return recording
-    return replace(_grouped(loops, preparation), other=recording.program, unrolled=recording.unrolled)
+    return replace(_grouped(loops, preparation), other=recording.program)
 
 
 def _grouped(recording: Recording, preparation: Preparation) -> Recording:
@@ -197,7 +197,7 @@ def _written_out(
         planned = None if mirrored is None else (mirrored, None)
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
-    straight = replace(recording, other=None, unrolled=0)
+    straight = replace(recording, other=None)
 
     def made_by(preparation: Preparation) -> Derivation:
         chosen = starts
