@@ -3,12 +3,16 @@
     python benchmarks/contract.py                       compare with contract.json: `make contract`
     python benchmarks/contract.py --record              write contract.json anew
     python benchmarks/contract.py --against ../old      times and memory, by turns of that checkout and this one
-    python benchmarks/contract.py --only roe_flux       of some functions alone; for --against, too
+    python benchmarks/contract.py --only roe_flux       of some functions alone; for --against, too, which also has
+                                                        "cliffs: …" and "loops: …", parts of their names are enough
 
 The functions are the examples, the suite, those held out, and the cases of `make bench ARGS=structure`. Of each the
 file has the operations of value and Jacobian, by default and where the effort is thorough (of functions of long arrays
 by default alone), and a digest of value and Jacobian at the example's point where the order of operations is kept. Bits
 are those of one version of NumPy and SciPy, which is in the file; with others they are shown and do not count.
+
+Times and memory are also those of the cases of `make bench ARGS=cliffs`, and of functions of arrays and loops of
+medium length with their batches.
 
 Ends with 1 if bits differ, or if operations are more: half a hundredth in the mean, or two hundredths anywhere.
 """
@@ -59,6 +63,20 @@ class Subject(NamedTuple):
     sparse: bool = False
     is_long: bool = False
 
+    def timed(self) -> Timed:
+        """Return its Jacobian with the arguments of a call."""
+        points = None if self.points is None else self.points(POINTS)
+        make = partial(acc.jacobian, self.function, sparse=self.sparse or None, cache=False)
+        return Timed(make, (self.point,), points)
+
+
+class Timed(NamedTuple):
+    """What makes a derivative, the arguments of a call, and the points of a batch if there are any."""
+
+    make: Callable[[], Any]
+    arguments: tuple[Any, ...]
+    points: np.ndarray | None = None
+
 
 def subjects() -> dict[str, Callable[[], Subject]]:
     """All functions by name, made when they are asked for."""
@@ -70,6 +88,32 @@ def subjects() -> dict[str, Callable[[], Subject]]:
     for name, (make, sizes) in CASES.items():
         found[name] = partial(_of_long_arrays, make, sizes)
     return found
+
+
+def timed_only() -> dict[str, Callable[[], Timed]]:
+    """Derivatives of which times and memory are measured alone, by name, made when they are asked for."""
+    from cases.medium import SUBJECTS
+    from groups import cliffs
+
+    found: dict[str, Callable[[], Timed]] = {}
+    for name in cliffs.CASES:
+        found[f"cliffs: {name}"] = partial(_of_cliff, name)
+    for name, subject in SUBJECTS.items():
+        found[f"loops: {name}"] = partial(_of_loops, subject)
+    return found
+
+
+def _of_cliff(name: str) -> Timed:
+    from groups import cliffs
+
+    make, sizes = cliffs.CASES[name]
+    case = make(*sizes)
+    return Timed(partial(cliffs.OURS[case.asks], cliffs.in_numpy(case)), cliffs.arguments_of(case))
+
+
+def _of_loops(subject: Any) -> Timed:
+    make = partial(getattr(acc, subject.kinds[0]), subject.function, cache=False)
+    return Timed(make, (subject.point,), np.repeat(subject.point[np.newaxis], POINTS, axis=0))
 
 
 def _of_example(example: Example) -> Subject:
@@ -160,17 +204,17 @@ def _write(functions: dict[str, Any]) -> None:
 # Times and memory ---------------------------------------------------------------------------------------------------
 
 
-def measured(subject: Subject) -> dict[str, Any]:
+def measured(subject: Subject | Timed) -> dict[str, Any]:
     """Seconds of the first result, of a call and of a point of a batch, and megabytes at most beyond those before."""
+    make, arguments, points = subject.timed() if isinstance(subject, Subject) else subject
     acc.jacobian(lambda x: np.sin(x) * x[0], cache=False)(np.ones(2))  # imports
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    jacobian = acc.jacobian(subject.function, sparse=subject.sparse or None, cache=False)
-    jacobian(subject.point)
-    facts = {"first": time.perf_counter() - start, "call": _seconds(lambda: jacobian(subject.point))}
-    if subject.points is not None:
-        X = subject.points(POINTS)
-        facts["batch"] = _seconds(lambda: jacobian.batch(X, threads=1)) / POINTS
+    derivative = make()
+    derivative(*arguments)
+    facts = {"first": time.perf_counter() - start, "call": _seconds(lambda: derivative(*arguments))}
+    if points is not None:
+        facts["batch"] = _seconds(lambda: derivative.batch(points, threads=1)) / len(points)
     return facts | {"memory": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
 
 
@@ -215,9 +259,9 @@ def against(old: Path, names: list[str], turns: int, console: Console) -> int:
 
 def in_a_process(what: str, name: str, checkout: Path | None = None) -> dict[str, Any]:
     """Return the operations, bits, times and memory of a function, from a separate process that runs a checkout."""
-    root = checkout or Path(__file__).resolve().parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "ACCUMULUS_CACHE_PLANS": "0"}
-    command = [sys.executable, str(root / "benchmarks" / "contract.py"), "--apart", what, name]
+    here = Path(__file__).resolve()
+    environment = {**os.environ, "PYTHONPATH": str((checkout or here.parents[1]) / "src"), "ACCUMULUS_CACHE_PLANS": "0"}
+    command = [sys.executable, str(here), "--apart", what, name]
     try:
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, env=environment, timeout=GIVEN_UP
@@ -241,12 +285,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.apart:
         what, name = options.apart
-        print(json.dumps({"promised": promised, "measured": measured}[what](subjects()[name]())))
+        chosen = (subjects() | timed_only())[name]()
+        print(json.dumps({"promised": promised, "measured": measured}[what](chosen)))
         return 0
-    known = list(subjects())
-    if unknown := [name for name in options.only or () if name not in known]:
-        parser.error(f"no function {unknown[0]!r}; there are {', '.join(known)}")
-    names, console = options.only or known, Console(width=None if sys.stdout.isatty() else 200)
+    known = [*subjects(), *(timed_only() if options.against else ())]
+    names: list[str] = []
+    for part in options.only or known:
+        found = [part] if part in known else [name for name in known if ": " in name and part in name]
+        if not found:
+            parser.error(f"no function {part!r}; there are {', '.join(known)}")
+        names += found
+    console = Console(width=None if sys.stdout.isatty() else 200)
     if options.against:
         return against(options.against.resolve(), names, options.turns, console)
     return record(names, console) if options.record else compared(names, console)
