@@ -410,7 +410,16 @@ def another_result_at_first(p):
     return state + last
 
 
+def edges_at_first(p):
+    values = [p[0]] * (STEPS + 1)
+    for k in range(STEPS):
+        left = values[k - 1] * p[1] if k > 0 else 0.5 * p[2]
+        values[k] = np.sin(left + DATA[k]) * p[0] - values[k + 1] ** 2
+    return values
+
+
 FUNCTIONS = [
+    edges_at_first,
     *(added_to_nothing, states_of_numbers_and_values, another_number_at_first, another_value_at_first),
     another_result_at_first,
     *(recurrence, outputs_in_a_list, in_an_array, in_place, matrices, branches_on_values, branches_on_data),
@@ -450,7 +459,7 @@ def test_loops_of_medium_length_are_written_out_unless_that_takes_long():
 
     def medium(p):
         state = p[0]
-        for k in range(200):
+        for k in range(240):
             state = 0.9 * state + np.sin(p[1] * DATA[k % STEPS] + state) * p[2]
         return state
 
@@ -524,6 +533,16 @@ def test_iterations_that_only_add_are_independent(short_loops):
     program = record(sums, [P], check=True, arrays=True, decides=True).program
     (loop,) = (block for block in program.blocks if block.body is not None and block.count > 1)
     assert loop.steps.tolist() == [0, loop.count]
+
+
+def test_decisions_of_the_first_iteration_alone_are_not_merged(short_loops):
+    loops = []
+    with pytest.MonkeyPatch.context() as patch:
+        made = recorded_loops.RecordedLoop
+        patch.setattr(python_loops, "RecordedLoop", lambda *facts: loops.append(made(*facts)) or loops[-1])
+        record(edges_at_first, [P], check=True, arrays=True, decides=True)
+    assert loops[-1].count >= STEPS - 1
+    assert loops[-1].body.operations <= 7  # of one branch
 
 
 def test_sums_over_iterations_are_one_block(called_loops):

@@ -27,9 +27,10 @@ from accumulus.tape.tape import Tape
 #: Points for which a derivative is prepared, half of them in calls of their own and half in batches: preparing may take
 #: as long as these save. More points write out longer programs, whose first results come later; fewer make loops of
 #: shorter ones, whose calls take longer.
-POINTS: Final = 150_000
-#: Codes of operations without second derivatives.
-_LINEAR: Final = [BY_NAME[name].code for name in ("add", "subtract", "negative", "select", "attach")]
+POINTS: Final = 200_000
+#: Codes of operations whose derivatives are 1 and -1, and further ones without second derivatives.
+_ADDITIVE: Final = [BY_NAME[name].code for name in ("add", "subtract", "negative")]
+_LINEAR: Final = [*_ADDITIVE, *(BY_NAME[name].code for name in ("select", "attach"))]
 _BILINEAR: Final = [BY_NAME[name].code for name in ("multiply", "divide")]
 
 
@@ -51,6 +52,7 @@ class Prices(NamedTuple):
     Attributes:
         fixed: to prepare any program.
         operation: to prepare each operation of the text, up to `LONG`.
+        chained: the same for operations of recurrences.
         beyond: to prepare each further one.
         call: at a point, besides the operations.
         number: for each operation at a point.
@@ -59,6 +61,7 @@ class Prices(NamedTuple):
 
     fixed: float
     operation: float
+    chained: float
     beyond: float
     call: float
     number: float
@@ -74,16 +77,17 @@ class Prices(NamedTuple):
             more: further seconds at a point.
         """
         number = self.number + recurrent * (self.waiting - self.number)
+        operation = self.operation + recurrent * (self.chained - self.operation)
         return Cost(
-            self.fixed + self.operation * min(text, LONG) + self.beyond * max(text - LONG, 0),
+            self.fixed + operation * min(text, LONG) + self.beyond * max(text - LONG, 0),
             self.call + more + number * operations,
         )
 
 
 #: Number of operations from which on programs are rewritten more briefly.
 LONG: Final = 10_000
-WRITTEN: Final = Prices(0.05, 1e-4, 4e-5, 2.5e-7, 6.5e-11, 1.6e-10)
-LOOPS: Final = Prices(0.09, 1e-3, 1e-3, 2.5e-6, 1.2e-10, 3.1e-10)
+WRITTEN: Final = Prices(0.05, 1e-4, 1.6e-4, 4e-5, 2.5e-7, 6.5e-11, 1.6e-10)
+LOOPS: Final = Prices(0.09, 1e-3, 1e-3, 1e-3, 2.5e-6, 1.2e-10, 3.1e-10)
 #: Further seconds at a point of loops: for directions, weights and second derivatives; and with calls of BLAS, which
 #: batches make point by point.
 MORE, ALONE = 7e-7, 2e-6
@@ -140,7 +144,7 @@ class Work(NamedTuple):
 def _products(
     tape: Tape, kind: DerivativeKind, inputs: NDArray[np.int64], outputs: NDArray[np.int64], seeds: int
 ) -> int:
-    """Return the number of products of derivatives of a kind, without those with local derivatives of inputs."""
+    """Return the number of products of derivatives of a kind, without those with 1, -1, and derivatives of inputs."""
     rows, count = rows_of(tape), len(tape)
     codes, operands = rows[:, 0], rows[:, 1:]
     used = USED[codes] & (operands >= 0)
@@ -150,7 +154,8 @@ def _products(
     ends = np.unique(outputs[outputs >= 0])
     below = counts_of_sets(count, inputs.tolist(), start, to)
     above = counts_of_sets(count, ends.tolist(), to[::-1], start[::-1])
-    active = (below[start] > 0) & (above[to] > 0)
+    active = (below[start] > 0) & (above[to] > 0) & ~np.isin(codes[to], _ADDITIVE)
+    reached = to[::-1], start[::-1]
     to, start = to[active], start[active]
     is_end = np.zeros(count, bool)
     is_end[ends] = True
@@ -161,6 +166,6 @@ def _products(
         return min(int(below[start][start >= tape.inputs].sum()), backward)
     # tangents of what leads to second derivatives, and of their adjoints; sums of many terms need none
     curved = ~np.isin(codes, _LINEAR) & (~np.isin(codes, _BILINEAR) | used[:, :2].all(axis=1))
-    leads = spread(curved, to[::-1], start[::-1])
+    leads = spread(curved, *reached)
     tangents = np.full(len(to), seeds) if kind.has_seeds else below[start]
     return backward + 2 * int(tangents[leads[to]].sum())

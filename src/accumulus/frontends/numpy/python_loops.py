@@ -111,6 +111,8 @@ class PythonLoop:
         for site in self._answers.keys() & self._before.keys():
             if self._answers[site] != self._before[site]:
                 self._note_undecided(site)
+        if self._turns == 2:  # what is decided in another way at first alone has no part in all others
+            self._answers = {}
         self._before, self._answers = self._answers or self._before, {}
         if self._body is not None:
             if self._position == len(self._body.events):
