@@ -1,4 +1,4 @@
-"""What a derivative costs written out and as loops, before it is made: by counts of its recording and one table.
+"""Estimates of what a derivative costs written out and as loops: by counts of its recording and one table.
 
 A cost has two parts: seconds to prepare the program, and seconds at a point. Written out, entries share the operations
 that they have in common, calls begin at once, and batches have a point in every lane; each operation is planned,
