@@ -418,8 +418,23 @@ def edges_at_first(p):
     return values
 
 
+def another_function_at_first(p):
+    state, states = p[0], []
+    for k in range(STEPS):
+        state = (np.sin if k == 0 else np.cos)(state * p[1] + DATA[k]) * p[2]
+        states.append(state)
+    return states
+
+
+def another_shape_at_first(p):
+    state = p
+    for k in range(STEPS):
+        state = np.sum(state[:, None] * np.ones((3, 3)), axis=0 if k else 1, keepdims=False) * 0.3 * p + DATA[k]
+    return state
+
+
 FUNCTIONS = [
-    edges_at_first,
+    *(edges_at_first, another_function_at_first, another_shape_at_first),
     *(added_to_nothing, states_of_numbers_and_values, another_number_at_first, another_value_at_first),
     another_result_at_first,
     *(recurrence, outputs_in_a_list, in_an_array, in_place, matrices, branches_on_values, branches_on_data),

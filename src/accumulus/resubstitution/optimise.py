@@ -490,8 +490,9 @@ def optimise_bodies(
     with context.paused():
         operands = {}
         # functions that are called back may take long
-        may_run = program is not None and program.operations <= MOST_NARROWED and not program.calls
-        if program is not None and may_run and points is not None and len(points) and bodies:
+        if program is None or program.operations > MOST_NARROWED or program.calls:
+            points = None
+        if program is not None and points is not None and len(points) and bodies:
             operands = _operands(program, [alike[0] for alike in bodies.values()], points[0])
     for alike in bodies.values():
         first = alike[0]

@@ -254,7 +254,7 @@ class RecordedCall:
         if self.record != other.record or self.result_form != other.result_form or len(self.form) != len(other.form):
             return False
         return all(
-            one == another or _shape(one) == _shape(another, True)
+            one == another or ((shape := _shape(one)) is not None and shape == _shape(another, True))
             for one, another in zip(self.form, other.form, strict=True)
         )
 
