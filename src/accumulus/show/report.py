@@ -62,9 +62,9 @@ SWEEPS: Final = ("forward", "reverse", "markowitz")
 #: Largest bound on the products of a method that a report counts; counting takes about two seconds. A larger one delays
 #: reports, a smaller one leaves the method out of them.
 LARGEST_SWEEP: Final = 2_000_000
-#: Seconds to prepare a derivative on an idle core: a constant, and the time for each operation of the plan's tape. A
-#: larger estimate lets reports take longer for a lower bound, a smaller one leaves it out more often.
-PREPARING: Final = (0.05, 2e-4)
+#: Seconds to prepare a derivative on an idle core: a constant, the time for each operation of the plan's tape, and the
+#: most. A larger estimate lets reports take longer for a lower bound, a smaller one leaves it out more often.
+PREPARING: Final = (0.05, 2e-4, 20.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -755,7 +755,8 @@ def _order_bound(plan: Plan) -> int | None:
     """Return a lower bound on the multiplications of all orders, if it takes at most a tenth of preparing the plan."""
     if plan.order is None or plan.lower_bound is not None or not (plan.objective.on_tape and plan.graph.wants_all):
         return None
-    preparing = PREPARING[0] + PREPARING[1] * plan.costs[Objective.OPERATIONS]
+    fixed, each, most = PREPARING
+    preparing = min(fixed + each * plan.costs[Objective.OPERATIONS], most)
     bound: int | None = import_module(PROOFS).bound_of_orders(plan.graph, Objective.MULTIPLICATIONS, preparing / 10)
     return bound
 

@@ -164,15 +164,16 @@ def _eliminate_safe(part: ReducedPart) -> None:
     left = [v for v in state.intermediates if state.predecessors[v]]
     again = True
     while again:
-        again = False
-        for v in tuple(left):
+        again, before, left = False, left, []
+        for v in before:
             state.deadline.check()
             if _is_series(state, v) or _is_copy(state, v) or _is_at_end(state, v):
                 part.cost += state.cost(v)[0]
                 state.eliminate(v)
                 part.first.extend(part.members[v])
-                left.remove(v)
                 again = True
+            else:
+                left.append(v)
 
 
 def _is_series(state: Elimination, v: int) -> bool:
