@@ -118,7 +118,7 @@ def examine(example: Example) -> Outcome:
     timings = measure({contender.name: contender.run for contender in contenders}, turns=11)
     per_point = {name: timing.median / POINTS for name, timing in timings.items()}
     per_point |= finite_differences(example, X)
-    operations = canonical(derivative.compile(example.point).recording.scalars).operations
+    operations = canonical(derivative.compile(example.point).recording.tape).operations
     return Outcome(example.name, derivative.report(), operations, prepared, error, per_point)
 
 

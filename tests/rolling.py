@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+from accumulus.programs import lowering
 from accumulus.repetition import cones, iterations, roll
+
+
+@contextmanager
+def in_loops() -> Iterator[None]:
+    """Let all loops that are recorded stay loops, however short."""
+    with mock.patch.object(lowering, "is_quick", return_value=False):
+        yield
 
 
 @contextmanager
@@ -27,6 +35,7 @@ def rolling(fewest: int = 1, repeated: int = 1, terms: int = 4, levels: int = 16
         mock.patch.object(cones, "DEEPEST", deep),
         mock.patch.object(cones, "FEW_LEVELS", levels),
         iterating(),
+        in_loops(),
     ):
         yield
 

@@ -18,6 +18,7 @@ from accumulus.frontends.record import record
 from accumulus.programs import estimates
 from accumulus.programs.estimates import Cost, Work
 from accumulus.programs.kinds import KINDS
+from accumulus.programs.lowering import is_quick
 from apart import NotDone, apart
 from cases.medium import SUBJECTS, total
 from groups import Settings
@@ -40,13 +41,11 @@ def estimated(name: str, kind: str) -> tuple[Cost, Cost] | None:
     """
     subject, of = SUBJECTS[name], KINDS[kind]
     recording = record(subject.function, [subject.point], arrays=True, decides=True, tells=False)
-    if recording.loops is not None:
+    if not is_quick(recording.program):
         return None
-    loops = recording.as_loops()
-    assert loops.loops is not None
-    tape = recording.scalars
+    tape = recording.written_out().tape
     work = Work.of(tape, of, np.arange(tape.inputs), recording.results, int(of.has_seeds))
-    return work.costs(of, loops.loops)
+    return work.costs(of, recording.program)
 
 
 def table(settings: Settings) -> Table:

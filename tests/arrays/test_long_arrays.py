@@ -122,7 +122,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_loops_equal_the_written_out_program(function, sparse):
     looped, actual, expected = both(function, X, sparse=sparse)
-    assert isinstance(looped.compile(X).code, LoopNest) or record(function, [X]).scalars.operations < len(X)
+    assert isinstance(looped.compile(X).code, LoopNest) or record(function, [X]).tape.operations < len(X)
     assert_same(actual, expected)
 
 
@@ -282,9 +282,9 @@ def test_dense_derivatives_of_short_arrays_are_loops():
 
 
 def test_short_arrays_are_written_out():
-    assert record(stencil, [X], arrays=True).loops is None
-    assert record(stencil, [np.ones(20_000)], arrays=True).loops is not None
-    assert record(stencil, [np.ones(20_000)]).loops is None
+    assert record(stencil, [X], arrays=True).program.is_straight
+    assert not record(stencil, [np.ones(20_000)], arrays=True).program.is_straight
+    assert record(stencil, [np.ones(20_000)]).program.is_straight
 
 
 def test_loops_over_short_arrays_are_written_out_and_rolled_up():
@@ -294,8 +294,7 @@ def test_loops_over_short_arrays_are_written_out_and_rolled_up():
         return x
 
     recording = record(f, [np.ones(20)], arrays=True)
-    assert recording.other.scalars is not None
-    assert recording.loops is not None
+    assert not recording.program.is_straight
 
 
 @pytest.mark.parametrize(
@@ -427,7 +426,7 @@ def test_operations_on_entries_that_no_result_needs_are_none():
         return x[::-1]
 
     x = np.linspace(0.0, 1.0, 100)
-    assert not record(f, [x], arrays=True).scalars.operations
+    assert not record(f, [x], arrays=True).written_out().tape.operations
     np.testing.assert_array_equal(acc.jacobian(f, cache=False)(x), np.eye(100)[::-1])
 
 
@@ -444,19 +443,18 @@ def test_a_function_is_recorded_once_whatever_it_becomes():
         z = np.exp(x) * y
         return np.sum(np.cumsum(z)[::7]) * y + np.max(z)
 
-    for size, loops in ((5, False), (150, False), (3000, True)):
+    for size, loops in ((5, False), (150, True), (3000, True)):
         x = np.linspace(0.1, 0.9, size)
         calls.clear()
         recording = record(counted, [x], arrays=True)
         assert calls == [size]
-        assert (recording.loops is not None) == loops
-        assert (recording.other is not None) == (size == 150)
-        expected = record(counted, [x]).scalars
+        assert (not recording.program.is_straight) == loops
+        expected = record(counted, [x]).tape
         if not loops:
-            np.testing.assert_array_equal(evaluate(recording.scalars, list(x)), evaluate(expected, list(x)))
-        assert recording.as_loops().as_scalars().scalars.operations <= expected.operations
+            np.testing.assert_array_equal(evaluate(recording.tape, list(x)), evaluate(expected, list(x)))
+        assert recording.written_out().tape.operations <= expected.operations
         if size > 5:
-            np.testing.assert_allclose(evaluate(recording.as_loops().program, x), counted(x), rtol=1e-13)
+            np.testing.assert_allclose(evaluate(recording.program, x), counted(x), rtol=1e-13)
 
 
 @pytest.mark.parametrize("size", [3, 100, 3000])
@@ -681,8 +679,8 @@ def test_loops_over_small_matrices_are_recorded_as_loops():
     step = 1e-6
     differences = [(traces(p + step * e) - traces(p - step * e)) / (2.0 * step) for e in np.eye(2)]
     np.testing.assert_allclose(derivative(p), differences, rtol=1e-7)
-    assert record(traces, [p], arrays=True).loops is not None
-    assert record(traces, [p], arrays=False).loops is None
+    assert not record(traces, [p], arrays=True).program.is_straight
+    assert record(traces, [p], arrays=False).program.is_straight
 
 
 def test_a_function_that_catches_everything_is_recorded_as_it_computes():

@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from looped import PLAIN, unrolled
+from rolling import in_loops
 
 import accumulus as acc
 from accumulus.arrays.scans import Recurrence
 from accumulus.frontends.record import record
+from accumulus.programs import lowering
 from accumulus.tape.blocks import SCAN
 from accumulus.tape.interpreter import evaluate, values_near
 from accumulus.targets.target import LoopNest
@@ -192,12 +194,12 @@ def test_steps_are_rolled_up():
     with unrolled(0):
         for function in (pendulum, running, several, nested):
             tape = record(function, [X], arrays=True).program
-            assert tape.scalars is None
+            assert not tape.is_straight
             assert sum(block.code == SCAN for block in tape.blocks) == 1
         assert not any(block.code == SCAN for block in record(constants, [X], arrays=True).program.blocks)
-    assert record(pendulum, [X], arrays=True).loops is None
-    assert record(lambda x: pendulum(x, 1_000), [X], arrays=True).loops is not None
-    assert record(lambda x: pendulum(x, 1_000), [X]).loops is None
+    assert record(pendulum, [X], arrays=True).program.is_straight
+    assert not record(lambda x: pendulum(x, 1_000), [X], arrays=True).program.is_straight
+    assert record(lambda x: pendulum(x, 1_000), [X]).program.is_straight
 
 
 def test_several_arguments_and_options():
@@ -257,7 +259,8 @@ def test_independent_sequences_cost_one_step_each():
     operations = []
     for count in (2, 20):
         jacobian = acc.jacobian(last, cache=False, sparse=True)
-        jacobian(np.linspace(0.1, 1.0, count))
+        with in_loops():
+            jacobian(np.linspace(0.1, 1.0, count))
         operations.append(jacobian.report().operations)
     assert operations[1] <= 10.2 * operations[0]
 
@@ -362,6 +365,7 @@ def test_too_many_products_are_refused(monkeypatch):
     from accumulus.arrays import jacobian
 
     monkeypatch.setattr(jacobian, "MOST", 2_000)
+    monkeypatch.setattr(lowering, "MOST_WRITTEN", 0)
     with unrolled(0), pytest.raises(acc.errors.SizeError, match="products"):
         acc.jacobian(lambda x: fibonacci(np.tile(x, 20)), cache=False)(X)
 

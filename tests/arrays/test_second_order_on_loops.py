@@ -10,6 +10,7 @@ import scipy.special
 from looped import unrolled
 
 import accumulus as acc
+from accumulus.programs import estimates
 from accumulus.repetition import roll
 from accumulus.targets.target import LoopNest, StraightLine
 
@@ -94,6 +95,7 @@ def test_they_stay_loops_and_are_those_of_jax(name):
 @pytest.mark.parametrize(("most", "kind"), [(100, LoopNest), (10_000, StraightLine)])
 def test_short_loops_in_python_become_recurrences_in_second_derivatives(monkeypatch, most, kind):
     monkeypatch.setattr(roll, "FEWEST_IN_RECURRENCES", most)
+    monkeypatch.setattr(estimates, "POINTS", 1)
 
     def f(x):
         state = x[0]

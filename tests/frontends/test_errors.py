@@ -269,7 +269,7 @@ def test_an_error_that_the_function_handles_is_none():
         except TypeError:
             return np.sin(x)
 
-    assert record(f, [1.0], check=True).scalars.operations == 1
+    assert record(f, [1.0], check=True).tape.operations == 1
     with pytest.raises(TraceError, match=r"math\.sin"):  # nothing shows that it came to nothing
         record(f, [1.0])
 

@@ -11,6 +11,7 @@ import pytest
 import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
+from rolling import in_loops
 
 import accumulus as acc
 from accumulus.errors import TraceError
@@ -466,7 +467,8 @@ def short_loops(monkeypatch):
     """Record loops of few operations as such, too."""
     monkeypatch.setattr(python_loops, "FEWEST_OPERATIONS", 1)
     monkeypatch.setattr(python_loops, "FEWEST_WITHOUT_END", 1)
-    monkeypatch.setattr(recorded_loops, "FEWEST_OPERATIONS", 1)
+    with in_loops():
+        yield
 
 
 def test_loops_of_medium_length_are_written_out_unless_that_takes_long():
@@ -502,7 +504,7 @@ def flat(results):
 def iterations_of(function, point):
     """Return the numbers of iterations of the loops that are recorded."""
     program = record(function, [point], check=True, arrays=True, decides=True).program
-    blocks = [] if program.scalars is not None else program.blocks
+    blocks = [] if program.is_straight else program.blocks
     return sorted(block.count for block in blocks if block.count > 1)
 
 
@@ -576,7 +578,7 @@ def test_sums_over_iterations_are_one_block(called_loops):
 
 def test_loops_of_few_operations_are_written_out():
     for function in (recurrence, a_generator, a_while_loop):
-        assert record(function, [P], check=True, arrays=True, decides=True).loops is None
+        assert record(function, [P], check=True, arrays=True, decides=True).program.is_straight
 
 
 def test_long_loops_whose_length_is_unknown_are_found():
@@ -942,6 +944,6 @@ def test_random_loops(tmp_path_factory, lines):
     expected = written_out(function, point)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(python_loops, "FEWEST_OPERATIONS", 1)
-        patch.setattr(recorded_loops, "FEWEST_OPERATIONS", 1)
-        found = flat(acc.gradient(function, cache=False)(point))
+        with in_loops():
+            found = flat(acc.gradient(function, cache=False)(point))
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * (1.0 + np.abs(expected).max()))

@@ -89,7 +89,7 @@ def function_of(names, end):
 @example(list(STEPS), "rows")
 def test_numbers_are_the_same(names, end):
     with unrolled(0), instances_of_all():
-        program = record(function_of(names, end), [X], arrays=True, at_once=True).loops
+        program = record(function_of(names, end), [X], arrays=True, at_once=True).program
         made = by_instance(program)
     # but for sums of segments, which NumPy adds in another order
     assert_same(evaluate(made, X.ravel()), evaluate(program, X.ravel()))
@@ -115,7 +115,7 @@ def test_second_derivatives_are_the_same(name):
 
 
 def program_of(f, *shapes):
-    return record(f, [np.ones(shape) for shape in shapes], arrays=True, at_once=True).loops
+    return record(f, [np.ones(shape) for shape in shapes], arrays=True, at_once=True).program
 
 
 def sizes(program):
@@ -161,10 +161,10 @@ def test_guards_of_indices_do_not_count():
         return np.sum((np.sqrt(np.sum(apart**2, axis=1)) - 1.0) ** 2)
 
     recording = record(f, [np.ones((40, 3)), pairs], arrays=True, at_once=True, decides=True)
-    result = sizes(by_instance(recording.loops, recording.results))
+    result = sizes(by_instance(recording.program, recording.results))
     assert len(recording.guards) == 2
     assert 1500 not in result
-    assert 1500 in sizes(recording.loops)
+    assert 1500 in sizes(recording.program)
 
 
 def as_written(f, shape):

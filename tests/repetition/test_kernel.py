@@ -37,7 +37,7 @@ def contents(blocks):
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("function", [*test_rolled_loops.FUNCTIONS, *test_recurrences.FUNCTIONS])
 def test_machine_code_agrees_with_python(function):
-    tape = record(function, [test_rolled_loops.X]).scalars
+    tape = record(function, [test_rolled_loops.X]).tape
     with rolling(levels=3):
         expected = roll.rolled(tape)
         with mock.patch.object(cones, "_perform", as_python):

@@ -23,7 +23,7 @@ N = 24
 
 def steps_of(function, x=X, **options):
     """Of each recurrence how many instances its steps have."""
-    tape = record(function, [x]).scalars
+    tape = record(function, [x]).tape
     with rolling(levels=3, **options):
         blocks = roll.rolled(tape)
     assert blocks is not None
@@ -259,10 +259,10 @@ def test_steps_may_take_other_numbers_each():
     assert steps_of(variances) == [[1] * 20]
     assert steps_of(chosen_from_tables) == [[1] * 20]
     with rolling(levels=3):
-        loops = record(recurrent_network, [X], arrays=True).loops
+        loops = record(recurrent_network, [X], arrays=True).program
     assert max(block.count for block in loops.blocks if block.code == SCAN) >= 17
     with rolling(levels=3, fewest=10**6):
-        assert record(recurrent_network, [X], arrays=True).loops is None
+        assert record(recurrent_network, [X], arrays=True).program.is_straight
 
 
 def test_independent_instances_are_one_step():
@@ -306,7 +306,7 @@ def test_without_a_period_programs_stay_as_they_are():
             state = [np.sin(state) * x[1], state + x[2] / state, state * state - x[3]][k]
         return state
 
-    tape = record(f, [X]).scalars
+    tape = record(f, [X]).tape
     with rolling(levels=3):
         assert roll.rolled(tape) is None
 
@@ -375,7 +375,7 @@ def test_any_recurrence(width, updates, special, count, returned, runs, terms, s
         return np.array(result) if returned != "loss" else loss + 0.0 * x[0]
 
     x = generator.uniform(-1.0, 1.0, 16)
-    tape = record(f, [x]).scalars
+    tape = record(f, [x]).tape
     expected = np.array(evaluate(tape, list(x)), float)
     with rolling(levels=3, terms=terms):
         blocks = roll.rolled(tape)

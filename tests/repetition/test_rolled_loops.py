@@ -196,7 +196,7 @@ def test_loops_equal_the_written_out_program(function, sparse):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_values_are_those_of_the_function(function):
-    tape = record(function, [X]).scalars
+    tape = record(function, [X]).tape
     with rolling():
         blocks = roll.rolled(tape)
     assert blocks.inputs == tape.inputs
@@ -205,7 +205,7 @@ def test_values_are_those_of_the_function(function):
 
 @pytest.mark.parametrize("function", [jumping, angles])
 def test_operations_that_lead_to_jumps_are_computed_as_recorded(function):
-    tape = record(function, [X]).scalars
+    tape = record(function, [X]).tape
     with rolling():
         blocks = roll.rolled(tape)
     assert np.array_equal(evaluate(blocks, X), np.array(evaluate(tape, list(X))))
@@ -218,7 +218,7 @@ def bodies_of(function, x=X):
     """For each body the number of its instances, of its blocks, and whether it is a sum; in order."""
     with rolling(terms=16):
         return sorted(
-            (each.count, len(each.blocks), each.is_sum) for each in fuse(roll.rolled(record(function, [x]).scalars))
+            (each.count, len(each.blocks), each.is_sum) for each in fuse(roll.rolled(record(function, [x]).tape))
         )
 
 
@@ -277,19 +277,19 @@ def test_without_repetition_programs_stay_as_they_are():
             values.append([a * b, a + b, a - b, np.sin(a), np.exp(-b)][rng.integers(5)])
         return np.array(values[-20:])
 
-    tape = record(f, [X]).scalars
+    tape = record(f, [X]).tape
     with rolling(repeated=roll.REPEATED):
         assert roll.rolled(tape) is None
 
 
 def test_short_programs_stay_as_they_are():
-    assert record(stencil, [X], arrays=True).loops is None
+    assert record(stencil, [X], arrays=True).program.is_straight
 
 
 def test_recordings_for_traces_stay_as_they_are():
     with rolling():
-        assert record(stencil, [X]).loops is None
-        assert record(stencil, [X], arrays=True).loops is not None
+        assert record(stencil, [X]).program.is_straight
+        assert not record(stencil, [X], arrays=True).program.is_straight
         for options in ({"dtype": "float32"}, {"exact_order": True}):
             assert type(acc.jacobian(stencil, cache=False, **options).compile(X)) is CompiledProgram
 
@@ -378,7 +378,7 @@ def test_any_loops(drawn, n, seed, returns_all, terms):
         return np.array([entry for array in (values[2:] if returns_all else values[-1:]) for entry in array])
 
     x = generator.uniform(-1.0, 1.0, 2 * n)
-    tape = record(f, [x]).scalars
+    tape = record(f, [x]).tape
     with rolling(terms=terms):
         blocks = roll.rolled(tape)
         assert blocks is not None or not tape.operations

@@ -96,7 +96,7 @@ class Trace:
     @property
     def tape(self) -> Tape:
         """Return the operations of the function."""
-        return self.recording.scalars
+        return self.recording.tape
 
     def __repr__(self) -> str:
         program = self.recording.program

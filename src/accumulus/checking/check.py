@@ -157,7 +157,7 @@ def _findings(
     options: OptionKeywords,
 ) -> tuple[list[Finding], int]:
     """Return the findings at points of one case, and the number of points at which the function has values."""
-    programs = _programs if recording.loops is None else _programs_of_loops
+    programs = _programs if recording.program.is_straight else _programs_of_loops
     dense, alternatives = programs(Trace(function, recording), tried, positions, chosen, options)
     problem = FlatProblem(function, recording, dense, positions)
     tried = [_representable(point, recording.argument_shapes, chosen.dtype) for point in tried]

@@ -126,10 +126,10 @@ def source_of_loops(text: str, shapes: Sequence[str], target: str, options: Mapp
     with user_code(path):
         form, numbers = made._form_of(examples, {})
         recording = form._record(numbers)
-        if recording.loops is None and not recording.unrolled:
+        if recording.program.is_straight:
             return None
         program = made.compile(*examples)
-    if program.recording.loops is None:
+    if program.recording.program.is_straight:
         return None
     name, comment = printable(text.rpartition(":")[2]), target_of(target).comment
     source = program.source(target, _identifier(f"{name}_{program.kind.noun}"))

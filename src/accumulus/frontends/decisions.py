@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import EndlessRecordingError
-from accumulus.frontends.active import ACTIVE, no_decision, no_number, refuse
+from accumulus.frontends.active import ACTIVE, in_opaque, no_decision, no_number, refuse
 from accumulus.frontends.inner import InnerTape, NestedTape
 from accumulus.native.state import Integers
 from accumulus.tape.compiled.passes_kernel import SIGNED
@@ -109,7 +109,8 @@ class Decisions:
         program, tape = self.tape, self.tape.scalars
         with np.errstate(all="ignore"):
             if tape is None:
-                memory = resume(program, NUMBERS, self._long, self._blocks)
+                with in_opaque():  # a program may call functions of numbers
+                    memory = resume(program, NUMBERS, self._long, self._blocks)
                 self._long, self._blocks = memory.results(), len(program.blocks)
                 numbers: NDArray[np.float64] = memory.parts[0][references + len(program.constants)]
                 return numbers

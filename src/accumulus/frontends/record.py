@@ -39,7 +39,7 @@ from accumulus.frontends.agreement import (
 )
 from accumulus.frontends.calls import signature_of
 from accumulus.frontends.captured import Captured
-from accumulus.frontends.decisions import Decisions, as_number, condition_of, without_decided
+from accumulus.frontends.decisions import Decisions, as_number, without_decided
 from accumulus.frontends.kinds import Spread, as_inputs, as_reals, is_quantity, shape_of, unit_advice
 from accumulus.frontends.location import (
     argument_name,
@@ -57,12 +57,11 @@ from accumulus.frontends.trees import flatten
 from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, scalar_operations, warn_written_out
 from accumulus.repetition.instances import by_instance
-from accumulus.repetition.iterations import iterations_of
-from accumulus.repetition.recorded_loops import forms_of
+from accumulus.repetition.recorded_loops import with_recurrences
 from accumulus.repetition.roll import are_many, is_long_and_simplified, rolled
 from accumulus.tape.live import settled
 from accumulus.tape.passes import moved
-from accumulus.tape.program import MANY_BLOCKS, Program
+from accumulus.tape.program import Program
 from accumulus.tape.tape import SELECT
 
 T = TypeVar("T")
@@ -72,10 +71,6 @@ T = TypeVar("T")
 LONG_TEXT: Final = 1_000
 SHORT_TEXT: Final = 50
 FEW_INSTANCES: Final = 8
-#: Largest number of operations that are written out to see how many are left, if there are so many for each one of the
-#: text: more take seconds to be written out, fewer keep loops over zeros and ones, and what is in none.
-MOST_WRITTEN: Final = 100_000
-REPEATED: Final = 4
 
 
 def record(
@@ -103,7 +98,7 @@ def record(
             `accumulus.frontends.agreement`.
         arrays: True to record operations on long arrays as loops, which are kept if they have many operations, and to
             turn repetition in long programs into loops.
-        at_once: True to treat all arrays as long, and to keep loops however few operations they have.
+        at_once: True to treat all arrays as long.
         decides: True to answer decisions on traced values as at the given arguments, and keep them as guards; False to
             refuse them.
         captured: variables that the function reads, with their present values, if the caller watches them already.
@@ -120,7 +115,7 @@ def record(
         Exception: any exception of the function, with a note that lists its arguments.
 
     >>> recording = record(lambda x, k: {"force": k * x - 1.0}, [np.zeros(2), 3.0])
-    >>> print(recording.scalars)
+    >>> print(recording.tape)
     t3 = multiply(x0, x2)
     t4 = multiply(x1, x2)
     t5 = add(-1.0, t3)
@@ -164,9 +159,7 @@ def record(
     def verified(recording: Recording, refusal: TraceError | None) -> bool:
         return check and verify_recording(function, arguments, recording, refusal, captured)
 
-    make = partial(
-        _checked, function, recorded, verified, opened, arrays=arrays, at_once=at_once, check=check, tells=tells
-    )
+    make = partial(_checked, function, recorded, verified, opened, arrays=arrays, check=check, tells=tells)
     recording = make()
     # it may remember its last arguments, and have returned what it remembers; after a run near them, it does not
     if check and recording.guards and not holds_nearby(arguments, recording):
@@ -193,7 +186,6 @@ def _checked(
     opened: Callable[..., Program],
     *,
     arrays: bool,
-    at_once: bool,
     check: bool,
     tells: bool,
 ) -> Recording:
@@ -205,27 +197,25 @@ def _checked(
         verified: compares a recording with it, given a refusal that it caught; True if all was compared.
         opened: makes an empty program.
         arrays: as for `record`.
-        at_once: as for `record`.
         check: as for `record`.
         tells: as for `record`.
     """
     recording, refusal, opened = _with_zero_signs(recorded, opened)
-    if recording.loops is not None:
-        recording = _chosen(recording, recording.loops, at_once)
-    elif recording.scalars.signed_zeros:
-        recording = recording.computing(settled(recording.scalars))
-    if arrays and recording.loops is None and 4 * recording.unrolled < recording.scalars.operations:
-        loops = rolled(recording.scalars)
+    is_straight = recording.program.is_straight
+    if is_straight and recording.tape.signed_zeros:
+        recording = recording.computing(settled(recording.tape))
+    if arrays and is_straight:
+        loops = rolled(recording.tape)
         plain = refusal is None and not recording.guards and not recording.program.sees_zero_signs
-        if loops is None and plain and is_long_and_simplified(recording.scalars):
+        if loops is None and plain and is_long_and_simplified(recording.tape):
             # simplification shortens steps that read 0 or 1 from a table; unsimplified, all steps are alike
             with suppress(TraceError):
                 literal, _ = recorded(partial(opened, scalar=True, loops=False, literal=True))
-                loops = rolled(literal.scalars)
+                loops = rolled(literal.tape)
         if loops is not None:
-            recording = replace(recording, program=loops, other=recording.program)
+            recording = replace(recording, program=loops)
     is_long = tells and arrays and scalar_operations(recording.program) > written_out.LONG
-    repeats_not = recording.loops is None and arrays and are_many(recording.scalars.operations)
+    repeats_not = recording.program.is_straight and arrays and are_many(recording.tape.operations)
     with BusiestLine(repeats_not and check) as busiest:
         agrees = verified(recording, refusal)
     if refusal is not None and not agrees:
@@ -262,7 +252,7 @@ def _with_zero_signs(
     plain: tuple[Recording, TraceError | None] | None = None
     with suppress(ZeroSignsError):
         plain = recorded(watched)
-        if plain[0].loops is not None and plain[0].loops.is_long and plain[0].loops.is_mixed:
+        if not plain[0].program.is_straight and plain[0].program.is_long and plain[0].program.is_mixed:
             opened, plain = partial(opened, scalar=False, loops=True), None
             plain = recorded(watched)
     if plain is not None and not (plain[0].program.sees_zero_signs or plain[0].program.folded_zero_signs):
@@ -374,9 +364,8 @@ def _recorded(
     program.folded_zero_signs |= tape.folded_zero_signs
     program.has_linear_algebra |= tape.has_linear_algebra
     program.outputs = np.concatenate([np.empty(0, np.int64), *(references.reshape(-1) for references in outputs)])
-    program, *written = forms_of(program)
-    recording = Recording(program, shapes, slices, result_shapes, structure, guards=tuple(guards.values()))
-    return replace(recording, other=written[0] if written else None), caught
+    program = with_recurrences(program)
+    return Recording(program, shapes, slices, result_shapes, structure, guards=tuple(guards.values())), caught
 
 
 #: Exceptions, and messages, of Python and NumPy for numbers that are used as arrays.
@@ -433,14 +422,14 @@ def of_steps(recording: Recording) -> Recording:
 
     Each step of such a loop has its own operations on short arrays and numbers, which are loops of few instances.
     """
-    program = recording.loops
-    if program is None:
+    program = recording.program
+    if program.is_straight:
         return recording
     text = program.text
     is_loop = text >= LONG_TEXT or (text >= SHORT_TEXT and program.operations < FEW_INSTANCES * text)
     if not is_loop or recording.guards or program.sees_zero_signs:
         return _by_stage(recording)
-    by_steps = rolled(recording.as_scalars().scalars, short=True)
+    by_steps = rolled(recording.written_out().tape, short=True)
     if by_steps is None or 2 * by_steps.text > text:
         return _by_stage(recording)
     return _by_stage(replace(recording, program=by_steps))
@@ -449,33 +438,6 @@ def of_steps(recording: Recording) -> Recording:
 def _by_stage(recording: Recording) -> Recording:
     """Return a recording with loops over similar operations, also over few instances."""
     return replace(recording, program=by_instance(recording.program, recording.results, short=True))
-
-
-def _chosen(recording: Recording, loops: Program, at_once: bool) -> Recording:
-    """Return a recording with its loops written out if they have few operations, or come from a loop in Python."""
-    if loops.calls or loops.has_lookups:
-        return recording
-    has_loops = any(block.count > 1 or block.offsets is not None or block.shape is not None for block in loops.blocks)
-    has_loops &= len(loops.blocks) <= MANY_BLOCKS or iterations_of(loops) is not None
-    is_repeated = loops.operations > max(MOST_WRITTEN, REPEATED * loops.text)
-    if has_loops and (loops.is_long or at_once or is_repeated):
-        return recording
-    written, results = recording.as_scalars(), recording.results
-    if has_loops:
-        written = replace(written, other=loops)
-    tape = written.scalars
-    conditions = [condition_of(tape, holds) for holds in tape.outputs[results:]]
-    simpler = without_decided(tape, conditions) if conditions else None
-    if simpler is None:
-        return written
-    made, to = simpler
-    remaining = [
-        (guard, position)
-        for guard, position in zip(written.guards, moved(conditions, to).tolist(), strict=True)
-        if position >= 0
-    ]
-    made.outputs = moved(tape.outputs[:results], to).tolist() + [as_number(made, position) for _, position in remaining]
-    return replace(written, program=Program.of(made), guards=tuple(guard for guard, _ in remaining))
 
 
 def _inputs(span: slice, shape: tuple[int, ...]) -> References:

@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends.calls import Restructured, function_of
-from accumulus.frontends.decisions import Guard
+from accumulus.frontends.decisions import Guard, as_number, condition_of, without_decided
 from accumulus.frontends.location import CodePosition, user_position
 from accumulus.frontends.trees import Leaf, Structure, flatten, unflatten
 from accumulus.tape.moving import Moving, unroll
+from accumulus.tape.passes import moved
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
@@ -48,9 +49,7 @@ class Recording:
 
     The program has one input for each entry of each numeric argument and one output for each entry of the results, both
     in order and in C order. `argument_shapes` are () for scalars and None for static arguments; `argument_slices` are
-    the ranges of inputs of the arguments. `result_shapes` has one shape for each leaf of the result. `other` is the
-    same program in another form, if there is one: without the loops over repetition that was detected, or with the
-    loops that were written out because they were short.
+    the ranges of inputs of the arguments. `result_shapes` has one shape for each leaf of the result.
     `why_written` explains why a long loop in Python has no repeating body, and shows the code to write instead.
     `follows_rules` is True for derivatives of values with rules (`accumulus.tape.live.Rules`): those of a gradient need
     not be symmetric.
@@ -64,57 +63,49 @@ class Recording:
     argument_slices: tuple[slice, ...]
     result_shapes: tuple[tuple[int, ...], ...]
     structure: Structure
-    other: Program | None = None
     guards: tuple[Guard, ...] = ()
     why_written: str = ""
     follows_rules: bool = False
 
     @property
-    def scalars(self) -> Tape:
-        """The straight-line code of a function that was written out entry by entry."""
+    def tape(self) -> Tape:
+        """The straight-line code of a program without loops."""
         assert self.program.scalars is not None
         return self.program.scalars
-
-    @property
-    def loops(self) -> Program | None:
-        """The program, if it has operations on arrays; None for a function that is written out."""
-        return self.program if self.program.scalars is None else None
-
-    @property
-    def unrolled(self) -> int:
-        """Number of operations on entries of long arrays that were written out."""
-        return 0 if self.loops is not None or self.other is None else self.other.unrolled
-
-    @property
-    def works_on_arrays(self) -> bool:
-        """Return True if many operations that were written out are on entries of long arrays."""
-        return 0 < self.unrolled and 4 * self.unrolled >= self.scalars.operations
 
     @property
     def uses_indices(self) -> bool:
         """Return True if numbers among the arguments are used as indices."""
         return any(guard.answer.startswith(("numbers ", "indices ")) for guard in self.guards)
 
-    def as_scalars(self) -> Recording:
-        """Return the recording with all operations on arrays written out, entry by entry."""
-        if self.loops is None:
+    def written_out(self) -> Recording:
+        """Return the recording in a straight line: all operations on arrays entry by entry, without decided guards."""
+        if self.program.is_straight:
             return self
-        made = self.other if self.other is not None else Program.of(unroll(self.program))
-        return replace(self, program=made, other=None)
-
-    def as_loops(self) -> Recording:
-        """Return the recording with operations on long arrays as loops, if such a program exists."""
-        if self.loops is not None or self.other is None:
-            return self
-        return replace(self, program=self.other, other=None)
+        tape, results = unroll(self.program), self.results
+        conditions = [condition_of(tape, holds) for holds in tape.outputs[results:]]
+        simpler = without_decided(tape, conditions) if conditions else None
+        if simpler is None:
+            return self.computing(tape)
+        made, to = simpler
+        remaining = [
+            (guard, position)
+            for guard, position in zip(self.guards, moved(conditions, to).tolist(), strict=True)
+            if position >= 0
+        ]
+        made.outputs = [
+            *moved(tape.outputs[:results], to).tolist(),
+            *(as_number(made, position) for _, position in remaining),
+        ]
+        return replace(self.computing(made), guards=tuple(guard for guard, _ in remaining))
 
     def computing(self, tape: Tape) -> Recording:
         """Return the recording with equivalent straight-line code."""
-        return replace(self, program=Program.of(tape), other=None)
+        return replace(self, program=Program.of(tape))
 
     def returning(self, program: Program, shapes: Sequence[tuple[int, ...]], structure: Structure) -> Recording:
         """Return a recording of the same arguments and guards with the results of another program."""
-        return replace(self, program=program, result_shapes=tuple(shapes), structure=structure, other=None)
+        return replace(self, program=program, result_shapes=tuple(shapes), structure=structure)
 
     def weighted_with(self, other: Recording) -> Recording | None:
         """Return a recording of sigma times this number plus the weighted sum of another function's results.
@@ -122,14 +113,14 @@ class Recording:
         Both functions have the same arguments. The new arguments are the first of these, sigma, a weight for each
         result, and the remaining ones. Returns None for recordings without loops or with guards.
         """
-        if self.loops is None or other.loops is None or self.guards or other.guards:
+        if self.program.is_straight or other.program.is_straight or self.guards or other.guards:
             return None
         first, size = self.argument_slices[0].stop, other.results
         made = Program(self.program.inputs + 1 + size)
         inputs = np.arange(self.program.inputs)
         inputs[first:] += 1 + size
         ends = []
-        for each in (self.loops, other.loops):
+        for each in (self.program, other.program):
             moving = Moving(each, made, inputs)
             for block in each.blocks:
                 moving.copy(block)

@@ -388,7 +388,7 @@ def _partition_kernel(recordings: Sequence[Recording], options: Options, cache: 
     Returns:
         None if a recording has loops.
     """
-    if any(recording.loops is not None for recording in recordings):
+    if any(not recording.program.is_straight for recording in recordings):
         return None
     common = Tape(recordings[0].program.inputs)
     selected = common.constant(-1.0)
@@ -404,7 +404,7 @@ def _partition_kernel(recordings: Sequence[Recording], options: Options, cache: 
 
 def _guards_on(recording: Recording, common: Tape) -> int:
     """Return the truth value that all guards of a recording hold, recorded on the tape `common`."""
-    tape = recording.scalars.copy()
+    tape = recording.tape.copy()
     tape.outputs = [holds_of(tape, np.array(tape.outputs[recording.results :]))]
     tape, _ = without_dead(tape, ())
     (number,) = copied(tape, common, range(tape.inputs), signed=signed_zeros(tape))

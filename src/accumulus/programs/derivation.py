@@ -338,8 +338,8 @@ def loops_of_sums(
     """Return the Hessian of a recording with loops whose result is a sum over them; None if it is not."""
     from accumulus.arrays.separable import separable_hessian
 
-    program = recording.loops
-    if program is None or not (kind.symmetric and recording.is_number) or selection.places is not None:
+    program = recording.program
+    if program.is_straight or not (kind.symmetric and recording.is_number) or selection.places is not None:
         return None
     points = preparation.points
     if points is None or recording.guards or has_attached(program) or program.has_lookups:
@@ -413,8 +413,7 @@ def differentiated(
     """
     from accumulus.arrays.jacobian import differentiate  # not needed by every process
 
-    program, results = recording.loops, recording.results
-    assert program is not None
+    program, results = recording.program, recording.results
     inputs = inputs_of(recording, selection.positions)
     program_outputs, places = program.outputs, selection.places
     owners = None

@@ -801,7 +801,7 @@ class Derivative:
                 if key is not None and key in ACTIVE.prepared:
                     return ACTIVE.prepared[key]  # type: ignore[no-any-return]
                 try:
-                    made = program_of(recorded, first, shared)
+                    made = program_of(recorded, first, shared, loops=at_once or None)
                     if is_short:
                         made = self._smaller(made, recorded, first, shared)
                     if key is not None and not made.cut_short:
@@ -819,7 +819,7 @@ class Derivative:
         from accumulus.programs.nesting import nesting_key
 
         recording, kind, selection, *_ = recorded
-        if recording.loops is not None or recording.other is not None or recording.guards or recording.program.calls:
+        if recording.guards:
             return None
         key = nesting_key(recording, kind, selection, self._options, {})
         # names of arguments are options, and their places may differ between functions of the same program
@@ -830,11 +830,11 @@ class Derivative:
     ) -> CompiledProgram:
         """Return the program, or the one without loops if its C is shorter."""
         recording = recorded.recording
-        if made.code.maps is None or recording.loops is None or recording.loops.operations > MOST_WRITTEN:
+        if made.code.maps is None or recording.program.is_straight or recording.program.operations > MOST_WRITTEN:
             return made
         from accumulus.targets.c.c_tables import code_size
 
-        other = program_of(recorded._replace(recording=recording.as_scalars()), first, shared)
+        other = program_of(recorded, first, shared, loops=False)
         return min(made, other, key=lambda program: code_size(program.code))
 
     def _checked_assumptions(self, arguments: Sequence[Any]) -> dict[int, str]:

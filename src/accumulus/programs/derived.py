@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +15,7 @@ from accumulus.context import Context
 from accumulus.elimination.emit import emit
 from accumulus.elimination.gradient_graph import linearize_gradient
 from accumulus.elimination.implicit import newton_steps, with_steps
-from accumulus.errors import ArgumentError
+from accumulus.errors import ArgumentError, SizeError
 from accumulus.frontends.decisions import holds_of
 from accumulus.frontends.kinds import Spread
 from accumulus.frontends.recorder import Recording
@@ -62,41 +63,64 @@ def derived(
     preparation: Preparation,
     points: NDArray[np.float64] | None = None,
     constants: Mapping[int, float] | None = None,
+    *,
+    in_loops: bool = False,
+    by_products: bool = False,
 ) -> Recording:
-    """Return a recording of derivatives of a kind, with the same arguments as a recording without loops.
+    """Return a recording of derivatives of a kind, with the same arguments.
+
+    Loops stay loops; where that takes too much memory, or attached derivatives prevent it, they are written out.
 
     Args:
-        recording: recording without loops.
+        recording: recording of a function.
         kind: kind of the derivatives.
         selection: differentiated arguments, and the selected entries.
         preparation: name, options, deadline and stages.
         points: points where the recording holds, (points, inputs); attached derivatives are compared there with those
             of the operations.
         constants: inputs with fixed values; products that are zero for them are not planned.
+        in_loops: if True, loops are not written out.
+        by_products: as for `accumulus.arrays.jacobian.differentiate`.
 
     Raises:
         ArgumentError: if the recording has attached derivatives other than those of its operations, which cannot be
             differentiated further.
+        SizeError: for loops that would have to be written out, if `in_loops`.
     """
-    name = preparation.name
     if kind.first is not None:
-        recording = derived(recording, kind.first, selection.whole, preparation, points)
+        recording = derived(recording, kind.first, selection.whole, preparation, points, in_loops=in_loops)
     else:
-        check_number(recording, kind, name)
+        check_number(recording, kind, preparation.name)
+    if not recording.program.is_straight:
+        with nullcontext() if in_loops else suppress(SizeError):
+            return _between_equations(recording, kind, selection, preparation, by_products)
+    return _of_body(recording.written_out(), kind, selection, preparation, points, constants)
+
+
+def _of_body(
+    recording: Recording,
+    kind: DerivativeKind,
+    selection: Selection,
+    preparation: Preparation,
+    points: NDArray[np.float64] | None,
+    constants: Mapping[int, float] | None,
+) -> Recording:
+    """Return the recording of derivatives of straight-line code; arguments as for `derived`."""
+    name = preparation.name
     with preparation.stage("linearize"):
-        recording = recording.computing(of_all_orders(recording.scalars))
-        steps = newton_steps(recording.scalars, points)
-        follows_rules = recording.follows_rules or has_rules(recording.scalars)
-        keeping = (steps is not None or follows_rules) and bool(lasting(recording.scalars).any())
+        recording = recording.computing(of_all_orders(recording.tape))
+        steps = newton_steps(recording.tape, points)
+        follows_rules = recording.follows_rules or has_rules(recording.tape)
+        keeping = (steps is not None or follows_rules) and bool(lasting(recording.tape).any())
         if kind.derivatives and steps is None:
             steps = checked_attached(recording, inputs_of(recording, selection.positions), name, points)
-        extended = recording.scalars.copy()
+        extended = recording.tape.copy()
         extended.outputs = [*extended.outputs, *(steps or {})]
         linearization = linearized(recording.computing(extended), kind, selection, name, joined=False, keeping=keeping)
         constants = None if steps else constants
         is_finite = not constants or _are_finite(linearization, constants)
         if constants and is_finite:
-            here = recording.computing(_with_constants(recording.scalars, constants))
+            here = recording.computing(_with_constants(recording.tape, constants))
             linearization = linearized(here, kind, selection, name, joined=False)
     preparation.expect(*counts_of(linearization), compiles=False)
     with preparation.stage("plan"):
@@ -161,31 +185,17 @@ def _mark_undefined(tape: Tape, constants: Mapping[int, float], points: NDArray[
         tape.outputs[k] = tape.multiply(nan, tape.add(tape.outputs[k], nan))
 
 
-def derived_as_loops(
-    recording: Recording,
-    kind: DerivativeKind,
-    selection: Selection,
-    preparation: Preparation,
-    *,
-    by_products: bool = False,
-) -> Recording | None:
-    """Return the recording of derivatives as loops; None without loops, or if attached derivatives prevent it.
-
-    A maximum of several values does not prevent it: its attached derivatives equal, to every order, those of another
-    expression of the same value.
-
-    Args:
-        recording: recording of a function.
-        kind: kind of the derivatives.
-        selection: differentiated arguments.
-        preparation: name, options, deadline and stages.
-        by_products: as for `accumulus.arrays.jacobian.differentiate`.
+def _between_equations(
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation, by_products: bool
+) -> Recording:
+    """Return the recording of derivatives as loops, of a program with loops.
 
     Raises:
-        SizeError: if the derivatives are too many for loops.
+        SizeError: if the derivatives are too many for loops, or attached derivatives prevent them. A maximum of several
+            values does not: its attached derivatives equal, to every order, those of another expression of the value.
     """
-    if recording.loops is None or not _have_all_orders(recording.loops, preparation.points):
-        return None
+    if not _have_all_orders(recording.program, preparation.points):
+        raise SizeError(f"{preparation.name} has values with attached derivatives; expected operations alone")
     with preparation.stage("plan"):
         derivatives = differentiated(recording, kind, selection, preparation.context, by_products=by_products)
     tape, layout = derivatives.tape, _layout(recording, kind, selection, derivatives.nonzeros)
@@ -219,7 +229,7 @@ def of_gradient(
         selection: differentiated arguments.
         name: name of the function, for messages.
     """
-    tape, columns = recording.scalars.copy(), inputs_of(recording, selection.positions).tolist()
+    tape, columns = recording.tape.copy(), inputs_of(recording, selection.positions).tolist()
     value, *guards = tape.outputs
     joined = [holds_of(tape, np.array(guards))] if guards else []
     tape.outputs = [value, *guards, *joined]
@@ -271,7 +281,7 @@ def checked_attached(
     Raises:
         ArgumentError: if attached derivatives differ from those of the operations.
     """
-    equal_values = _in_other_words(recording.scalars, points)
+    equal_values = _in_other_words(recording.tape, points)
     if not equal_values:
         _check_attached(recording, inputs, name, points)
     return equal_values or None
@@ -348,7 +358,7 @@ def _check_attached(
     that of the mean, at a tie of values. Derivatives of derivatives go through the operations. This is correct only if
     the operations have the same derivative. Values with rules and constants keep theirs.
     """
-    tape = recording.scalars
+    tape = recording.tape
     if _ATTACH not in tape.codes:
         return
     if points is None:

@@ -125,7 +125,7 @@ class Equations:
         position = len(self.sizes)
         jacobian = compiled_derivative(self, JACOBIAN, self.name, position)
         recording = record(lambda *arguments: jacobian(*arguments)[:, list(chosen)].T.reshape(-1), self.examples)
-        return Equations(recording.scalars, self.sizes, self.name)
+        return Equations(recording.tape, self.sizes, self.name)
 
 
 class Call:

@@ -11,13 +11,16 @@ a test holds the estimates against what it stored.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.programs.kinds import DerivativeKind, Seeds
-from accumulus.tape.blocks import MATMUL
+from accumulus.tape.blocks import MATMUL, Block
+from accumulus.tape.columns import references_in
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import USED, counts_of_sets, rows_of, spread
@@ -91,6 +94,8 @@ LOOPS: Final = Prices(0.09, 1e-3, 1e-3, 1e-3, 2.5e-6, 1.2e-10, 3.1e-10)
 #: Further seconds at a point of loops: for directions, weights and second derivatives; and with calls of BLAS, which
 #: batches make point by point.
 MORE, ALONE = 7e-7, 2e-6
+#: Derivatives between the steps of a recurrence, for each of its operations, that the products count already.
+WIDE: Final = 4
 
 
 class Work(NamedTuple):
@@ -132,13 +137,39 @@ class Work(NamedTuple):
             program: the function with loops.
         """
         operations = max(program.operations, 1)
-        recurrent = sum(block.operations for block in program.blocks if block.steps is not None) / operations
+        recurrences = [block for block in program.blocks if block.steps is not None]
+        recurrent = sum(block.operations for block in recurrences) / operations
+        transfers = [kind.derivatives * _transfers(block) for block in recurrences]
         more = kind.has_seeds or kind.first is not None
         alone = ALONE if any(block.code == MATMUL for block in program.blocks) else 0.0
+        counted = operations + self.products
+        counted += sum(block.count * each for block, each in zip(recurrences, transfers, strict=True))
         return (
             WRITTEN.cost(self.operations + self.products / 2, self.time + self.products, recurrent),
-            LOOPS.cost(program.text, operations + self.products, recurrent, more * MORE + alone),
+            LOOPS.cost(program.text + sum(transfers), counted, recurrent, more * MORE + alone),
         )
+
+
+def _transfers(block: Block) -> int:
+    """Return the number of derivatives, of what an instance of a recurrence hands on, with respect to what it takes.
+
+    Those by which its derivatives exceed its operations: few of a step over numbers, many of one over a matrix.
+    """
+    body = block.body
+    assert body is not None
+    taken = [_own(block, references_in(operand)) for operand in block.operands]
+    bits = [1 << k if slots else 0 for k, slots in enumerate(taken)]
+    for reference in range(body.inputs, len(body)):
+        bits.append(reduce(or_, (bits[a] for a in body.arguments(reference) if a >= 0), 0))
+    handed_on = set().union(*taken)
+    nonzeros = sum(bits[body.outputs[slot]].bit_count() for slot in handed_on if body.outputs[slot] >= 0)
+    return max(0, nonzeros - WIDE * body.operations)
+
+
+def _own(block: Block, references: NDArray[np.int64]) -> set[int]:
+    """Return the results of a recurrence's instances that are among references."""
+    own = references[(references >= block.start) & (references < block.start + block.size)]
+    return {*np.unique((own - block.start) // block.count).tolist()}
 
 
 def _products(

@@ -54,10 +54,10 @@ def taylor_recording(
         ArgumentError: if attached derivatives belong neither to the operations nor to solutions of equations.
     """
     order, values = selection.seed_count, recording.results
-    if recording.loops is not None and not has_attached(recording.loops):
-        made, coefficients = _of_loops(recording, recording.loops, selection, preparation)
+    if not recording.program.is_straight and not has_attached(recording.program):
+        made, coefficients = _of_equations(recording, recording.program, selection, preparation)
     else:
-        tape, coefficients = _of_scalars(recording.as_scalars(), selection, preparation, points)
+        tape, coefficients = _of_body(recording.written_out(), selection, preparation, points)
         made = Program.of(tape)
     made_outputs = made.outputs
     outputs, first, shapes = [made_outputs[:values]], 0, list(recording.result_shapes)
@@ -70,24 +70,24 @@ def taylor_recording(
     return recording.returning(made, shapes, together([recording.structure, recording.structure]))
 
 
-def _of_scalars(
+def _of_body(
     recording: Recording, selection: Selection, preparation: Preparation, points: NDArray[np.float64] | None
 ) -> tuple[Tape, Integers]:
     """Return a tape with the outputs of a recording, and the coefficients of its results, (order, results)."""
     values, order = recording.results, selection.seed_count
     inputs = inputs_of(recording, selection.positions)
     with preparation.stage("linearize"):
-        recording = recording.computing(of_all_orders(recording.scalars))
-        steps = newton_steps(recording.scalars, points)
+        recording = recording.computing(of_all_orders(recording.tape))
+        steps = newton_steps(recording.tape, points)
         keeping = steps is not None
         if steps is None:
             steps = checked_attached(recording, inputs, preparation.name, points)
     paths = dict(zip(inputs.tolist(), entries_of_seeds(recording, selection).T.tolist(), strict=True))
-    if steps or has_rules(recording.scalars):
+    if steps or has_rules(recording.tape):
         return _by_derivatives(recording, paths, order, preparation, points)
     with preparation.stage("linearize"):
         # lasting derivatives have separate series, after the series of the values
-        tape = unattached(recording.scalars, keeping=keeping)[0].copy()
+        tape = unattached(recording.tape, keeping=keeping)[0].copy()
         results, guards = tape.outputs[:values], tape.outputs[values:]
         tape.outputs = results
         coefficients = taylor_coefficients(tape, paths, order)
@@ -107,7 +107,7 @@ def _by_derivatives(
 
     It works at every order for solutions of equations, by any solver.
     """
-    scalars, values = recording.scalars, recording.results
+    scalars, values = recording.tape, recording.results
     along = Tape(1 + scalars.inputs)
     at = []
     for k in range(scalars.inputs):
@@ -122,7 +122,7 @@ def _by_derivatives(
     tape, coefficients = scalars.copy(), []
     for k in range(1, order + 1):
         current = derived(current, JACOBIAN, Selection.of(0), preparation, near)
-        slopes = copied(current.scalars, tape, [tape.constant(0.0), *range(scalars.inputs)])
+        slopes = copied(current.tape, tape, [tape.constant(0.0), *range(scalars.inputs)])
         share = tape.constant(1.0 / math.factorial(k))
         coefficients.append([tape.multiply(share, slope) for slope in slopes])
     return tape, np.array(coefficients, np.int64).reshape(order, -1)
@@ -131,7 +131,7 @@ def _by_derivatives(
 # Recordings with loops ------------------------------------------------------------------------------------------------
 
 
-def _of_loops(
+def _of_equations(
     recording: Recording, program: Program, selection: Selection, preparation: Preparation
 ) -> tuple[Program, Integers]:
     """Return loops with the outputs of a recording, and the coefficients; for programs without attached derivatives."""

@@ -120,8 +120,8 @@ def linearize_arguments(
                 [places.pairs[:, 0] + skipped, np.searchsorted(places.columns, places.pairs[:, 1])], axis=1
             )
     if not recording.guards and len(rows) == recording.results:
-        return linearize(recording.scalars, columns.tolist(), name=name, selected=selected, keeping=keeping)
-    tape, results = recording.scalars.copy(), recording.results
+        return linearize(recording.tape, columns.tolist(), name=name, selected=selected, keeping=keeping)
+    tape, results = recording.tape.copy(), recording.results
     guards = tape.outputs[results:]
     if guards and joined:
         guards = [holds_of(tape, np.array(guards))]
@@ -300,7 +300,7 @@ def shorter_recording(
     """
     if not preparation.options.compares_rewritten or not _is_short(recording):
         return None
-    tape = recording.scalars
+    tape = recording.tape
     if not _keeps_derivatives(tape):
         return None
     with preparation.stage("optimise"):
@@ -354,7 +354,7 @@ def _by_theorems(
         preparation: name, options, deadline and stages.
         linearization: graph of the recording.
     """
-    options, points, tape = preparation.options, preparation.points, recording.scalars
+    options, points, tape = preparation.options, preparation.points, recording.tape
     if not (options.compares_rewritten and kind.derivatives and tape.operations <= MOST):
         return []
     with preparation.stage("linearize"):
@@ -457,7 +457,7 @@ def _formed(
 
 def _is_short(recording: Recording) -> bool:
     """Return True for straight-line code of few operations without guards."""
-    return recording.loops is None and recording.scalars.operations <= MOST and not recording.guards
+    return recording.program.is_straight and recording.tape.operations <= MOST and not recording.guards
 
 
 def _with_tangents(tape: Tape) -> int:

@@ -155,7 +155,7 @@ class System(Equations):
 
             size = n * (1 + columns)
             recording = record(equations, [0.0, np.zeros(size), np.zeros(self.parameters)])
-            self._augmented[key] = System(recording.scalars, size, self.name, self)
+            self._augmented[key] = System(recording.tape, size, self.name, self)
         return self._augmented[key]
 
     # Numbers -----------------------------------------------------------------------------------------------------

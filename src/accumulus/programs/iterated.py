@@ -28,14 +28,14 @@ from accumulus.frontends.trees import Leaf, together
 from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import has_attached, loop_nest
-from accumulus.programs.derived import derived_as_loops
+from accumulus.programs.derived import derived
 from accumulus.programs.kinds import COMPILED, GRADIENT, JVP, DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.repetition import iterations
 from accumulus.tape.blocks import Opaque
 from accumulus.tape.interpreter import outputs_at
-from accumulus.tape.moving import expanded, replayed_blocks
+from accumulus.tape.moving import expanded, replayed
 from accumulus.tape.program import Program
 from accumulus.targets.kernel import CallRows, LoopKernel, reused
 
@@ -66,8 +66,8 @@ def with_loops(
     Values are compared with those of the recording at the points of the preparation, and products with weights with
     differences.
     """
-    program, points = recording.loops, preparation.points
-    if program is None or points is None or not suits(recording, kind, selection, preparation.options):
+    program, points = recording.program, preparation.points
+    if program.is_straight or points is None or not suits(recording, kind, selection, preparation.options):
         return None
     is_backward = _is_backward(recording, kind, selection)
     with preparation.stage("trace"):
@@ -98,9 +98,9 @@ def has_repeated(program: Program) -> bool:
 
 def without_repeated(recording: Recording) -> Recording:
     """Return a recording with the iterations of recorded loops as blocks."""
-    if recording.loops is None or not has_repeated(recording.loops):
+    if recording.program.is_straight or not has_repeated(recording.program):
         return recording
-    return replace(recording, program=expanded(recording.loops))
+    return replace(recording, program=expanded(recording.program))
 
 
 def _with_calls(program: Program, options: Options, is_backward: bool) -> tuple[Program, list[LoopCall]]:
@@ -127,15 +127,15 @@ def gradient_by_loops(
     Raises:
         SizeError: if it has to be written out.
     """
-    if kind.seeds is not Seeds.TANGENTS or selection.seed_count > MOST_FACTORS or recording.loops is None:
+    if kind.seeds is not Seeds.TANGENTS or selection.seed_count > MOST_FACTORS or recording.program.is_straight:
         return None
-    if has_attached(recording.loops):
+    if has_attached(recording.program):
         return None
     calling = with_loops(recording, first, selection, preparation)
     if calling is None:
         return None
-    gradient = derived_as_loops(calling, first, selection.whole, preparation, by_products=True)
-    return None if gradient is None else replace(gradient, program=expanded(gradient.program, "reopen"))
+    gradient = derived(calling, first, selection.whole, preparation, in_loops=True, by_products=True)
+    return replace(gradient, program=expanded(gradient.program, "reopen"))
 
 
 def suits(recording: Recording, kind: DerivativeKind, selection: Selection, options: Options) -> bool:
@@ -361,7 +361,7 @@ class LoopCall(_Called, iterations.Repeated):
     def with_carries(self) -> LoopCall:
         """The loop that also returns the next carry of each iteration, before its own results."""
         body, carry = Program(self.body.inputs), self.sizes[0]
-        outputs = replayed_blocks(self.body, body, np.arange(body.inputs))
+        outputs = replayed(self.body, body, np.arange(body.inputs))
         body.outputs = np.concatenate([outputs[:carry], outputs])
         call = LoopCall(body, self.count, self.sizes, (carry + self.every, self.final), self.options)
         call.example = self.example
@@ -444,7 +444,7 @@ class LoopProducts(_Called):
 
     def replayed(self, made: Program, inputs: Integers) -> list[Integers]:
         """Write the products of one iteration as blocks, and return references of its result arrays."""
-        outputs, rows = replayed_blocks(self.step.program.tape, made, inputs), []
+        outputs, rows = replayed(self.step.program.tape, made, inputs), []
         for segment in self.step.kernel.segments:
             rows.append(np.full(segment.length, made.constant(0.0)))
             rows[-1][segment.positions] = outputs[segment.outputs]
@@ -511,7 +511,7 @@ class Backward(LoopProducts):
         body = self.loop.body
         inputs, size = body.inputs, len(body.outputs)
         program = Program(inputs + size)
-        outputs = replayed_blocks(body, program, np.arange(inputs))
+        outputs = replayed(body, program, np.arange(inputs))
         products = program.apply("multiply", outputs, np.arange(inputs, inputs + size))
         program.outputs = program.sums(products, [0, size])
         return program
@@ -566,8 +566,8 @@ class Backward(LoopProducts):
         (carry, varying, common), used = loop.sizes, loop.every + loop.final
         recording = _recorded(self.weighted, (*loop.sizes, carry, used), None)
         with Preparation(self.name, loop.options) as preparation:
-            gradient = derived_as_loops(recording, GRADIENT, Selection.of(self.taken), preparation)
-        if gradient is None or has_attached(loop.body):
+            gradient = derived(recording, GRADIENT, Selection.of(self.taken), preparation, in_loops=True)
+        if has_attached(loop.body):
             raise SizeError(f"{loop.name} has values with attached derivatives; expected operations alone")
         sums = common * (2 in self.taken)
         starts = np.cumsum([0, carry, sums, carry, varying, used, common])
@@ -575,7 +575,7 @@ class Backward(LoopProducts):
         weights, before, carried, varied, outside, shared = (
             np.arange(first, last) for first, last in pairwise(starts.tolist())
         )
-        outputs = replayed_blocks(gradient.program, body, np.concatenate([carried, varied, shared, weights, outside]))
+        outputs = replayed(gradient.program, body, np.concatenate([carried, varied, shared, weights, outside]))
         by_carry, by_varying, by_common = np.split(outputs, np.cumsum([carry, varying * (1 in self.taken)]))
         if sums:
             by_common = body.apply("add", before, by_common)
@@ -634,7 +634,7 @@ class Forward(LoopProducts):
         loop = self.loop
         sizes = *loop.sizes, *(loop.sizes[k] for k in self.taken)
         program = Program(sum(sizes))
-        program.outputs = replayed_blocks(loop.body, program, np.arange(loop.body.inputs))
+        program.outputs = replayed(loop.body, program, np.arange(loop.body.inputs))
         selection = replace(Selection.of(self.taken), seeds=tuple(range(3, len(sizes))))
         kind = replace(JVP, values=False)
         return _compiled(program, sizes, loop.returned, kind, selection, loop.options, self.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from accumulus.frontends.recorder import Recording
 from accumulus.graph.linearize import Linearization
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import Derivation, loop_nest, loops_of_sums, straight_line
-from accumulus.programs.derived import derived, derived_as_loops, of_gradient
+from accumulus.programs.derived import derived, of_gradient
 from accumulus.programs.estimates import LOOPS, POINTS, WRITTEN, Work
 from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import (
@@ -43,8 +43,12 @@ from accumulus.progress import PATIENCE
 from accumulus.repetition.instances import by_instance
 from accumulus.repetition.roll import are_many, rolled
 from accumulus.tape.interpreter import outputs_at
-from accumulus.tape.program import ManyBlocksError
+from accumulus.tape.program import ManyBlocksError, Program
 from accumulus.targets import Call
+
+#: Largest number of operations of loops over numbers that are written out if their derivatives as loops do not fit into
+#: memory. More take a minute to prepare, fewer refuse derivatives that can be had.
+MOST_WRITTEN: Final = 100_000
 
 
 class Recorded(NamedTuple):
@@ -57,96 +61,122 @@ class Recorded(NamedTuple):
     points: NDArray[np.float64]  # points at which the recording holds, (points, inputs)
 
 
-def program_of(recorded: Recorded, first: Call, shared: tuple[bool, ...]) -> CompiledProgram:
-    """Return the compiled derivative of a recording; arguments as for `CompiledProgram.of`.
+def program_of(
+    recorded: Recorded, first: Call, shared: tuple[bool, ...], *, loops: bool | None = None
+) -> CompiledProgram:
+    """Return the compiled derivative of a recording.
+
+    Args:
+        recorded: recording with the facts from which its program is made.
+        first: as for `CompiledProgram.of`.
+        shared: as for `CompiledProgram.of`.
+        loops: False for a straight line, True for the loops that were recorded; None for what costs less.
 
     Raises:
         SizeError: if the derivatives are too many, and the recording is too long to be written out.
     """
     recording, kind, selection, preparation, points = recorded
     preparation.points = np.stack([*points, *preparation.others])
-    works_on_arrays = recording.works_on_arrays
-    recording = _lowered(recording, kind, selection, preparation)
+    if kind.first is None and not suits(recording, kind, selection, preparation.options):
+        recording = without_repeated(recording)
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
+    lowered = _lowered(recording, kind, selection, preparation, loops)
     if kind.seeds is Seeds.SERIES:
-        recording = taylor_recording(recording, selection, preparation, points)
+        lowered = recording = taylor_recording(lowered, selection, preparation, points)
         kind, selection = replace(kind, seeds=Seeds.NONE), Selection.of(())
-    if recording.loops is not None:
+    if not lowered.program.is_straight:
         try:
-            derivation = _as_loops(recording, kind, selection, preparation)
-            if derivation is not None:
-                return CompiledProgram.of(derivation, preparation, first, shared)
+            return CompiledProgram.of(_as_loops(lowered, kind, selection, preparation), preparation, first, shared)
         except ManyBlocksError:
             pass
         except SizeError:
-            if kind.first is None and recording.other is None:
+            if kind.first is None and not _may_be_written(recording.program):
                 raise
-        recording = recording.as_scalars()
-    derivation = _written_out(recording, kind, selection, preparation, points, works_on_arrays)
+        with preparation.stage("trace"):
+            lowered = recording.written_out()
+    derivation = _written_out(lowered, kind, selection, preparation, points, _works_on_arrays(recording.program))
     return CompiledProgram.of(derivation, preparation, first, shared)
+
+
+def _works_on_arrays(program: Program) -> bool:
+    """Return True if many operations of a recorded program are on entries of long arrays."""
+    return 0 < program.unrolled and 4 * program.unrolled >= program.operations
 
 
 # Forms of a recording ------------------------------------------------------------------------------------------------
 
 
-def _lowered(recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation) -> Recording:
-    """Return the recording in the form whose derivatives cost less; loops have the other form beside them, if any."""
-    if kind.first is None and not suits(recording, kind, selection, preparation.options):
-        recording = without_repeated(recording)
-    if recording.loops is not None:
+def _lowered(
+    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation, loops: bool | None
+) -> Recording:
+    """Return the recording in the form whose derivatives cost less, or in the demanded one, as for `program_of`."""
+    if loops is False:
+        return recording.written_out()
+    program, seeds = recording.program, selection.seed_count * kind.has_seeds
+    if program.is_straight and (kind.first is None or not preparation.options.takes_arrays):
+        return recording  # whose repetition has been looked for
+    if program.has_loops and (loops or not is_quick(program)):
         return _grouped(recording, preparation)
-    if kind.factored or not preparation.options.takes_arrays:
-        return recording
-    tape, seeds = recording.scalars, selection.seed_count * kind.has_seeds
-    if recording.other is None and (kind.first is None or not are_many(tape.operations * tape.inputs)):
-        return recording
-    inputs = inputs_of(recording, selection.positions)
-    work = Work.of(tape, kind, inputs, recording.results, seeds)
-    if recording.other is not None:
-        loops = recording.as_loops()
-    else:
-        loops = _rolled(recording, 1.0 + work.products / max(1, 2 * work.operations), preparation)
-    if loops.loops is None:
-        return recording
-    written, in_loops = work.costs(kind, loops.loops)
-    if written.total <= in_loops.total:
-        return recording
-    return replace(_grouped(loops, preparation), other=recording.program)
+    with preparation.stage("trace"):
+        written = recording.written_out()
+        if not program.is_straight and not program.has_loops:
+            return written
+        if program.is_straight and not are_many(program.operations * program.inputs):
+            return written
+        work = Work.of(written.tape, kind, inputs_of(recording, selection.positions), recording.results, seeds)
+        if program.is_straight:
+            rolled_program = _rolled(recording, 1.0 + work.products / max(1, 2 * work.operations), preparation)
+            if rolled_program is None:
+                return recording
+            program = rolled_program
+        straight_line, in_loops = work.costs(kind, program)
+    if straight_line.total <= in_loops.total:
+        return written
+    return _grouped(replace(recording, program=program), preparation)
+
+
+def is_quick(program: Program) -> bool:
+    """Return True if a program with loops can be written out, and is prepared soon then."""
+    operations = program.operations
+    return program.is_writable and WRITTEN.cost(operations, operations).prepare <= PATIENCE
+
+
+def _may_be_written(program: Program) -> bool:
+    """Return True if a program with loops can be written out where derivatives as loops do not fit into memory.
+
+    Loops over numbers were found in a straight line, or are no longer than one; those over arrays are written out only
+    where that is quick, since their products with each other are as many.
+    """
+    return is_quick(program) or (not program.unrolled and program.is_writable and program.operations <= MOST_WRITTEN)
 
 
 def _grouped(recording: Recording, preparation: Preparation) -> Recording:
     """Return the recording with operations on arrays grouped by instance, where this is a gain."""
-    assert recording.loops is not None
     with preparation.stage("trace"):
-        return replace(recording, program=by_instance(recording.loops, recording.results))
+        return replace(recording, program=by_instance(recording.program, recording.results))
 
 
-def _rolled(recording: Recording, times: float, preparation: Preparation) -> Recording:
-    """Return the recording with its repetitions as loops, if its derivatives are so many times its operations."""
-    with preparation.stage("trace"):
-        loops = rolled(recording.scalars, times)
-        if loops is None or preparation.points is None:
-            return recording
-        one, other = (outputs_at(each, preparation.points) for each in (loops, recording.program))
-        if not np.allclose(one, other, rtol=1e-9, equal_nan=True):
-            return recording
-    return replace(recording, program=loops)
+def _rolled(recording: Recording, times: float, preparation: Preparation) -> Program | None:
+    """Return straight-line code with its repetition as loops, if its derivatives are so many times its operations."""
+    loops = rolled(recording.tape, times)
+    if loops is None or preparation.points is None:
+        return None
+    one, other = (outputs_at(each, preparation.points) for each in (loops, recording.program))
+    return loops if np.allclose(one, other, rtol=1e-9, equal_nan=True) else None
 
 
 # As loops ------------------------------------------------------------------------------------------------------------
 
 
-def _as_loops(
-    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation
-) -> Derivation | None:
-    """Return the derivatives of a recording with loops, as loops; None if values have attached derivatives.
+def _as_loops(recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation) -> Derivation:
+    """Return the derivatives of a recording with loops, as loops.
 
     Raises:
-        SizeError: if the products between arrays are too many for memory.
+        SizeError: if the products between arrays are too many for memory, or values have attached derivatives.
     """
     if kind.first is None:
-        return _first_as_loops(replace(recording, other=None), kind, selection, preparation)
+        return _first_as_loops(recording, kind, selection, preparation)
     with suppress(SizeError):
         gradient = gradient_by_loops(recording, kind, kind.first, selection, preparation)
         if gradient is not None:
@@ -155,8 +185,8 @@ def _as_loops(
     separable = loops_of_sums(recording, kind, selection, preparation)
     if separable is not None:
         return separable
-    gradient = derived_as_loops(recording, kind.first, selection.whole, preparation)
-    return None if gradient is None else loop_nest(gradient, kind, selection, preparation)
+    gradient = derived(recording, kind.first, selection.whole, preparation, in_loops=True)
+    return loop_nest(gradient, kind, selection, preparation)
 
 
 def _first_as_loops(
@@ -197,19 +227,18 @@ def _written_out(
         planned = None if mirrored is None else (mirrored, None)
     if kind.has_seeds and not starts:
         starts = _products(recording, kind, selection, preparation)
-    straight = replace(recording, other=None)
 
     def made_by(preparation: Preparation) -> Derivation:
         chosen = starts
         if not starts and kind.first is None:
             chosen = jacobian_starts(recording, kind, selection, preparation)
         return straight_line(
-            straight, kind, selection, preparation, planned=planned, starts=chosen, works_on_arrays=works_on_arrays
+            recording, kind, selection, preparation, planned=planned, starts=chosen, works_on_arrays=works_on_arrays
         )
 
     options, made = preparation.options, []
     is_thorough = options.effort == "thorough" and options.counts_rewritten and options.searches
-    if is_thorough and kind.derivatives and straight.scalars.operations <= MOST:
+    if is_thorough and kind.derivatives and recording.tape.operations <= MOST:
         # a thorough search may choose another order, whose program need not be shorter than the default one
         made.append(made_by(preparation.by_default()))
     made.insert(0, made_by(preparation))
@@ -256,7 +285,7 @@ def _with_mirror(
     recording: Recording, first: DerivativeKind, selection: Selection, preparation: Preparation
 ) -> Linearization | None:
     """Return the graph of the gradient along directions if it has a mirror; else None."""
-    if not is_mirrored(recording.scalars) or not recording.is_number:
+    if not is_mirrored(recording.tape) or not recording.is_number:
         return None
     with preparation.stage("linearize"):
         gradient, linearization = of_gradient(recording, first, selection, preparation.name)
@@ -273,14 +302,14 @@ def _factored(
     Raises:
         SizeError: if the Jacobian does not fit into memory and the straight-line code would be too long.
     """
-    from accumulus.programs.operators import factored, factored_as_loops
+    from accumulus.programs.operators import as_sparse_matrix, factored
 
-    if recording.loops is not None:
+    if not recording.program.is_straight:
         operations = len(recording.program)
         written = WRITTEN.cost(operations, 2 * operations)
         few = written.prepare <= PATIENCE and not recording.program.calls
         try:
-            made, nonzeros = factored_as_loops(replace(recording, other=None), selection, preparation)
+            made, nonzeros = as_sparse_matrix(_grouped(recording, preparation), selection, preparation)
             if 2 * LOOPS.number * nonzeros <= written.total / POINTS or not few:
                 return CompiledProgram.of(made, preparation, first, shared)
         except ManyBlocksError:
@@ -289,14 +318,14 @@ def _factored(
             if not few:
                 raise
         with preparation.stage("trace"):
-            recording = recording.as_scalars()
+            recording = recording.written_out()
     return CompiledProgram.of(factored(recording, selection, preparation), preparation, first, shared)
 
 
 def graph_of(recorded: Recorded) -> tuple[Recording, Linearization]:
     """Return the recording that a kind differentiates, written out operation by operation, and its graph."""
     recording, kind, selection, preparation, points = recorded
-    recording = recording.as_scalars()
+    recording = recording.written_out()
     linearization = None
     if kind.first is not None:
         recording, linearization = second_order(recording, kind, kind.first, selection, preparation, points)
@@ -315,7 +344,7 @@ def second_order(
     points: NDArray[np.float64],
 ) -> tuple[Recording, Linearization | None]:
     """Return the recording that a kind differentiates, written out, and its graph if that has a mirror, else None."""
-    if kind.symmetric and is_mirrored(recording.scalars):
+    if kind.symmetric and is_mirrored(recording.tape):
         with preparation.stage("linearize"):
             return of_gradient(recording, kind, selection, preparation.name)
     return derived(recording, first, selection.whole, preparation, points), None

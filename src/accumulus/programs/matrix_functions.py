@@ -293,7 +293,7 @@ def matrix_solution(name: str, shapes: tuple[tuple[int, ...], ...], is_doubled: 
 
     unknowns = n * n + inputs * n
     recording = record(residual, [np.zeros(unknowns), np.zeros(sum(map(prod, shapes)))])
-    conditions = Equations(recording.scalars, (unknowns,), name)
+    conditions = Equations(recording.tape, (unknowns,), name)
     return Root(partial(_found, name, shapes, is_doubled), conditions, unknowns, 0)
 
 

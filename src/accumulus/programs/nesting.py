@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from accumulus.errors import ArgumentError, SizeError
+from accumulus.errors import ArgumentError
 from accumulus.frontends.active import ACTIVE, recording_on
 from accumulus.frontends.decisions import point_at
 from accumulus.frontends.inner import LongBodyError, NestedTape
@@ -32,16 +32,14 @@ from accumulus.frontends.record import outputs_of
 from accumulus.frontends.recorder import Recording, recorder_of
 from accumulus.frontends.trees import Structure, flatten, unflatten
 from accumulus.options import Options
-from accumulus.programs.derivation import has_attached
-from accumulus.programs.derived import check_number, derived, derived_as_loops, points_around
+from accumulus.programs.derived import check_number, derived, points_around
 from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import inputs_of
 from accumulus.programs.kinds import DerivativeKind, Seeds
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.tape.columns import column, references_in
-from accumulus.tape.interpreter import copied
-from accumulus.tape.moving import Moving, replayed_blocks
+from accumulus.tape.moving import Moving, replayed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 from accumulus.tape.tape import to_bytes
@@ -267,12 +265,6 @@ def derivative_within(
                 in_blocks, (recording, sources) = True, _nested_in_blocks(function, taken, outer)
         selection = selected(recording)
         check_number(recording, kind, name)
-        if in_blocks:
-            as_loops = _derived_as_loops(recording, kind, selection, preparation)
-            if as_loops is not None and as_loops.loops is not None:
-                references = replayed_blocks(as_loops.loops, outer, sources)
-                return _arranged(outer, references, as_loops.result_shapes, as_loops.structure)
-            recording = recording.as_scalars()
         constants = _constants(recording, kind, selection, outer, sources)
         key = nesting_key(recording, kind, selection, options, constants)
         if key in _KEPT:
@@ -288,15 +280,14 @@ def derivative_within(
                 if len(_KEPT) >= MOST_KEPT:
                     _KEPT.clear()
                 _KEPT[key] = recording
-    replay = np.array(copied(recording.scalars, outer, sources.tolist()), np.int64)
-    return _arranged(outer, replay, recording.result_shapes, recording.structure)
+    return _arranged(outer, replayed(recording.program, outer, sources), recording.result_shapes, recording.structure)
 
 
 def _constants(
     recording: Recording, kind: DerivativeKind, selection: Selection, outer: Any, sources: NDArray[np.int64]
 ) -> dict[int, float]:
     """Return the values of the differentiated inputs that are constants on the enclosing tape."""
-    if not kind.derivatives or _ATTACH in recording.scalars.codes:
+    if not kind.derivatives or not recording.program.is_straight or _ATTACH in recording.tape.codes:
         return {}
     inputs = inputs_of(recording, selection.positions)
     return {k: outer.value_of(int(sources[k])) for k in inputs.tolist() if sources[k] < 0}
@@ -306,8 +297,10 @@ def nesting_key(
     recording: Recording, kind: DerivativeKind, selection: Selection, options: Options, constants: dict[int, float]
 ) -> Hashable:
     """Return a key of everything that determines a derivative; None if the point does, too, or a part has no hash."""
-    tape = recording.scalars
-    if _ATTACH in tape.codes or selection.places is not None:
+    if not recording.program.is_straight or selection.places is not None:
+        return None
+    tape = recording.tape
+    if _ATTACH in tape.codes:
         return None
     ways = tape.signed_zeros, tape.literal
     form = recording.argument_shapes, recording.result_shapes, recording.structure
@@ -318,22 +311,6 @@ def nesting_key(
     except TypeError:  # an executor, or a constant in the result's structure, without a hash
         return None
     return key
-
-
-def _derived_as_loops(
-    recording: Recording, kind: DerivativeKind, selection: Selection, preparation: Preparation
-) -> Recording | None:
-    """Return the recording of derivatives as loops; None if there are no loops, or too many derivatives."""
-    current: Recording | None = recording
-    if kind.seeds is Seeds.SERIES:
-        as_loops = recording.loops is not None and not has_attached(recording.loops)
-        return taylor_recording(recording, selection, preparation) if as_loops else None
-    try:
-        if kind.first is not None:
-            current = derived_as_loops(recording, kind.first, selection.whole, preparation)
-        return None if current is None else derived_as_loops(current, kind, selection, preparation)
-    except SizeError:
-        return None
 
 
 def _arranged(tape: Any, references: NDArray[np.int64], shapes: Sequence[tuple[int, ...]], structure: Structure) -> Any:

@@ -101,7 +101,7 @@ def root(
     point = point_at(outer, np.concatenate([start, taken]))
     with Preparation(name, Options.of(effort="fast")) as preparation:
         near = None if point is None else points_around(point)
-        equations = derived(recording, VALUE_AND_JACOBIAN, Selection.of(0), preparation, near).scalars
+        equations = derived(recording, VALUE_AND_JACOBIAN, Selection.of(0), preparation, near).tape
     pattern = _checked_pattern(equations, count, name)
     work = equations.operations + _PER_PRODUCT * products(pattern)
     if work > most:
@@ -114,7 +114,7 @@ def root(
     entries = np.array(copied(equations, outer, point_and_parameters), np.int64)[count:]
     matrix = fixed(outer, TracedArray(outer, entries.reshape(count, count)))
     # values in derivatives may have other rules, see `accumulus.tape.live.Rules`
-    residuals = np.array(copied(recording.scalars, outer, point_and_parameters), np.int64)
+    residuals = np.array(copied(recording.tape, outer, point_and_parameters), np.int64)
     step = solve(outer, matrix, TracedArray(outer, residuals), banded=True)
     solution = references_of(outer, attached(outer, values, -step))
     first_of = {value: position for position, value in reversed([*enumerate(root_references.tolist())])}

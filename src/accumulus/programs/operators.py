@@ -165,7 +165,7 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
     with preparation.stage("emit"):
         tape = emit(plan.accumulation)
         places, _ = plan.accumulation.ordered_entries()
-        ends, values = len(recording.scalars.outputs), recording.results
+        ends, values = len(recording.tape.outputs), recording.results
         leading, labels = tape.outputs[:ends], np.array(tape.outputs[ends:], np.int64)
         inputs = inputs_of(recording, selection.positions)
         factors, factor_outputs = RemainingEdges.of(whole, inputs, retained, places, labels, tape)
@@ -181,7 +181,7 @@ def factored(recording: Recording, selection: Selection, preparation: Preparatio
     return made
 
 
-def factored_as_loops(recording: Recording, selection: Selection, preparation: Preparation) -> tuple[Derivation, int]:
+def as_sparse_matrix(recording: Recording, selection: Selection, preparation: Preparation) -> tuple[Derivation, int]:
     """Return loops for the values and the sparse Jacobian, and the number of its structural nonzeros.
 
     Raises:

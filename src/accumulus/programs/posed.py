@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from accumulus.graph.linearize import Linearization
 from accumulus.options import Options
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import differentiated, straight_line
-from accumulus.programs.derived import derived_as_loops
+from accumulus.programs.derived import derived
 from accumulus.programs.graphs import connected, inputs_of
 from accumulus.programs.kinds import DerivativeKind
 from accumulus.programs.lowering import Recorded, graph_of
@@ -77,33 +78,23 @@ def sparsity_of(recorded: Recorded) -> Any:
     if kind.has_seeds or not kind.derivatives:
         raise ArgumentError(f"{kind.name} returns arrays without a pattern; expected a Jacobian, gradient or Hessian")
     recorded = recorded._replace(selection=recorded.selection.whole)
-    recording, nonzeros = _of_loops(recorded) or _of_scalars(recorded)
+    recording, nonzeros = _derived(recorded)
     kind = replace(kind, values=False)
     results = Results(recording, nonzeros, recorded.selection, kind=kind, sparse="csr", dtype=np.dtype(bool))
     return results.rebuild([np.ones(segment.length, bool) for segment in results.segments], None)
 
 
-def _of_loops(recorded: Recorded) -> tuple[Recording, Nonzeros] | None:
-    """Return the recording to differentiate and its nonzeros, with loops; None if these have to be written out."""
+def _derived(recorded: Recorded) -> tuple[Recording, Nonzeros]:
+    """Return the recording to differentiate and the nonzeros of its derivatives, of loops where they fit."""
     recording, kind, selection, preparation, *_ = recorded
-    if recording.loops is None:
-        return None
-    try:
-        recorded_loops = (
-            recording if kind.first is None else derived_as_loops(recording, kind.first, selection, preparation)
-        )
-        if recorded_loops is None:
-            return None
-        return recorded_loops, differentiated(recorded_loops, kind, selection, preparation.context).nonzeros
-    except SizeError:
-        return None
-
-
-def _of_scalars(recorded: Recorded) -> tuple[Recording, Nonzeros]:
-    """Return the recording to differentiate and its nonzeros, written out operation by operation."""
+    if not recording.program.is_straight:
+        with suppress(SizeError):
+            if kind.first is not None:
+                recording = derived(recording, kind.first, selection, preparation, in_loops=True)
+            return recording, differentiated(recording, kind, selection, preparation.context).nonzeros
     recording, linearization = graph_of(recorded)
     nonzeros = Nonzeros.of(linearization, connected(linearization))
     if linearization.graph.mirror is None:
         return recording, nonzeros
-    inputs = inputs_of(recording, recorded.selection.positions)
+    inputs = inputs_of(recording, selection.positions)
     return recording, nonzeros.mirrored(inputs, recording.results - len(inputs))

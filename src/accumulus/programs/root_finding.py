@@ -129,11 +129,11 @@ def stationary(residuals: Equations, unknowns: int) -> Equations:
 
     gradient = compiled_derivative(half, GRADIENT, residuals.name, 0)
     recording = record(gradient, [np.zeros(unknowns), np.zeros(residuals.parameters)])
-    return Equations(recording.scalars, (unknowns,), residuals.name)
+    return Equations(recording.tape, (unknowns,), residuals.name)
 
 
 def slope(function: Equations) -> Equations:
     """Return the derivative of a function of a number with respect to it, as equations."""
     derivative = compiled_derivative(function, JACOBIAN, function.name, 0)
     recording = record(lambda *arguments: derivative(*arguments).reshape(-1), function.examples)
-    return Equations(recording.scalars, function.sizes, function.name)
+    return Equations(recording.tape, function.sizes, function.name)

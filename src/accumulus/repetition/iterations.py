@@ -21,7 +21,7 @@ from accumulus.repetition.cones import periods
 from accumulus.tape.blocks import MATMUL, Block, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.moving import Moving, replayed_blocks
+from accumulus.tape.moving import Moving, replayed
 from accumulus.tape.program import Program
 from accumulus.tape.tape import to_bytes
 
@@ -156,7 +156,7 @@ class Repeated:
         carry, varying, (common,) = self.split(arguments)
         carries, rows = [carry], []
         for values in varying:
-            outputs = replayed_blocks(self.body, made, np.concatenate([carries[-1], values, common]))
+            outputs = replayed(self.body, made, np.concatenate([carries[-1], values, common]))
             carries.append(outputs[: self.sizes[0]])
             rows.append(outputs[self.sizes[0] :])
         return carries, self.gathered(np.stack(rows))

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from functools import reduce
-from operator import or_
 from typing import Final, NoReturn
 
 import numpy as np
@@ -21,7 +19,7 @@ from accumulus.errors import SizeError
 from accumulus.repetition.iterations import FEWEST_BLOCKS, FEWEST_WITH_CALLS, Repeated, is_called
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Copy, copied, outputs_at
-from accumulus.tape.moving import Moving, replayed_blocks, unroll
+from accumulus.tape.moving import Moving, replayed
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
@@ -35,14 +33,6 @@ FEWEST: Final = 16
 #: Least number of operations before a recurrence that are instances of their own: fewer take longer in memory than they
 #: gain as independent ones.
 FEWEST_APART: Final = 8
-#: Least number of operations of all loops of a program: fewer are quicker as straight-line code.
-FEWEST_OPERATIONS: Final = 5_000
-#: Derivatives of what an iteration hands on with respect to what it takes, for each of its operations, above which
-#: loops are wide; and largest number of operations of such loops that are written out. With larger numbers,
-#: recurrences of large matrices are prepared although the operations are fewer; with smaller ones, long loops are
-#: written out.
-WIDE: Final = 4
-MOST_WIDE: Final = 40_000
 #: Largest number of references of the values of all iterations: more take memory, fewer leave more loops to be called.
 MOST_REFERENCES: Final = 50_000_000
 #: Reference of results that are not written.
@@ -70,20 +60,6 @@ class RecordedLoop:
         """Number of operations of all iterations."""
         return self.count * self.body.operations
 
-    @property
-    def is_wide(self) -> bool:
-        """Return True if an iteration takes and hands on so many values that a matrix between them is large."""
-        body = self.body
-        if isinstance(body, Program):
-            return False
-        is_own = self.own >= 0
-        bits = [1 << k if taken.any() else 0 for k, taken in enumerate(is_own.T)]
-        for reference in range(body.inputs, len(body)):
-            bits.append(reduce(or_, (bits[a] for a in body.arguments(reference) if a >= 0), 0))
-        handed_on = np.unique(self.own[is_own] % self.size).tolist()
-        nonzeros: int = sum(bits[body.outputs[slot]].bit_count() for slot in handed_on)
-        return nonzeros > WIDE * body.operations
-
     def __call__(self, numbers: Floats) -> Floats:
         """Return all results; the first number is the condition of calls, see `accumulus.tape.blocks.Opaque`."""
         program = Program(self.argument_count)
@@ -96,21 +72,20 @@ class RecordedLoop:
         """Raise an error, since derivatives are those of the recurrence."""
         raise SizeError(f"{self.name} is not written as a recurrence yet")
 
-    def write(self, made: Program, outside: Integers, is_used: NDArray[np.bool_], is_short: bool = False) -> Integers:
+    def write(self, made: Program, outside: Integers, is_used: NDArray[np.bool_]) -> Integers:
         """Write the loop, and return the references of its results, `UNWRITTEN` for those that nothing uses.
 
         Args:
             made: program to write to.
             outside: references of the values from outside, in the places of `own`.
             is_used: mask of the results that are used outside, (iterations, results).
-            is_short: True to write operation by operation.
         """
         if isinstance(self.body, Program):
             return _with_arrays(self, self.body, made, outside, is_used)
         results, body = np.full((self.count, self.size), UNWRITTEN), self.body
         chosen = self._computed(body, np.flatnonzero(is_used.any(axis=0)).tolist())
         outputs = [body.outputs[slot] for slot in chosen]
-        if is_short or self.count < FEWEST:
+        if self.count < FEWEST:
             taken, part = _part(body, outputs, ())
             for k in range(self.count):
                 own = self.own[k, taken]
@@ -360,7 +335,7 @@ def _with_arrays(
         inputs = np.full(body.inputs, made.constant(0.0))
         for k in range(count):
             inputs[taken] = np.where(own[k] < 0, outside[k], results.reshape(-1)[own[k]])
-            results[k, chosen] = replayed_blocks(reduced, made, inputs, joins=True)
+            results[k, chosen] = replayed(reduced, made, inputs, joins=True)
         return results.reshape(-1)
     varies = ~is_carried & (outside != outside[0]).any(axis=0)
     parts = [np.flatnonzero(each) for each in (is_carried, varies, ~is_carried & ~varies)]
@@ -372,7 +347,7 @@ def _with_arrays(
     inputs[taken[np.concatenate(parts)]] = np.arange(len(taken))
     reduced = copy(body)
     reduced.outputs = body.outputs[np.concatenate([slots[carry], every, final])]
-    whole.outputs = replayed_blocks(reduced, whole, inputs)
+    whole.outputs = replayed(reduced, whole, inputs)
     sizes = len(carry), len(varying), len(common)
     repeated = Repeated(whole, count, sizes, (len(every), len(final)))
     arguments = [[made.constant(1.0)], outside[0, carry], outside[:, varying].reshape(-1), outside[0, common]]
@@ -487,37 +462,13 @@ def _used(program: Program) -> NDArray[np.bool_]:
     return is_used
 
 
-def forms_of(program: Program) -> list[Program]:
-    """Return a recorded program with recurrences in place of its loops; and as straight-line code if that may do.
-
-    If loops are wide, straight-line code is the only form up to a larger number of operations.
-    """
-    loops = [each for each in program.calls if isinstance(each, RecordedLoop)]
-    operations = sum(each.operations for each in loops)
-    is_wide = operations < MOST_WIDE and any(each.is_wide for each in loops)
-    has_others = program.is_long or program.has_lookups or len(program.calls) > len(loops)
-    if has_others or not (is_wide or 0 < operations < FEWEST_OPERATIONS):
-        return [with_recurrences(program)]
-    written = Program.of(unroll(with_recurrences(program, is_short=True)))
-    written.folded_zero_signs |= program.folded_zero_signs
-    written.has_linear_algebra |= program.has_linear_algebra
-    return [written] if is_wide else [with_recurrences(program), written]
-
-
-def with_recurrences(program: Program, *, is_short: bool = False) -> Program:
-    """Return the program with recurrences in place of its calls of recorded loops.
-
-    Args:
-        program: the program.
-        is_short: True for all iterations, operation by operation, instead.
-    """
-    if program.scalars is not None or not any(isinstance(each, RecordedLoop) for each in program.calls):
+def with_recurrences(program: Program) -> Program:
+    """Return the program with recurrences in place of its calls of recorded loops."""
+    if program.is_straight or not any(isinstance(each, RecordedLoop) for each in program.calls):
         return program
     is_used = _used(program)
     made = Program(program.inputs, signed_zeros=program.signed_zeros)
     moving = Moving(program, made, np.arange(program.inputs))
-    loops = [each for each in program.calls if isinstance(each, RecordedLoop)]
-    operations = sum(each.operations for each in loops)
     for block, lines in zip(program.blocks, program.lines, strict=True):
         used = is_used[block.start : block.start + block.size]
         loop = block.opaque
@@ -526,7 +477,7 @@ def with_recurrences(program: Program, *, is_short: bool = False) -> Program:
         with made.located(lines):
             if isinstance(loop, RecordedLoop):
                 outside = moving.at(references_in(block.operands[0]))[1:].reshape(loop.own.shape)
-                results = loop.write(made, outside, used.reshape(loop.count, loop.size), is_short)
+                results = loop.write(made, outside, used.reshape(loop.count, loop.size))
                 written = np.flatnonzero(results != UNWRITTEN)
                 moving.note_each(block.start + written, results[written])
                 again = [(one, results[k]) for one, k in loop.again.items() if results[k] != UNWRITTEN]
@@ -542,6 +493,6 @@ def with_recurrences(program: Program, *, is_short: bool = False) -> Program:
                 moving.copy(block)
     made.outputs = moving.at(program.outputs)
     made.unrolled, made.copies = program.unrolled, program.copies
-    made.is_long = operations >= FEWEST_OPERATIONS or program.is_long
+    made.is_long = program.is_long
     made.folded_zero_signs, made.has_linear_algebra = program.folded_zero_signs, program.has_linear_algebra
     return made

@@ -127,8 +127,7 @@ def page(plan: Plan, described: Described | None = None, *, rivals: Sequence[Pla
 
 def loops_page(name: str, recording: Recording, parameters: Sequence[str], body_plans: Sequence[BodyPlan] = ()) -> str:
     """Return the page of a function that runs as loops, with its bodies as vertices, and a plan for each body."""
-    program = recording.loops
-    assert program is not None
+    program = recording.program
     described = zip(parameters, recording.argument_shapes, recording.argument_slices, strict=False)
     arguments = [(text, where) for text, shape, where in described if shape is not None]
     outer, plans = panels.loops(program, arguments, [name], body_plans)

@@ -415,7 +415,7 @@ class FunctionFacts:
         return cls(
             argument_shapes=tuple(recording.argument_shapes),
             result_shapes=tuple(recording.result_shapes),
-            operations=canonical(recording.scalars).operations,
+            operations=canonical(recording.tape).operations,
             target=options.target,
             dtype=options.dtype,
             lanes=program.kernel.lanes,

@@ -147,22 +147,24 @@ def _constants_in(used: Sequence[Column], count: int) -> NDArray[np.bool_]:
     return is_used
 
 
-def replayed_blocks(program: Program, made: Program, inputs: References, *, joins: bool = False) -> References:
-    """Add a program's blocks to another program, and return the references of its outputs there.
+def replayed(program: Program, made: Program, inputs: References, *, joins: bool = False) -> References:
+    """Add a program's operations to another one, and return the references of its outputs there.
 
     Args:
-        program: program over arrays.
-        made: program to add its blocks to.
+        program: the program.
+        made: program to add its operations to.
         inputs: references in `made` of the program's inputs.
         joins: True to join operations on numbers with those before them, see `Moving.join`.
 
     >>> program, made = Program(2), Program(1)
     >>> program.outputs = np.array([program.apply("multiply", 0, 1)])
-    >>> made.outputs = replayed_blocks(program, made, np.array([0, 0]))
+    >>> made.outputs = replayed(program, made, np.array([0, 0]))
     >>> from accumulus.tape.interpreter import evaluate
     >>> print(evaluate(made, np.array([3.0])))
     [9.]
     """
+    if program.scalars is not None:
+        return np.array(copied(program.scalars, made, inputs.tolist()), np.int64)
     chosen = np.flatnonzero(program.needed()).tolist()
     used = [column(program.outputs), *(each for position in chosen for each in program.blocks[position].operands)]
     moving = Moving(program, made, inputs, used)

@@ -269,6 +269,11 @@ class Program(MatrixOperations):
             self._close()
         return self._lines
 
+    @property
+    def is_straight(self) -> bool:
+        """Return True for straight-line code, `scalars`, without any loop."""
+        return self.scalars is not None
+
     def in_loops(self, entries: int, work: int | None = None, steps: int = 0) -> bool:
         """Return True if an operation of that size is recorded as a loop; from then on, all other operations are, too.
 
@@ -395,6 +400,21 @@ class Program(MatrixOperations):
     def has_lookups(self) -> bool:
         """Return True if the program takes or adds rows by indices that it computes or receives."""
         return self.scalars is None and any(block.code in (GATHER, SCATTER) for block in self.blocks)
+
+    @property
+    def is_writable(self) -> bool:
+        """Return True if it can be written out: without calls, lookups by index, and large factorisations."""
+        codes = {GATHER, SCATTER, *FACTORS}
+        return self.is_straight or not any(
+            block.code in codes or not isinstance(block.opaque, SparseMatrix | None) for block in self.blocks
+        )
+
+    @property
+    def has_loops(self) -> bool:
+        """Return True if a block has several instances or terms, or is an operation on matrices."""
+        return not self.is_straight and any(
+            block.count > 1 or block.offsets is not None or block.shape is not None for block in self.blocks
+        )
 
     @property
     def starts(self) -> NDArray[np.int64]:

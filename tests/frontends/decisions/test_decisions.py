@@ -112,7 +112,7 @@ def interpolated(x):
 def test_integers_selected_by_conditions_are_guarded_by_them():
     recording = recorded(interpolated, 3.0)
     assert len(recording.guards) == 3
-    tape = recording.scalars
+    tape = recording.tape
     names = [tape.operation(t).name for t in range(tape.inputs, len(tape))]
     assert names.count("floor") == names.count("fmod") == 0
     assert names.count("less") == 3  # than KNOTS[3], KNOTS[1], KNOTS[2]
@@ -154,7 +154,7 @@ def test_an_order_is_guarded_with_ties_and_nan():
     points = np.array([[3.0, 1.0, 3.0, np.nan, 2.0], [3.0, 3.0, 3.0, 3.0, 3.0], [np.nan, 1.0, np.nan, 0.0, 2.0]])
     for k, point in enumerate(points):
         recording = record(ordered, [point], decides=True)
-        assert recording.scalars.outputs[:5] == np.argsort(point, kind="stable").tolist()
+        assert recording.tape.outputs[:5] == np.argsort(point, kind="stable").tolist()
         assert np.flatnonzero(where_it_holds(recording, points)).tolist() == [k]
     assert where_it_holds(recording, np.array([[np.nan, 3.0, np.nan, 2.5, 4.0]])).all()
 

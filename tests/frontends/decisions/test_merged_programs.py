@@ -142,7 +142,7 @@ def load(source, folder):
 def test_recordings_hold_wherever_their_guards_do(tmp_path_factory, source):
     function = load(source, tmp_path_factory.getbasetemp())
     recording = record(function, [POINTS[0]], decides=True)
-    results = np.array([[float(v) for v in evaluate(recording.scalars, list(point))] for point in POINTS])
+    results = np.array([[float(v) for v in evaluate(recording.tape, list(point))] for point in POINTS])
     assert results[0, 1:].all()
     for point, result in zip(POINTS, results, strict=True):
         if result[1:].all():
@@ -154,7 +154,7 @@ def test_recordings_hold_wherever_their_guards_do(tmp_path_factory, source):
         for k in range(2):
             moved = point.astype(complex)
             moved[k] += steps
-            slope = complex(evaluate(recording.scalars, list(moved))[0]).imag / steps.imag
+            slope = complex(evaluate(recording.tape, list(moved))[0]).imag / steps.imag
             h = 1e-6
             ahead, behind = (function(point + s * h * np.eye(2)[k]) for s in (1, -1))
             if abs((ahead - function(point)) - (function(point) - behind)) < 1e-9:  # not beside a jump or a kink

@@ -260,7 +260,7 @@ MERGED += [caught, tuples, flags, one_sided, walrus, matched, saturated, lambda 
 
 
 def values(function, recording, x):
-    result = evaluate(recording.scalars, [float(x)])
+    result = evaluate(recording.tape, [float(x)])
     return np.array([float(value) for value in result])
 
 
@@ -298,9 +298,7 @@ def test_a_model_that_calls_itself_for_the_other_sign_is_one_recording():
     assert recording.guards == ()
     for gate in (-1.0, 0.7, 1.0, 2.5):
         for drain in (-2.0, -0.5, 0.0, 0.2, 3.0):
-            assert float(evaluate(recording.scalars, [gate, drain])[0]) == pytest.approx(
-                channel(gate, drain), rel=1e-15
-            )
+            assert float(evaluate(recording.tape, [gate, drain])[0]) == pytest.approx(channel(gate, drain), rel=1e-15)
 
 
 def test_a_condition_is_not_evaluated_again_in_its_branch():
@@ -318,7 +316,7 @@ def test_a_condition_is_not_evaluated_again_in_its_branch():
         return y
 
     recording = recorded(again)
-    names = [recording.scalars.operation(r).name for r in range(1, len(recording.scalars))]
+    names = [recording.tape.operation(r).name for r in range(1, len(recording.tape))]
     assert names.count("select") <= 2
     assert [float(values(again, recording, x)[0]) for x in (0.5, 1.0, 2.0, math.nan)] == [0.0, 0.0, 2.0, 0.0]
 
@@ -531,7 +529,7 @@ def test_operations_grow_with_the_number_of_ifs(tmp_path):
         function = load(tmp_path, many(count), f"of_{count}")
         recording = recorded(function)
         assert recording.guards == ()
-        lengths[count] = recording.scalars.operations
+        lengths[count] = recording.tape.operations
         for x in (-1.0, 7.5, 50.0):
             np.testing.assert_allclose(values(function, recording, x), function(x), rtol=1e-13)
     assert lengths[40] - lengths[20] <= 2.2 * (lengths[20] - lengths[10])
@@ -544,6 +542,6 @@ def test_forty_returns_in_a_row_are_one_recording(tmp_path):
     function = load(tmp_path, "\n".join([*lines, "    return -x", ""]))
     recording = recorded(function)
     assert recording.guards == ()
-    assert recording.scalars.operations <= 3 * 40 + 1
+    assert recording.tape.operations <= 3 * 40 + 1
     for x in (-1.0, 0.5, 7.5, 39.5, 40.5):
         np.testing.assert_allclose(values(function, recording, x), function(x), rtol=1e-15)

@@ -57,7 +57,7 @@ def test_formulas_are_those_of_python(case, tmp_path):
     recording = record(function, [0.75], decides=True)
     assert recording.guards == ()
     for x in POINTS:
-        (result,) = evaluate(recording.scalars, [x])
+        (result,) = evaluate(recording.tape, [x])
         assert float(result) == pytest.approx(float(function(x)), rel=1e-14, abs=1e-15), x
 
 
@@ -76,7 +76,7 @@ def test_functions_of_numbers_are_called_for_each_entry():
     assert recording.guards == ()
     for point in (x, -x, 0.1 * x):
         expected = np.concatenate([np.ravel(array) for array in per_entry(point)])
-        np.testing.assert_allclose(np.array(evaluate(recording.scalars, list(point)), float), expected, rtol=1e-15)
+        np.testing.assert_allclose(np.array(evaluate(recording.tape, list(point)), float), expected, rtol=1e-15)
 
 
 def test_universal_functions_of_python_functions():
@@ -120,7 +120,7 @@ def test_many_numbers_are_sorted_as_at_the_point():
     x = np.arange(12.0)[::-1].copy()
     recording = record(lambda x: sorted(x)[:3] + sorted(x, reverse=True)[:2], [x], decides=True)
     assert [guard.answer.split()[0] for guard in recording.guards] == ["order", "order"]
-    results = [float(value) for value in evaluate(recording.scalars, list(x))]
+    results = [float(value) for value in evaluate(recording.tape, list(x))]
     assert results == [0.0, 1.0, 2.0, 11.0, 10.0, 1.0, 1.0]
 
 
@@ -136,7 +136,7 @@ def test_functions_compiled_by_numba_are_merged_from_their_source():
     recording = record(lambda x: kink(x) + kink(2 * x), [0.75], decides=True)
     assert recording.guards == ()
     for x in POINTS:
-        assert float(evaluate(recording.scalars, [x])[0]) == pytest.approx(kink(x) + kink(2 * x), rel=1e-15)
+        assert float(evaluate(recording.tape, [x])[0]) == pytest.approx(kink(x) + kink(2 * x), rel=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -154,10 +154,10 @@ def test_arrays_of_complex_numbers_are_filled_and_written_to():
 
 
 def test_constant_parts_cost_no_operations():
-    assert record(lambda x: (x * np.exp(1j * x)).imag, [1.0]).scalars.operations <= 4
-    assert record(lambda x: abs((2j * x) * (x + 0j)), [1.0]).scalars.operations <= 3
+    assert record(lambda x: (x * np.exp(1j * x)).imag, [1.0]).tape.operations <= 4
+    assert record(lambda x: abs((2j * x) * (x + 0j)), [1.0]).tape.operations <= 3
     z = record(lambda a, b, c, d: parts((a + 1j * b) * (c + 1j * d)), [1.0] * 4)
-    assert z.scalars.operations == 6
+    assert z.tape.operations == 6
 
 
 def test_quotients_and_absolute_values_neither_overflow_nor_vanish():
@@ -233,7 +233,7 @@ def test_long_arrays_stay_arrays():
     short = record(f, [x], check=True)
     long = record(f, [x], arrays=True, at_once=True, check=True)
     np.testing.assert_allclose(evaluate(long.program, x), f(x), rtol=1e-12)
-    assert short.scalars.operations > 100
+    assert short.tape.operations > 100
 
 
 def test_the_module_cmath():

@@ -206,7 +206,7 @@ def test_methods_and_callable_objects():
 
 def test_entries_never_set_are_nan():
     recording = record(lambda x: np.empty(2) + 0 * x, [1.0])
-    assert all(np.isnan(recording.scalars.value_of(output)) for output in recording.scalars.outputs)
+    assert all(np.isnan(recording.tape.value_of(output)) for output in recording.tape.outputs)
 
 
 def test_constants_behave_as_numbers_do():

@@ -114,7 +114,7 @@ def test_spectra_are_differentiated_by_compiled_code():
 
 def operations(f, *arguments):
     """Operations that results need, signs left out."""
-    tape = record(f, arguments).scalars
+    tape = record(f, arguments).tape
     live = needed(tape)
     return sum(live[k] and tape.operation(k).name != "negative" for k in range(tape.inputs, len(tape)))
 

@@ -56,7 +56,7 @@ def test_structural_zeros_cost_nothing():
         A = np.diag(x) + np.diag(x[1:] * 0.1, 1)
         return np.linalg.solve(A, x)
 
-    assert record(banded, [np.ones(8)]).scalars.operations < 50
+    assert record(banded, [np.ones(8)]).tape.operations < 50
 
 
 def test_stacks():
@@ -70,7 +70,7 @@ def test_stacks():
 def test_singular_matrices_give_no_numbers(n):
     recording = record(np.linalg.inv, [np.ones((n, n))])
     assert not np.any(np.isfinite(evaluate(recording.program, [0.0] * n * n)))
-    assert evaluate(record(np.linalg.det, [np.ones((n, n))]).scalars, [0.0] * n * n) == [0.0] or n > 3
+    assert evaluate(record(np.linalg.det, [np.ones((n, n))]).tape, [0.0] * n * n) == [0.0] or n > 3
 
 
 @pytest.mark.parametrize("f", [np.linalg.inv, np.linalg.det, lambda A: np.linalg.solve(A, np.ones(2))])
@@ -81,7 +81,7 @@ def test_matrices_must_be_square(f):
 
 def test_pivoted_elimination_is_not_differentiated():
     n = 5
-    graph = linearize(record(np.linalg.solve, [np.eye(n), np.ones(n)]).scalars).graph
+    graph = linearize(record(np.linalg.solve, [np.eye(n), np.ones(n)]).tape).graph
     # a residual a row, exchanged and through the factors; differentiated, the elimination has over a thousand edges
     assert len(graph.sources) < 8 * n * n
 
@@ -179,7 +179,7 @@ def test_triangular_systems_take_as_many_products_as_entries():
     def solve(lower, b):
         return np.linalg.solve(np.tril(lower)[::-1], b)
 
-    assert record(solve, [lower, np.ones(n)]).scalars.operations == n * (n - 1) + 2 * n
+    assert record(solve, [lower, np.ones(n)]).tape.operations == n * (n - 1) + 2 * n
     by_cholesky = accumulus.value_and_gradient(
         lambda a, b: np.sum(np.linalg.solve((L := np.linalg.cholesky(a)).T, np.linalg.solve(L, b))), cache=False
     )
@@ -196,8 +196,8 @@ def test_singular_matrices_with_structural_zeros(zero):
     A[zero] = 0.0
     is_singular = zero[0] == zero[1]
     with np.errstate(all="ignore"):
-        assert np.isfinite(evaluate(recording.scalars, A.ravel())).all() == (not is_singular)
-        assert (evaluate(rest.scalars, A.ravel()) == [0.0, 0.0, -np.inf]) == is_singular
+        assert np.isfinite(evaluate(recording.tape, A.ravel())).all() == (not is_singular)
+        assert (evaluate(rest.tape, A.ravel()) == [0.0, 0.0, -np.inf]) == is_singular
 
 
 def test_solutions_inside_of_other_solutions_and_branches():

@@ -177,8 +177,8 @@ def test_numpy_as_an_argument_or_an_attribute():
     assert model.xp is np
     assert default.__defaults__ == (np,)
     assert default.__kwdefaults__ == {"make": np.zeros}
-    assert record(argument, [2.0, np]).scalars.operations > 0
-    assert record(argument, [2.0, np]).scalars.operations > 0
+    assert record(argument, [2.0, np]).tape.operations > 0
+    assert record(argument, [2.0, np]).tape.operations > 0
 
 
 class Metric:

@@ -54,7 +54,7 @@ def evaluated(tape, matrices):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 8])
 def test_eigenvalues_and_vectors_of_matrices_of_all_kinds(n):
-    tape = record(lambda a: tuple(np.linalg.eigh(a)), [np.eye(n)]).scalars
+    tape = record(lambda a: tuple(np.linalg.eigh(a)), [np.eye(n)]).tape
     for kind, matrices in kinds(np.random.default_rng(n), n):
         results = evaluated(tape, matrices)
         values, vectors = results[:, :n], results[:, n:].reshape(-1, n, n)
@@ -70,7 +70,7 @@ def test_eigenvalues_and_vectors_of_matrices_of_all_kinds(n):
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 2), (5, 3), (4, 4), (3, 8), (6, 6), (8, 8)])
 def test_singular_values_and_vectors_of_matrices_of_all_kinds(m, n):
-    tape = record(lambda a: tuple(np.linalg.svd(a, full_matrices=False)), [np.eye(m, n)]).scalars
+    tape = record(lambda a: tuple(np.linalg.svd(a, full_matrices=False)), [np.eye(m, n)]).tape
     k, size = min(m, n), max(m, n)
     for kind, squares in kinds(np.random.default_rng(n), size):
         matrices = squares[:, :m, :n]
@@ -182,14 +182,14 @@ def test_norms_and_ranks_by_singular_values():
         assert_agrees(lambda a, order=order: np.linalg.cond(a[:, :, :3], order), [a], rtol=1e-9, example=[a])
     differentiates(lambda a: np.linalg.norm(a, 2) + np.linalg.norm(a, "nuc") + np.linalg.cond(a))(a[0])
     dependent = np.ones((3, 3)) + np.diag([1.0, 0.0, 0.0])
-    tape = record(np.linalg.matrix_rank, [np.eye(3)]).scalars
+    tape = record(np.linalg.matrix_rank, [np.eye(3)]).tape
     assert [evaluate(tape, list(x.ravel())) for x in (dependent, np.zeros((3, 3)), np.eye(3))] == [[2.0], [0.0], [3.0]]
     assert_agrees(lambda a: np.linalg.matrix_rank(a @ a.T, hermitian=True) * a[0, 0], [a[0]], rtol=1e-9)
 
 
 def test_structural_zeros_cost_nothing():
-    full = record(np.linalg.eigvalsh, [np.eye(4)]).scalars.operations
-    blocks = record(lambda a: np.linalg.eigvalsh(np.diag(np.diag(a))), [np.eye(4)]).scalars.operations
+    full = record(np.linalg.eigvalsh, [np.eye(4)]).tape.operations
+    blocks = record(lambda a: np.linalg.eigvalsh(np.diag(np.diag(a))), [np.eye(4)]).tape.operations
     assert blocks < full / 4
 
 
@@ -211,7 +211,7 @@ def test_large_matrices_are_refused():
     for f in (np.linalg.eigh, np.linalg.eigvalsh, np.linalg.svd, np.linalg.pinv, lambda a: np.linalg.norm(a, 2)):
         with pytest.raises(TraceError, match="at most 8 rows or 8 columns"):
             record(f, [np.eye(9)])
-    assert record(np.linalg.svdvals, [np.ones((40, 2))]).scalars.operations < 3_000
+    assert record(np.linalg.svdvals, [np.ones((40, 2))]).tape.operations < 3_000
     with pytest.raises(TraceError, match="complex"):
         record(np.linalg.eigvals, [np.eye(2)])
 

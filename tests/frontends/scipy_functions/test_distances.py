@@ -56,7 +56,7 @@ def function(request):
 def test_values(function, x):
     with np.errstate(all="ignore"):
         expected = np.ravel(function(x))
-    actual = evaluate(record(function, [x]).scalars, x.tolist())
+    actual = evaluate(record(function, [x]).tape, x.tolist())
     np.testing.assert_allclose(np.array(actual, float), expected, rtol=1e-9, atol=1e-9)
 
 

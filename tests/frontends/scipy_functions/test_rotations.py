@@ -97,7 +97,7 @@ def test_angles(sequence):
     assert_agrees(f, [x], [x[::-1]], [np.array([3.0, -0.4, 0.1])], rtol=1e-10)
     differentiates(f)(x)
     locked = np.array([0.4, 0.0 if sequence[0] == sequence[2] else np.pi / 2.0, 0.3])
-    tape = record(lambda x: Rotation.from_euler(sequence, x).as_euler(sequence), [x]).scalars
+    tape = record(lambda x: Rotation.from_euler(sequence, x).as_euler(sequence), [x]).tape
     with pytest.warns(UserWarning, match="Gimbal lock"):
         expected = Rotation.from_euler(sequence, locked).as_euler(sequence)
     np.testing.assert_allclose(evaluate(tape, list(locked)), expected, atol=1e-7)
