@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from inside import evaluate, flatten
 
 from accumulus.frontends import record
-from accumulus.frontends.trees import flatten
-from accumulus.tape.interpreter import evaluate
 
 
 def assert_agrees(

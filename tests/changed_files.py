@@ -32,11 +32,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from inside import OPERATIONS
 
 import accumulus as acc
 from accumulus.errors import AccumulusError, CompileError, FileError
 from accumulus.shipping.data_files import _ALIGNMENT, _HEAD, MAGIC, _digest
-from accumulus.tape.operations import OPERATIONS
 from accumulus.text import printable
 
 #: Bytes of memory and seconds of a processor that a mutation may take.

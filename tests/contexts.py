@@ -6,14 +6,12 @@ import signal
 import sys
 from typing import Any
 
-from accumulus.context import Context
-from accumulus.deadline import Deadline
+from inside import Context, Deadline, Original, Verification, with_folding
+
+from accumulus import Tape
 from accumulus.options import Options
-from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.optimise import Rounds, by_rules
-from accumulus.tape.folding import with_folding, with_noted_folding
-from accumulus.tape.tape import Tape
+from accumulus.tape.folding import with_noted_folding
 
 
 def within(seconds: float | None = None, **options: Any) -> Context:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from inside import BY_NAME, evaluate
 from mpmath.ctx_mp import MPContext
 
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME, Operation
-from accumulus.tape.tape import Tape
+from accumulus import Tape
+from accumulus.tape.operations import Operation
 
 #: A context of its own, so that no other test changes its precision.
 mp = MPContext()

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus import DifferentiationGraph, Kind
 from accumulus.theory.graphs.line import LineGraph
 
 DATA = Path(__file__).parent / "data" / "figures.json"

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus import DifferentiationGraph, Kind
 
 LABELS = (None, "a", 1, -1, 2.5, 0.0, Kind.CONSTANT, Kind.VARIABLE, Kind.ONE)
 #: Labels whose values a file keeps.

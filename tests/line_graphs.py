@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from accumulus.elimination.edges_and_faces import FaceElimination
+from inside import FaceElimination
 
 
 def consistent(elimination: FaceElimination) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from accumulus.elimination.accumulation import Accumulation
+from inside import BY_NAME
+
+from accumulus import Accumulation, Tape
 from accumulus.rewriting.canonical import _power
 from accumulus.tape.live import as_written
-from accumulus.tape.operations import BY_NAME
 from accumulus.tape.partials import partial
-from accumulus.tape.tape import Tape
 
 ATTACH, POWER, DIVIDE = (BY_NAME[name].code for name in ("attach", "power", "divide"))
 

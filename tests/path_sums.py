@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.emit import count
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from inside import count
+
+from accumulus import Accumulation, DifferentiationGraph, Kind
 
 
 def paths(graph: DifferentiationGraph, source: int, target: int) -> Iterator[tuple[int, ...]]:

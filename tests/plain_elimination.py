@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 import random
 
-from accumulus.elimination.accumulation import Accumulation, Steps
+from inside import Elimination, Steps
+
+from accumulus import Accumulation, Kind
 from accumulus.elimination.vertex import UNLIMITED, Priced
-from accumulus.graph.graph import Kind
-from accumulus.search.elimination import Elimination
 
 PRIME = 2**61 - 1
 UNITS = (Kind.ONE, Kind.MINUS_ONE)

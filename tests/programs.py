@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from inside import BY_NAME
 
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 
 #: Operations that are exact on fractions.
 RATIONAL: dict[str, Callable[..., Any]] = {

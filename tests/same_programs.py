@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus import deadline
-from accumulus.methods import methods
+from accumulus import deadline, methods
 
 #: Options by effort: the usual work, thorough programs some rounds of it only; and much time for that.
 SPARE = 10.0

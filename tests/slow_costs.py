@@ -7,7 +7,7 @@ from functools import cache
 
 from slow_sequences import simple_edges
 
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus import DifferentiationGraph
 
 
 class SlowCosts:

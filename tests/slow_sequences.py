@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus import DifferentiationGraph, Kind
 
 LEVELS = {Kind.ONE: 1, Kind.MINUS_ONE: 1, Kind.CONSTANT: 2, Kind.VARIABLE: 3}
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
+from inside import OPERATIONS, Segment
 
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
-from accumulus.targets import Segment
+from accumulus import Tape
 
 ROWS = [row for row in OPERATIONS if row.arity and not row.special]
 #: Rows whose results IEEE arithmetic defines to the last bit.

@@ -19,14 +19,10 @@ import pytest
 from contexts import rewritten_by_rules as optimise
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import canonical, emit, evaluate, linearize
 
 import accumulus as acc
-from accumulus.elimination.emit import emit
-from accumulus.graph.linearize import linearize
-from accumulus.rewriting.canonical import canonical
-from accumulus.search.find import plan
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
+from accumulus import Tape, plan
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 

@@ -16,18 +16,11 @@ import pytest
 from exact import EXACT, exact_jacobian, exact_values, mp, mpf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, Segment, canonical, compile_tape, emit, evaluate, linearize
 from programs import programs
 
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.emit import emit
-from accumulus.graph.linearize import Linearization, linearize
-from accumulus.methods import methods
-from accumulus.rewriting.canonical import canonical
-from accumulus.search.find import plan
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
-from accumulus.targets import Segment, compile_tape
+from accumulus import Accumulation, Tape, methods, plan
+from accumulus.graph.linearize import Linearization
 
 HALF_UNIT = mpf(2) ** -53
 SAMPLES = 4

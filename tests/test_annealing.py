@@ -7,9 +7,9 @@ from itertools import islice
 from types import SimpleNamespace
 
 import pytest
+from inside import Deadline
 
 from accumulus.annealing import rounds, seed_of, slices, thresholds
-from accumulus.deadline import Deadline
 
 
 class Kernel(SimpleNamespace):

@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import Context, Original, points_of
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.api.casadi_source import function_source, nlp_source
-from accumulus.context import Context
 from accumulus.errors import ArgumentError, NaNWarning, UnknownNameError
 from accumulus.frontends.active import sharing_programs
 from accumulus.options import ASSUMPTIONS, Options
 from accumulus.programs.assumptions import checked_assumptions
 from accumulus.resubstitution.optimise import rewrite, tape_key
-from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.rounding import points_of
-from accumulus.tape.tape import Tape
 
 POSITIVE = {"x": "positive", "y": "positive"}
 X, Y = np.array([1.5, 2.0, 0.25]), 3.0

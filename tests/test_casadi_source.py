@@ -7,11 +7,11 @@ import subprocess
 
 import numpy as np
 import pytest
+from inside import app
 from typer.testing import CliRunner
 
 import accumulus as acc
 from accumulus.api.casadi_source import function_source, nlp_source
-from accumulus.cli import app
 from accumulus.errors import ArgumentError
 from accumulus.targets.c.c_target import LANGUAGE, compiler, shared_library
 

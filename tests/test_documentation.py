@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import yaml
 from figures import figure, isomorphic, line_figure
+from inside import app
 from typer.testing import CliRunner
 
 import accumulus as acc
-from accumulus.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

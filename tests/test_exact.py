@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from exact import EXACT, PARTIALS, mp, mpf
-
-from accumulus.tape.operations import BY_NAME
+from inside import BY_NAME
 
 POINTS = (("0.3", "-0.7", "0.41"), ("0.9", "0.2", "-0.5"), ("-0.6", "0.8", "0.1"))
 

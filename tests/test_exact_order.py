@@ -10,14 +10,11 @@ import pytest
 from contexts import rewritten_by_rules as optimise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Segment, canonical, compile_tape, evaluate, needed, targets
 from programs import NUMPY, numpy_values, programs
 
 import accumulus as acc
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.live import needed
-from accumulus.tape.tape import Tape
-from accumulus.targets import Segment, compile_tape, targets
+from accumulus import Tape
 from accumulus.targets.llvm.host import host
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))

@@ -15,13 +15,13 @@ import pytest
 from hostile import GRAPHML, JSON_GRAPHS, NAMES, plan_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inside import app
 from typer.testing import CliRunner
 
 import accumulus as acc
-from accumulus.cli import app
+from accumulus import DifferentiationGraph
 from accumulus.errors import AccumulusError, GraphError, PlanError
 from accumulus.graph import files, generators
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.graph.pictures import to_dot
 from accumulus.text import printable
 from accumulus.theory.algebra.expression import latex_name

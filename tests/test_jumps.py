@@ -10,15 +10,12 @@ import pytest
 from contexts import rewritten_by_rules as optimise
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import OPERATIONS, Segment, canonical, compile_tape, evaluate, targets
 from programs import programs
 
 import accumulus as acc
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import evaluate
+from accumulus import Tape
 from accumulus.tape.live import as_written, signed_zeros
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
-from accumulus.targets import Segment, compile_tape, targets
 
 WHOLE = np.arange(1.0, 1000.0)
 OPTIONS = [

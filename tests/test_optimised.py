@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from inside import canonical, emit
 
 import accumulus as acc
-from accumulus.elimination.emit import emit
-from accumulus.rewriting.canonical import canonical
 
 
 def camera(x):

@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inside import Program, get
 
 import accumulus as acc
 from accumulus import errors
 from accumulus.methods import METHODS
-from accumulus.search.registry import get
 from accumulus.show.report import Report
 from accumulus.show.structure import StructureReport
 from accumulus.tape.matrices import MatrixOperations
-from accumulus.tape.program import Program
 
 #: Methods of a program that only front ends call, with operands of their own kinds.
 OF_FRONT_ENDS = {"begin_loops", "call", "extend", "factorise", "of_matrices", "sparse_product", "sparse_solve"}

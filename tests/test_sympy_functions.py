@@ -12,11 +12,11 @@ from accumulus.errors import ArgumentError, TraceError, VerificationError
 
 sp = pytest.importorskip("sympy")
 
+from inside import OPERATIONS  # noqa: E402
 from sympy.physics.mechanics import dynamicsymbols  # noqa: E402
 
+from accumulus import Tape  # noqa: E402
 from accumulus.frontends.sympy.expressions import sympy_expressions, verify_expressions  # noqa: E402
-from accumulus.tape.operations import OPERATIONS  # noqa: E402
-from accumulus.tape.tape import Tape  # noqa: E402
 
 x, y, z, k = sp.symbols("x y z k", real=True)
 RESULTS = sp.Matrix([x * sp.sin(y) * k, sp.exp(x * y) + z / k, x**3])

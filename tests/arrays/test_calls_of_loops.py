@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from inside import LoopNest
 from looped import unrolled
 
 import accumulus as acc
 from accumulus.targets.llvm import maps
 from accumulus.targets.nests import Nest
-from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(5).uniform(0.1, 1.0, 300)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Program, evaluate, evaluate_with_bounds, record, targets
 from looped import assert_same, both, unrolled
 from matrices import small_matrices
 
@@ -16,12 +17,8 @@ from accumulus.arrays.compiled.residues_kernel import PRIME
 from accumulus.arrays.entries import Entries, Products, selected
 from accumulus.arrays.residues import matrix_product
 from accumulus.arrays.structured import Dense, Structured, written_out
-from accumulus.frontends.record import record
 from accumulus.tape.blocks import MATMUL
-from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program, references_in
-from accumulus.targets import targets
+from accumulus.tape.program import references_in
 
 RNG = np.random.default_rng(7)
 X = RNG.uniform(-1.0, 1.0, 60)

@@ -3,10 +3,9 @@
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from inside import Program, column, evaluate
 
 from accumulus.arrays.intervals import MOST, Intervals
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program, column
 
 NAMES = [
     "add", "subtract", "multiply", "divide", "negative", "abs", "sqrt", "log", "exp", "minimum", "maximum", "tanh",

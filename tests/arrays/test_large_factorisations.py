@@ -7,12 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from inside import evaluate, evaluate_with_bounds, record
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, OpaqueError, TraceError
-from accumulus.frontends.record import record
-from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.interpreter import evaluate
 
 M, N = 31, 24
 RNG = np.random.default_rng(2)

@@ -11,18 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import LoopNest, evaluate, record
 from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
-from accumulus.frontends.record import record
 from accumulus.programs import estimates, lowering
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.structure import lines_text
 from accumulus.tape import program as sizes
 from accumulus.tape import segments as segment_sizes
-from accumulus.tape.interpreter import evaluate
-from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 A = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 8))

@@ -10,14 +10,12 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from inside import Context, Program, evaluate
 
 import accumulus as acc
 from accumulus.arrays.jacobian import differentiate
-from accumulus.context import Context
 from accumulus.errors import ArgumentError, TraceError, VerificationError
 from accumulus.options import Options
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program
 
 LENGTH = 70
 RANDOM = np.random.default_rng(7)

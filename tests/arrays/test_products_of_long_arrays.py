@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import LoopNest, Program, column
 from looped import assert_same, unrolled
 
 import accumulus as acc
 from accumulus.arrays.entries import Entries
 from accumulus.arrays.verification import verify_derivatives
 from accumulus.errors import VerificationError
-from accumulus.tape.program import Program, column
-from accumulus.targets.target import LoopNest
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "optimise": False, "check": False}
 N = 4

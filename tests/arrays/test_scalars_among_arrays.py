@@ -9,22 +9,16 @@ import pytest
 from function_cases import CASES, program
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import LoopNest, Program, evaluate, evaluate_with_bounds, flatten, fuse, record
 from looped import assert_same, both, unrolled
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import CompileError
-from accumulus.frontends.record import record
-from accumulus.frontends.trees import flatten
 from accumulus.tape import program as sizes
 from accumulus.tape import segments as segment_sizes
-from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import unroll
-from accumulus.tape.program import Program
-from accumulus.tape.tape import Tape
 from accumulus.targets.kernel import LongSegment
-from accumulus.targets.target import LoopNest
 
 SOURCES = [source for name, sources in CASES.items() if "empty_like" not in name for source in sources]
 ARGUMENTS = (

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import LoopNest, evaluate, record
 from looped import PLAIN, unrolled
 from rolling import in_loops
 
 import accumulus as acc
 from accumulus.arrays.scans import Recurrence
-from accumulus.frontends.record import record
 from accumulus.programs import lowering
 from accumulus.tape.blocks import SCAN
-from accumulus.tape.interpreter import evaluate, values_near
-from accumulus.targets.target import LoopNest
+from accumulus.tape.interpreter import values_near
 
 
 def flat(result):

@@ -5,20 +5,16 @@ import pytest
 from contexts import within
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inside import Program, column, emit, evaluate, evaluate_with_bounds, fuse, linearize
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.arrays.jacobian import differentiate
 from accumulus.arrays.scans import Factor, Recurrence
-from accumulus.elimination.emit import emit
-from accumulus.graph.linearize import linearize
 from accumulus.resubstitution.optimise import optimise_bodies
 from accumulus.search.find import find_plan
 from accumulus.tape.blocks import SCAN
-from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program, Range, column
-from accumulus.tape.tape import Tape
+from accumulus.tape.program import Range
 from accumulus.targets.kernel import LongSegment, Unit
 from accumulus.targets.llvm import bodies
 from accumulus.targets.target import target_of

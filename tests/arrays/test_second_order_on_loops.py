@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.special
+from inside import LoopNest
 from looped import unrolled
 
 import accumulus as acc
 from accumulus.programs import estimates
 from accumulus.repetition import roll
-from accumulus.targets.target import LoopNest, StraightLine
+from accumulus.targets.target import StraightLine
 
 jax = pytest.importorskip("jax", reason="the reference is JAX, which is not installed")
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import column
 
 from accumulus.arrays.entries import joined, sorted_entries
-from accumulus.tape.program import column, references_in
+from accumulus.tape.program import references_in
 
 SIZES = st.sampled_from([0, 1, 2, 5, 40, 70, 300])
 

@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 import scipy.linalg
 from exact import EXACT, mpf
+from inside import Program, evaluate, evaluate_with_bounds, record
 from looped import PLAIN, unrolled
 
 import accumulus as acc
 from accumulus.frontends.numpy.linalg import systems
-from accumulus.frontends.record import record
 from accumulus.tape.blocks import CHOLESKY, MATMUL, OF_MATRICES, SOLVE
 from accumulus.tape.columns import references_in
-from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import narrowed, unroll
-from accumulus.tape.program import Program
 from accumulus.targets.nests import nests_of
 
 N = 4

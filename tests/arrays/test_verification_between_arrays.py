@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import Context, Program, column
 from looped import unrolled
 
 import accumulus as acc
@@ -12,9 +13,8 @@ from accumulus.arrays import verification
 from accumulus.arrays.compiled.residues_kernel import PRIME
 from accumulus.arrays.entries import Entries, Products
 from accumulus.arrays.residues import of_numbers
-from accumulus.context import Context
 from accumulus.options import Options
-from accumulus.tape.program import Program, column, references_in
+from accumulus.tape.program import references_in
 
 X = np.random.default_rng(1).uniform(0.1, 1.0, 48)
 

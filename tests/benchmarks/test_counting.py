@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy as sp
+from inside import OPERATIONS
 
 import accumulus as acc
-from accumulus.tape.operations import OPERATIONS
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

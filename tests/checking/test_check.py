@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse.linalg
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.checking.comparisons import FlatProblem, compare_programs, compare_slopes, flat
 from accumulus.checking.slopes import central_differences, complex_step
 from accumulus.errors import ArgumentError, TraceError, UnknownNameError
-from accumulus.tape.tape import Tape
 
 X = np.array([0.5, 1.25])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+from accumulus import load_graph, save_graph
 from accumulus.cli import app
 from accumulus.graph import generators
-from accumulus.graph.files import load_graph, save_graph
 
 
 def run(*arguments):

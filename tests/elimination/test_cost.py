@@ -8,16 +8,14 @@ import pytest
 from graph_strategies import graphs, orders
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import canonical, evaluate, linearize
 from programs import NUMPY, programs
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.elimination.emit import count, emit
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import UnknownNameError
-from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.graph.linearize import linearize
 from accumulus.options import Objective
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import evaluate
 
 UNITS = {Kind.ONE: 1, Kind.MINUS_ONE: -1}
 

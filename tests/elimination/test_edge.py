@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import check
 
+from accumulus import DifferentiationGraph
 from accumulus.elimination.edges_and_faces import EdgeElimination, edges_of_vertices, eliminate_edges
 from accumulus.elimination.emit import count
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import OrderError
-from accumulus.graph.graph import DifferentiationGraph
 
 
 @given(graphs(), st.integers(0, 10**6))

@@ -15,17 +15,14 @@ import pytest
 from graph_strategies import graphs, orders
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from inside import canonical, evaluate, linearize
 from path_sums import all_paths
 from programs import RATIONAL
 
 import accumulus as acc
+from accumulus import DifferentiationGraph, Tape
 from accumulus.elimination.emit import emit, label_tape
 from accumulus.elimination.vertex import eliminate_vertices
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.graph.linearize import linearize
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 
 
 @given(graph=graphs(), data=st.data())

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from line_graphs import consistent
 from path_sums import check
 
+from accumulus import DifferentiationGraph
 from accumulus.elimination.edges_and_faces import (
     EdgeElimination,
     FaceElimination,
@@ -16,7 +17,6 @@ from accumulus.elimination.edges_and_faces import (
 )
 from accumulus.elimination.emit import count
 from accumulus.errors import OrderError
-from accumulus.graph.graph import DifferentiationGraph
 
 randoms = st.randoms(use_true_random=False)
 

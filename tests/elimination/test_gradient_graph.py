@@ -7,17 +7,16 @@ import pytest
 from exact import EXACT, exact_jacobian, mp, mpf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import evaluate
 from programs import SMOOTH, programs
 
 import accumulus as acc
+from accumulus import DifferentiationGraph, Tape
 from accumulus.elimination.emit import emit
 from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs, is_mirrored, linearize_gradient
 from accumulus.elimination.implicit import fixed_solutions
 from accumulus.errors import ArgumentError, GraphError
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.tape.interpreter import evaluate
 from accumulus.tape.live import unattached
-from accumulus.tape.tape import Tape
 
 STEP = mpf(10) ** -18
 

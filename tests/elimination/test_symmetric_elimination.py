@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus import Accumulation, load_plan, save_plan
+from accumulus.elimination.accumulation import Steps
 from accumulus.elimination.emit import count
 from accumulus.elimination.gradient_graph import SymmetricGraph, eliminate_pairs, linearize_gradient
 from accumulus.errors import OrderError, VerificationError
 from accumulus.options import Objective
-from accumulus.search.plan import load_plan, save_plan
 from accumulus.search.symmetric import PairsAnnealing
 
 

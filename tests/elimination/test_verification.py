@@ -15,13 +15,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from path_sums import all_paths, as_numbers, polynomials
 
+from accumulus import Accumulation, DifferentiationGraph, Kind, methods, plan
 from accumulus.elimination import accumulation as module
-from accumulus.elimination.accumulation import Accumulation, Steps
+from accumulus.elimination.accumulation import Steps
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import VerificationError
-from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.methods import methods
-from accumulus.search.find import plan
 
 LADDER = DifferentiationGraph(
     [

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import all_paths, polynomials
 
+from accumulus import DifferentiationGraph
 from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import OrderError
-from accumulus.graph.graph import DifferentiationGraph
 
 
 @given(graph=graphs(), data=st.data())

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Program
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError, FileError, MismatchError, OpaqueError, TraceError
 from accumulus.shipping.data_files import Fields
 from accumulus.shipping.tapes import tape_as_data, tape_from_data
 from accumulus.tape.blocks import CALL
-from accumulus.tape.program import Program
 from accumulus.targets.c.c_target import compiler, shared_library
 
 P = np.array([0.3, 0.7, 1.2])

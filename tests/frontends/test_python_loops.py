@@ -11,6 +11,7 @@ import pytest
 import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import LoopNest, Program
 from rolling import in_loops
 
 import accumulus as acc
@@ -20,8 +21,7 @@ from accumulus.frontends.numpy import python_loops
 from accumulus.frontends.numpy.scalars import TracedScalar
 from accumulus.frontends.record import record
 from accumulus.repetition import recorded_loops
-from accumulus.tape.program import Program
-from accumulus.targets.target import LoopNest, StraightLine
+from accumulus.targets.target import StraightLine
 
 STEPS = 60
 DATA = np.random.default_rng(0).normal(size=STEPS)

@@ -11,11 +11,11 @@ import pytest
 from agreement import assert_agrees
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import evaluate
 
 from accumulus.errors import ArgumentError
 from accumulus.frontends import record
 from accumulus.frontends.trees import flatten, unflatten
-from accumulus.tape.interpreter import evaluate
 
 Pair = namedtuple("Pair", "first second")
 

@@ -16,13 +16,13 @@ from accumulus.errors import ArgumentError, MismatchError, TraceError
 
 sp = pytest.importorskip("sympy")
 
+from inside import OPERATIONS  # noqa: E402
 from sympy.codegen import cfunctions  # noqa: E402
 from sympy.physics.mechanics import dynamicsymbols  # noqa: E402
 from sympy.utilities.lambdify import implemented_function  # noqa: E402
 
 from accumulus.frontends.sympy import writing  # noqa: E402
 from accumulus.frontends.sympy.model import Model  # noqa: E402
-from accumulus.tape.operations import OPERATIONS  # noqa: E402
 
 x, y, z = sp.symbols("x y z", real=True)
 DIGITS = 50

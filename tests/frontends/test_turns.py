@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inside import Program
 
 import accumulus as acc
 from accumulus.frontends import turns
@@ -17,7 +18,6 @@ from accumulus.frontends.recorder import recorder_of
 from accumulus.frontends.turns import explained
 from accumulus.frontends.written_out import BusiestLine, site_of
 from accumulus.repetition import roll
-from accumulus.tape.program import Program
 
 POWERS = [1.0, 2.0, 2.0, 3.0, 0.0, 1.0]
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 from derivative_cases import Allowance, Case, Exponents, Point, mp, mpf
+from inside import OPERATIONS
 from scipy import special
 
 import accumulus as acc
-from accumulus.tape.operations import OPERATIONS
 
 INF: Final = math.inf
 ZEROS: Final = (0.0,) * 5

@@ -13,6 +13,7 @@ import pytest
 import scalar_functions
 from derivative_cases import Case, all_cases, computed, mp, references_of
 from derivative_checks import TARGETS, check, is_in_tests
+from inside import OPERATIONS
 from structured_cases import all_structured
 
 import accumulus as acc
@@ -20,7 +21,6 @@ from accumulus.errors import TraceError
 from accumulus.frontends.numpy import elementwise, mathematics
 from accumulus.frontends.numpy.table import BORROWED
 from accumulus.frontends.scipy.special import DISTRIBUTIONS
-from accumulus.tape.operations import OPERATIONS
 
 CASES = [(table, case) for table, cases in all_cases().items() for case in cases]
 TENTH = [(table, case, target) for table, case in CASES for target in TARGETS if is_in_tests(case, target)]

@@ -14,11 +14,11 @@ from typing import Any, Final
 from unittest import mock
 
 import numpy as np
+from inside import BY_NAME
 
 from accumulus.elimination import emit
 from accumulus.programs import sparse
 from accumulus.tape import partials, taylor
-from accumulus.tape.operations import BY_NAME
 from accumulus.tape.tape import SUBTRACT
 from accumulus.targets import jax_source, numpy_source
 from accumulus.targets.c import c_source

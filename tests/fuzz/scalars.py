@@ -16,8 +16,7 @@ from typing import Any, Final
 import numpy as np
 from exact import EXACT, PARTIALS, mp, mpf
 from forms import BRANCHES, THROUGH, drawn, group
-
-from accumulus.tape.operations import BY_NAME
+from inside import BY_NAME
 
 
 class Undecided(Exception):

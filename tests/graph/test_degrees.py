@@ -9,6 +9,7 @@ from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accumulus import DifferentiationGraph
 from accumulus.errors import GraphError
 from accumulus.graph.degrees import (
     in_degrees,
@@ -24,7 +25,6 @@ from accumulus.graph.degrees import (
     terminal_degrees,
     terminals_of,
 )
-from accumulus.graph.graph import DifferentiationGraph
 
 
 def connected(graph):

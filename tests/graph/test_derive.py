@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import letters
 
+from accumulus import DifferentiationGraph, Tape
 from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph, edge_numbers, subgraph, vertex_numbers
+from accumulus.graph.graph import edge_numbers, subgraph, vertex_numbers
 from accumulus.graph.linearize import linearize
-from accumulus.tape.tape import Tape
 from accumulus.theory.graphs.paths import bauer
 
 

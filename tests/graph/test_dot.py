@@ -9,8 +9,7 @@ from graph_strategies import VALUED, graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accumulus.graph.files import save_graph
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus import DifferentiationGraph, Kind, save_graph
 from accumulus.graph.pictures import to_dot
 from accumulus.theory.graphs.line import LineGraph, line_graph_to_dot
 

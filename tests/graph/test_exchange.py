@@ -8,9 +8,9 @@ from graph_strategies import graphs
 from hypothesis import given
 from path_sums import same
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.exchange import from_networkx, to_networkx
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.graphs.paths import paths
 
 

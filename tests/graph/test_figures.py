@@ -8,8 +8,8 @@ from graph_strategies import VALUED, graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accumulus import DifferentiationGraph
 from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph
 
 #: Drawn with the self-loop dx/dx, which the text removes in the next step.
 SELF_LOOP = ("fig:graph-factoring-terminal", "a")

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import count, eliminate_vertices
 
 import accumulus as acc
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import eliminate_vertices, markowitz_order
+from accumulus import Kind
+from accumulus.elimination.vertex import markowitz_order
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.graph import generators as graphs
 from accumulus.graph.generators import Draws
-from accumulus.graph.graph import Kind
 from accumulus.options import Objective
 
 NAMES = tuple(graphs.generators())

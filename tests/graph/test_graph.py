@@ -10,8 +10,8 @@ from graph_strategies import graphs
 from hypothesis import given
 from path_sums import all_paths, paths
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph, Kind
 
 
 def named(graph, numbers):

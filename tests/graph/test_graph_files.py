@@ -9,9 +9,9 @@ import pytest
 from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
 
+from accumulus import DifferentiationGraph, Kind, load_graph, save_graph
 from accumulus.errors import ArgumentError, GraphError
-from accumulus.graph.files import load_graph, save_graph
-from accumulus.graph.graph import DifferentiationGraph, Kind, subgraph
+from accumulus.graph.graph import subgraph
 
 REFERENCE = sorted((Path(__file__).parents[1] / "data" / "graphs").glob("*.json"))
 

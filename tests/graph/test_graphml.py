@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import same
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import GraphError
 from accumulus.graph.exchange import read_graphml, write_graphml
-from accumulus.graph.graph import DifferentiationGraph, Kind
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
 

@@ -7,16 +7,13 @@ from figures import figure, isomorphic
 from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import count, eliminate_vertices, evaluate
 from path_sums import lettered, letters
 
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus import DifferentiationGraph, Kind, Tape
 from accumulus.errors import UnknownNameError
 from accumulus.graph.degrees import cross_level_edges, level_sets, levels, segmented
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.graph.linearize import linearize
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 from accumulus.theory.graphs.paths import bauer, paths
 
 SIDES = ("tail", "head")

@@ -13,15 +13,13 @@ import pytest
 from exact import exact_jacobian, exact_values, mp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, canonical, eliminate_vertices, emit
 from programs import NUMPY, SMOOTH, programs, small_fraction
 
-from accumulus.elimination.emit import emit
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus import Tape
 from accumulus.errors import ArgumentError
 from accumulus.graph.linearize import linearize
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.operations import BY_NAME, CONSTANTS
-from accumulus.tape.tape import Tape
+from accumulus.tape.operations import CONSTANTS
 
 #: Rows whose derivatives hold a rounded constant, such as log 2, and rows that jump.
 ROUNDED = {row.name for row in BY_NAME.values() if any(c in str(row.partials) for c in CONSTANTS)}

@@ -11,18 +11,15 @@ from contexts import verify, within
 from exact import exact_jacobian, mpf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, canonical, emit, evaluate
 from scipy.spatial.transform import Rotation
 
 import accumulus as acc
-from accumulus.elimination.emit import emit
 from accumulus.graph import rotations
 from accumulus.graph.linearize import linearize
 from accumulus.graph.rotations import with_rotations
 from accumulus.programs import derivation
-from accumulus.rewriting.canonical import canonical
 from accumulus.search.find import find_plan
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME
 
 
 def skew(k):

@@ -9,14 +9,14 @@ import pytest
 from exact import exact_jacobian, exact_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import emit
 from programs import programs
 
 import accumulus as acc
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.emit import emit
+from accumulus import Accumulation, load_plan, save_plan
 from accumulus.errors import ArgumentError, VerificationError
 from accumulus.graph.linearize import linearize
-from accumulus.search.plan import graph_hash, load_plan, save_plan
+from accumulus.search.plan import graph_hash
 from accumulus.theory.methods.dstar import dstar
 
 RATIONAL = ("add", "subtract", "multiply", "negative")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import targets
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.targets import targets
 
 
 def mixed(t, y, power, A):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Program
 from scipy.integrate import solve_ivp
 from scipy.linalg import solve_banded
 from scipy.sparse import coo_array, csr_array
@@ -19,7 +20,6 @@ import accumulus as acc
 from accumulus.errors import ArgumentError, FileError, UnknownNameError
 from accumulus.programs import derivation
 from accumulus.programs.rewritten import Rewritten
-from accumulus.tape.program import Program
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "cache": False}
 

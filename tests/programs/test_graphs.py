@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.programs import graphs
 from accumulus.programs.graphs import cheapest
-from accumulus.tape.tape import Tape
 
 INPUTS, RESULTS = 3, 2
 

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from inside import flatten
 
 import accumulus as acc
 import accumulus.sympy
 from accumulus.errors import ArgumentError, SizeError
-from accumulus.frontends.trees import flatten
 from accumulus.programs import lowering
 
 QUICK = {"effort": "fast", "time_limit": 0.0}

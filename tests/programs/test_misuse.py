@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inside import flatten, targets
 
 import accumulus as acc
 from accumulus.errors import ArgumentError
-from accumulus.frontends.trees import flatten
-from accumulus.targets import targets
 
 QUICK = {"effort": "fast", "time_limit": 0.0, "cache": False}
 POINTS = 6

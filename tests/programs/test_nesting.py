@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import LoopNest
 from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, TraceError
 from accumulus.programs import derived, nesting
-from accumulus.targets.target import LoopNest
 
 #: Recordings are not compared with their functions: results are, and where derivatives are nested each comparison
 #: prepares all of the inner ones anew.

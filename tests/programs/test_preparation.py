@@ -9,17 +9,19 @@ import warnings
 
 import numpy as np
 import pytest
+from inside import Context
 from rich.console import Console
 
 import accumulus as acc
-from accumulus.context import PLANNING, Context
+from accumulus import Progress
+from accumulus.context import PLANNING
 from accumulus.errors import ArgumentError, LongProgramWarning
 from accumulus.options import Options
 from accumulus.programs import derivation, graphs, preparation, rewritten
 from accumulus.programs.kinds import JACOBIAN
 from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
-from accumulus.progress import Progress, ProgressLine
+from accumulus.progress import ProgressLine
 
 STAGES = ["trace", "linearize", "plan", "emit", "optimise", "compile"]
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from contexts import within
 from exact import exact_jacobian, exact_values
+from inside import canonical, evaluate
 
 import accumulus as acc
 from accumulus.programs import derivation, waves
 from accumulus.programs.waves import with_sums_of_waves
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.interpreter import evaluate
 
 GAMMA = 1.4
 Q = np.array([1.0, 0.4, 2.6, 0.8, 0.5, 1.9])

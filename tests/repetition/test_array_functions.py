@@ -3,14 +3,12 @@
 import function_cases
 import numpy as np
 import pytest
+from inside import evaluate, flatten, record
 from rolling import rolling
 
 import accumulus as acc
-from accumulus.frontends.record import record
-from accumulus.frontends.trees import flatten
+from accumulus import Tape
 from accumulus.repetition import roll
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 
 SOURCES = [source for sources in function_cases.CASES.values() for source in sources]
 X = np.random.default_rng(6).uniform(0.2, 1.5, 21)

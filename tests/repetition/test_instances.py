@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from inside import evaluate, fuse, record
 from looped import PLAIN, assert_same, both, unrolled
 
 import accumulus as acc
-from accumulus.frontends.record import record
 from accumulus.repetition import instances
 from accumulus.repetition.instances import by_instance
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
 
 N, M = 5, 3
 TURN = np.array([[0.8, -0.6, 0.1], [0.6, 0.8, -0.3], [0.2, 0.1, 1.1]])

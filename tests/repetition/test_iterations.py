@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import Program, evaluate
 from rolling import iterating
 
 from accumulus.options import Options
 from accumulus.programs.iterated import LoopCall
 from accumulus.repetition.iterations import iterations_of, with_call
-from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import expanded
-from accumulus.tape.program import Program
 
 SIZE = 6
 

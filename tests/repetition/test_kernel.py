@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import test_recurrences
 import test_rolled_loops
+from inside import interpret, record
 from rolling import rolling
 
-from accumulus.frontends.record import record
-from accumulus.native.state import interpret
 from accumulus.repetition import cones, roll
 from accumulus.repetition.compiled import cones_kernel
 

@@ -7,15 +7,13 @@ import pytest
 import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from inside import LoopNest, evaluate, record
 from looped import PLAIN
 from rolling import rolling
 
 import accumulus as acc
-from accumulus.frontends.record import record
 from accumulus.repetition import roll
 from accumulus.tape.blocks import SCAN
-from accumulus.tape.interpreter import evaluate
-from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24

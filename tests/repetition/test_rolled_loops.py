@@ -5,18 +5,15 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import LoopNest, evaluate, fuse, record
 from looped import PLAIN
 from rolling import rolling
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.arrays import jacobian as arrays_jacobian
-from accumulus.frontends.record import record
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.repetition import roll
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
-from accumulus.targets.target import LoopNest
 
 X = np.random.default_rng(1).uniform(0.2, 1.2, 24)
 N = 24

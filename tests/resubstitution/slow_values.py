@@ -6,13 +6,14 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from inside import ADD, DIVIDE, MULTIPLY, needed
 
 from accumulus.resubstitution.compiled.definitions_kernel import COPY
 from accumulus.resubstitution.values import NUMBERS, normal
 from accumulus.rewriting.compiled.fields import UNDEFINED
 from accumulus.rewriting.rounding import LOST, SLACK, UNIT, operation_with_bounds, within
-from accumulus.tape.live import as_written, needed, seeing_zero_signs
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SELECT, SUBTRACT
+from accumulus.tape.live import as_written, seeing_zero_signs
+from accumulus.tape.tape import NEGATIVE, SELECT, SUBTRACT
 
 
 class SlowValues:

@@ -10,18 +10,14 @@ import pytest
 from contexts import within
 from exact import exact_values
 from hypothesis import given, settings
+from inside import BY_NAME, Verification, canonical, evaluate
 from programs import programs
 
 import accumulus as acc
+from accumulus import Tape, optimise
 from accumulus.resubstitution import optimise as optimiser
 from accumulus.resubstitution.angles import with_sums_of_angles
-from accumulus.resubstitution.optimise import optimise
-from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.rounding import DOUBLE, Limits, operation_with_bounds
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
 
 
 def names(tape):

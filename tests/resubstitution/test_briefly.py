@@ -13,21 +13,17 @@ import pytest
 from contexts import verify, within
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import Original, canonical, emit, evaluate, with_folding
 from programs import RATIONAL, programs, small_fraction
 
 import accumulus as acc
-from accumulus.elimination.emit import emit
+from accumulus import Tape, optimise
 from accumulus.errors import RewritingWarning
 from accumulus.resubstitution import optimise as module
-from accumulus.resubstitution.optimise import BRIEF, optimise, resubstitute_once, rewrite
-from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.canonical import canonical
+from accumulus.resubstitution.optimise import BRIEF, resubstitute_once, rewrite
 from accumulus.rewriting.optimise import Rounds
 from accumulus.rewriting.optimise import by_rules as rules
 from accumulus.rewriting.rounding import run_at_points
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

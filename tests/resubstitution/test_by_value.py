@@ -13,25 +13,18 @@ from contexts import rewritten_by_rules, within
 from exact import exact_values, mp, mpf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import UNIT, Original, Points, Verification, canonical, evaluate, points_of, with_folding
 from programs import RATIONAL, SMOOTH, programs, small_fraction
 
 import accumulus as acc
+from accumulus import Tape, optimise
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
 from accumulus.resubstitution.extraction import Extraction
-from accumulus.resubstitution.optimise import optimise
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
 from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import PRICES, Values
-from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Points, Verification
-from accumulus.rewriting.rounding import points_of
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import UNIT
-from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

@@ -11,9 +11,11 @@ import pytest
 from contexts import rewritten_by_rules, within
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import ADD, DIVIDE, MULTIPLY, Original, canonical, evaluate, with_folding
 from programs import programs
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.deadline import FOREVER
 from accumulus.errors import RewritingWarning, VerificationError
 from accumulus.resubstitution.identities import (
@@ -26,11 +28,6 @@ from accumulus.resubstitution.optimise import ByValue
 from accumulus.resubstitution.proofs import are_equal_somewhere
 from accumulus.resubstitution.resubstitute import Resubstitution
 from accumulus.resubstitution.values import Definition
-from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, Tape
 
 FUNCTIONS = {name: getattr(math, name) for name in ("sin", "cos", "sqrt", "exp", "tanh")}
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")

@@ -15,14 +15,11 @@ import pytest
 import test_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import ADD, DIVIDE, MULTIPLY, Verification, canonical, points_of
 from programs import RATIONAL, SMOOTH, programs
 
 from accumulus.resubstitution import values as values_module
 from accumulus.resubstitution.values import Values
-from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Verification
-from accumulus.rewriting.rounding import points_of
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY
 
 sys.path.append(str(Path(__file__).parents[1] / "rewriting"))
 

@@ -14,6 +14,7 @@ import test_angles
 import test_by_value
 import test_identities
 import test_proofs
+from inside import BY_NAME, MULTIPLY, Original, Points
 from test_stage_mutants import blind_to_digits, blind_to_excess, never_worse, no_excess
 
 from accumulus.errors import VerificationError
@@ -21,12 +22,8 @@ from accumulus.resubstitution import angles, proofs
 from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.universe import Conditions, Rounding
 from accumulus.rewriting import acceptance, equivalence
-from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.equivalence import Points
 from accumulus.rewriting.rounding import RealPoints
 from accumulus.tape.live import comparisons_of
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import MULTIPLY
 
 
 class Mutant(NamedTuple):

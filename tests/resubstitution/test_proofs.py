@@ -12,16 +12,14 @@ import sympy
 from contexts import rewritten_by_rules
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, OPERATIONS, Points, canonical, evaluate
 from programs import RATIONAL, Program, programs, small_fraction
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.resubstitution.proofs import _largest, _roots, _Size, prove
-from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.fields import PRIME_BITS
-from accumulus.rewriting.equivalence import POINTS, Points, dependent_roots, primes
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus.rewriting.equivalence import POINTS, dependent_roots, primes
 
 
 class _Writer:

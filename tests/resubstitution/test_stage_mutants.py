@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contexts import within
+from inside import ADD, DIVIDE, MULTIPLY, Original, canonical, evaluate, with_folding
 from programs import RATIONAL
 
 from accumulus.deadline import FOREVER
@@ -20,11 +21,6 @@ from accumulus.resubstitution.extraction import Extraction
 from accumulus.resubstitution.resubstitute import Resubstitution, cost
 from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import Values
-from accumulus.rewriting.acceptance import Original
-from accumulus.rewriting.canonical import canonical
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY
 
 sys.path.append(str(Path(__file__).parents[1] / "rewriting"))
 

@@ -7,15 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from inside import Context, to_bytes
 
 import accumulus as acc
-from accumulus import cache
-from accumulus.context import Context
+from accumulus import Tape, cache
 from accumulus.options import SWITCH, Options
 from accumulus.programs import rewritten
 from accumulus.resubstitution import optimise as tape_cache
 from accumulus.rewriting.optimise import by_rules
-from accumulus.tape.tape import Tape, to_bytes
 
 GIVEN = ("balanced", 1.0, 0, 0)
 #: Notes of a tape whose constants stand for themselves.

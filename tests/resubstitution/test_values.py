@@ -8,30 +8,17 @@ import numpy as np
 from contexts import rewritten_by_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import DIVIDE, Verification, canonical, evaluate, outputs_at, points_of, with_folding
 from programs import RATIONAL, SMOOTH, programs
 from slow_values import SlowValues, at_real_points
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import RewritingWarning
 from accumulus.programs import rewritten
 from accumulus.resubstitution.universe import Rounding
 from accumulus.resubstitution.values import Definition, Values
-from accumulus.rewriting.canonical import canonical
-from accumulus.rewriting.equivalence import Verification
-from accumulus.rewriting.rounding import (
-    DOUBLE,
-    SINGLE,
-    SPANS,
-    WORSE,
-    Limits,
-    RealPoints,
-    RealRuns,
-    points_of,
-    run_at_points,
-)
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import evaluate, outputs_at
-from accumulus.tape.tape import DIVIDE, Tape
+from accumulus.rewriting.rounding import DOUBLE, SINGLE, SPANS, WORSE, Limits, RealPoints, RealRuns, run_at_points
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, 0.5)
 FIELD = ("add", "subtract", "multiply", "divide", "negative")

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import Tape
+from inside import BY_NAME, OPERATIONS
+
+from accumulus import Tape
 
 _BINARY = {
     ast.Add: "add",

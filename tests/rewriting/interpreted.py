@@ -17,15 +17,15 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from inside import BY_NAME, OPERATIONS, interpret
 
 import accumulus
 from accumulus.native.machine import kernel
-from accumulus.native.state import Records, interpret
+from accumulus.native.state import Records
 from accumulus.rewriting import optimise as network_module
 from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT, OUTPUT
 from accumulus.rewriting.optimise import Network
 from accumulus.tape.live import seeing_zero_signs
-from accumulus.tape.operations import BY_NAME, OPERATIONS
 
 PACKAGE = Path(accumulus.__file__).parent
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from contexts import rewritten_by_rules as optimise
 from contexts import verify, within
+from inside import IN_SEARCH, UNIT, Deadline, eliminate_vertices, emit, linearize
 
 import accumulus as acc
-from accumulus.deadline import LOOK, Deadline, OutOfTimeError
-from accumulus.elimination.emit import emit
-from accumulus.elimination.vertex import eliminate_vertices
-from accumulus.graph.linearize import linearize
+from accumulus import Tape
+from accumulus.deadline import LOOK, OutOfTimeError
 from accumulus.options import EFFORTS
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.acceptance import Original
@@ -22,8 +21,6 @@ from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import ANNEAL
 from accumulus.rewriting.equivalence import Verification
 from accumulus.rewriting.optimise import Network, preview
-from accumulus.tape.operations import IN_SEARCH, UNIT
-from accumulus.tape.tape import Tape
 
 
 def ticking(seconds: float) -> Deadline:

@@ -13,14 +13,11 @@ import pytest
 from exact import EPSILON, exact_values, mp, mpf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, evaluate, linearize, needed
 from programs import RATIONAL, SMOOTH, programs, small_fraction
 
-from accumulus.graph.linearize import linearize
+from accumulus import Tape
 from accumulus.rewriting.canonical import LARGEST_CHAIN, canonical
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.live import needed
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
 
 EXPONENTS = (
     -7.0,

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contexts import within
+from inside import DIVIDE, MULTIPLY, evaluate, with_folding
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.resubstitution.optimise import rewrite
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.rounding import points_of_cases
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import evaluate
 from accumulus.tape.passes import rows_of
-from accumulus.tape.tape import DIVIDE, MULTIPLY, Tape
 
 W, X = np.array([0.3, -0.2, 0.5]), np.array([1.0, 2.0, -0.7])
 

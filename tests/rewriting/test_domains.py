@@ -8,16 +8,15 @@ from contexts import within
 from expressions import written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import OPERATIONS, evaluate, with_folding
 from programs import programs
 
+from accumulus import Tape
 from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.domains import Domains
 from accumulus.rewriting.equivalence import IncomparableError, Verification
-from accumulus.tape.folding import with_folding, with_noted_folding
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus.tape.folding import with_noted_folding
 
 U, V, W = "less(c, d)", "less(a, c)", "less(d, b)"
 

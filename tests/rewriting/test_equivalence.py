@@ -13,19 +13,17 @@ from contexts import verify
 from expressions import written
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, OPERATIONS, evaluate, needed
 from programs import RATIONAL, programs
 from strategies import tapes
 
+from accumulus import Tape
 from accumulus.errors import VerificationError
 from accumulus.rewriting import acceptance
 from accumulus.rewriting import optimise as optimiser
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.equivalence import MOST_POINTS, DifferentError, IncomparableError, Verification
 from accumulus.rewriting.rounding import Limits, points_of
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.live import needed
-from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import Tape
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE = (BY_NAME[name].code for name in ("add", "subtract", "multiply", "divide"))
 NEGATIVE, SELECT = BY_NAME["negative"].code, BY_NAME["select"].code

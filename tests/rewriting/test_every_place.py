@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from inside import BY_NAME, MULTIPLY, Context, outputs_at, with_folding
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.arrays import jacobian
-from accumulus.context import Context
 from accumulus.errors import VerificationError
 from accumulus.options import Options
 from accumulus.programs import graphs, rewritten
@@ -25,10 +26,6 @@ from accumulus.resubstitution.proofs import prove
 from accumulus.rewriting import optimise as rules
 from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.equivalence import Verification
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import outputs_at
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import MULTIPLY, Tape
 
 FAR = 700.0
 LONG = 512

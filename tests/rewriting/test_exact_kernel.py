@@ -20,10 +20,12 @@ import pytest
 from expressions import written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, OPERATIONS
 from interpreted import changed, on_texts, texts
 from strategies import tapes
 from two_parts import Number, inverse, product
 
+from accumulus import Tape
 from accumulus.errors import VerificationError
 from accumulus.rewriting import equivalence
 from accumulus.rewriting.compiled.exact_kernel import LARGEST_POWER
@@ -36,8 +38,7 @@ from accumulus.rewriting.equivalence import (
     is_prime,
     primes,
 )
-from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.tape import SELECT, Tape
+from accumulus.tape.tape import SELECT
 
 SOURCES = texts("rewriting", fields="fields", exact_kernel="exact_kernel")
 EVERY_PRIME = [*primes(0), *primes(5), SMALL_PRIME]

@@ -13,18 +13,18 @@ from contexts import rewritten_by_rules, within
 from expressions import written
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import evaluate, interpret, to_bytes, with_folding
 from interpreted import SOURCES, changed, modules
 from programs import RATIONAL, programs
 
 import accumulus as acc
-from accumulus.native.state import interpret
+from accumulus import Tape
 from accumulus.resubstitution.optimise import rewrite
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CANCELLED, ONE, TWO, ZERO
 from accumulus.rewriting.optimise import ExactNumbers, Network
-from accumulus.tape.folding import Folding, with_folding, with_noted_folding
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape, from_bytes, to_bytes
+from accumulus.tape.folding import Folding, with_noted_folding
+from accumulus.tape.tape import from_bytes
 
 #: The kernel folds numbers of this range.
 SMALLEST, LARGEST = 1e-290, 1e290

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import Context, evaluate, with_folding
 from programs import RATIONAL, programs, small_fraction
 
 import accumulus as acc
-from accumulus.context import Context
+from accumulus import Tape
 from accumulus.options import SWITCH, Options
 from accumulus.programs import rewritten
 from accumulus.resubstitution import optimise as resubstitution
@@ -20,9 +21,6 @@ from accumulus.rewriting import polynomials
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.polynomials import multiplied_out
 from accumulus.rewriting.rounding import Limits, points_of
-from accumulus.tape.folding import with_folding
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 
 FIELD = ("add", "subtract", "multiply", "divide", "negative")
 DYADIC = (1.0, -1.0, 2.0, 0.5, 3.0)

@@ -17,15 +17,14 @@ from contexts import verify
 from expressions import written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import IN_SEARCH, UNIT, with_folding
 from interpreted import SOURCES, OutOfMemory, changed, check, running, state
 from strategies import tapes
 
+from accumulus import Tape
 from accumulus.errors import VerificationError
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import RewriteState
-from accumulus.tape.folding import with_folding
-from accumulus.tape.operations import IN_SEARCH, UNIT
-from accumulus.tape.tape import Tape
 
 ALGEBRA = ("add", "subtract", "multiply", "divide", "negative", "sqrt", "sin", "cos", "less", "select")
 

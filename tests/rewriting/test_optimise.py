@@ -14,21 +14,17 @@ from exact import exact_values, mp, mpf
 from expressions import form, written
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import IN_SEARCH, UNIT, Context, emit, evaluate, needed, to_bytes
 from programs import RATIONAL, SMOOTH, programs, small_fraction
 from strategies import tapes
 from test_rules import with_magnitude
 
 import accumulus as acc
-from accumulus.context import Context
-from accumulus.elimination.emit import emit
+from accumulus import Tape
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.options import EFFORTS, Options
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.optimise import Network, Rounds, _Search, by_rules
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.live import needed
-from accumulus.tape.operations import IN_SEARCH, UNIT
-from accumulus.tape.tape import Tape, to_bytes
 
 DYADIC = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5)
 WHOLE = (-3.0, -2.0, -1.0, 2.0, 3.0, 5.0)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import SMOOTH, programs
 
+from accumulus import Tape
 from accumulus.rewriting.rounding import DOUBLE, SINGLE, RealRuns, run_at_points
-from accumulus.tape.tape import Tape
 
 FIELD = ("add", "subtract", "multiply", "divide", "negative")
 

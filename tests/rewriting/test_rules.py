@@ -18,6 +18,7 @@ from exact import EXACT, mp, mpf
 from expressions import form, values, written
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import IN_SEARCH
 from interpreted import SOURCES
 from programs import NUMPY, RATIONAL, programs
 from rules import APPLIED, BY_NAME, RULES, Rule
@@ -26,7 +27,6 @@ from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import LARGEST_CHAIN, canonical
 from accumulus.rewriting.optimise import Network
 from accumulus.tape import operations
-from accumulus.tape.operations import IN_SEARCH
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "algebra-on-the-tape.md"
 NAMES = [rule.name for rule in RULES]

@@ -11,14 +11,14 @@ import pytest
 from contexts import verify
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import evaluate
 from programs import RATIONAL, programs
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.rewriting import optimise
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.scaling import with_scaled_forms
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

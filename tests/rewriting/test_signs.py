@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, IN_SEARCH, OPERATIONS, UNIT, evaluate, interpret
 from programs import RATIONAL, small_fraction
 
-from accumulus.native.state import interpret
+from accumulus import Tape
 from accumulus.rewriting import signs
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled import signs_kernel
@@ -21,9 +22,6 @@ from accumulus.rewriting.compiled.rewrite_nodes import CONSTANT
 from accumulus.rewriting.compiled.signs_kernel import COUNT, SORT, TURN
 from accumulus.rewriting.optimise import Network
 from accumulus.rewriting.signs import Definitions, signed_tape, with_few_changes, with_shared_changes
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME, IN_SEARCH, OPERATIONS, UNIT
-from accumulus.tape.tape import Tape
 
 ADD, MULTIPLY, DIVIDE, SELECT = (BY_NAME[name].code for name in ("add", "multiply", "divide", "select"))
 INPUT, NEGATIVE = BY_NAME["input"].code, BY_NAME["negative"].code

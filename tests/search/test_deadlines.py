@@ -10,13 +10,12 @@ import sys
 
 import numpy as np
 import pytest
+from inside import Context, layered
 
 import accumulus as acc
-from accumulus.context import Context
+from accumulus import DifferentiationGraph, methods
 from accumulus.errors import TimeLimitWarning
-from accumulus.graph.generators import banded, dense_layers, layered, series_parallel, star
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.methods import methods
+from accumulus.graph.generators import banded, dense_layers, series_parallel, star
 from accumulus.options import EFFORTS, Objective, Options
 from accumulus.search import registry, vertex_orders
 from accumulus.search.elimination import cheapest_sweep

@@ -9,13 +9,14 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 
 import numpy as np
 import pytest
+from inside import Context
 
 import accumulus as acc
-from accumulus.context import Context
+from accumulus import plan
 from accumulus.errors import ArgumentError, ExecutorWarning
 from accumulus.graph import generators
 from accumulus.options import SWITCH, Options
-from accumulus.search.find import PARTS, options_of_parts, plan
+from accumulus.search.find import PARTS, options_of_parts
 from accumulus.search.registry import get
 
 #: Small enough for many parts, and improved by other seeds.

@@ -5,27 +5,20 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from inside import Steps, count, eliminate_vertices, interpret, layered, price
 from plain_elimination import plain_count, plain_elimination, plain_markowitz, plain_price, plainly_right
 
 import accumulus as acc
+from accumulus import Accumulation
 from accumulus.elimination import accumulation as accumulation_module
 from accumulus.elimination import vertex
-from accumulus.elimination.accumulation import Accumulation, Labels, Steps
+from accumulus.elimination.accumulation import Labels
 from accumulus.elimination.compiled import labels_kernel, vertex_kernel
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import (
-    UNLIMITED,
-    Limit,
-    VertexElimination,
-    eliminate_vertices,
-    markowitz_order,
-    price,
-)
+from accumulus.elimination.vertex import UNLIMITED, Limit, VertexElimination, markowitz_order
 from accumulus.errors import OrderError, VerificationError
 from accumulus.graph.generators import (
     banded,
     dense_layers,
-    layered,
     matrix_chain,
     random_dag,
     series_parallel,
@@ -34,7 +27,6 @@ from accumulus.graph.generators import (
     with_labels,
     with_sizes,
 )
-from accumulus.native.state import interpret
 from accumulus.options import Objective
 from accumulus.search import vertex_orders
 from accumulus.search.elimination import forward_order, reverse_order

@@ -10,14 +10,11 @@ from contexts import within
 from graph_strategies import graphs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import count, eliminate_vertices, layered
 from slow_costs import SlowCosts
 
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus import DifferentiationGraph, Kind, methods
 from accumulus.errors import UnknownNameError
-from accumulus.graph.generators import layered
-from accumulus.graph.graph import DifferentiationGraph, Kind
-from accumulus.methods import methods
 from accumulus.options import COUNTED, EFFORTS, Objective
 from accumulus.search import registry
 from accumulus.search.elimination import Workload

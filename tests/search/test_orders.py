@@ -9,20 +9,16 @@ import pytest
 from graph_strategies import graphs, orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Context, count, eliminate_vertices, interpret, layered, price
 from slow_costs import SlowCosts
 
-from accumulus.context import Context
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import Limit, eliminate_vertices, markowitz_order, price
-from accumulus.graph.files import load_graph
-from accumulus.graph.generators import layered, random_dag
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.native.state import interpret
+from accumulus import DifferentiationGraph, load_graph, plan
+from accumulus.elimination.vertex import Limit, markowitz_order
+from accumulus.graph.generators import random_dag
 from accumulus.options import Objective, Options
 from accumulus.search import elimination, vertex_orders
 from accumulus.search.compiled import order_kernel
 from accumulus.search.elimination import Elimination, forward_order, reverse_order
-from accumulus.search.find import plan
 from accumulus.search.registry import get
 from accumulus.search.vertex_orders import OrderAnnealing, greedy_orders
 

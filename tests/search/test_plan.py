@@ -10,14 +10,11 @@ import pytest
 from graph_strategies import graphs, orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Steps, eliminate_vertices
 
-from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus import Accumulation, DifferentiationGraph, load_graph, plan
 from accumulus.errors import ArgumentError, OrderError, UnknownNameError, VerificationError
-from accumulus.graph.files import load_graph
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.search import vertex_orders
-from accumulus.search.find import plan
 from accumulus.search.registry import SearchResult
 
 CHAIN = DifferentiationGraph(

@@ -15,18 +15,15 @@ import pytest
 from graph_strategies import graphs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from inside import Context
 
 import accumulus as acc
-from accumulus import cache
-from accumulus.context import Context
+from accumulus import DifferentiationGraph, cache, methods, plan
 from accumulus.errors import ArgumentError
 from accumulus.graph import generators
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.methods import methods
 from accumulus.native.machine import prepare
 from accumulus.options import COUNTED, OF_PLANS, SWITCH, Objective, Options
 from accumulus.search import plan as plans
-from accumulus.search.find import plan
 
 GRAPH = generators.random_dag(seed=1)
 

@@ -15,12 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import accumulus as acc
+from accumulus import DifferentiationGraph, load_plan, methods, plan, save_plan
 from accumulus.errors import AccumulusError, ArgumentError, PlanError
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.methods import methods
 from accumulus.options import COUNTED
-from accumulus.search.find import plan
-from accumulus.search.plan import VERSION, graph_hash, load_plan, save_plan
+from accumulus.search.plan import VERSION, graph_hash
 
 METHODS = tuple(methods())
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -13,8 +13,8 @@ from graph_strategies import graphs
 from hypothesis import given
 
 import accumulus as acc
+from accumulus import DifferentiationGraph, Kind
 from accumulus.cache import CODE, code_version, version_of_kind
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.search.plan import graph_hash
 
 EDGES = [("y", "a"), ("z", "a"), ("a", "b", 2.5), ("b", "x"), ("z", "w", -1.0)]

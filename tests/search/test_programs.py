@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from inside import Context, emit
 
 import accumulus as acc
-from accumulus.context import Context
-from accumulus.elimination.emit import emit
 from accumulus.options import Options
 from accumulus.rewriting.optimise import preview
 from accumulus.search.registry import SearchResult

@@ -11,11 +11,11 @@ from contexts import within
 from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Context
 from path_sums import paths
 
 import accumulus as acc
-from accumulus.context import Context
-from accumulus.graph.graph import DifferentiationGraph, Kind
+from accumulus import DifferentiationGraph, Kind
 from accumulus.options import Options
 from accumulus.search import scarcity
 from accumulus.search.scarcity import multiplications_left, scarce_set

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from inside import app
 from typer.testing import CliRunner
 
 import accumulus as acc
-from accumulus.cli import app
 from accumulus.cli.application import OF_DERIVATIVES, OPTIONS
 from accumulus.errors import ArgumentError
 from accumulus.options import Options

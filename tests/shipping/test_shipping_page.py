@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from inside import app
 from typer.testing import CliRunner
-
-from accumulus.cli import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shipping.md").read_text(encoding="utf-8")
 

@@ -6,15 +6,14 @@ import random
 
 import numpy as np
 import pytest
+from inside import Program, evaluate
 
+from accumulus import Tape
 from accumulus.errors import FileError
 from accumulus.shipping.data_files import Arrays, Fields
 from accumulus.shipping.tapes import tape_as_data, tape_from_data
 from accumulus.tape.columns import Range, column
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program
 from accumulus.tape.sparse_systems import SparseMatrix
-from accumulus.tape.tape import Tape
 
 
 def blocks():

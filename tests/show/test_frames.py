@@ -7,12 +7,11 @@ import random
 import numpy as np
 import pytest
 from graph_strategies import LABELS
+from inside import FaceElimination, count, eliminate_faces
 
 import accumulus as acc
-from accumulus.elimination.edges_and_faces import FaceElimination, eliminate_faces
-from accumulus.elimination.emit import count
+from accumulus import Plan
 from accumulus.options import Objective
-from accumulus.search.plan import Plan
 from accumulus.show.frames import GROUPS, Frames
 
 METHODS = (

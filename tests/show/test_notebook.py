@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from graph_strategies import graphs
 from hypothesis import given, settings
+from inside import OPERATIONS
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.graph import pictures
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import LONGEST_LATEX, Tape
+from accumulus.tape.tape import LONGEST_LATEX
 
 HOSTILE = '<script>alert("1")</script>&\x1b[31m]]>'
 SVG = "{http://www.w3.org/2000/svg}"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from strategies import tapes
 
-from accumulus.tape.tape import Tape, from_bytes, to_bytes
+from accumulus import Tape
+from accumulus.tape.tape import from_bytes, to_bytes
 
 
 def same(tape, other):

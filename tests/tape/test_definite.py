@@ -7,11 +7,11 @@ import pytest
 import scipy.linalg
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.programs import graphs
 from accumulus.tape import systems
 from accumulus.tape.definite import is_semidefinite
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
 
 SELECT = BY_NAME["select"].code
 

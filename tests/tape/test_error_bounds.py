@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import points, tapes
 
+from accumulus import Tape
 from accumulus.errors import ArgumentError
 from accumulus.tape.error_bounds import UNIT, compare, evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 
 
 @given(st.data())

@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 import pytest
+from inside import Points
 
+from accumulus import Tape
 from accumulus.errors import CompileError
 from accumulus.resubstitution.proofs import _largest
 from accumulus.rewriting.compiled.fields import UNDEFINED
-from accumulus.rewriting.equivalence import Points
 from accumulus.rewriting.rounding import run_at_points
 from accumulus.tape.error_bounds import evaluate_with_bounds
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS, Operation
-from accumulus.tape.tape import Tape
 from accumulus.targets.c.c_expressions import Expressions, Mathematics
 
 each_row = pytest.mark.parametrize("row", OPERATIONS[1:], ids=lambda row: row.name)

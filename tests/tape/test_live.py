@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import programs
 
+from accumulus import Tape
 from accumulus.tape import live
 from accumulus.tape.live import needed, unattached
 from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
 
 
 @pytest.mark.parametrize("few", [0, live._FEW], ids=["by the kernel", "in Python"])

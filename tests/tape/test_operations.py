@@ -18,10 +18,10 @@ from exact import EPSILON, EXACT, LARGEST, PARTIALS, mp, mpf
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from accumulus import Tape
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
 from accumulus.tape.partials import partial
-from accumulus.tape.tape import Tape
 
 UNITS = 10
 NORMAL = 2.0**-1022

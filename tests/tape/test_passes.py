@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import interpret
 
-from accumulus.native.state import interpret
+from accumulus import Tape
 from accumulus.tape import passes
 from accumulus.tape.compiled import passes_kernel
 from accumulus.tape.compiled.passes_kernel import CODE, QUOTIENT, SHARED_QUOTIENT, SIGNED, TAKE, VERBATIM
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.passes import commands, extended, rows_of, spread, topological
-from accumulus.tape.tape import Tape
 
 # SciPy takes long for some numbers; one row of three arguments stands for its functions
 ROWS = [row for row in OPERATIONS if row.arity and (not row.is_scipys or row.name == "elliprf")]

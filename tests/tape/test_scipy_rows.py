@@ -7,15 +7,16 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from inside import Segment, compile_tape
 from scipy import special
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import CompileError, TraceError
 from accumulus.tape.operations import BY_NAME, OPERATIONS
 from accumulus.tape.partials import partial
 from accumulus.tape.scipy_rows import MACROS, UNKNOWN
-from accumulus.tape.tape import Tape
-from accumulus.targets import Segment, compile_tape, emit_source
+from accumulus.targets import emit_source
 
 mp = mpmath.MPContext()
 mp.dps = 40

@@ -11,7 +11,7 @@ import tracemalloc
 
 import pytest
 
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 
 BYTES_PER_OPERATION = 300
 

@@ -11,13 +11,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from programs import NUMPY, RATIONAL, numpy_values, programs, small_fraction
 
+from accumulus import Tape
 from accumulus.errors import ArgumentError, UnknownNameError
 from accumulus.tape.columns import Range, column, references_in
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import unroll
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
-from accumulus.tape.tape import Tape, from_bytes, to_bytes
+from accumulus.tape.tape import from_bytes, to_bytes
 
 FUNCTIONS = sorted(set(BY_NAME) - {"input", "power"})
 

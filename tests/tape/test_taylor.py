@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import tapes
 
+from accumulus import Tape
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
 from accumulus.tape.taylor import taylor_coefficients
 
 ORDER = 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from strategies import tapes
 
+from accumulus import Tape
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import BY_NAME, FUSED, IN_SEARCH, LATENCY, OPERATIONS, TIME, UNIT
-from accumulus.tape.tape import Tape
 
 
 def test_every_operation_has_a_row():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from inside import evaluate
 
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 from accumulus.targets import Segment
 from accumulus.targets.llvm.host import host
 

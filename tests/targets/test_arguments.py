@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kernels import Guarded, assert_same, expected, lanes, whole
 from strategies import points, programs
 
+from accumulus import Tape
 from accumulus.errors import ArgumentError
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, targets
 
 every_target = pytest.mark.parametrize("target", targets())

@@ -13,7 +13,7 @@ from kernels import assert_same, expected, whole
 from strategies import EXACT, points, programs
 
 import accumulus as acc
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import llvm_target

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import OPERATIONS
 from kernels import assert_same, whole
 from sanitized import numbers_of
 from strategies import points, programs
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, languages
 from accumulus.targets.c import c_source, c_target
 from accumulus.targets.c.c_source import CSource

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Program, column, evaluate, fuse
 from looped import assert_same, unrolled
 from sanitized import numbers_of
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program, Range, column
-from accumulus.tape.tape import Tape
+from accumulus.tape.program import Range
 from accumulus.targets.c import c_loops, c_target
 from accumulus.targets.c.c_loops import LoopSource
 from accumulus.targets.c.c_target import CLoops

@@ -15,10 +15,9 @@ from kernels import assert_same, whole
 from strategies import points, programs
 
 import accumulus as acc
-from accumulus import cache
+from accumulus import Tape, cache
 from accumulus.errors import CompileError
 from accumulus.options import SWITCH
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import host, library, llvm_kernel

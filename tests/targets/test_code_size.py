@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import accumulus as acc
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 from accumulus.targets.c.c_tables import TableBody, code_size
 from accumulus.targets.c.c_target import Loaded
 

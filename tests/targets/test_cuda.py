@@ -12,15 +12,15 @@ import pytest
 from cuda_shim import MACHINES, compiled, gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import OPERATIONS
 from kernels import assert_same, expected, whole
 from looped import unrolled
 from strategies import EXACT, points, programs
 from test_c_loops import FUNCTIONS
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import ArgumentError
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source, languages, targets
 from accumulus.targets.c import cuda_source
 

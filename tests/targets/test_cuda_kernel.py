@@ -14,14 +14,12 @@ import pytest
 from cuda_shim import MACHINES, cupy_for, fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Program, evaluate, fuse
 from looped import assert_same, unrolled
 from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program
 from accumulus.targets.c import cuda_target
 from accumulus.targets.kernel import LongSegment, Unit
 

@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME, OPERATIONS, Program, evaluate, fuse
 from kernels import whole
 from looped import unrolled
 from strategies import points, programs
 from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import ArgumentError, CompileError
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.operations import BY_NAME, OPERATIONS
-from accumulus.tape.program import Program
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape, emit_source
 from accumulus.targets.kernel import LongSegment
 from accumulus.targets.target import LoopNest

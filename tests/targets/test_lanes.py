@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import fuse
 from looped import unrolled
 from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
-from accumulus.tape.fusion import fuse
 from accumulus.targets.kernel import LongSegment, LoopKernel, Unit
 from accumulus.targets.llvm import maps
 from accumulus.targets.llvm.maps import LLVMLoops

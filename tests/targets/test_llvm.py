@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import OPERATIONS
 from kernels import Guarded, assert_same, expected, lanes, whole
 from strategies import CONSTANTS, EXACT, ROWS, points, programs, tapes
 
 import accumulus as acc
-from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 from accumulus.targets import Batch, Segment, compile_tape
 from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import host, library, llvm_kernel, module, ranges

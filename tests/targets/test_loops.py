@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import BY_NAME
 from kernels import Guarded, assert_same, expected, lanes, whole
 from strategies import EXACT, points, programs
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.programs import estimates
-from accumulus.tape.operations import BY_NAME
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets import schedule as sorting
 from accumulus.targets.kernel import Unit

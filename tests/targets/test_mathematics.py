@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from kernels import assert_same, whole
 
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 from accumulus.targets import compile_tape
 from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm.host import host

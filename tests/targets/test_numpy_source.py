@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Program, evaluate, fuse
 from kernels import assert_same, expected, whole
 from looped import unrolled
 from strategies import points, programs
 from test_c_loops import FUNCTIONS, program
 
 import accumulus as acc
+from accumulus import Tape
 from accumulus.errors import ArgumentError
-from accumulus.tape.fusion import fuse
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.program import Program
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, emit_source
 from accumulus.targets.kernel import LongSegment
 from accumulus.targets.target import LoopNest

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Program, fuse
 from kernels import Guarded, assert_same, lanes, whole
 from strategies import points, programs
 
+from accumulus import Tape
 from accumulus.errors import SizeError
-from accumulus.tape.fusion import fuse
-from accumulus.tape.program import Program
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment
 from accumulus.targets.kernel import LongSegment, Unit
 from accumulus.targets.llvm import tables

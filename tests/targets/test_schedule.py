@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernels import assert_same, expected, whole
 from strategies import programs
 
-from accumulus.tape.tape import Tape
+from accumulus import Tape
 from accumulus.targets.kernel import Unit
 from accumulus.targets.llvm import module
 from accumulus.targets.llvm.host import host

@@ -8,11 +8,12 @@ import re
 import numpy as np
 import pytest
 from exact import EXACT, PARTIALS, mp, mpf
+from inside import OPERATIONS
 from special_fits import FITS, fit
 
-from accumulus.tape.operations import OPERATIONS, Operation, helpers
+from accumulus import Tape
+from accumulus.tape.operations import Operation, helpers
 from accumulus.tape.partials import partial
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets.llvm import special_coefficients
 

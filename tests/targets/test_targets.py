@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import app, evaluate
 from kernels import Guarded, assert_same, expected, lanes
 from strategies import EXACT, points, programs, tapes
 from typer.testing import CliRunner
 
 import accumulus as acc
-from accumulus.cli import app
+from accumulus import Tape
 from accumulus.errors import ArgumentError, UnknownNameError
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.tape import Tape
 from accumulus.targets import Segment, check_target, compile_tape, emit_source, targets
 from accumulus.targets.kernel import MINIMUM_WORK, Kernel
 from accumulus.targets.target import TARGETS, Target

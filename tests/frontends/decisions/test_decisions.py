@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from inside import outputs_at
 
 import accumulus as acc
 from accumulus.errors import EndlessRecordingError, TraceError
 from accumulus.frontends import decisions
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.record import record
-from accumulus.tape.interpreter import outputs_at
 
 
 def halved(x):

@@ -9,10 +9,10 @@ import itertools
 import numpy as np
 import pytest
 from differences import differences
+from inside import evaluate
 
 import accumulus as acc
 from accumulus.frontends.record import record
-from accumulus.tape.interpreter import evaluate
 
 KNOTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 POINTS = (-1.0, 0.0, 0.25, 0.5, 0.9, 1.3, 2.0, 3.1, 5.0)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import evaluate
 
 from accumulus.frontends.record import record
-from accumulus.tape.interpreter import evaluate
 
 NAMES = ("a", "b", "c")
 LOOP_NAMES = ("i", "j", "k")

@@ -10,11 +10,11 @@ from math import sin as sine
 import numba
 import numpy as np
 import pytest
+from inside import evaluate
 
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.record import record
-from accumulus.tape.interpreter import evaluate
 
 POINTS = [0.75, 0.25, 0.9, -0.4, -0.999]
 

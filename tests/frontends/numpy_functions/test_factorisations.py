@@ -8,11 +8,11 @@ from agreement import assert_agrees
 from differences import differentiates
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import evaluate
 
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.tape.interpreter import evaluate
 
 SHAPES = [(1, 1), (1, 3), (3, 1), (2, 2), (3, 2), (2, 4), (4, 4), (5, 3)]
 

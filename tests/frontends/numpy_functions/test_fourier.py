@@ -10,12 +10,11 @@ import scipy.fft
 from agreement import assert_agrees
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import evaluate, needed
 
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.tape.interpreter import evaluate
-from accumulus.tape.live import needed
 
 LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 18, 20, 21, 25, 27, 30, 32, 36, 45, 64]
 KINDS = [(name, kind) for name in ("dct", "idct", "dst", "idst") for kind in (1, 2, 3, 4)]

@@ -10,11 +10,10 @@ import pytest
 from agreement import assert_agrees
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from inside import evaluate, linearize
 
 import accumulus
 from accumulus.frontends import record
-from accumulus.graph.linearize import linearize
-from accumulus.tape.interpreter import evaluate
 
 
 @given(n=st.integers(1, 6), seed=st.integers(0, 10_000), zeros=st.sampled_from([0.0, 0.5]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from inside import outputs_at
 
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends.agreement import where_it_holds
 from accumulus.frontends.record import record
-from accumulus.tape.interpreter import outputs_at
 
 KNOTS = np.linspace(-3.0, 3.0, 40)
 

@@ -8,11 +8,11 @@ from agreement import assert_agrees
 from differences import differentiates
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import evaluate
 
 import accumulus as acc
 from accumulus.errors import MismatchError, TraceError
 from accumulus.frontends import record
-from accumulus.tape.interpreter import evaluate
 
 
 def rotations(generator, count, n):

@@ -8,13 +8,13 @@ from differences import differences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from inside import evaluate
 from scipy import optimize
 from scipy.spatial import distance
 
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.tape.interpreter import evaluate
 
 V = np.array([0.9, -0.4, 1.7, 0.2])
 WEIGHTS = np.array([0.5, 2.0, 0.0, 1.5])

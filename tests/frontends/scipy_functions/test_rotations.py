@@ -8,12 +8,12 @@ from agreement import assert_agrees
 from differences import differences, differentiates
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import evaluate
 from scipy.spatial.transform import Rotation
 
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record
-from accumulus.tape.interpreter import evaluate
 
 if not hasattr(Rotation, "from_mrp") or Rotation.__flags__ & (1 << 8):
     pytest.skip("the class Rotation is compiled in this version of SciPy", allow_module_level=True)

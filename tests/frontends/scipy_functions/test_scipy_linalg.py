@@ -8,12 +8,12 @@ import pytest
 import scipy.linalg
 from agreement import assert_agrees
 from differences import differentiates
+from inside import needed
 from refusals import reason
 
 import accumulus as acc
 from accumulus.errors import TraceError
 from accumulus.frontends import record, supported
-from accumulus.tape.live import needed
 
 GENERATOR = np.random.default_rng(2)
 A = GENERATOR.normal(size=(4, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from figures import edges
 
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus import DifferentiationGraph
 from accumulus.theory.algebra.sets import ExpressionSet
 
 A_SIMPLE = ExpressionSet.parse("∂v1/∂v7 = (e1*e3 + e2*e4)*(e5*e7 + e6*e8)")

@@ -6,11 +6,10 @@ import random
 from typing import Any
 
 from hypothesis import strategies as st
+from inside import Steps, eliminate_vertices
 
-from accumulus.elimination.accumulation import Accumulation, Steps
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus import Accumulation, DifferentiationGraph, Kind
 from accumulus.errors import ExpressionError
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import Reference, Symbol, product_of_factors, sum_of_terms
 
 NAMES = ["a", "b", "e1", "e2", "e10", "x′", "two words", "e_{3}", "∂f", "v-2", "é"]

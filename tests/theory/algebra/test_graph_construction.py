@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_sets import plain_graphs, random_accumulation, simple_graphs, vertex_elimination
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import ExpressionError, UnknownNameError
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import edge_names
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.methods.dstar import dstar

@@ -4,9 +4,9 @@ import pytest
 from equations import B_REFERENCE, CHEAPER, SIX
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import count
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.relations import lemma1_violations
 from accumulus.theory.algebra.sets import ExpressionSet

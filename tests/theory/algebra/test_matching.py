@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 from figures import figure
+from inside import count
 
-from accumulus.elimination.emit import count
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import ExpressionError
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import edge_names, plain_name
 from accumulus.theory.algebra.sets import ExpressionSet
 

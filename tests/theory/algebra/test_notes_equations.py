@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from equations import A_FULL, A_SIMPLE, B_REFERENCE, B_SIMPLE, CHEAPER, D_SIMPLE, SIX, SIX_FULL, six_graph
 from figures import figure
+from inside import count, eliminate_vertices
 
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.methods.factorize import factorize
 

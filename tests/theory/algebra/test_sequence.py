@@ -7,12 +7,11 @@ from equations import A_FULL, A_SIMPLE, B_REFERENCE, B_SIMPLE, CHEAPER, D_SIMPLE
 from figures import figure
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import FaceElimination, count, eliminate_faces
 from random_sets import attempt, plain_graphs, random_accumulation, vertex_elimination
 
-from accumulus.elimination.edges_and_faces import FaceElimination, eliminate_faces
-from accumulus.elimination.emit import count
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import ExpressionError, OrderError
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.sequence import LineReplay, elimination_sequence
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.algebra.values import LABEL, PRODUCT, running_order, value_program

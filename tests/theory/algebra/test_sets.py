@@ -5,14 +5,13 @@ from equations import B_REFERENCE, B_SIMPLE
 from graph_strategies import graphs, orders
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import count, eliminate_vertices
 from path_sums import polynomials
 from random_sets import plain_graphs, random_accumulation, vertex_elimination
 
 import accumulus as acc
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import ExpressionError, UnknownNameError
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.algebra.expression import parse
 from accumulus.theory.algebra.sets import ExpressionSet, expressions
 

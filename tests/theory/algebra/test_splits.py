@@ -4,9 +4,9 @@ import pytest
 from equations import B_REFERENCE, SIX
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import count
 from random_sets import attempt, plain_graphs, random_accumulation
 
-from accumulus.elimination.emit import count
 from accumulus.errors import ExpressionError
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sequence import least_splits

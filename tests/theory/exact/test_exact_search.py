@@ -15,22 +15,16 @@ from figures import figure
 from graph_strategies import graphs, random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Context, Elimination, count, eliminate_vertices, get, interpret, layered
 from slow_costs import SlowCosts
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
-from accumulus.context import Context
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import eliminate_vertices
-from accumulus.graph.files import load_graph
-from accumulus.graph.generators import bat, layered, lion, random_dag
-from accumulus.graph.graph import LARGEST_SIZE, DifferentiationGraph, Kind
-from accumulus.methods import methods
-from accumulus.native.state import interpret
+from accumulus import DifferentiationGraph, Kind, load_graph, methods, plan
+from accumulus.graph.generators import bat, lion, random_dag
+from accumulus.graph.graph import LARGEST_SIZE
 from accumulus.options import Objective, Options
-from accumulus.search.elimination import Elimination, forward_order
-from accumulus.search.find import plan
+from accumulus.search.elimination import forward_order
 from accumulus.search.plan import _moved
-from accumulus.search.registry import get
 from accumulus.theory import bounds
 from accumulus.theory.bounds import Brackets, all_paths, lower_bound, paths_to_bracket, unmerged
 from accumulus.theory.compiled import faces_kernel

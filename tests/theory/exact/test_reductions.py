@@ -11,15 +11,13 @@ from contexts import within
 from graph_strategies import graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Elimination, count, get
 from slow_costs import SlowCosts
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
+from accumulus import DifferentiationGraph
 from accumulus.elimination import vertex
-from accumulus.elimination.emit import count
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Objective
-from accumulus.search.elimination import Elimination
-from accumulus.search.registry import get
 from accumulus.theory import reductions
 from accumulus.theory.bounds import Brackets, lower_bound, unmerged
 from accumulus.theory.reductions import (

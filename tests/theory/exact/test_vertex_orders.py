@@ -7,17 +7,12 @@ import random
 import numpy as np
 import pytest
 from contexts import within
+from inside import Deadline, Elimination, get, interpret, layered, price
 from slow_costs import SlowCosts
 
-from accumulus.deadline import Deadline, OutOfTimeError
-from accumulus.elimination.vertex import price
-from accumulus.graph.files import load_graph
-from accumulus.graph.generators import layered
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.native.state import interpret
+from accumulus import DifferentiationGraph, load_graph
+from accumulus.deadline import OutOfTimeError
 from accumulus.options import Objective
-from accumulus.search.elimination import Elimination
-from accumulus.search.registry import get
 from accumulus.theory.bounds import least_costs
 from accumulus.theory.compiled import orders_kernel
 from accumulus.theory.exact import orders

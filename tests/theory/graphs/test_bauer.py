@@ -10,11 +10,11 @@ from figures import figure
 from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import eliminate_vertices
 from path_sums import letters
 
-from accumulus.elimination.vertex import eliminate_vertices
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import ArgumentError
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.graphs.paths import bauer
 
 LABELS = (None, Kind.ONE, Kind.MINUS_ONE)

@@ -10,8 +10,8 @@ from figures import degrees, figure
 from graph_strategies import every_dag, graphs
 from hypothesis import given
 
+from accumulus import DifferentiationGraph
 from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.graphs.chains_and_blocks import Shape, block, block_degrees, decompose
 from accumulus.theory.graphs.paths import paths
 

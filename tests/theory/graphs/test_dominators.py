@@ -9,9 +9,9 @@ from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accumulus import DifferentiationGraph
 from accumulus.errors import GraphError
 from accumulus.graph.degrees import predecessors, successors
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.graphs.dominators import dominators, postdominators
 from accumulus.theory.graphs.paths import paths
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import letters
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph, Kind, subgraph
+from accumulus.graph.graph import subgraph
 from accumulus.theory.graphs.line import Biclique, LineFace, LineGraph
 from accumulus.theory.graphs.paths import bauer, paths_at
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_sums import ONE, letters
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.errors import GraphError, UnknownNameError
 from accumulus.graph.degrees import level_sets, segmented, successors
-from accumulus.graph.graph import UNIT, DifferentiationGraph, Kind
+from accumulus.graph.graph import UNIT
 from accumulus.theory.graphs.paths import bauer, local_jacobian, paths
 
 LABELS = (None, None, Kind.ONE, Kind.MINUS_ONE)

@@ -11,8 +11,8 @@ from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accumulus import DifferentiationGraph
 from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.graphs.paths import PathSet, paths, paths_at, paths_between_edges
 
 

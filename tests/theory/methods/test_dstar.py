@@ -5,11 +5,11 @@ from figures import figure
 from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import count
 from path_sums import check
 
-from accumulus.elimination.emit import count
+from accumulus import DifferentiationGraph
 from accumulus.errors import UnknownNameError
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.methods.dstar import dstar
 
 

@@ -6,17 +6,12 @@ import pytest
 from graph_strategies import graphs, random_graph
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from inside import Elimination, count, interpret
 from slow_sequences import SlowEdges, SlowFaces, TooMany
 
-from accumulus.elimination.accumulation import Accumulation
-from accumulus.elimination.emit import count
-from accumulus.graph.files import load_graph
+from accumulus import Accumulation, DifferentiationGraph, load_graph, plan
 from accumulus.graph.generators import bat, gadgets, lion, with_labels, with_sizes
-from accumulus.graph.graph import DifferentiationGraph
-from accumulus.native.state import interpret
 from accumulus.options import Objective
-from accumulus.search.elimination import Elimination
-from accumulus.search.find import plan
 from accumulus.theory.compiled import mixed_kernel
 from accumulus.theory.methods import edges_and_faces
 from accumulus.theory.methods.edges_and_faces import MixedAnnealing

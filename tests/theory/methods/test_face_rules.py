@@ -9,12 +9,12 @@ import pytest
 from graph_strategies import graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import FaceElimination
 from line_graphs import consistent
 from path_sums import check
 
-from accumulus.elimination.edges_and_faces import FaceElimination
+from accumulus import DifferentiationGraph
 from accumulus.errors import OrderError
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.methods.edges_and_faces import absorb, fill_in, merge_equal
 
 PRIME = 2**61 - 1

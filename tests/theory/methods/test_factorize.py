@@ -8,11 +8,9 @@ from figures import DATA, figure, isomorphic, plain
 from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import FaceElimination, count, eliminate_vertices
 from path_sums import bauer, check
 
-from accumulus.elimination.edges_and_faces import FaceElimination
-from accumulus.elimination.emit import count
-from accumulus.elimination.vertex import eliminate_vertices
 from accumulus.errors import GraphError, UnknownNameError
 from accumulus.theory.methods.factorize import factorization_order, factorization_steps, factorize, factorize_faces
 

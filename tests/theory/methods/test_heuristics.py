@@ -7,13 +7,12 @@ from contexts import within
 from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import FaceElimination, get, layered
 
-from accumulus.elimination.edges_and_faces import EdgeElimination, FaceElimination, edges_of_vertex
+from accumulus import DifferentiationGraph
+from accumulus.elimination.edges_and_faces import EdgeElimination, edges_of_vertex
 from accumulus.graph.degrees import index_domains, index_ranges
-from accumulus.graph.generators import layered
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.options import Objective
-from accumulus.search.registry import get
 from accumulus.theory.methods import heuristics
 from accumulus.theory.methods.heuristics import HEURISTICS
 

@@ -5,13 +5,13 @@ from figures import figure
 from graph_strategies import graphs, random_graph
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from inside import count
 from path_sums import check
 
+from accumulus import DifferentiationGraph, Kind
 from accumulus.elimination.edges_and_faces import EdgeElimination
-from accumulus.elimination.emit import count
 from accumulus.errors import ArgumentError, OrderError, UnknownNameError
 from accumulus.graph.degrees import levels
-from accumulus.graph.graph import DifferentiationGraph, Kind
 from accumulus.theory.methods.local_jacobians import Levelled, local_jacobians, multiply
 
 COMPLEX = figure("fig:complex-dag-and-complete-path-dag", "b")

@@ -5,9 +5,9 @@ from figures import edges, figure
 from graph_strategies import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
+from inside import count
 from path_sums import check
 
-from accumulus.elimination.emit import count
 from accumulus.theory.methods.local_jacobians import local_jacobians
 from accumulus.theory.methods.pages import pages, trace_pages
 

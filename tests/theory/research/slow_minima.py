@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from inside import FaceElimination
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
-
-from accumulus.elimination.edges_and_faces import FaceElimination
 
 
 def paths(graph):

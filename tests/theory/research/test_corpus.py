@@ -6,14 +6,12 @@ import json
 import shlex
 
 import pytest
+from inside import app, layered, price
 from slow_costs import SlowCosts
 from typer.testing import CliRunner
 
 import accumulus as acc
-from accumulus.cli import app
-from accumulus.elimination.vertex import price
 from accumulus.errors import AccumulusError, ArgumentError, VerificationError
-from accumulus.graph.generators import layered
 from accumulus.options import Objective
 from accumulus.theory.bounds import lower_bound
 from accumulus.theory.exact.eliminations import LEVELS

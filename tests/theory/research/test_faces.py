@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
+from inside import eliminate_faces
 from slow_minima import least_faces_by_trying
 
-from accumulus.elimination.edges_and_faces import eliminate_faces
-from accumulus.graph.graph import DifferentiationGraph
+from accumulus import DifferentiationGraph
 from accumulus.theory.research.survey import reduced_graphs, shortest_faces
 
 

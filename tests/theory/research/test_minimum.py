@@ -8,8 +8,8 @@ import pytest
 from figures import figure
 from slow_minima import least_by_integers, least_by_trying
 
+from accumulus import DifferentiationGraph
 from accumulus.errors import GraphError
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.values import value_program
 from accumulus.theory.research import minimum
 from accumulus.theory.research.minimum import true_minimum

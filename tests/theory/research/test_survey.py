@@ -7,13 +7,11 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
+from inside import FaceElimination, app, eliminate_faces
 from typer.testing import CliRunner
 
-from accumulus.cli import app
-from accumulus.elimination.edges_and_faces import FaceElimination, eliminate_faces
+from accumulus import DifferentiationGraph, save_graph
 from accumulus.errors import ArgumentError
-from accumulus.graph.files import save_graph
-from accumulus.graph.graph import DifferentiationGraph
 from accumulus.theory.algebra.relations import elimination_dependencies
 from accumulus.theory.algebra.sets import ExpressionSet
 from accumulus.theory.research import survey
