@@ -11,7 +11,7 @@ from inside import Context, Deadline, Original, Verification, with_folding
 from accumulus import Tape
 from accumulus.options import Options
 from accumulus.rewriting.optimise import Rounds, by_rules
-from accumulus.tape.folding import with_noted_folding
+from accumulus.tape.passes import with_noted_folding
 
 
 def within(seconds: float | None = None, **options: Any) -> Context:

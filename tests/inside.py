@@ -23,11 +23,11 @@ from accumulus.rewriting.rounding import points_of
 from accumulus.search.elimination import Elimination
 from accumulus.search.registry import get
 from accumulus.tape.error_bounds import evaluate_with_bounds
-from accumulus.tape.folding import with_folding
 from accumulus.tape.fusion import fuse
 from accumulus.tape.interpreter import evaluate, outputs_at
 from accumulus.tape.live import needed
 from accumulus.tape.operations import BY_NAME, IN_SEARCH, OPERATIONS, UNIT
+from accumulus.tape.passes import with_folding
 from accumulus.tape.program import Program, column
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, to_bytes
 from accumulus.targets import Segment, compile_tape, targets

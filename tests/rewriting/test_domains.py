@@ -16,7 +16,7 @@ from accumulus.rewriting.acceptance import Original
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.domains import Domains
 from accumulus.rewriting.equivalence import IncomparableError, Verification
-from accumulus.tape.folding import with_noted_folding
+from accumulus.tape.passes import with_noted_folding
 
 U, V, W = "less(c, d)", "less(a, c)", "less(d, b)"
 

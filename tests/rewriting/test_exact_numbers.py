@@ -23,7 +23,8 @@ from accumulus.resubstitution.optimise import rewrite
 from accumulus.rewriting.canonical import canonical
 from accumulus.rewriting.compiled.rewrite_nodes import CANCELLED, ONE, TWO, ZERO
 from accumulus.rewriting.optimise import ExactNumbers, Network
-from accumulus.tape.folding import Folding, with_noted_folding
+from accumulus.tape.folding import Folding
+from accumulus.tape.passes import with_noted_folding
 from accumulus.tape.tape import from_bytes
 
 #: The kernel folds numbers of this range.

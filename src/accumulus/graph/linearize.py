@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from accumulus.errors import ArgumentError, GraphError
 from accumulus.graph.graph import DifferentiationGraph, sorted_places
 from accumulus.native.state import Integers
-from accumulus.tape.folding import with_folding
 from accumulus.tape.live import needed, rules_of, signed_zeros, unattached, within_rules
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.partials import check_orders, partial
-from accumulus.tape.passes import commands, extended, moved, rows_of, spread
+from accumulus.tape.passes import commands, extended, moved, rows_of, spread, with_folding
 from accumulus.tape.tape import ADD, Tape
 
 #: Number of a value that is not a vertex, or depends on no input.

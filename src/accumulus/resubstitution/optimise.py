@@ -39,12 +39,11 @@ from accumulus.rewriting.optimise import Rounds, by_rules, check_tape, sketch
 from accumulus.rewriting.polynomials import multiplied_out
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.tape.columns import references_in
-from accumulus.tape.folding import with_folding, with_noted_folding
 from accumulus.tape.interpreter import values_near
 from accumulus.tape.live import with_used_constants
 from accumulus.tape.moving import narrowed
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.passes import rows_of
+from accumulus.tape.passes import rows_of, with_folding, with_noted_folding
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape, from_bytes, to_bytes
 
 if TYPE_CHECKING:

@@ -50,10 +50,10 @@ from accumulus.rewriting.equivalence import MOST_COMPARED, constant_residues, pr
 from accumulus.rewriting.scaling import with_scaled_forms
 from accumulus.rewriting.signs import THRESHOLDS, Definitions, with_fewest_signs, written_tape
 from accumulus.tape.compiled.passes_kernel import ARITY
-from accumulus.tape.folding import Folding, with_folding
+from accumulus.tape.folding import Folding
 from accumulus.tape.live import as_written, most_comparisons, needed, seeing_zero_signs
 from accumulus.tape.operations import FUSED, IN_SEARCH, OPERATIONS, UNIT
-from accumulus.tape.passes import PROPERTIES, rows_of
+from accumulus.tape.passes import PROPERTIES, rows_of, with_folding
 from accumulus.tape.tape import ADD, MULTIPLY, Tape
 
 # Networks ------------------------------------------------------------------------------------------------------------

@@ -26,8 +26,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from accumulus.rewriting.canonical import canonical
-from accumulus.tape.folding import Folding, with_noted_folding
+from accumulus.tape.folding import Folding
 from accumulus.tape.live import as_written, needed, seeing_zero_signs
+from accumulus.tape.passes import with_noted_folding
 from accumulus.tape.tape import ADD, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
 #: Largest number of terms of a polynomial; a value with more is an atom. More cost time and mostly longer programs,

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from accumulus.tape.folding import Folding, with_noted_folding
+from accumulus.tape.folding import Folding
 from accumulus.tape.live import as_written, seeing_zero_signs
 from accumulus.tape.operations import OPERATIONS
-from accumulus.tape.passes import rows_of
+from accumulus.tape.passes import rows_of, with_noted_folding
 from accumulus.tape.tape import ADD, DIVIDE, MULTIPLY, NEGATIVE, SUBTRACT, Tape
 
 #: Largest number of operations of a tape that is scaled. Python visits each operation: a larger number takes time for

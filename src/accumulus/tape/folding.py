@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from accumulus.tape.tape import Tape
-
 #: Largest number of constants among which operands of a folded one are sought, and of these folded at once: the time
 #: is in proportion to both. Of longer tapes, constants that folding has rounded count as exact, so that rewriting may
 #: be refused.
@@ -81,14 +79,14 @@ class Folding:
         if number != fraction and number not in self.given:
             self.fractions.setdefault(number, fraction)
 
-    def note_folded(self, made: Tape, source: Tape) -> None:
+    def note_folded(self, made: Sequence[float], source: Sequence[float]) -> None:
         """Note the constants of a tape made of another one: reciprocals, products, quotients, sums and differences.
 
         A constant that is none of these stands for itself.
         """
-        known = set(map(abs, source.constants))
+        known = set(map(abs, source))
         self.given |= known - self.fractions.keys()
-        new = {abs(number) for number in made.constants if math.isfinite(number)} - known - self.fractions.keys()
+        new = {abs(number) for number in made if math.isfinite(number)} - known - self.fractions.keys()
         if not new:
             return
         operands = _Operands(sorted(number for number in known if math.isfinite(number) and number)[:OPERANDS])
@@ -149,19 +147,3 @@ class _Operands:
         found = np.searchsorted(self._sizes, numbers)
         around = (found[..., None] + np.arange(-2, 2)) % len(self._sizes)
         return around.reshape(len(numbers), -1)
-
-
-def with_folding(tape: Tape) -> Tape:
-    """Return the tape, or a copy of it, so that tapes made of it note what folded constants stand for."""
-    if tape.folding is None:
-        tape = tape.copy()
-        tape.folding = Folding(tape.constants)
-    return tape
-
-
-def with_noted_folding(made: Tape, source: Tape) -> Tape:
-    """Return a tape made of another one, which notes what the constants stand for that are new in it."""
-    made.folding = source.folding
-    if made.folding is not None:
-        made.folding.note_folded(made, source)
-    return made

@@ -28,7 +28,7 @@ from accumulus.tape.compiled.passes_kernel import (
     PassesState,
     Row,
 )
-from accumulus.tape.folding import with_noted_folding
+from accumulus.tape.folding import Folding
 from accumulus.tape.operations import OPERATIONS
 from accumulus.tape.tape import Tape
 
@@ -43,6 +43,22 @@ WIDTH: Final = len(Row.fields)
 
 #: Arguments that operations have, by code.
 USED: Final = np.array([[k < row.arity for k in range(WIDTH - 1)] for row in OPERATIONS])
+
+
+def with_folding(tape: Tape) -> Tape:
+    """Return the tape, or a copy of it, so that tapes made of it note what folded constants stand for."""
+    if tape.folding is None:
+        tape = tape.copy()
+        tape.folding = Folding(tape.constants)
+    return tape
+
+
+def with_noted_folding(made: Tape, source: Tape) -> Tape:
+    """Return a tape made of another one, which notes what the constants stand for that are new in it."""
+    made.folding = source.folding
+    if made.folding is not None:
+        made.folding.note_folded(made.constants, source.constants)
+    return made
 
 
 def rows_of(tape: Tape, start: int = 0) -> Integers:

@@ -34,16 +34,14 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import ArgumentError, unknown_name
+from accumulus.tape.folding import Folding
 from accumulus.tape.operations import BY_NAME, OPERATIONS, Operation
-
-if TYPE_CHECKING:
-    from accumulus.tape.folding import Folding
 
 ADD: Final = BY_NAME["add"].code
 SUBTRACT: Final = BY_NAME["subtract"].code
