@@ -9,6 +9,7 @@ from inside import LoopNest
 from looped import unrolled
 
 import accumulus as acc
+from accumulus.targets.kernel import CallRows, CompiledLoops
 from accumulus.targets.llvm import maps
 from accumulus.targets.nests import Nest
 
@@ -170,3 +171,34 @@ def test_numbers_are_taken_as_the_slow_path_takes_them(number):
         assert result is NotImplemented
     assert program.kernel.point()(X[:-1], number, out) is NotImplemented
     assert program.kernel.point()(number, number, out) is NotImplemented
+
+
+@pytest.mark.parametrize("copied", [0, 32, 10**9])
+def test_calls_in_turn_read_and_write_the_rows_of_arrays(copied, monkeypatch):
+    """Rows are copied, or addresses follow them: the results are those of calls one by one."""
+    monkeypatch.setattr(maps, "COPIED", copied)
+
+    def f(state, row, common):
+        moved = state * np.exp(0.1 * row[::-1]) + common[:300] * np.roll(state, 5)
+        return np.tanh(moved), np.append(np.sum(moved * row), state[:7]), common * moved[3]
+
+    draw, turns = np.random.default_rng(3), 9
+    kernel = acc.compile(f, cache=False).compile(X, X, np.append(X, X)).kernel
+    arrays = [draw.normal(size=(rows, size)) for rows, size in ((turns + 1, 300), (2 * turns, 300), (1, 600))]
+    used, total = np.zeros((turns, 8)), np.zeros((1, 600))
+
+    def rows(arrays, used, total):
+        state, data, common = arrays
+        arguments = [CallRows(state), CallRows(data, 2 * turns - 1, -2), CallRows(common, step=0)]
+        return arguments, [CallRows(state, 1), CallRows(used, turns - 1, -1), CallRows(total, step=0, adds=True)]
+
+    expected = [array.copy() for array in (*arrays, used, total)]
+    CompiledLoops.repeat(kernel._loops, turns, *rows(expected[:3], *expected[3:]))
+    for _ in range(2):  # the second time in the same memory
+        found = [array.copy() for array in (*arrays, used, total)]
+        kernel.repeat(turns, *rows(found[:3], *found[3:]))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    once = [np.empty(segment.length) for segment in kernel.segments]
+    kernel._loops([arrays[0][0], arrays[1][0], arrays[2][0]], once)
+    np.testing.assert_allclose(once[0], f(arrays[0][0], arrays[1][0], arrays[2][0])[0], rtol=1e-13)

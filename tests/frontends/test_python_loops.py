@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from accumulus.frontends.active import ACTIVE, recording_on
 from accumulus.frontends.numpy import python_loops
 from accumulus.frontends.numpy.scalars import TracedScalar
 from accumulus.frontends.record import record
+from accumulus.programs.iterated import _Called
 from accumulus.repetition import recorded_loops
 from accumulus.targets.target import StraightLine
 
@@ -781,6 +783,17 @@ def values_from_two_steps_before(p):
     return np.sum(second * first)
 
 
+NOISE = np.random.default_rng(1).normal(size=(STEPS, 300))
+
+
+def driven_by_rows_of_data(p):
+    price, total = np.linspace(0.5, 1.5, 300) * p[0], np.zeros(300)
+    for row in NOISE:
+        price = price * np.exp(0.1 * p[1] * row - 0.01 * p[2])
+        total = total + price * NOISE[0]
+    return np.mean(np.maximum(total / STEPS - 0.1, 0.0)) + price[:2]
+
+
 def large_matrices(p):
     A = p[0] * np.eye(9) + np.outer(NODES[:9], NODES[:9])
     x = p[1] * NODES[:9]
@@ -800,7 +813,7 @@ def one_array_differs(p):
 
 ARRAYS = [
     *(rod, forward_algorithm, independent_options, rows_in_a_list, sums_that_are_read_among_arrays),
-    values_from_two_steps_before,
+    *(values_from_two_steps_before, driven_by_rows_of_data),
 ]
 
 
@@ -809,6 +822,19 @@ def called_loops(short_loops, monkeypatch):
     """Call loops over arrays of few blocks, too."""
     monkeypatch.setattr(recorded_loops, "FEWEST_BLOCKS", 1)
     monkeypatch.setattr(recorded_loops, "FEWEST_WITH_CALLS", 1)
+
+
+def test_data_are_no_arguments_of_loops(called_loops):
+    """They would be copied in every call, forward and backward."""
+    made = acc.gradient(lambda p: np.sum(driven_by_rows_of_data(p)), cache=False).compile(P)
+    calls = [block for block in made.code.tape.blocks if isinstance(block.opaque, _Called)]
+    assert len(calls) == 2
+    assert max(block.shape[1] for block in calls) < 2 * 300 + 1_000
+    with ThreadPoolExecutor(2) as pool:
+        points = [P * (1.0 + 0.01 * k) for k in range(16)]
+        found = list(pool.map(lambda p: made(p).copy(), points))
+    for p, gradient in zip(points, found, strict=True):
+        np.testing.assert_allclose(gradient, written_out(lambda p: np.sum(driven_by_rows_of_data(p)), p), rtol=1e-9)
 
 
 @pytest.mark.parametrize("function", [*ARRAYS, one_array_differs])

@@ -34,6 +34,7 @@ from accumulus.programs.preparation import Preparation
 from accumulus.programs.selection import Selection
 from accumulus.repetition import iterations
 from accumulus.tape.blocks import Opaque
+from accumulus.tape.columns import column, references_in
 from accumulus.tape.interpreter import outputs_at
 from accumulus.tape.moving import expanded, replayed
 from accumulus.tape.program import Program
@@ -79,6 +80,7 @@ def with_loops(
                 return None
             loops = [LoopCall.of(repeated, preparation.options, is_backward)]
             made = iterations.with_call(program, repeated, loops[0])
+        made = _bound(made)
     with preparation.stage("plan"):
         one, other = (outputs_at(each, points) for each in (made, program))
         size = np.abs(other[np.isfinite(other)]).max(initial=0.0)
@@ -117,6 +119,24 @@ def _with_calls(program: Program, options: Options, is_backward: bool) -> tuple[
     made = Program.of_blocks(program.inputs, program, blocks, program.lines)
     made.outputs = program.outputs
     return made, loops
+
+
+def _bound(program: Program) -> Program:
+    """Return a program in which constants are no arguments of loops, but part of them."""
+    blocks = list(program.blocks)
+    for k, block in enumerate(blocks):
+        if not isinstance(block.opaque, LoopCall):
+            continue
+        condition, *arguments = np.split(references_in(block.operands[0]), [1])
+        constant = arguments[0] < 0
+        if constant.any():
+            block.opaque.bind(constant, program.values_of(arguments[0][constant]))
+            left = np.concatenate([condition, arguments[0][~constant]])
+            shape = 1, len(left), block.opaque.result_count
+            blocks[k] = replace(block, operands=(column(left),), shape=shape)
+    made = Program.of_blocks(program.inputs, program, blocks, program.lines)
+    made.outputs = program.outputs
+    return made
 
 
 def gradient_by_loops(
@@ -209,18 +229,23 @@ class RunMemory:
         used: values that are used outside of the loop.
         slopes: derivatives of the carries, or with respect to these.
         used_slopes: derivatives of the values that are used outside, or weights of these.
+        whole: arguments of the loop, constants included; empty if there are none of these.
     """
 
     carries: Floats
     used: Floats
     slopes: Floats
     used_slopes: Floats
+    whole: Floats
 
     @classmethod
     def of(cls, loop: LoopCall) -> RunMemory:
         """Return memory for a loop."""
         carry, used = loop.returned
-        return cls(*(np.empty((loop.count + more, size)) for more, size in 2 * [(1, carry), (0, used)]))
+        carries, used_values, slopes, used_slopes = (
+            np.empty((loop.count + more, size)) for more, size in 2 * [(1, carry), (0, used)]
+        )
+        return cls(carries, used_values, slopes, used_slopes, loop.constants.copy())
 
 
 class LoopCall(_Called, iterations.Repeated):
@@ -254,6 +279,10 @@ class LoopCall(_Called, iterations.Repeated):
         )
         self._products: dict[tuple[tuple[int, ...], int], LoopProducts] = {}
         self._matrices: dict[tuple[int, ...], Matrix] = {}
+        #: Numbers of arguments, constants included; places of those that are no constants; and all constants, with 0 in
+        #: these places, if there are any.
+        self.whole_count, self.free = self.argument_count, np.arange(self.argument_count)
+        self.constants = np.empty(0)
         #: Arguments at which backward runs are compared with differences.
         self.example = np.zeros(self.argument_count)
         #: Arguments and memory of the last call, until a backward run takes them; and memory that no call uses.
@@ -267,6 +296,27 @@ class LoopCall(_Called, iterations.Repeated):
         return cls(
             iterated.body, iterated.count, sizes, (iterated.every.shape[1], len(iterated.final)), options, is_backward
         )
+
+    def bind(self, constant: NDArray[np.bool_], values: Floats) -> None:
+        """Let some of the arguments be constants from now on, which are no arguments of calls any more."""
+        self.free, self.constants = np.flatnonzero(~constant), np.zeros(self.whole_count)
+        self.constants[constant] = values
+        self.argument_count, self.example = len(self.free), np.zeros(len(self.free))
+
+    def whole(self, numbers: Floats, memory: RunMemory) -> Floats:
+        """Return the arguments with the constants, in the memory of a run if there are any."""
+        if not len(self.constants):
+            return numbers
+        memory.whole[self.free] = numbers
+        return memory.whole
+
+    def whole_references(self, made: Program, numbers: Integers) -> Integers:
+        """Return references of the arguments with the constants."""
+        if not len(self.constants):
+            return numbers
+        whole = np.array(made.constant_array(self.constants))
+        whole[self.free] = numbers
+        return whole
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_last": [], "_unused": [], "_products": {}, "_matrices": {}}
@@ -301,8 +351,8 @@ class LoopCall(_Called, iterations.Repeated):
 
     def _ran(self, numbers: Floats) -> RunMemory:
         """Run all iterations, and return the memory with their results."""
-        carry, varying, common = self.split(numbers)
         memory = reused(self._unused, lambda: RunMemory.of(self))
+        carry, varying, common = self.split(self.whole(numbers, memory))
         memory.carries[0] = carry
         arguments = [CallRows(memory.carries), CallRows(varying), CallRows(common, step=0)]
         self.forward.kernel.repeat(self.count, arguments, [CallRows(memory.carries, 1), CallRows(memory.used)])
@@ -364,8 +414,13 @@ class LoopCall(_Called, iterations.Repeated):
         outputs = replayed(self.body, body, np.arange(body.inputs))
         body.outputs = np.concatenate([outputs[:carry], outputs])
         call = LoopCall(body, self.count, self.sizes, (carry + self.every, self.final), self.options)
+        call.free, call.constants, call.argument_count = self.free, self.constants, self.argument_count
         call.example = self.example
         return call
+
+    def replay(self, made: Program, numbers: Integers) -> Integers:
+        """Write all iterations as blocks; see `Repeated.replay`."""
+        return self.replayed(made, self.whole_references(made, numbers[1:]))[1]
 
     def reopen(self, made: Program, numbers: Integers) -> Integers:
         """Write a call of the loop that can be differentiated again and again, and return references of its results."""
@@ -376,7 +431,8 @@ class LoopCall(_Called, iterations.Repeated):
         carry = self.sizes[0]
         results = made.call(self.with_carries, numbers)
         every = results[: self.count * (carry + self.every)].reshape(self.count, -1)
-        carries = np.concatenate([numbers[np.newaxis, 1 : 1 + carry], every[:, :carry]])
+        first = self.whole_references(made, numbers[1 : 1 + self.argument_count])[np.newaxis, :carry]
+        carries = np.concatenate([first, every[:, :carry]])
         return carries, np.concatenate([every[:, carry:].reshape(-1), results[every.size :]])
 
 
@@ -396,8 +452,10 @@ class LoopProducts(_Called):
         self.name, self.title = f"the {way} run of {loop.name}", f"{loop.title}, {way}"
         self.argument_count, self.result_count = loop.argument_count + count * sizes[0], count * sizes[1]
         ends = np.cumsum([0, loop.sizes[0], loop.count * loop.sizes[1], loop.sizes[2]])
+        #: Places of the differentiated arguments among all, constants included.
+        self.places = loop.free[self.by]
         #: Arguments of an iteration to differentiate with respect to: the carry, and others if needed.
-        self.taken = (0, *(k for k in (1, 2) if ((self.by >= ends[k]) & (self.by < ends[k + 1])).any()))
+        self.taken = (0, *(k for k in (1, 2) if ((self.places >= ends[k]) & (self.places < ends[k + 1])).any()))
 
     @cached_property
     def step(self) -> _Compiled:
@@ -418,7 +476,8 @@ class LoopProducts(_Called):
         """Run once for each row of factors."""
         loop = self.loop
         arguments = numbers[: loop.argument_count]
-        memory, (_, varying, common) = loop.carried(arguments), loop.split(arguments)
+        memory = loop.carried(arguments)
+        _, varying, common = loop.split(loop.whole(arguments, memory))
         rows = numbers[loop.argument_count :].reshape(self.count, -1)
         products = [self.run(row, memory, varying, common) for row in rows]
         loop.rest(memory)
@@ -431,7 +490,7 @@ class LoopProducts(_Called):
     def replay(self, made: Program, numbers: Integers) -> Integers:
         """Write all iterations as blocks, and return the references of the products."""
         loop = self.loop
-        arguments = numbers[1 : 1 + loop.argument_count]
+        arguments = loop.whole_references(made, numbers[1 : 1 + loop.argument_count])
         carries, _ = loop.replayed(made, arguments)
         _, varying, (common,) = loop.split(arguments)
         inputs = [np.concatenate([*each, common]) for each in zip(carries[:-1], varying, strict=True)]
@@ -519,7 +578,8 @@ class Backward(LoopProducts):
     def run(self, factors: Floats, memory: RunMemory, varying: Floats, common: Floats) -> Floats:
         """Return derivatives of the weighted sum of all results."""
         loop, last, slopes = self.loop, self.loop.count - 1, memory.slopes
-        by_varying, by_common = np.empty_like(varying), np.zeros_like(common)
+        whole = np.zeros(loop.whole_count)
+        _, by_varying, by_common = loop.split(whole)
         slopes[-1] = 0.0
         loop.spread(factors, memory.used_slopes, 0.0)
         results = [CallRows(slopes, last, -1), CallRows(by_varying, last, -1), CallRows(by_common, step=0, adds=True)]
@@ -531,10 +591,8 @@ class Backward(LoopProducts):
             CallRows(memory.used_slopes, last, -1),
         ]
         self.step.kernel.repeat(loop.count, arguments, [results[k] for k in self.taken])
-        whole = np.zeros(loop.argument_count)
-        for argument, derivatives in zip(loop.split(whole), (slopes[0], by_varying, by_common), strict=True):
-            argument[...] = derivatives
-        return whole[self.by]
+        whole[: loop.sizes[0]] = slopes[0]
+        return whole[self.places]
 
     def written(self, made: Program, factors: Integers, inputs: list[Integers]) -> Integers:
         """Write the iterations backward."""
@@ -550,7 +608,7 @@ class Backward(LoopProducts):
                     slopes[1][k] = row
                 else:
                     slopes[argument] = row if argument == 0 else made.apply("add", slopes[argument], row)
-        return np.concatenate([each.reshape(-1) for each in slopes])[self.by]
+        return np.concatenate([each.reshape(-1) for each in slopes])[self.places]
 
     @cached_property
     def as_loop(self) -> LoopCall:
@@ -583,7 +641,8 @@ class Backward(LoopProducts):
         body.outputs = np.concatenate([following, by_varying, following])
         sizes = carry + sums, carry + varying + used, common
         call = LoopCall(body, loop.count, sizes, (len(by_varying), carry + sums), loop.options)
-        memory, (_, values, same) = loop.carried(loop.example), loop.split(loop.example)
+        memory = loop.carried(loop.example)
+        _, values, same = loop.split(loop.whole(loop.example, memory))
         rows = np.concatenate([memory.carries[:-1], values, np.ones((loop.count, used))], axis=1)[::-1]
         call.example = np.concatenate([np.zeros(carry + sums), rows.reshape(-1), same[0]])
         loop.rest(memory)
@@ -593,7 +652,7 @@ class Backward(LoopProducts):
         """Write calls of loops that can be differentiated again and again, and return references of the products."""
         loop, end, zero = self.loop, 1 + self.loop.argument_count, made.constant(0.0)
         carries, _ = loop.reopened(made, numbers[:end])
-        _, varying, (common,) = loop.split(numbers[1:end])
+        _, varying, (common,) = loop.split(loop.whole_references(made, numbers[1:end]))
         used, products = np.empty((loop.count, loop.every + loop.final), np.int64), []
         begin = np.full(self.as_loop.sizes[0], zero)
         for weights in numbers[end:].reshape(self.count, -1):
@@ -603,13 +662,13 @@ class Backward(LoopProducts):
             by_varying, by_carry, by_common = np.split(
                 results, np.cumsum([loop.count * self.as_loop.every, loop.sizes[0]])
             )
-            whole = np.full(loop.argument_count, zero)
+            whole = np.full(loop.whole_count, zero)
             by_varying = by_varying.reshape(loop.count, -1)[::-1]
             parts = loop.split(whole)
             for part, derivatives in zip(parts, (by_carry, by_varying, by_common), strict=True):
                 if derivatives.size:
                     part[...] = derivatives
-            products.append(whole[self.by])
+            products.append(whole[self.places])
         return np.concatenate(products)
 
     @property
@@ -642,8 +701,8 @@ class Forward(LoopProducts):
     def run(self, factors: Floats, memory: RunMemory, varying: Floats, common: Floats) -> Floats:
         """Return derivatives of all results along a direction."""
         loop, slopes = self.loop, memory.slopes
-        whole = np.zeros(loop.argument_count)
-        whole[self.by] = factors
+        whole = np.zeros(loop.whole_count)
+        whole[self.places] = factors
         slopes[0], along_varying, along_common = loop.split(whole)
         directions = [CallRows(slopes), CallRows(along_varying), CallRows(along_common, step=0)]
         arguments = [
@@ -658,8 +717,8 @@ class Forward(LoopProducts):
     def written(self, made: Program, factors: Integers, inputs: list[Integers]) -> Integers:
         """Write the iterations forward."""
         loop = self.loop
-        whole = np.full(loop.argument_count, made.constant(0.0))
-        whole[self.by] = factors
+        whole = np.full(loop.whole_count, made.constant(0.0))
+        whole[self.places] = factors
         slopes, along_varying, (along_common,) = loop.split(whole)
         used = np.empty((loop.count, loop.every + loop.final), np.int64)
         for k in range(loop.count):

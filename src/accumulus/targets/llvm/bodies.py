@@ -384,10 +384,12 @@ def _moved(kind: str, index: str) -> list[str]:
 
 @functools.cache
 def repeating(cache: bool) -> Library:
-    """Return a function that repeats the calls of `driver`, and moves numbers before and after each repetition.
+    """Return a function that repeats the calls of `driver`, with other addresses each time.
 
-    Each move is a row: target, source, numbers, the steps in bytes to target and source of the next iteration, and 1 if
-    numbers are added to the target. The first `%before` rows are moved before the calls, `%after` more after them.
+    Each row of `%words` has an address that the calls take, by its place, and what is added to it after each
+    repetition. Numbers that are not addressed like that are moved before and after. Each move is a row: target, source,
+    numbers, the steps in bytes to target and source of the next repetition, and 1 if numbers are added to the target.
+    The first `%before` rows are moved before the calls, `%after` more after them.
     """
     row = "{ ptr, ptr, i64, i64, i64, i64 }"
     code = [
@@ -416,7 +418,22 @@ def repeating(cache: bool) -> Library:
         *again("k", "1", "%stop", "more.moves", "move", "done"),
         "ret void",
         "}",
-        f"define void @{REPEAT}(ptr %calls, i64 %count, ptr %moves, i64 %before, i64 %after, i64 %turns) nounwind {{",
+        "define internal void @advance(ptr %words, i64 %count) nounwind {",
+        "start:",
+        *when("some", "icmp sgt i64 %count, 0", "word", "done"),
+        "%k = phi i64 [ 0, %start ], [ %k.next, %word ]",
+        "%row = getelementptr { ptr, i64 }, ptr %words, i64 %k",
+        "%pair = load { ptr, i64 }, ptr %row, align 8",
+        "%place = extractvalue { ptr, i64 } %pair, 0",
+        "%step = extractvalue { ptr, i64 } %pair, 1",
+        "%before = load i64, ptr %place, align 8",
+        "%after = add i64 %before, %step",
+        "store i64 %after, ptr %place, align 8",
+        *again("k", "1", "%count", "more", "word", "done"),
+        "ret void",
+        "}",
+        f"define void @{REPEAT}(ptr %calls, i64 %count, ptr %moves, i64 %before, i64 %after, ptr %words, i64 %moving, "
+        "i64 %turns) nounwind {",
         "start:",
         "%stop = add i64 %before, %after",
         *when("some", "icmp sgt i64 %turns, 0", "turn", "done"),
@@ -424,6 +441,7 @@ def repeating(cache: bool) -> Library:
         "call void @move(ptr %moves, i64 0, i64 %before)",
         f"call void @{DRIVER}(ptr %calls, i64 %count)",
         "call void @move(ptr %moves, i64 %before, i64 %stop)",
+        "call void @advance(ptr %words, i64 %moving)",
         *again("t", "1", "%turns", "more", "turn", "done"),
         "ret void",
         "}",

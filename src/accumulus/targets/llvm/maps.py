@@ -18,6 +18,7 @@ their terms in the same order, so that a point has the same results in a batch a
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -73,6 +74,10 @@ ROW: Final = 32
 #: work, a smaller one leaves cores idle.
 FINDING: Final = 6e-10
 
+
+#: Rows are copied if they have fewer numbers than this for each of their addresses, and for four more. A larger number
+#: copies rows of long arrays, a smaller one changes addresses of short ones.
+COPIED: Final = 32
 
 #: Largest number of bytes of all points that are computed together: half of what processors' last caches hold. With
 #: eight lanes, gradients through 6,000 steps of a loop (4.6 MB) take 30 us a point instead of 115, and sums over 30,000
@@ -174,6 +179,8 @@ class LLVMLoops(CompiledLoops):
         }
         self._products = {k: self._of_matrices(step) for k, step in enumerate(self._steps) if not step.function}
         self._idle: list[_Workspace] = []
+        #: Addresses of repeated calls, by the number of entries of each argument.
+        self._followed: dict[tuple[int, ...], _Followed] = {}
         self._lengths = unit.lengths
         bytes_of_points = 8 * self._lanes * (self._layout.size + sum(self._lengths))
         has_matrices = any(step.function in ("", SPARSE_LANES, *PRODUCTS, *LOOKUPS.values()) for step in self._steps)
@@ -342,33 +349,99 @@ class LLVMLoops(CompiledLoops):
             super().repeat(count, arguments, results)
             return
         workspace = reused(self._idle, self._workspace)
-        made = [np.zeros(rows.array.shape[1]) for rows in results]
-        for index, segment, offset in workspace.returned:
-            workspace.addresses[index] = _address(made[segment]) + offset
-        moves, at = [], self._layout.first
-        base = _address(workspace.values)
-        for rows in arguments:
+        key = tuple([rows.array.shape[1] for rows in arguments])
+        followed = self._followed.get(key)
+        if followed is None:
+            followed = self._followed[key] = self._addresses_of(key, workspace)
+        moves: list[tuple[int, ...]] = []
+        # addresses of the first rows that are followed, and distances in bytes to the next ones
+        starts, steps = [0] * len(followed.copied), [0] * len(followed.copied)
+        base, at = _address(workspace.values), self._layout.first
+        for k, rows in enumerate(arguments):
             size = rows.array.shape[1]
-            if rows.step:
-                source = _address(rows.array) + 8 * size * rows.first
-                moves.append((base + 8 * at, source, size, 0, 8 * size * rows.step, 0))
+            if not followed.copied[k]:
+                starts[k], steps[k] = _start_of(rows), 8 * size * rows.step
+            elif rows.step:
+                moves.append((base + 8 * at, _start_of(rows), size, 0, 8 * size * rows.step, 0))
             else:
                 workspace.values[at : at + size] = rows.at(0)
             at += size
-        before = len(moves)
-        for rows, result in zip(results, made, strict=True):
-            size = rows.array.shape[1]
-            target = _address(rows.array) + 8 * size * rows.first
-            moves.append((target, _address(result), size, 8 * size * rows.step, 0, int(rows.adds)))
+        before, made = len(moves), []
+        for k, rows in enumerate(results, len(arguments)):
+            size, start = rows.array.shape[1], _start_of(rows)
+            if rows.adds or followed.copied[k]:
+                made.append(np.zeros(size))
+                moves.append((start, _address(made[-1]), size, 8 * size * rows.step, 0, rows.adds))
+                start = moves[-1][1]
+            else:
+                steps[k] = 8 * size * rows.step
+            starts[k] = start
         table = np.array(moves, np.int64)
+        for index, segment, offset in workspace.returned:
+            workspace.addresses[index] = starts[len(arguments) + segment] + offset
         ((calls, length, _),) = workspace.stages(self, 1)
-        self._repeat(calls, length, _address(table), before, len(results), count)
+        repeated = calls, length, _address(table), before, len(moves) - before
+        positions = followed.positions
+        if not len(positions):
+            self._repeat(*repeated, None, 0, count)
+        else:
+            original, moving = workspace.addresses[positions], np.array([starts, steps])[:, followed.owners]
+            workspace.addresses[positions] = moving[0] + followed.offsets
+            words = np.array([_address(workspace.addresses) + 8 * positions, moving[1]]).T.copy()
+            self._repeat(*repeated, _address(words), len(words), count)
+            workspace.addresses[positions] = original
         self._idle.append(workspace)
+
+    def _addresses_of(self, sizes: Sequence[int], workspace: _Workspace) -> _Followed:
+        """Return the addresses that loops take in arguments with so many entries, and in results."""
+        copied, found, end = [], [], 0
+        for owner, size in enumerate(sizes):
+            start, end = end, end + size
+            places = self._addresses_in(start, size, workspace.begins)
+            copied.append(places is None or size < COPIED * (len(places) + 4))
+            if not copied[-1]:
+                found += [(position, offset, owner) for position, offset in places or ()]
+        places_in = Counter(segment for _, segment, _ in workspace.returned)
+        copied += [
+            cleared or size < COPIED * (places_in[segment] + 4)
+            for segment, (size, cleared) in enumerate(zip(self._lengths, self.cleared, strict=True))
+        ]
+        for index, segment, offset in workspace.returned:
+            if not copied[len(sizes) + segment]:
+                found.append((index, offset, len(sizes) + segment))
+        positions, offsets, owners = np.array(found, np.int64).reshape(-1, 3).T
+        return _Followed(positions, offsets, owners, copied)
+
+    def _addresses_in(self, start: int, size: int, begins: Sequence[int]) -> list[tuple[int, int]] | None:
+        """Return the addresses in an argument that loops take: the position of each, and its offset in bytes.
+
+        None if it is also found by tables, in a range with others, or by other operations than loops.
+
+        Args:
+            start: reference of its first entry.
+            size: number of its entries.
+            begins: position of the first address of each step.
+        """
+        places = []
+        for step, begin in zip(self._steps, begins, strict=True):
+            nest = step.nest
+            is_loop = not (step.operands or nest.code in LOOKUPS or isinstance(nest.opaque, SparseMatrix))
+            for k, operands in enumerate(nest.loads):
+                if not _overlap(operands, start, size):
+                    continue
+                if not (is_loop and isinstance(operands, Range)):
+                    return None
+                low, high = operands.ends
+                if low < start or high >= start + size:
+                    return None
+                places.append((begin + 1 + k, 8 * (operands.start - start)))
+        return places
 
     @cached_property
     def _repeat(self) -> Any:
         address = repeating(self._unit.cache).addresses[REPEAT]
-        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p, ctypes.c_int64] * 2, ctypes.c_int64, ctypes.c_int64)(address)
+        pairs = [ctypes.c_void_p, ctypes.c_int64]
+        return ctypes.CFUNCTYPE(None, *pairs, *pairs, ctypes.c_int64, *pairs, ctypes.c_int64)(address)
 
     def _workspace(self) -> _Workspace:
         values = np.zeros(self._layout.size)
@@ -541,6 +614,16 @@ class LLVMLoops(CompiledLoops):
 
 
 @dataclass(frozen=True, slots=True)
+class _Followed:
+    """Addresses that loops take in arguments and results of repeated calls, which follow their rows."""
+
+    positions: NDArray[np.int64]  # of the addresses
+    offsets: NDArray[np.int64]  # bytes from the beginning of the row
+    owners: NDArray[np.int64]  # arguments, then results
+    copied: list[bool]  # True for arguments and results whose rows are copied instead, from and to the workspace
+
+
+@dataclass(frozen=True, slots=True)
 class _Workspace:
     """Memory of one call."""
 
@@ -568,6 +651,12 @@ class _Memory:
     results: list[Floats]
     calls: NDArray[np.int64]
     addresses: list[NDArray[np.int64]]
+
+
+def _start_of(rows: CallRows) -> int:
+    """Return the address of the row of the first call."""
+    start: int = _address(rows.array) + 8 * rows.array.shape[1] * rows.first
+    return start
 
 
 def _overlap(operands: Column, start: int, count: int) -> bool:
