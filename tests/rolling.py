@@ -29,8 +29,7 @@ def rolling(fewest: int = 1, repeated: int = 1, terms: int = 4, levels: int = 16
     """
     with (
         mock.patch.object(roll, "FEWEST", fewest),
-        mock.patch.object(roll, "REPEATED", repeated),
-        mock.patch.object(roll, "MOST_DISTINCT", 10**6),
+        mock.patch.object(roll, "most_distinct", lambda operations: operations // repeated),
         mock.patch.object(cones, "LEAST_TERMS", terms),
         mock.patch.object(cones, "DEEPEST", deep),
         mock.patch.object(cones, "FEW_LEVELS", levels),

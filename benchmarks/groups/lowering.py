@@ -15,10 +15,10 @@ import numpy as np
 
 import accumulus as acc
 from accumulus.frontends.record import record
-from accumulus.programs import estimates
-from accumulus.programs.estimates import Cost, Work
+from accumulus.programs.estimates import Work
 from accumulus.programs.kinds import KINDS
 from accumulus.programs.lowering import is_quick
+from accumulus.tape.prices import POINTS, Cost
 from apart import NotDone, apart
 from cases.medium import SUBJECTS, total
 from groups import Settings
@@ -76,7 +76,7 @@ def table(settings: Settings) -> Table:
     share = sum(near) / max(1, len(near))
     rows.append(Row({"function": f"estimates within a factor of {NEAR:g}"}, Goal(0.9, round(share, 3), at_most=False)))
     notes = [
-        f"reached: cost of the chosen form by that of the better one, of preparing and {estimates.POINTS:,} points.",
+        f"reached: cost of the chosen form by that of the better one, of preparing and {POINTS:,} points.",
     ]
     return Table("lowering", "Written out or as loops: what either costs", rows, notes)
 

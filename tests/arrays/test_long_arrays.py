@@ -16,9 +16,10 @@ from looped import assert_same, both, unrolled
 
 import accumulus as acc
 from accumulus.arrays import jacobian as arrays_jacobian
-from accumulus.programs import estimates, lowering
+from accumulus.programs import lowering
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.show.structure import lines_text
+from accumulus.tape import prices
 from accumulus.tape import program as sizes
 from accumulus.tape import segments as segment_sizes
 
@@ -374,10 +375,10 @@ def fitted(x):
 def test_both_forms_have_the_same_derivatives(kind, function, size, monkeypatch):
     x = np.random.default_rng(3).normal(size=size)
     derivative = getattr(acc, kind)
-    monkeypatch.setattr(estimates, "POINTS", 10**9)
+    monkeypatch.setattr(prices, "POINTS", 10**9)
     expected = derivative(function, cache=False)
     assert not isinstance(expected.compile(x).code, LoopNest)
-    monkeypatch.setattr(estimates, "POINTS", 1)
+    monkeypatch.setattr(prices, "POINTS", 1)
     few = derivative(function, cache=False)
     assert isinstance(few.compile(x).code, LoopNest)
 
@@ -406,9 +407,9 @@ def test_loops_have_the_guards_of_what_was_written_out(monkeypatch):
         return factor * np.sum(np.exp(-(x[:-1] ** 2)) + size[1:] * x[:-1])
 
     X = np.random.default_rng(4).normal(size=(6, 200))
-    monkeypatch.setattr(estimates, "POINTS", 10**9)
+    monkeypatch.setattr(prices, "POINTS", 10**9)
     expected = acc.gradient(f, cache=False).batch(X)
-    monkeypatch.setattr(estimates, "POINTS", 1)
+    monkeypatch.setattr(prices, "POINTS", 1)
     gradient = acc.gradient(f, cache=False)
     for x, one in zip(X, expected, strict=True):
         np.testing.assert_allclose(gradient(x), one, rtol=1e-12, atol=1e-12)

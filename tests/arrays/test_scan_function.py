@@ -364,7 +364,7 @@ def test_too_many_products_are_refused(monkeypatch):
     from accumulus.arrays import jacobian
 
     monkeypatch.setattr(jacobian, "MOST", 2_000)
-    monkeypatch.setattr(lowering, "MOST_WRITTEN", 0)
+    monkeypatch.setattr(lowering, "LAST_RESORT", 0)
     with unrolled(0), pytest.raises(acc.errors.SizeError, match="products"):
         acc.jacobian(lambda x: fibonacci(np.tile(x, 20)), cache=False)(X)
 

@@ -11,8 +11,8 @@ from inside import LoopNest
 from looped import unrolled
 
 import accumulus as acc
-from accumulus.programs import estimates
 from accumulus.repetition import roll
+from accumulus.tape import prices
 from accumulus.targets.target import StraightLine
 
 jax = pytest.importorskip("jax", reason="the reference is JAX, which is not installed")
@@ -96,7 +96,8 @@ def test_they_stay_loops_and_are_those_of_jax(name):
 @pytest.mark.parametrize(("most", "kind"), [(100, LoopNest), (10_000, StraightLine)])
 def test_short_loops_in_python_become_recurrences_in_second_derivatives(monkeypatch, most, kind):
     monkeypatch.setattr(roll, "FEWEST_IN_RECURRENCES", most)
-    monkeypatch.setattr(estimates, "POINTS", 1)
+    monkeypatch.setattr(roll, "most_distinct", lambda operations: operations // 16)
+    monkeypatch.setattr(prices, "POINTS", 1)
 
     def f(x):
         state = x[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accumulus.programs.estimates import Cost
+from accumulus.tape.prices import Cost
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from groups import lowering

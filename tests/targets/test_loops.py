@@ -14,7 +14,7 @@ from strategies import EXACT, points, programs
 
 import accumulus as acc
 from accumulus import Tape
-from accumulus.programs import estimates
+from accumulus.tape import prices
 from accumulus.targets import Segment, compile_tape
 from accumulus.targets import schedule as sorting
 from accumulus.targets.kernel import Unit
@@ -190,7 +190,7 @@ def layers(width):
 
 
 def test_dense_layers_are_loops(monkeypatch):
-    monkeypatch.setattr(estimates, "POINTS", 10**9)  # else they are operations on arrays
+    monkeypatch.setattr(prices, "POINTS", 10**9)  # else they are operations on arrays
     f, jacobian = layers(24)
     jac = acc.jacobian(f, optimise=False, time_limit=0, cache=False)
     x = np.random.default_rng(1).normal(size=24)

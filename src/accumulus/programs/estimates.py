@@ -1,12 +1,6 @@
 """Estimates of what a derivative costs written out and as loops: by counts of its recording and one table.
 
-A cost has two parts: seconds to prepare the program, and seconds at a point. Written out, entries share the operations
-that they have in common, calls begin at once, and batches have a point in every lane; each operation is planned,
-rewritten and compiled. As loops, only one instance of each is, and long arrays fill the lanes at a single point; but a
-call begins later, and values between loops pass through memory.
-
-The table was fitted to measurements of 60 functions in both forms. `make bench ARGS=lowering` measures them again, and
-a test holds the estimates against what it stored.
+The prices are in `accumulus.tape.prices`.
 """
 
 from __future__ import annotations
@@ -24,73 +18,16 @@ from accumulus.tape.columns import references_in
 from accumulus.tape.live import time_of
 from accumulus.tape.operations import BY_NAME
 from accumulus.tape.passes import USED, counts_of_sets, rows_of, spread
+from accumulus.tape.prices import LOOPS, WRITTEN, Cost
 from accumulus.tape.program import Program
 from accumulus.tape.tape import Tape
 
-#: Points for which a derivative is prepared, half of them in calls of their own and half in batches: preparing may take
-#: as long as these save. More points write out longer programs, whose first results come later; fewer make loops of
-#: shorter ones, whose calls take longer.
-POINTS: Final = 200_000
 #: Codes of operations whose derivatives are 1 and -1, and further ones without second derivatives.
 _ADDITIVE: Final = [BY_NAME[name].code for name in ("add", "subtract", "negative")]
 _LINEAR: Final = [*_ADDITIVE, *(BY_NAME[name].code for name in ("select", "attach"))]
 _BILINEAR: Final = [BY_NAME[name].code for name in ("multiply", "divide")]
 
 
-class Cost(NamedTuple):
-    """Seconds to prepare a program, and seconds at a point: the mean of a call and of a point in a batch."""
-
-    prepare: float
-    point: float
-
-    @property
-    def total(self) -> float:
-        """Seconds for all points, preparing included."""
-        return self.prepare + POINTS * self.point
-
-
-class Prices(NamedTuple):
-    """Seconds of one form of a program.
-
-    Attributes:
-        fixed: to prepare any program.
-        operation: to prepare each operation of the text, up to `LONG`.
-        chained: the same for operations of recurrences.
-        beyond: to prepare each further one.
-        call: at a point, besides the operations.
-        number: for each operation at a point.
-        waiting: the same for operations of recurrences, each of which waits for the one before.
-    """
-
-    fixed: float
-    operation: float
-    chained: float
-    beyond: float
-    call: float
-    number: float
-    waiting: float
-
-    def cost(self, text: float, operations: float, recurrent: float = 0.0, more: float = 0.0) -> Cost:
-        """Return the cost of a program.
-
-        Args:
-            text: operations of the text.
-            operations: operations at a point.
-            recurrent: fraction of these in recurrences.
-            more: further seconds at a point.
-        """
-        number = self.number + recurrent * (self.waiting - self.number)
-        operation = self.operation + recurrent * (self.chained - self.operation)
-        return Cost(
-            self.fixed + operation * min(text, LONG) + self.beyond * max(text - LONG, 0),
-            self.call + more + number * operations,
-        )
-
-
-#: Number of operations from which on programs are rewritten more briefly.
-LONG: Final = 10_000
-WRITTEN: Final = Prices(0.05, 1e-4, 1.6e-4, 4e-5, 2.5e-7, 6.5e-11, 1.6e-10)
-LOOPS: Final = Prices(0.09, 1e-3, 1e-3, 1e-3, 2.5e-6, 1.2e-10, 3.1e-10)
 #: Further seconds at a point of loops: for directions, weights and second derivatives; and with calls of BLAS, which
 #: batches make point by point.
 MORE, ALONE = 7e-7, 2e-6

@@ -20,7 +20,7 @@ from accumulus.graph.linearize import Linearization
 from accumulus.programs.compiled_program import CompiledProgram
 from accumulus.programs.derivation import Derivation, loop_nest, loops_of_sums, straight_line
 from accumulus.programs.derived import derived, of_gradient
-from accumulus.programs.estimates import LOOPS, POINTS, WRITTEN, Work
+from accumulus.programs.estimates import Work
 from accumulus.programs.expansion import taylor_recording
 from accumulus.programs.graphs import (
     AFTER,
@@ -43,12 +43,13 @@ from accumulus.progress import PATIENCE
 from accumulus.repetition.instances import by_instance
 from accumulus.repetition.roll import are_many, rolled
 from accumulus.tape.interpreter import outputs_at
+from accumulus.tape.prices import LOOPS, MOST_WRITTEN, POINTS, WRITTEN
 from accumulus.tape.program import ManyBlocksError, Program
 from accumulus.targets import Call
 
 #: Largest number of operations of loops over numbers that are written out if their derivatives as loops do not fit into
 #: memory. More take a minute to prepare, fewer refuse derivatives that can be had.
-MOST_WRITTEN: Final = 100_000
+LAST_RESORT: Final = 100_000
 
 
 class Recorded(NamedTuple):
@@ -138,8 +139,7 @@ def _lowered(
 
 def is_quick(program: Program) -> bool:
     """Return True if a program with loops can be written out, and is prepared soon then."""
-    operations = program.operations
-    return program.is_writable and WRITTEN.cost(operations, operations).prepare <= PATIENCE
+    return program.is_writable and program.operations <= MOST_WRITTEN
 
 
 def _may_be_written(program: Program) -> bool:
@@ -148,7 +148,7 @@ def _may_be_written(program: Program) -> bool:
     Loops over numbers were found in a straight line, or are no longer than one; those over arrays are written out only
     where that is quick, since their products with each other are as many.
     """
-    return is_quick(program) or (not program.unrolled and program.is_writable and program.operations <= MOST_WRITTEN)
+    return is_quick(program) or (not program.unrolled and program.is_writable and program.operations <= LAST_RESORT)
 
 
 def _grouped(recording: Recording, preparation: Preparation) -> Recording:

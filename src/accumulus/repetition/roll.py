@@ -13,6 +13,7 @@ from accumulus.repetition.cones import Classes, ConeRecurrence, Cones, classes_o
 from accumulus.tape.blocks import SUM
 from accumulus.tape.columns import Column, Range, are_equal, column, fingerprint, references_in
 from accumulus.tape.operations import OPERATIONS
+from accumulus.tape.prices import LOOPS, MOST_IN_RECURRENCES, MOST_WRITTEN, WRITTEN
 from accumulus.tape.program import Program
 from accumulus.tape.tape import TAKES_TRUTH, Tape
 
@@ -226,16 +227,10 @@ class _Operands:
             self.slots.append(slots)
 
 
-#: Sizes, in operations, below which a tape stays straight-line code: it is prepared quickly enough, and runs faster,
-#: since loops pass results through memory. A recurrence is rolled from a smaller size on: written out, it is one long
-#: chain to plan and compile. Larger sizes delay first results, smaller ones slow down calls.
-FEWEST: Final = 40_000
-FEWEST_IN_RECURRENCES: Final = 20_000
-#: Least average number of repetitions of an operation, and largest number of distinct operations. With fewer
-#: repetitions and more distinct operations, loops take nearly as long to prepare as straight-line code, and run slower;
-#: stricter limits write out long programs.
-REPEATED: Final = 16
-MOST_DISTINCT: Final = 2_000
+#: Sizes, in operations, below which a tape stays straight-line code. A recurrence is rolled from a smaller size on:
+#: written out, it is one long chain to plan and compile.
+FEWEST: Final = MOST_WRITTEN
+FEWEST_IN_RECURRENCES: Final = MOST_IN_RECURRENCES
 #: Least ratio of simplified to remaining operations from which simplification is suspected to make the steps of a loop
 #: differ. A smaller ratio records more functions a second time, without simplification; a larger one leaves loops with
 #: different steps as straight-line code.
@@ -245,6 +240,11 @@ SIMPLIFIED: Final = 0.01
 def are_many(operations: float) -> bool:
     """Return True if a program with this number of operations is searched for repetition."""
     return operations >= min(FEWEST, FEWEST_IN_RECURRENCES)
+
+
+def most_distinct(operations: int) -> int:
+    """Return the largest number of distinct operations of loops that take no longer to prepare than a straight line."""
+    return LOOPS.text_within(WRITTEN.cost(operations, operations).prepare)
 
 
 def is_long_and_simplified(tape: Tape) -> bool:
@@ -264,14 +264,14 @@ def rolled(tape: Tape, times: float = 1.0, *, short: bool = False) -> Program | 
     >>> for k in range(FEWEST):
     ...     tape.outputs.append(tape.multiply(k % 1000, tape.constant(1.5 + k)))
     >>> [block.count for block in rolled(tape).blocks]
-    [40000]
+    [33750]
     """
     if not (short or are_many(times * tape.operations)):
         return None
     cones = Cones(tape)
     if not (short or are_many(times * cones.live)):
         return None
-    for classes in classes_of(cones, MOST_DISTINCT if short else min(cones.live // REPEATED, MOST_DISTINCT)):
+    for classes in classes_of(cones, most_distinct(max(cones.live, FEWEST) if short else cones.live)):
         if times * cones.live < FEWEST and not (short or classes.recurrences):
             return None
         program = as_blocks(cones, classes)

@@ -45,6 +45,7 @@ from accumulus.show.tables import (
     text,
 )
 from accumulus.tape.operations import OPERATIONS, Operation
+from accumulus.tape.prices import WRITTEN
 from accumulus.tape.tape import Tape
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ SWEEPS: Final = ("forward", "reverse", "markowitz")
 #: Largest bound on the products of a method that a report counts; counting takes about two seconds. A larger one delays
 #: reports, a smaller one leaves the method out of them.
 LARGEST_SWEEP: Final = 2_000_000
-#: Seconds to prepare a derivative on an idle core: a constant, the time for each operation of the plan's tape, and the
-#: most. A larger estimate lets reports take longer for a lower bound, a smaller one leaves it out more often.
-PREPARING: Final = (0.05, 2e-4, 20.0)
+#: Fraction of the time to prepare a derivative that its report takes at most for a lower bound: a larger one makes
+#: reports take longer, a smaller one leaves out the bound more often.
+BOUND: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -752,12 +753,11 @@ class Report(Shown):
 
 
 def _order_bound(plan: Plan) -> int | None:
-    """Return a lower bound on the multiplications of all orders, if it takes at most a tenth of preparing the plan."""
+    """Return a lower bound on the multiplications of all orders, if it takes few of the seconds of preparing."""
     if plan.order is None or plan.lower_bound is not None or not (plan.objective.on_tape and plan.graph.wants_all):
         return None
-    fixed, each, most = PREPARING
-    preparing = min(fixed + each * plan.costs[Objective.OPERATIONS], most)
-    bound: int | None = import_module(PROOFS).bound_of_orders(plan.graph, Objective.MULTIPLICATIONS, preparing / 10)
+    preparing = WRITTEN.cost(plan.costs[Objective.OPERATIONS], 0).prepare
+    bound: int | None = import_module(PROOFS).bound_of_orders(plan.graph, Objective.MULTIPLICATIONS, BOUND * preparing)
     return bound
 
 

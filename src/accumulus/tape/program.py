@@ -53,6 +53,7 @@ from accumulus.tape.factorisations import FACTORISATIONS
 from accumulus.tape.live import SEES_ZERO_SIGNS, seeing_zero_signs, sees_zero_signs
 from accumulus.tape.matrices import MatrixOperations
 from accumulus.tape.operations import BY_NAME, INPUT, OPERATIONS, Operation
+from accumulus.tape.prices import MOST_IN_RECURRENCES
 from accumulus.tape.segments import NOWHERE, Lines, Segment
 from accumulus.tape.sparse_systems import SparseMatrix, SparseSystem
 from accumulus.tape.tape import Tape, to_bytes
@@ -64,9 +65,8 @@ LARGE: Final = 1 << 24
 #: one gives up simplifications between entries, and passes values through memory; a larger one writes out more
 #: operations, which take longer to prepare.
 LONG: Final = 64
-#: Maximum number of operations on array entries for which a program is written out: more take too long to prepare; with
-#: fewer, derivatives of short programs pass values through memory.
-MOST_UNROLLED: Final = 20_000
+#: Maximum number of operations on array entries that are written out while a program is recorded.
+MOST_UNROLLED: Final = MOST_IN_RECURRENCES
 #: Least number of entries of short arrays, in the mean over operations, for which they are recorded as loops if their
 #: operations are too many to be written out. Fewer leave blocks of few instances, each of which takes as much time to
 #: prepare as this number of operations on entries; more write out long loops over small matrices.
