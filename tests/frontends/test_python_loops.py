@@ -787,7 +787,7 @@ NOISE = np.random.default_rng(1).normal(size=(STEPS, 300))
 
 
 def driven_by_rows_of_data(p):
-    price, total = np.linspace(0.5, 1.5, 300) * p[0], np.zeros(300)
+    price, total = np.full(300, 1.0) * p[0], np.zeros(300)  # one number, many times
     for row in NOISE:
         price = price * np.exp(0.1 * p[1] * row - 0.01 * p[2])
         total = total + price * NOISE[0]

@@ -39,6 +39,7 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.graph.rotations import with_rotations
+from accumulus.repetition.iterations import MOST_REPEATS
 from accumulus.resubstitution.optimise import has_results_of
 from accumulus.rewriting.optimise import preview
 from accumulus.search.find import find_plan
@@ -83,9 +84,6 @@ MOST: Final = 200_000_000
 #: separate blocks, and Python does no work for each of its operations; below, products are simplified together with the
 #: body, and fewer values pass through memory.
 LONG_BODY: Final = 2_000
-#: Largest number of times that one number may be an argument of an opaque function whose Jacobian is not formed: each
-#: makes another part, and with fewer, more Jacobians are formed.
-MOST_REPEATS: Final = 8
 #: First limit on products in the search for ways through recurrences, if only recurrences are left. A larger limit
 #: spends time on expensive ways before it tries the others, a smaller one searches more often.
 FIRST: Final = 100_000

@@ -22,6 +22,7 @@ from accumulus.tape.blocks import MATMUL, Block, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import Moving, replayed
+from accumulus.tape.operations import BY_NAME
 from accumulus.tape.program import Program
 from accumulus.tape.tape import to_bytes
 
@@ -38,6 +39,10 @@ FEWEST_WITH_CALLS: Final = 2_000
 MOST_PERIODS: Final = 4
 #: Largest number of results of a loop that are kept: a recording is evaluated at three points, and at few more.
 MOST_RESULTS: Final = 8
+#: Largest number of times that one number may be an argument of an opaque function whose Jacobian is not formed: each
+#: makes another part, and with fewer, more Jacobians are formed, or arguments copied.
+MOST_REPEATS: Final = 8
+_MULTIPLY: Final = BY_NAME["multiply"].code
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,6 +371,21 @@ class _Finding:
         return every, np.setdiff1d(local[iteration == self.count - 1], every)
 
 
+def apart(made: Program, arguments: Integers) -> Integers:
+    """Return arguments of a call in which none repeats often: those that do are copies, each of its own.
+
+    Derivatives with respect to equal arguments are added to each other, so that its Jacobian would have to be formed.
+    """
+    distinct, where, times = np.unique(arguments, return_inverse=True, return_counts=True)
+    often = (times[where] > MOST_REPEATS) & (distinct[where] >= 0)
+    if not often.any():
+        return arguments
+    made_apart = arguments.copy()
+    ones = np.full(int(often.sum()), made.constant_apart(1.0))
+    made_apart[often] = made.apply_code(_MULTIPLY, [column(arguments[often]), column(ones)]).references
+    return made_apart
+
+
 def with_call(program: Program, loop: Iterations, results: Opaque) -> Program:
     """Return the program with one call in place of a loop.
 
@@ -379,7 +399,7 @@ def with_call(program: Program, loop: Iterations, results: Opaque) -> Program:
     for position, block in enumerate(program.blocks):
         if position == loop.first:
             with made.located(frozenset().union(*loop.body.lines)):
-                numbers = np.append(made.constant(1.0), moving.at(loop.arguments))
+                numbers = np.append(made.constant(1.0), apart(made, moving.at(loop.arguments)))
                 moving.note_each(loop.results, made.call(results, numbers))
         elif not loop.first < position < loop.last:
             with made.located(program.lines[position]):

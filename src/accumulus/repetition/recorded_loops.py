@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
-from accumulus.repetition.iterations import FEWEST_BLOCKS, FEWEST_WITH_CALLS, Repeated, is_called
+from accumulus.repetition.iterations import FEWEST_BLOCKS, FEWEST_WITH_CALLS, Repeated, apart, is_called
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import Copy, copied, outputs_at
 from accumulus.tape.moving import Moving, replayed
@@ -350,8 +350,8 @@ def _with_arrays(
     whole.outputs = replayed(reduced, whole, inputs)
     sizes = len(carry), len(varying), len(common)
     repeated = Repeated(whole, count, sizes, (len(every), len(final)))
-    arguments = [[made.constant(1.0)], outside[0, carry], outside[:, varying].reshape(-1), outside[0, common]]
-    produced = made.call(repeated, np.concatenate(arguments))
+    arguments = np.concatenate([outside[0, carry], outside[:, varying].reshape(-1), outside[0, common]])
+    produced = made.call(repeated, np.append(made.constant(1.0), apart(made, arguments)))
     results[:, every] = produced[: count * len(every)].reshape(count, -1)
     results[-1, final] = produced[count * len(every) :]
     return results.reshape(-1)
