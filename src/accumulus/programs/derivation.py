@@ -339,7 +339,7 @@ def loops_of_sums(
     from accumulus.arrays.separable import separable_hessian
 
     program = recording.program
-    if program.is_straight or not (kind.symmetric and recording.is_number) or selection.places is not None:
+    if not (kind.symmetric and recording.is_number) or selection.places is not None:
         return None
     points = preparation.points
     if points is None or recording.guards or has_attached(program) or program.has_lookups:

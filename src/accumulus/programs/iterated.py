@@ -68,7 +68,7 @@ def with_loops(
     differences.
     """
     program, points = recording.program, preparation.points
-    if program.is_straight or points is None or not suits(recording, kind, selection, preparation.options):
+    if points is None or not suits(recording, kind, selection, preparation.options):
         return None
     is_backward = _is_backward(recording, kind, selection)
     with preparation.stage("trace"):
@@ -100,7 +100,7 @@ def has_repeated(program: Program) -> bool:
 
 def without_repeated(recording: Recording) -> Recording:
     """Return a recording with the iterations of recorded loops as blocks."""
-    if recording.program.is_straight or not has_repeated(recording.program):
+    if not has_repeated(recording.program):
         return recording
     return replace(recording, program=expanded(recording.program))
 
@@ -147,7 +147,7 @@ def gradient_by_loops(
     Raises:
         SizeError: if it has to be written out.
     """
-    if kind.seeds is not Seeds.TANGENTS or selection.seed_count > MOST_FACTORS or recording.program.is_straight:
+    if kind.seeds is not Seeds.TANGENTS or selection.seed_count > MOST_FACTORS:
         return None
     if has_attached(recording.program):
         return None

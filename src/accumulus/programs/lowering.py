@@ -115,21 +115,19 @@ def _lowered(
     if loops is False:
         return recording.written_out()
     program, seeds = recording.program, selection.seed_count * kind.has_seeds
-    if program.is_straight and (kind.first is None or not preparation.options.takes_arrays):
-        return recording  # whose repetition has been looked for
     if program.has_loops and (loops or not is_quick(program)):
         return _grouped(recording, preparation)
     with preparation.stage("trace"):
-        written = recording.written_out()
-        if not program.is_straight and not program.has_loops:
-            return written
-        if program.is_straight and not are_many(program.operations * program.inputs):
+        written, has_loops = recording.written_out(), program.has_loops
+        # repetition of a straight line was looked for when it was recorded; gradients are longer
+        may_roll = kind.first is not None and preparation.options.takes_arrays
+        if not (has_loops or (may_roll and are_many(program.operations * program.inputs))):
             return written
         work = Work.of(written.tape, kind, inputs_of(recording, selection.positions), recording.results, seeds)
-        if program.is_straight:
-            rolled_program = _rolled(recording, 1.0 + work.products / max(1, 2 * work.operations), preparation)
+        if not has_loops:
+            rolled_program = _rolled(written, 1.0 + work.products / max(1, 2 * work.operations), preparation)
             if rolled_program is None:
-                return recording
+                return written
             program = rolled_program
         straight_line, in_loops = work.costs(kind, program)
     if straight_line.total <= in_loops.total:

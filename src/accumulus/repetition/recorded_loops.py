@@ -464,7 +464,7 @@ def _used(program: Program) -> NDArray[np.bool_]:
 
 def with_recurrences(program: Program) -> Program:
     """Return the program with recurrences in place of its calls of recorded loops."""
-    if program.is_straight or not any(isinstance(each, RecordedLoop) for each in program.calls):
+    if not any(isinstance(each, RecordedLoop) for each in program.calls):
         return program
     is_used = _used(program)
     made = Program(program.inputs, signed_zeros=program.signed_zeros)
