@@ -39,7 +39,6 @@ from accumulus.elimination.emit import emit
 from accumulus.errors import SizeError
 from accumulus.graph.linearize import linearize
 from accumulus.graph.rotations import with_rotations
-from accumulus.repetition.iterations import MOST_REPEATS
 from accumulus.resubstitution.optimise import has_results_of
 from accumulus.rewriting.optimise import preview
 from accumulus.search.find import find_plan
@@ -49,6 +48,7 @@ from accumulus.tape.blocks import (
     GATHER,
     LOG_DETERMINANT,
     MATMUL,
+    MOST_REPEATS,
     SCATTER,
     SOLVE,
     SPARSE_PRODUCT,

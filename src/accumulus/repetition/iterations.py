@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from accumulus.errors import SizeError
 from accumulus.repetition.cones import periods
-from accumulus.tape.blocks import MATMUL, Block, Opaque
+from accumulus.tape.blocks import MATMUL, MOST_REPEATS, Block, Opaque
 from accumulus.tape.columns import Column, Range, column, references_in
 from accumulus.tape.interpreter import evaluate
 from accumulus.tape.moving import Moving, replayed
@@ -39,9 +39,6 @@ FEWEST_WITH_CALLS: Final = 2_000
 MOST_PERIODS: Final = 4
 #: Largest number of results of a loop that are kept: a recording is evaluated at three points, and at few more.
 MOST_RESULTS: Final = 8
-#: Largest number of times that one number may be an argument of an opaque function whose Jacobian is not formed: each
-#: makes another part, and with fewer, more Jacobians are formed, or arguments copied.
-MOST_REPEATS: Final = 8
 _MULTIPLY: Final = BY_NAME["multiply"].code
 
 

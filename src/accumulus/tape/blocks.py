@@ -43,6 +43,9 @@ _WORK: Final = {EIGENVECTORS: 9.0, ORTHOGONAL: 4.0, SINGULAR_VECTORS: 14.0, DETE
 OF_MATRICES: Final = FACTORS | frozenset(
     (MATMUL, SOLVE, LOG_DETERMINANT, CHOLESKY, SPARSE_SOLVE, SPARSE_PRODUCT, GATHER, SCATTER)
 )
+#: Largest number of times that one number may be an argument of an opaque function whose Jacobian is not formed: each
+#: makes another part, and with fewer, more Jacobians are formed, or arguments copied.
+MOST_REPEATS: Final = 8
 
 
 class Opaque(Protocol):
