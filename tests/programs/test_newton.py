@@ -1,6 +1,7 @@
 """Implicit functions against closed forms and JAX: values, derivatives to several orders, and what has no root."""
 
 import math
+from decimal import Decimal
 
 import jax
 import jax.numpy as jnp
@@ -313,3 +314,41 @@ def test_calls_that_fit_are_taken():
     several = acc.implicit(lambda y, *p: y - sum(p))
     assert several(0.0, 1.0, 2.0, 3.0) == pytest.approx(6.0)
     assert acc.gradient(several, 2, cache=False)(0.0, 1.0, 2.0) == pytest.approx(1.0)
+
+
+def mistyped(y, p):
+    return y.frobnicate(p)
+
+
+def of_decimals(y, p):
+    return y**3 - p + Decimal(1) * y
+
+
+def of_a_missing_key(y, p):
+    return {}["missing"] * y - p
+
+
+def its_own(y, p):
+    raise TypeError("mine")
+
+
+@pytest.mark.parametrize(
+    ("residual", "kind", "said"),
+    [
+        (mistyped, AttributeError, "frobnicate"),
+        (of_decimals, TypeError, "unsupported operand"),
+        (of_a_missing_key, KeyError, "missing"),
+        (its_own, TypeError, "mine"),
+    ],
+)
+def test_errors_of_residuals_are_those_of_numbers(residual, kind, said):
+    """Whether numbers raise them, too, is told by the residual, not by solving it again, without end."""
+    root = acc.implicit(residual)
+    for call in (
+        lambda p: root(0.5, p),
+        acc.gradient(lambda p: root(0.5, p) * p),
+        lambda p: acc.jacobian(root, 1)(0.5, p),
+        acc.gradient(lambda p: acc.gradient(lambda q: root(q, p) * q)(0.5)),
+    ):
+        with pytest.raises(kind, match=said):
+            call(2.0)
