@@ -136,8 +136,12 @@ def _lowered(
 
 
 def is_quick(program: Program) -> bool:
-    """Return True if a program with loops can be written out, and is prepared soon then."""
-    return program.is_writable and program.operations <= MOST_WRITTEN
+    """Return True if a program with loops can be written out, and may be prepared soon then.
+
+    Loops over few entries at a time are written out to see how many operations constants leave of them.
+    """
+    most = MOST_WRITTEN if program.is_long else LAST_RESORT
+    return program.is_writable and program.operations <= most
 
 
 def _may_be_written(program: Program) -> bool:
