@@ -115,13 +115,9 @@ class ImplicitFunction:
             return root(
                 self._residual, guess, parameters, self.__name__, steps=self._steps, rtol=self._rtol, atol=self._atol
             )
-        if self in ACTIVE.solving:  # to tell whether an error while it is recorded comes of traced values
+        if self in ACTIVE.explained:  # solving would record it again, and meet the same error
             return self._residual(guess, *parameters)
-        solving, ACTIVE.solving = ACTIVE.solving, (*ACTIVE.solving, self)
-        try:
-            solution = self._compiled(guess, *parameters)
-        finally:
-            ACTIVE.solving = solving
+        solution = self._compiled(guess, *parameters)
         if not _is_finite(solution) and _is_finite((guess, *parameters)):
             raise ConvergenceError(
                 f"{self.__name__} found no root in {self._steps} steps from {guess!r:.200}: the steps did not "

@@ -45,8 +45,8 @@ class _Active(threading.local):
     loop: Any = None
     #: Programs of derivatives that a function requests while its recording is compared with it; None outside.
     prepared: Any = None
-    #: Implicit functions whose programs are being made, for numbers.
-    solving: tuple[Any, ...] = ()
+    #: Functions that run on numbers to tell whether these raise an error of their recording, too; results do not count.
+    explained: tuple[Any, ...] = ()
 
 
 ACTIVE: Final = _Active()

@@ -37,7 +37,7 @@ from accumulus.frontends.agreement import (
     tell_of_iteration,
     verify_recording,
 )
-from accumulus.frontends.calls import signature_of
+from accumulus.frontends.calls import function_of, signature_of
 from accumulus.frontends.captured import Captured
 from accumulus.frontends.decisions import Decisions, as_number, without_decided
 from accumulus.frontends.kinds import Spread, as_inputs, as_reals, is_quantity, shape_of, unit_advice
@@ -410,10 +410,13 @@ def _raised_on_numbers(function: Any, arguments: Sequence[object], error: Except
     """Return the error that the function raises on numbers, or None; `error` if it says nothing about the function."""
     if isinstance(error, AccumulusError | OSError | MemoryError):
         return error
+    before, ACTIVE.explained = ACTIVE.explained, (*ACTIVE.explained, function_of(function))
     try:
         run_on_copies(function, arguments)
     except Exception as raised:
         return raised
+    finally:
+        ACTIVE.explained = before
     return None
 
 

@@ -82,6 +82,7 @@ def program_of(
         recording = without_repeated(recording)
     if kind.factored:
         return _factored(recording, selection, preparation, first, shared)
+    works_on_arrays = _works_on_arrays(recording.program)
     lowered = _lowered(recording, kind, selection, preparation, loops)
     if kind.seeds is Seeds.SERIES:
         lowered = recording = taylor_recording(lowered, selection, preparation, points)
@@ -96,7 +97,7 @@ def program_of(
                 raise
         with preparation.stage("trace"):
             lowered = recording.written_out()
-    derivation = _written_out(lowered, kind, selection, preparation, points, _works_on_arrays(recording.program))
+    derivation = _written_out(lowered, kind, selection, preparation, points, works_on_arrays)
     return CompiledProgram.of(derivation, preparation, first, shared)
 
 
